@@ -1,0 +1,284 @@
+//! The life of a cluster: made, started, asked for databases, stopped.
+
+use std::env;
+use std::fs::{self, DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use nix::unistd::{Uid, User};
+
+use crate::account::Account;
+use crate::binaries::Binaries;
+use crate::install::tail;
+use crate::lock::FolderLock;
+use crate::run_folder::{RunFolder, is_short_enough};
+use crate::server::{Launch, Server, rotate_log};
+use crate::{Error, pid_file, settings, wire};
+
+/// Inside a data folder: the cluster, and the beginnings of clusters whose making was cut short.
+const CLUSTER: &str = "cluster";
+const UNFINISHED_PREFIX: &str = "cluster.new-";
+
+/// Recovery after a power cut replays up to a few gigabytes.
+const PERSISTENT_PATIENCE: Duration = Duration::from_secs(15 * 60);
+const TEMPORARY_PATIENCE: Duration = Duration::from_secs(60);
+
+/// A running server with its data; stops on drop, and by itself when this process dies in whatever way.
+///
+/// A supervisor that signals every process of a service at once (systemd's default) should be told to signal the
+/// application only (`KillMode=mixed`): Postgres takes the same signal as "no new connections".
+#[derive(Debug)]
+pub struct Cluster {
+    // In the order of dropping: the server ends before its folder goes, and the data folder is free last.
+    server: Server,
+    socket_folder: PathBuf,
+    cluster: PathBuf,
+    #[expect(dead_code, reason = "removed on drop")]
+    run_folder: Option<RunFolder>,
+    #[expect(dead_code, reason = "released on drop")]
+    lock: Option<FolderLock>,
+}
+
+impl Cluster {
+    /// Starts the cluster that keeps its data in `data_dir`, initialising it first when needed. Durable: what is committed
+    /// survives a power cut. The folder may hold other files of the application.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`], [`Error::InUse`] when another process has the folder, [`Error::NotEnterable`] when the
+    /// server's account cannot get there, [`Error::Failed`] when Postgres gives up.
+    pub fn persistent(data_dir: &Path) -> Result<Self, Error> {
+        let data_dir = create_data_dir(data_dir)?;
+        let lock = FolderLock::acquire(&data_dir)?;
+        let cluster = data_dir.join(CLUSTER);
+        let account = if cluster.exists() { Account::owning(&cluster)? } else { Account::for_server()? };
+        account.open_way_to(&data_dir)?;
+        let binaries = match major_version_of(&cluster)? {
+            Some(major) => Binaries::of_major(major)?,
+            None => initialise_persistent(&data_dir, &account)?,
+        };
+        pid_file::settle(&cluster, Signal::SIGINT)?;
+        let (socket_folder, run_folder) = socket_folder(&data_dir, &account)?;
+        let server = Launch {
+            binaries: &binaries,
+            account: &account,
+            cluster: &cluster,
+            log: &rotate_log(&data_dir.join("postgres.log")),
+            settings: settings::durable(&socket_folder),
+            temporary: run_folder.as_ref().map(RunFolder::path),
+            stop_signal: Signal::SIGINT,
+            patience: PERSISTENT_PATIENCE,
+        }
+        .start()?;
+        Ok(Self { server, socket_folder, cluster, run_folder, lock: Some(lock) })
+    }
+
+    /// A throw-away cluster for tests: fast, not durable, removed on drop and when this process dies.
+    ///
+    /// # Errors
+    /// [`Error::NotInstalled`], or [`Error::Failed`] when Postgres gives up.
+    pub fn temporary() -> Result<Self, Error> {
+        let (binaries, account) = (Binaries::newest()?, Account::for_server()?);
+        Self::temporary_from(&binaries, &account, |cluster| initialise_temporary(&binaries, &account, cluster))
+    }
+
+    /// A throw-away cluster that `make` fills the empty folder of.
+    pub(crate) fn temporary_from(
+        binaries: &Binaries,
+        account: &Account,
+        make: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let run_folder = RunFolder::create(account)?;
+        let cluster = run_folder.path().join(CLUSTER);
+        account.create_folder(&cluster)?;
+        make(&cluster)?;
+        let server = Launch {
+            binaries,
+            account,
+            cluster: &cluster,
+            log: &run_folder.path().join("postgres.log"),
+            settings: settings::throw_away(run_folder.path()),
+            temporary: Some(run_folder.path()),
+            stop_signal: Signal::SIGQUIT,
+            patience: TEMPORARY_PATIENCE,
+        }
+        .start()?;
+        let socket_folder = run_folder.path().to_owned();
+        Ok(Self { server, socket_folder, cluster, run_folder: Some(run_folder), lock: None })
+    }
+
+    /// The connection URL of a database, for libpq and what follows it:
+    /// `postgresql:///billing?host=/var/lib/billing/socket&port=5432&user=postgres`.
+    pub fn url(&self, database: &str) -> String {
+        let host = self.socket_folder.to_string_lossy();
+        format!(
+            "postgresql:///{}?host={}&port={}&user=postgres",
+            percent(database, ""),
+            percent(&host, "/"),
+            settings::PORT
+        )
+    }
+
+    /// Makes sure that there is a database of this name.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the server's reason.
+    pub fn create_database_if_absent(&self, name: &str) -> Result<(), Error> {
+        let statement = format!("SELECT 1 FROM pg_database WHERE datname = {}", wire::quote_literal(name));
+        if !self.query(&statement)?.is_empty() {
+            return Ok(());
+        }
+        match self.query(&format!("CREATE DATABASE {}", wire::quote_identifier(name))) {
+            Err(Error::Refused { code, .. }) if code == wire::DUPLICATE_DATABASE => Ok(()),
+            outcome => outcome.map(drop),
+        }
+    }
+
+    /// Stops the server and waits for its end, as dropping does, but tells of trouble.
+    ///
+    /// # Errors
+    /// [`Error::NotStopped`] when the server is still writing its last checkpoint.
+    pub fn stop(mut self) -> Result<(), Error> {
+        self.server.stop()
+    }
+
+    pub(crate) fn socket_folder(&self) -> &Path {
+        &self.socket_folder
+    }
+
+    /// Runs one statement as superuser on the maintenance database; gives the first column.
+    pub(crate) fn query(&self, statement: &str) -> Result<Vec<String>, Error> {
+        wire::query(&self.socket_folder, "postgres", statement)
+    }
+
+    /// Stops a throw-away cluster in an orderly way and hands its files, which are good for copies then, to `work`.
+    pub(crate) fn stop_and<T>(mut self, work: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
+        self.server.set_stop_signal(Signal::SIGINT);
+        self.server.stop()?;
+        work(&self.cluster)
+    }
+}
+
+/// The folder of the user's in which `application` keeps its data: `$XDG_DATA_HOME` or `~/.local/share`; for root `/var/lib`,
+/// since the account that runs Postgres for root cannot enter `/root`.
+pub fn default_data_dir(application: &str) -> PathBuf {
+    let parent = if Uid::effective().is_root() {
+        PathBuf::from("/var/lib")
+    } else {
+        let given = env::var_os("XDG_DATA_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+        given.or_else(|| home().map(|home| home.join(".local/share"))).unwrap_or_else(|| PathBuf::from("/var/tmp"))
+    };
+    parent.join(application)
+}
+
+fn home() -> Option<PathBuf> {
+    let given = env::var_os("HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    given.or_else(|| User::from_uid(Uid::effective()).ok().flatten().map(|user| user.dir))
+}
+
+/// Creates `data_dir` when absent (for root such that the server's account can pass through) and gives its absolute path.
+fn create_data_dir(data_dir: &Path) -> Result<PathBuf, Error> {
+    let mode = if Uid::effective().is_root() { 0o711 } else { 0o700 };
+    let created = DirBuilder::new().recursive(true).mode(mode).create(data_dir);
+    created.and_then(|()| data_dir.canonicalize()).map_err(Error::io("create", data_dir))
+}
+
+/// The major version that made this cluster; `None` when there is none yet.
+fn major_version_of(cluster: &Path) -> Result<Option<u32>, Error> {
+    let not_a_cluster = || Error::NotACluster { folder: cluster.to_owned() };
+    match fs::read_to_string(cluster.join("PG_VERSION")) {
+        Ok(version) => version.trim().parse().map(Some).map_err(|_| not_a_cluster()),
+        // Removes an empty folder only.
+        Err(_) if cluster.exists() => fs::remove_dir(cluster).map(|()| None).map_err(|_| not_a_cluster()),
+        Err(_) => Ok(None),
+    }
+}
+
+/// Makes the cluster beside its place and moves it there when complete: whatever interrupts this, a folder named `cluster`
+/// is always whole.
+fn initialise_persistent(data_dir: &Path, account: &Account) -> Result<Binaries, Error> {
+    let binaries = Binaries::newest()?;
+    log::info!("creating a Postgres {} cluster in {}", binaries.version, data_dir.display());
+    remove_unfinished(data_dir);
+    // A name of our own: an initdb of a killed process may still be writing under the name that it was given.
+    let unfinished = data_dir.join(format!("{UNFINISHED_PREFIX}{}", std::process::id()));
+    account.create_folder(&unfinished)?;
+    if let Err(error) = initialise(&binaries, account, &unfinished, &["--data-checksums"]) {
+        remove_unfinished(data_dir);
+        return Err(error);
+    }
+    let cluster = data_dir.join(CLUSTER);
+    fs::rename(&unfinished, &cluster).map_err(Error::io("move into place", &cluster))?;
+    File::open(data_dir).and_then(|folder| folder.sync_all()).map_err(Error::io("write", data_dir))?;
+    Ok(binaries)
+}
+
+fn remove_unfinished(data_dir: &Path) {
+    for entry in fs::read_dir(data_dir).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(UNFINISHED_PREFIX)
+            && let Err(error) = fs::remove_dir_all(entry.path())
+        {
+            log::warn!("cannot remove {}: {error}", entry.path().display());
+        }
+    }
+}
+
+/// Fills `cluster` without waiting for the disk, and with small log files, so that it is quick to copy.
+pub(crate) fn initialise_temporary(binaries: &Binaries, account: &Account, cluster: &Path) -> Result<(), Error> {
+    initialise(binaries, account, cluster, &["--no-sync", "--wal-segsize=4"])
+}
+
+fn initialise(binaries: &Binaries, account: &Account, cluster: &Path, options: &[&str]) -> Result<(), Error> {
+    let output = account
+        .command(binaries.initdb())
+        .args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-instructions"])
+        .args(options)
+        .arg("-D")
+        .arg(cluster)
+        .output()
+        .map_err(Error::io("run", &binaries.initdb()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let output = tail(&String::from_utf8_lossy(&output.stderr)).to_owned();
+    Err(Error::Failed { program: "initdb".to_owned(), output })
+}
+
+/// Beside the data when the path is short enough for a socket, else in the temporary folder.
+fn socket_folder(data_dir: &Path, account: &Account) -> Result<(PathBuf, Option<RunFolder>), Error> {
+    let folder = data_dir.join("socket");
+    if !is_short_enough(&folder) {
+        let run_folder = RunFolder::create(account)?;
+        return Ok((run_folder.path().to_owned(), Some(run_folder)));
+    }
+    // A killed server leaves its socket behind, and the folder may be another account's.
+    let _ = fs::remove_dir_all(&folder);
+    account.create_folder(&folder)?;
+    Ok((folder, None))
+}
+
+/// Percent-encodes all but the plainest characters and those in `kept`.
+fn percent(text: &str, kept: &str) -> String {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        let c = char::from(byte);
+        if c.is_ascii_alphanumeric() || "-._~".contains(c) || kept.contains(c) {
+            encoded.push(c);
+        } else {
+            encoded.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    encoded
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn encodes_what_a_url_cannot_hold() {
+        assert_eq!(percent("/tmp/a b", "/"), "/tmp/a%20b");
+        assert_eq!(percent("ü?&/", ""), "%C3%BC%3F%26%2F");
+    }
+}
