@@ -1,0 +1,203 @@
+//! Intervals of days, weeks, months and years, counted from an anchor.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use time::util::days_in_month;
+use time::{Date, Duration, Month, OffsetDateTime};
+
+use super::{Period, UnknownWord, instant};
+use crate::decimal;
+
+/// What an interval is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IntervalUnit {
+    /// 24 hours: all arithmetic is in UTC.
+    Day,
+    /// Seven days.
+    Week,
+    /// A calendar month.
+    Month,
+    /// A calendar year.
+    Year,
+}
+
+impl IntervalUnit {
+    /// Every unit, shortest first.
+    pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Week => "week",
+            Self::Month => "month",
+            Self::Year => "year",
+        }
+    }
+}
+
+impl fmt::Display for IntervalUnit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for IntervalUnit {
+    type Err = UnknownWord;
+
+    fn from_str(text: &str) -> Result<Self, UnknownWord> {
+        Self::ALL.into_iter().find(|unit| unit.as_str() == text).ok_or(UnknownWord)
+    }
+}
+
+/// Why a count and a unit are not an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IntervalError {
+    /// The count is 0.
+    #[error("Ensure this value is greater than or equal to 1.")]
+    ZeroCount,
+}
+
+/// Every `count` days, weeks, months or years.
+///
+/// Boundaries are always counted from the anchor, never from the boundary before, so a short month leaves no
+/// mark on those behind it:
+///
+/// ```
+/// use billing_domain::period::{Interval, IntervalUnit};
+/// use time::macros::datetime;
+///
+/// let monthly = Interval::new(IntervalUnit::Month, 1).unwrap();
+/// let anchor = datetime!(2023-01-31 9:30 UTC);
+/// assert_eq!(monthly.boundary(anchor, 1), datetime!(2023-02-28 9:30 UTC));
+/// assert_eq!(monthly.boundary(anchor, 2), datetime!(2023-03-31 9:30 UTC)); // not the 28th
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "Unchecked")]
+pub struct Interval {
+    /// What it is counted in.
+    pub unit: IntervalUnit,
+    /// How many of them, at least 1.
+    #[serde(with = "decimal::integer")]
+    pub count: u32,
+}
+
+/// An interval as written, not yet checked.
+#[derive(Deserialize)]
+struct Unchecked {
+    unit: IntervalUnit,
+    #[serde(with = "decimal::integer")]
+    count: u32,
+}
+
+impl TryFrom<Unchecked> for Interval {
+    type Error = IntervalError;
+
+    fn try_from(unchecked: Unchecked) -> Result<Self, IntervalError> {
+        Self::new(unchecked.unit, unchecked.count)
+    }
+}
+
+/// One interval within a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tile {
+    /// The interval, cut to the span.
+    pub period: Period,
+    /// The interval uncut: what a fraction of it is a fraction of.
+    pub full: Period,
+}
+
+impl Interval {
+    /// Every `count` of `unit`.
+    ///
+    /// # Errors
+    /// [`IntervalError::ZeroCount`].
+    pub fn new(unit: IntervalUnit, count: u32) -> Result<Self, IntervalError> {
+        if count == 0 {
+            return Err(IntervalError::ZeroCount);
+        }
+        Ok(Self { unit, count })
+    }
+
+    /// `anchor` plus `n` intervals: the same time of day, the same day or the month's last where it is shorter.
+    ///
+    /// Beyond the year 9999 it stays at [`instant::LAST`].
+    pub fn boundary(&self, anchor: OffsetDateTime, n: u32) -> OffsetDateTime {
+        let anchor = instant::whole(anchor);
+        let steps = u64::from(self.count) * u64::from(n);
+        let moved = match self.unit {
+            IntervalUnit::Day => add_days(anchor, steps),
+            IntervalUnit::Week => add_days(anchor, steps.saturating_mul(7)),
+            IntervalUnit::Month => add_months(anchor, steps),
+            IntervalUnit::Year => add_months(anchor, steps.saturating_mul(12)),
+        };
+        moved.unwrap_or(instant::LAST)
+    }
+
+    /// The intervals from `anchor` that lie in `span`, in order: they cover it without gap or overlap, and the
+    /// first and last are cut to it.
+    ///
+    /// What lies before `anchor` is not covered. An empty span has no tiles.
+    pub fn tiles(&self, anchor: OffsetDateTime, span: &Period) -> Vec<Tile> {
+        let anchor = instant::whole(anchor);
+        let mut tiles = Vec::new();
+        let mut n = self.index_at(anchor, span.start());
+        let mut start = self.boundary(anchor, n);
+        while start < span.end() && !span.is_empty() {
+            n = n.saturating_add(1);
+            let end = self.boundary(anchor, n);
+            let full = Period::from_whole(start, end);
+            // Nothing in common: the calendar's end, where boundaries stand still.
+            let Some(period) = full.intersection(span) else { break };
+            tiles.push(Tile { period, full });
+            start = end;
+        }
+        tiles
+    }
+
+    /// The number of the last boundary at or before `instant`; 0 before the anchor.
+    fn index_at(&self, anchor: OffsetDateTime, instant: OffsetDateTime) -> u32 {
+        if instant <= anchor {
+            return 0;
+        }
+        let steps = match self.unit {
+            IntervalUnit::Day => (instant - anchor).whole_days(),
+            IntervalUnit::Week => (instant - anchor).whole_days() / 7,
+            IntervalUnit::Month => month_index(instant) - month_index(anchor),
+            IntervalUnit::Year => i64::from(instant.year() - anchor.year()),
+        };
+        let mut n = u32::try_from(steps / i64::from(self.count)).unwrap_or(u32::MAX);
+        // The month or the year may be right and the day not reached yet.
+        while n > 0 && self.boundary(anchor, n) > instant {
+            n -= 1;
+        }
+        n
+    }
+}
+
+/// Months since the year 0.
+pub(super) fn month_index(instant: OffsetDateTime) -> i64 {
+    i64::from(instant.year()) * 12 + i64::from(u8::from(instant.month())) - 1
+}
+
+fn add_days(anchor: OffsetDateTime, days: u64) -> Option<OffsetDateTime> {
+    let days = i64::try_from(days).ok().filter(|days| *days <= i64::from(i32::MAX))?;
+    anchor.checked_add(Duration::days(days))
+}
+
+/// `months` later at the same time of day, clamped to the month's length.
+fn add_months(anchor: OffsetDateTime, months: u64) -> Option<OffsetDateTime> {
+    let index = month_index(anchor).checked_add(i64::try_from(months).ok()?)?;
+    let date = date_in_month(index, anchor.day())?;
+    Some(anchor.replace_date(date))
+}
+
+/// The `day` of a month counted since the year 0, or the month's last day.
+pub(super) fn date_in_month(index: i64, day: u8) -> Option<Date> {
+    let year = i32::try_from(index.div_euclid(12)).ok()?;
+    let month = Month::try_from(u8::try_from(index.rem_euclid(12) + 1).ok()?).ok()?;
+    Date::from_calendar_date(year, month, day.min(days_in_month(month, year))).ok()
+}
