@@ -1,3 +1,60 @@
 #![forbid(unsafe_code)]
-//! .
-fn main() {}
+#![expect(clippy::print_stdout, reason = "a command line talks on its standard output")]
+//! Development chores. `cargo xtask ci` runs all that continuous integration runs; `cargo xtask lint` all of it but the tests.
+
+mod ci;
+mod layering;
+mod licences;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+const USAGE: &str = "\
+cargo xtask ci        everything that continuous integration runs
+cargo xtask lint      the same without the tests
+cargo xtask tidy      the house rules of layering and tidiness only
+cargo xtask licences  the licences of all dependencies only";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            println!("\nxtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> anyhow::Result<()> {
+    let names: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match names[..] {
+        ["ci"] => ci::run_all(),
+        ["lint"] => ci::lint(),
+        ["tidy"] => house_rules(),
+        ["licences"] => licences::check(&repository()),
+        _ => bail!("nothing done; there are\n{USAGE}"),
+    }
+}
+
+/// The rules that are also tests, with the wishes that are too soft for a test.
+fn house_rules() -> anyhow::Result<()> {
+    let files = tidy::Files::read(&repository())?;
+    for wish in files.wishes() {
+        println!("  {wish}");
+    }
+    let mut problems = files.problems();
+    problems.extend(layering::problems(&repository())?);
+    if !problems.is_empty() {
+        bail!("{}", problems.join("\n"));
+    }
+    Ok(())
+}
+
+/// The folder of the workspace.
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace").to_owned()
+}

@@ -1,0 +1,60 @@
+//! The steps of continuous integration: the same on a laptop, in the same order, stopping at the first failure.
+
+use std::env;
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use cargo_metadata::MetadataCommand;
+
+use crate::{house_rules, licences, repository};
+
+/// A feature that needs more than a bare machine has.
+const FEATURES_LEFT_OUT: [&str; 2] = ["default", "tls"];
+
+pub fn run_all() -> anyhow::Result<()> {
+    step("tests", || cargo(&["test", "--workspace"], &[]))?;
+    lint()
+}
+
+pub fn lint() -> anyhow::Result<()> {
+    step("house rules", house_rules)?;
+    step("licences", || licences::check(&repository()))?;
+    step("format", || cargo(&["fmt", "--all", "--check"], &[]))?;
+    step("clippy", clippy)?;
+    step("documentation", || cargo(&["doc", "--workspace", "--no-deps"], &[("RUSTDOCFLAGS", "-D warnings")]))
+}
+
+fn clippy() -> anyhow::Result<()> {
+    let features = features()?.join(",");
+    cargo(&["clippy", "--workspace", "--all-targets", "--features", &features, "--", "-D", "warnings"], &[])
+}
+
+/// Every feature of every crate here, as `crate/feature`.
+fn features() -> anyhow::Result<Vec<String>> {
+    let metadata = MetadataCommand::new().current_dir(repository()).no_deps().exec()?;
+    let of_package = |package: &cargo_metadata::Package| {
+        let wanted = package.features.keys().filter(|feature| !FEATURES_LEFT_OUT.contains(&feature.as_str()));
+        wanted.map(|feature| format!("{}/{feature}", package.name)).collect::<Vec<_>>()
+    };
+    Ok(metadata.packages.iter().flat_map(of_package).collect())
+}
+
+fn step(name: &str, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    println!("== {name}");
+    let start = Instant::now();
+    work().with_context(|| format!("step `{name}` failed"))?;
+    println!("== {name}: {:.1} s", start.elapsed().as_secs_f32());
+    Ok(())
+}
+
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
+    let program = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(program);
+    command.current_dir(repository()).args(arguments).envs(environment.iter().copied());
+    let status = command.status().context("cannot run cargo")?;
+    if !status.success() {
+        bail!("`cargo {}` ended with {status}", arguments.join(" "));
+    }
+    Ok(())
+}

@@ -1,0 +1,123 @@
+//! The architecture is the dependency graph, and this is where it is proven.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::Context;
+use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
+
+/// Crate, and all that it may name; tests may name more. Adding a word here is an architectural decision.
+#[rustfmt::skip]
+const ALLOWED: [(&str, &[&str]); 5] = [
+    ("billing-domain", &["bigdecimal", "serde", "serde_json", "thiserror", "time", "uuid"]),
+    ("billing-http", &[
+        "actix-web", "anyhow", "bigdecimal", "billing-domain", "billing-store", "clap", "env_logger", "flate2",
+        "getrandom", "hmac", "indicatif", "log", "postgres-local", "serde", "serde_json", "sha2", "subtle", "time",
+        "tokio", "ureq", "utoipa", "uuid",
+    ]),
+    ("billing-store", &[
+        "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "r2d2",
+        "serde", "serde_json", "sha2", "thiserror", "time", "uuid",
+    ]),
+    ("postgres-local", &["log", "nix", "thiserror"]),
+    ("xtask", &["anyhow", "cargo_metadata"]),
+];
+
+/// Crate, and what it must not reach, not even through others.
+const UNREACHABLE: [(&str, &str); 6] = [
+    ("billing-domain", "actix-web"),
+    ("billing-domain", "diesel"),
+    ("billing-domain", "tokio"),
+    ("billing-store", "actix-web"),
+    ("billing-store", "billing-http"),
+    ("postgres-local", "billing-domain"),
+];
+
+/// Every breach of the two tables.
+pub fn problems(repository: &Path) -> anyhow::Result<Vec<String>> {
+    let metadata = metadata(repository)?;
+    let mut problems = direct_problems(&metadata);
+    for (from, to) in UNREACHABLE {
+        if reaches(&metadata, from, to)? {
+            problems.push(format!("{from} must not depend on {to}: see `cargo tree -p {from} -e normal -i {to}`"));
+        }
+    }
+    Ok(problems)
+}
+
+/// The graph of this machine's platform, which a build has already downloaded.
+fn metadata(repository: &Path) -> anyhow::Result<Metadata> {
+    let output = Command::new("rustc").arg("-vV").output().context("cannot run rustc")?;
+    let output = String::from_utf8(output.stdout)?;
+    let host = output.lines().find_map(|line| line.strip_prefix("host: ")).context("rustc does not tell its host")?;
+    let options = ["--filter-platform".to_owned(), host.to_owned()];
+    Ok(MetadataCommand::new().current_dir(repository).other_options(options).exec()?)
+}
+
+fn direct_problems(metadata: &Metadata) -> Vec<String> {
+    let mut problems = Vec::new();
+    for package in metadata.workspace_packages() {
+        let Some((_, allowed)) = ALLOWED.iter().find(|(name, _)| *name == package.name.as_str()) else {
+            problems.push(format!("{}: a crate without a line in xtask/src/layering.rs", package.name));
+            continue;
+        };
+        let allowed: BTreeSet<&str> = allowed.iter().copied().collect();
+        let shipped = package.dependencies.iter().filter(|dependency| dependency.kind != DependencyKind::Development);
+        let named: BTreeSet<&str> = shipped.map(|dependency| dependency.name.as_str()).collect();
+        problems.extend(named.difference(&allowed).map(|other| format!("{}: may not name {other}", package.name)));
+        let unused = allowed.difference(&named);
+        problems.extend(unused.map(|other| format!("{}: no longer names {other}; strike it out", package.name)));
+    }
+    problems
+}
+
+/// Whether a build of `from` has `to` in it, tests aside.
+fn reaches(metadata: &Metadata, from: &str, to: &str) -> anyhow::Result<bool> {
+    let resolve = metadata.resolve.as_ref().context("cargo gave no dependency graph")?;
+    let start = metadata.workspace_packages().into_iter().find(|package| package.name == from);
+    let mut open: Vec<&PackageId> = vec![&start.with_context(|| format!("no crate {from}"))?.id];
+    let mut seen: BTreeSet<&PackageId> = open.iter().copied().collect();
+    while let Some(id) = open.pop() {
+        if metadata[id].name == to {
+            return Ok(true);
+        }
+        let node = resolve.nodes.iter().find(|node| node.id == *id).context("a package outside the graph")?;
+        let shipped = |dependency: &&cargo_metadata::NodeDep| {
+            dependency.dep_kinds.iter().any(|kind| kind.kind != DependencyKind::Development)
+        };
+        open.extend(node.deps.iter().filter(shipped).map(|dependency| &dependency.pkg).filter(|id| seen.insert(id)));
+    }
+    Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository;
+
+    #[test]
+    fn every_crate_knows_only_what_it_may() {
+        let problems = problems(&repository()).unwrap();
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+
+    /// What finds nothing proves something only if it can find.
+    #[test]
+    fn the_graph_shows_what_is_there() {
+        let metadata = metadata(&repository()).unwrap();
+        #[rustfmt::skip]
+        let cases = [
+            // from,           to,           why
+            ("billing-store",  "diesel",     "directly"),
+            ("billing-http",   "actix-web",  "directly"),
+            ("billing-http",   "diesel",     "through the store"),
+            ("billing-http",   "tokio",      "through actix-web too"),
+            ("billing-domain", "num-bigint", "through bigdecimal"),
+        ];
+        for (from, to, why) in cases {
+            assert!(reaches(&metadata, from, to).unwrap(), "{from} has {to} {why}");
+        }
+        assert!(!reaches(&metadata, "billing-domain", "proptest").unwrap(), "tests do not count");
+    }
+}
