@@ -6,7 +6,6 @@
 //!
 //! Source: `docs/pricing.md`, "Rounding".
 
-use bigdecimal::num_bigint::BigInt;
 use bigdecimal::{BigDecimal, Signed, Zero};
 
 use crate::decimal::{TIE_DECIMALS, divide, ten_to_the};
@@ -48,7 +47,7 @@ fn cut(value: &BigDecimal, decimals: i64) -> BigDecimal {
     let quotient = digits.as_ref() / &unit;
     let remainder = digits.as_ref() - &quotient * &unit;
     let half_or_more = remainder.magnitude() * 2_u8 >= *unit.magnitude();
-    let rounded = if half_or_more { quotient + BigInt::from(digits.signum()) } else { quotient };
+    let rounded = if half_or_more { quotient + digits.signum() } else { quotient };
     BigDecimal::new(rounded, decimals)
 }
 

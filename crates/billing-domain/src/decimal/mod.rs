@@ -10,8 +10,14 @@
 //!
 //! Source: `docs/pricing.md`, "Decimals".
 
+pub mod integer;
+pub mod number;
+pub mod optional_number;
+mod scanned;
+
 use bigdecimal::num_bigint::{BigInt, Sign};
 use bigdecimal::{BigDecimal, One, Zero};
+use scanned::Scanned;
 
 /// Most digits before the decimal point of a number in a request body.
 pub const INTEGER_DIGITS_MAX: usize = 20;
@@ -71,12 +77,13 @@ pub fn parse(text: &str) -> Result<BigDecimal, DecimalError> {
     if scanned.decimals() > SCALE_MAX as i64 {
         return Err(DecimalError::TooManyDecimals);
     }
-    Ok(scanned.value())
+    // The bound on decimals is on the value: zeros behind it could be a million.
+    Ok(scanned.without_trailing_zeros().value())
 }
 
 /// Reads a number in an event property: at most [`PROPERTY_CHARACTERS_MAX`] characters, with an exponent
 /// within [`PROPERTY_EXPONENT_MAX`] either way. It is kept exactly; anything else is `None`, and the event
-/// then has no usable number there.
+/// then has no usable number there. Decimals stay as they were sent: `1.50` keeps its zero.
 ///
 /// ```
 /// use billing_domain::decimal::{parse_property, plain};
@@ -185,7 +192,8 @@ pub fn divide_whole(dividend: &BigDecimal, divisor: &BigDecimal, whole: Whole) -
         Whole::Up => i32::from(positive),
         Whole::Down => -i32::from(!positive),
         Whole::Nearest if remainder.magnitude() * 2_u8 < *scaled_divisor.magnitude() => 0,
-        Whole::Nearest => if positive { 1 } else { -1 },
+        Whole::Nearest if positive => 1,
+        Whole::Nearest => -1,
     };
     BigDecimal::new(quotient + step, 0)
 }
@@ -216,161 +224,5 @@ pub(crate) fn ten_to_the(exponent: u64) -> BigInt {
     }
 }
 
-/// A number's text taken apart: `0.digits x 10^point`, where `digits` neither starts nor ends with `0`.
-struct Scanned {
-    negative: bool,
-    digits: String,
-    point: i64,
-    exponent: i64,
-}
-
-impl Scanned {
-    /// Linear in the text, and no arithmetic on the number itself.
-    fn new(text: &str) -> Option<Self> {
-        let (negative, unsigned) = match text.as_bytes().first()? {
-            b'-' => (true, &text[1..]),
-            b'+' => (false, &text[1..]),
-            _ => (false, text),
-        };
-        let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
-            Some((mantissa, exponent)) => (mantissa, scan_exponent(exponent)?),
-            None => (unsigned, 0),
-        };
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits_only = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
-        if whole.len() + fraction.len() == 0 || !digits_only(whole) || !digits_only(fraction) {
-            return None;
-        }
-        let all = [whole, fraction].concat();
-        let leading = all.len() - all.trim_start_matches('0').len();
-        let digits = all.trim_matches('0').to_owned();
-        let point = exponent.saturating_add(whole.len() as i64).saturating_sub(leading as i64);
-        Some(Self { negative, digits, point, exponent })
-    }
-
-    fn integer_digits(&self) -> i64 {
-        if self.digits.is_empty() { 0 } else { self.point.max(0) }
-    }
-
-    fn decimals(&self) -> i64 {
-        if self.digits.is_empty() { 0 } else { (self.digits.len() as i64).saturating_sub(self.point).max(0) }
-    }
-
-    /// Call it only once the bounds have been checked.
-    fn value(&self) -> BigDecimal {
-        if self.digits.is_empty() {
-            return BigDecimal::zero();
-        }
-        let magnitude = BigInt::parse_bytes(self.digits.as_bytes(), 10).unwrap_or_default();
-        let digits = if self.negative { -magnitude } else { magnitude };
-        BigDecimal::new(digits, self.digits.len() as i64 - self.point)
-    }
-}
-
-/// The exponent's value; beyond what an `i64` holds it stays at the end of that range, far outside every bound.
-fn scan_exponent(text: &str) -> Option<i64> {
-    let (negative, digits) = match text.as_bytes().first()? {
-        b'-' => (true, &text[1..]),
-        b'+' => (false, &text[1..]),
-        _ => (false, text),
-    };
-    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let value = digits.parse::<i64>().unwrap_or(i64::MAX / 2).min(i64::MAX / 2);
-    Some(if negative { -value } else { value })
-}
-
-/// `#[serde(with = "decimal::number")]`: out as a JSON number with all its digits, in from a JSON number or
-/// numeric text of at most [`STORED_CHARACTERS_MAX`] characters.
-pub mod number {
-    use bigdecimal::BigDecimal;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-    /// Writes the number in plain notation.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(value: &BigDecimal, serializer: S) -> Result<S::Ok, S::Error> {
-        serde_json::Number::from_string_unchecked(super::plain(value)).serialize(serializer)
-    }
-
-    /// Reads the number without passing through a float.
-    ///
-    /// # Errors
-    /// When it is neither a number nor numeric text, or is too long.
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BigDecimal, D::Error> {
-        // Through `Value`: it alone takes every form in which serde hands over an exact number.
-        let value = serde_json::Value::deserialize(deserializer)?;
-        from_value(&value).ok_or_else(|| de::Error::custom(super::DecimalError::NotANumber))
-    }
-
-    pub(super) fn from_value(value: &serde_json::Value) -> Option<BigDecimal> {
-        match value {
-            serde_json::Value::Number(number) => stored(number.as_str()),
-            serde_json::Value::String(text) => stored(text),
-            _ => None,
-        }
-    }
-
-    fn stored(text: &str) -> Option<BigDecimal> {
-        super::bounded(text, super::STORED_CHARACTERS_MAX, super::STORED_CHARACTERS_MAX as i64)
-    }
-}
-
-/// [`number`] for an optional number; null is none. Add `#[serde(default)]` where the field may be missing.
-pub mod optional_number {
-    use bigdecimal::BigDecimal;
-    use serde::{Deserialize, Deserializer, Serializer, de};
-
-    /// Writes the number in plain notation, or null.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<S: Serializer>(value: &Option<BigDecimal>, serializer: S) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => super::number::serialize(value, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
-
-    /// Reads a number or null.
-    ///
-    /// # Errors
-    /// As [`super::number::deserialize`].
-    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<BigDecimal>, D::Error> {
-        match serde_json::Value::deserialize(deserializer)? {
-            serde_json::Value::Null => Ok(None),
-            value => super::number::from_value(&value)
-                .map(Some)
-                .ok_or_else(|| de::Error::custom(super::DecimalError::NotANumber)),
-        }
-    }
-}
-
-/// `#[serde(with = "decimal::integer")]` for a whole number inside a tagged or flattened value.
-///
-/// There serde buffers first, and a number that keeps every digit is then handed over in a form that the
-/// integer types do not take by themselves.
-pub mod integer {
-    use std::str::FromStr;
-
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-    /// Writes the whole number.
-    ///
-    /// # Errors
-    /// Those of the serializer.
-    pub fn serialize<T: Serialize, S: Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
-        value.serialize(serializer)
-    }
-
-    /// Reads the whole number.
-    ///
-    /// # Errors
-    /// When it is not a whole number or does not fit the type.
-    pub fn deserialize<'de, T: FromStr, D: Deserializer<'de>>(deserializer: D) -> Result<T, D::Error> {
-        let number = serde_json::Number::deserialize(deserializer)?;
-        number.as_str().parse().map_err(|_| de::Error::custom("expected a whole number"))
-    }
-}
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+//! Tax: which rate applies, and what it comes to on each line.
+//!
+//! The rate comes from a chain of [`TaxProvider`]s, asked in order until one answers. The built-in one is
+//! [`FlatRate`]: the customer's own rate, else the organization's.
+//!
+//! Source: `docs/pricing.md`, "Tax".
+
+use bigdecimal::BigDecimal;
+use serde::{Deserialize, Serialize};
+
+use crate::decimal;
+use crate::money;
+
+/// What a provider may look at to find a rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaxQuestion<'q> {
+    /// The customer's rate in percent; 0 is a rate too and means exempt.
+    pub customer_rate: Option<&'q BigDecimal>,
+    /// The organization's rate in percent.
+    pub organization_rate: Option<&'q BigDecimal>,
+    /// Where the customer is: a country of ISO 3166-1, two letters.
+    pub country_code: Option<&'q str>,
+    /// What the invoice is in.
+    pub currency_code: &'q str,
+}
+
+/// One way to find a tax rate.
+pub trait TaxProvider {
+    /// Its name, as traces and settings show it.
+    fn name(&self) -> &str;
+
+    /// The rate in percent (10.5 means 10.5 %); none when it has no answer and the next provider is asked.
+    fn rate(&self, question: &TaxQuestion<'_>) -> Option<BigDecimal>;
+}
+
+/// The built-in provider: the customer's rate over the organization's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FlatRate;
+
+impl TaxProvider for FlatRate {
+    fn name(&self) -> &str {
+        "flat_rate"
+    }
+
+    fn rate(&self, question: &TaxQuestion<'_>) -> Option<BigDecimal> {
+        question.customer_rate.or(question.organization_rate).cloned()
+    }
+}
+
+/// The rate of the first provider that has an answer; none when nobody has, and then there is no tax.
+///
+/// ```
+/// use billing_domain::tax::{FlatRate, TaxProvider, TaxQuestion, rate};
+/// use billing_domain::{decimal::plain, BigDecimal};
+///
+/// let (ten, zero) = (BigDecimal::from(10), BigDecimal::from(0));
+/// let chain: [&dyn TaxProvider; 1] = [&FlatRate];
+/// let question = TaxQuestion { organization_rate: Some(&ten), ..TaxQuestion::default() };
+/// assert_eq!(plain(&rate(&chain, &question).unwrap()), "10");
+/// // Surprising: a customer's rate of 0 is an answer, not a missing one.
+/// let exempt = TaxQuestion { customer_rate: Some(&zero), ..question };
+/// assert_eq!(plain(&rate(&chain, &exempt).unwrap()), "0");
+/// assert_eq!(rate(&chain, &TaxQuestion::default()), None);
+/// ```
+pub fn rate(providers: &[&dyn TaxProvider], question: &TaxQuestion<'_>) -> Option<BigDecimal> {
+    providers.iter().find_map(|provider| provider.rate(question))
+}
+
+/// The tax given so far on one subscription's lines: the memory of cumulative rounding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaxState {
+    /// The tax of all lines, unrounded.
+    #[serde(with = "decimal::number")]
+    pub exact: BigDecimal,
+    /// What lines were given of it, in whole minor units.
+    #[serde(with = "decimal::number")]
+    pub given: BigDecimal,
+}
+
+impl TaxState {
+    /// The tax of the next line: `rate` percent of `taxable`, rounded together with all before it.
+    ///
+    /// - **Units:** `taxable` is base plus adjustment in major units, `rate` in percent; the answer is in whole
+    ///   minor units.
+    /// - **Errors:** none.
+    /// - **Source:** `docs/pricing.md`, "Tax".
+    ///
+    /// A line that takes an earlier one back is negative and comes with that line's rate. The running sum is then
+    /// where it would be without the two, and so is the tax given in all.
+    pub fn portion(&mut self, taxable: &BigDecimal, rate: &BigDecimal, decimals: u8) -> BigDecimal {
+        self.exact += taxable * rate * BigDecimal::new(1.into(), 2);
+        let portion = money::portion(&self.exact, &self.given, decimals);
+        self.given += &portion;
+        portion
+    }
+}
+
+/// The tax of each line, in their order, at one rate: [`TaxState::portion`] line by line.
+///
+/// ```
+/// use billing_domain::tax::{TaxState, portions};
+/// use billing_domain::{decimal::plain, BigDecimal};
+///
+/// let cents = |n: i32| BigDecimal::new(n.into(), 2);
+/// // Ten percent of three lines of 0.05: the running sums 0.005, 0.01, 0.015 round to 0.01, 0.01, 0.02.
+/// let taxes = portions(&[cents(5), cents(5), cents(5)], &BigDecimal::from(10), &mut TaxState::default(), 2);
+/// assert_eq!(taxes.iter().map(plain).collect::<Vec<_>>(), ["0.01", "0", "0.01"]);
+/// ```
+pub fn portions(taxable: &[BigDecimal], rate: &BigDecimal, state: &mut TaxState, decimals: u8) -> Vec<BigDecimal> {
+    taxable.iter().map(|line| state.portion(line, rate, decimals)).collect()
+}
+
+#[cfg(test)]
+mod tests {}
