@@ -1,0 +1,97 @@
+//! Customers: who is billed.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
+
+use crate::error::FieldError;
+use crate::id::{CustomerKey, OrganizationId, TestClockId};
+use crate::organization::Address;
+use crate::text;
+
+/// The caller's own id for a customer: 1 to 255 characters, no control characters; dots and slashes are fine.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CustomerId(String);
+
+impl CustomerId {
+    /// The id as the caller wrote it.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl FromStr for CustomerId {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        text::check_id(text)?;
+        Ok(Self(text.to_owned()))
+    }
+}
+
+impl fmt::Display for CustomerId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Somebody who holds subscriptions and receives invoices.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Customer {
+    /// Derived from the organization and [`Customer::id`]; the key under which everything of theirs is kept.
+    pub key: CustomerKey,
+    /// The tenant.
+    pub organization: OrganizationId,
+    /// The caller's own id.
+    pub id: CustomerId,
+    /// Display name.
+    pub name: Option<String>,
+    /// Primary e-mail address, unique in the organization.
+    pub email: Option<String>,
+    /// Code of the currency preferred when a plan has versions in several.
+    pub default_currency_code: String,
+    /// Where invoices are addressed to.
+    pub billing_address: Option<Address>,
+    /// Where goods go; tax providers look at it.
+    pub shipping_address: Option<Address>,
+    /// Sales tax in percent, in place of the organization's.
+    pub tax_rate: Option<BigDecimal>,
+    /// IANA zone for usage windows and documents; billing itself is in UTC.
+    pub timezone: String,
+    /// `stripe` or `braintree`, as given.
+    pub payment_provider: Option<PaymentProvider>,
+    /// The customer's id there, as given.
+    pub payment_provider_id: Option<String>,
+    /// Whether a payment method is on file there, as given.
+    pub has_payment_method: bool,
+    /// Free-form properties, as given.
+    pub properties: serde_json::Map<String, serde_json::Value>,
+    /// The clock the customer lives by; `None`: real time.
+    pub test_clock: Option<TestClockId>,
+    /// When it was created, in its own time.
+    pub created_at: OffsetDateTime,
+}
+
+/// A payment provider a customer may be registered with. The service records it and never calls it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaymentProvider {
+    /// Stripe.
+    Stripe,
+    /// Braintree.
+    Braintree,
+}
+
+impl PaymentProvider {
+    /// Every provider.
+    pub const ALL: &'static [Self] = &[Self::Stripe, Self::Braintree];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Stripe => "stripe",
+            Self::Braintree => "braintree",
+        }
+    }
+}

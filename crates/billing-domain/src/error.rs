@@ -1,0 +1,289 @@
+//! What can go wrong, by kind: bad input, a business rule, an absent object, the store.
+//!
+//! Codes are stable text that clients branch on; details are for people. How a code becomes an HTTP status
+//! is the business of the HTTP crate alone.
+
+use std::fmt;
+
+/// Why an operation did not happen. Nothing of it has been kept.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The input itself is wrong; every bad field is listed.
+    #[error("{0}")]
+    Fields(FieldErrors),
+    /// The input is well formed, but a rule forbids the operation in the present state.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    /// The object named does not exist in this organization.
+    #[error("{0} not found")]
+    NotFound(Noun),
+    /// The store failed; nothing is said about the input.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        Self::Fields(FieldErrors(vec![error]))
+    }
+}
+
+impl From<FieldErrors> for Error {
+    fn from(errors: FieldErrors) -> Self {
+        Self::Fields(errors)
+    }
+}
+
+impl Error {
+    /// The error for a body or query field that names something which does not exist.
+    pub fn unknown_reference(attr: &str, noun: Noun) -> Self {
+        FieldError::new(attr, FieldCode::DoesNotExist, format!("No such {noun}.")).into()
+    }
+
+    /// Turns "not found" into "this field names something that does not exist".
+    #[must_use]
+    pub fn at_field(self, attr: &str) -> Self {
+        match self {
+            Self::NotFound(noun) => Self::unknown_reference(attr, noun),
+            other => other,
+        }
+    }
+}
+
+/// The kinds of object that can be looked for in vain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Noun {
+    /// An organization.
+    Organization,
+    /// An API key, by prefix.
+    ApiKey,
+    /// A currency, by code.
+    Currency,
+    /// A metric.
+    Metric,
+    /// A feature.
+    Feature,
+    /// A plan.
+    Plan,
+    /// A plan version.
+    PlanVersion,
+    /// A customer.
+    Customer,
+    /// A subscription.
+    Subscription,
+    /// An invoice, by id or number.
+    Invoice,
+    /// A credit.
+    Credit,
+    /// A test clock.
+    TestClock,
+}
+
+impl fmt::Display for Noun {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Organization => "organization",
+            Self::ApiKey => "API key",
+            Self::Currency => "currency",
+            Self::Metric => "metric",
+            Self::Feature => "feature",
+            Self::Plan => "plan",
+            Self::PlanVersion => "plan version",
+            Self::Customer => "customer",
+            Self::Subscription => "subscription",
+            Self::Invoice => "invoice",
+            Self::Credit => "credit",
+            Self::TestClock => "test clock",
+        })
+    }
+}
+
+/// What is wrong with one field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldError {
+    /// Dotted path of the field, list positions as numbers: `components.0.tiers.1.range_end`.
+    pub attr: String,
+    /// Stable code.
+    pub code: FieldCode,
+    /// A sentence for people.
+    pub detail: String,
+}
+
+impl FieldError {
+    /// An error at `attr`.
+    pub fn new(attr: impl Into<String>, code: FieldCode, detail: impl Into<String>) -> Self {
+        Self { attr: attr.into(), code, detail: detail.into() }
+    }
+
+    /// The same error one level further out: `tiers` of `components.0` is `components.0.tiers`.
+    #[must_use]
+    pub fn under(mut self, outer: &str) -> Self {
+        if self.attr.is_empty() {
+            outer.clone_into(&mut self.attr);
+        } else if !outer.is_empty() {
+            self.attr = format!("{outer}.{}", self.attr);
+        }
+        self
+    }
+}
+
+/// Every bad field of one input, in the order in which they were found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldErrors(pub Vec<FieldError>);
+
+impl FieldErrors {
+    /// Notes one more bad field.
+    pub fn push(&mut self, attr: impl Into<String>, code: FieldCode, detail: impl Into<String>) {
+        self.0.push(FieldError::new(attr, code, detail));
+    }
+
+    /// Keeps the value of `result`, or notes its error at `attr`.
+    pub fn keep<T>(&mut self, attr: &str, result: Result<T, FieldError>) -> Option<T> {
+        result.map_err(|error| self.0.push(error.under(attr))).ok()
+    }
+
+    /// Keeps the value of `result`, or notes all its errors below `attr`.
+    pub fn keep_all<T>(&mut self, attr: &str, result: Result<T, Self>) -> Option<T> {
+        result.map_err(|errors| self.0.extend(errors.0.into_iter().map(|error| error.under(attr)))).ok()
+    }
+
+    /// `value` if nothing was noted.
+    ///
+    /// # Errors
+    /// All that was noted.
+    pub fn finish<T>(self, value: T) -> Result<T, Self> {
+        if self.0.is_empty() { Ok(value) } else { Err(self) }
+    }
+
+    /// Whether nothing was noted.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Display for FieldErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, error) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { "; " };
+            write!(f, "{separator}{}: {}", error.attr, error.detail)?;
+        }
+        Ok(())
+    }
+}
+
+macro_rules! codes {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $code:literal, $meaning:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum $name { $(#[doc = $meaning] $variant,)* }
+
+        impl $name {
+            /// Every code there is.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// The stable text of the code.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $code,)* }
+            }
+
+            /// When the code is given.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$variant => $meaning,)* }
+            }
+        }
+    };
+}
+
+codes! {
+    /// What can be wrong with a field.
+    FieldCode {
+        Required = "required", "The field is missing.";
+        Null = "null", "The field is null and may not be.";
+        Blank = "blank", "The field is empty text and may not be.";
+        Invalid = "invalid", "The value cannot be read as what the field holds.";
+        InvalidChoice = "invalid_choice", "The value is not one of those allowed.";
+        DoesNotExist = "does_not_exist", "The value names an object that does not exist in this organization.";
+        IncorrectType = "incorrect_type", "The value has another JSON type than the field.";
+        MinValue = "min_value", "The value is below the least allowed.";
+        MaxValue = "max_value", "The value is above the greatest allowed.";
+        MaxLength = "max_length", "The text is too long.";
+        MaxDecimalPlaces = "max_decimal_places", "The number has too many decimals.";
+        MaxWholeDigits = "max_whole_digits", "The number has too many digits before the point.";
+        ListTooLong = "list_too_long", "The list has too many elements.";
+        NotAList = "not_a_list", "The value should be a list.";
+        Empty = "empty", "The list is empty and may not be.";
+        Unique = "unique", "The value occurs twice where it must be unique.";
+        NotAllowedTogether = "not_allowed_together", "Exactly one of several fields may be given.";
+    }
+}
+
+/// A rule that forbids an operation in the present state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Something with the same unique property exists.
+    #[error("{0}")]
+    DuplicateResource(&'static str),
+    /// A subscription of the customer to the same plan covers the same events in the same time.
+    #[error("The customer already has a subscription to this plan whose period and filters overlap.")]
+    OverlappingPlans,
+    /// No active version of the plan suits the customer.
+    #[error("No active version of this plan matches the customer.")]
+    NoMatchingPlanVersion,
+    /// More than one version suits, and nothing tells them apart.
+    #[error("More than one active version of this plan matches the customer; name one by version_id.")]
+    AmbiguousPlanVersion,
+    /// The version is made for other customers.
+    #[error("This plan version is not available to the customer.")]
+    PlanNotAvailableToCustomer,
+    /// A prepaid component has no default number of units, and none was given.
+    #[error("The prepaid component of metric {0} has no default units and none were given.")]
+    PrepaymentCantDetermineUnits(crate::id::MetricId),
+    /// A plan version meters the metric.
+    #[error("A plan version uses this metric.")]
+    MetricInUse,
+    /// The customer's test clock is on its way; wait until it is ready.
+    #[error("The customer's test clock is advancing.")]
+    TestClockAdvancing,
+}
+
+impl Refusal {
+    /// The stable text of the code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DuplicateResource(_) => "duplicate_resource",
+            Self::OverlappingPlans => "overlapping_plans",
+            Self::NoMatchingPlanVersion => "no_matching_plan_version",
+            Self::AmbiguousPlanVersion => "ambiguous_plan_version",
+            Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
+            Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
+            Self::MetricInUse => "invalid_operation",
+            Self::TestClockAdvancing => "test_clock_advancing",
+        }
+    }
+}
+
+/// The store could not do its part. The text is for the log, never for a client.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// No connection, or it broke: try again.
+    #[error("the database is unavailable: {0}")]
+    Unavailable(String),
+    /// All connections were busy for too long: try again.
+    #[error("no database connection became free in time")]
+    PoolExhausted,
+    /// Another operation on the same customer held on for too long: try again.
+    #[error("a lock was not granted in time")]
+    LockTimeout,
+    /// A statement ran into its time limit.
+    #[error("a statement ran out of time")]
+    DeadlineExceeded,
+    /// The disk is full: try again when there is room.
+    #[error("the database's disk is full: {0}")]
+    StorageFull(String),
+    /// The database accepts no writes at present.
+    #[error("the database is read-only")]
+    ReadOnly,
+    /// A bug: a constraint that should never be hit, a row that cannot be read.
+    #[error("{0}")]
+    Internal(String),
+}

@@ -1,0 +1,197 @@
+//! Typed ids: the one registry of every identifier in the system.
+//!
+//! On the wire an id is its prefix and 32 lowercase hex digits; input may leave out the prefix and may
+//! carry the hyphens of a UUID. Inside, an id is a 16-byte UUID that no other kind of id can stand in for.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use uuid::Uuid;
+
+use crate::customer::CustomerId;
+
+/// The text is not an id of the wanted kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {prefix:?} followed by 32 hexadecimal digits")]
+pub struct IdError {
+    prefix: &'static str,
+}
+
+fn parse(prefix: &'static str, text: &str) -> Result<Uuid, IdError> {
+    let digits: String = text.strip_prefix(prefix).unwrap_or(text).chars().filter(|c| *c != '-').collect();
+    if digits.len() != 32 {
+        return Err(IdError { prefix });
+    }
+    Uuid::try_parse(&digits).map_err(|_| IdError { prefix })
+}
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident, prefix = $prefix:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(Uuid);
+
+        impl $name {
+            /// What the wire form starts with.
+            pub const PREFIX: &'static str = $prefix;
+
+            /// The 16 bytes behind the id.
+            pub fn uuid(self) -> Uuid {
+                self.0
+            }
+        }
+
+        impl From<Uuid> for $name {
+            fn from(uuid: Uuid) -> Self {
+                Self(uuid)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}{}", $prefix, self.0.simple())
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({})", stringify!($name), self.0.simple())
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                parse($prefix, text).map(Self)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+id! {
+    /// The tenant: everything else belongs to exactly one organization.
+    OrganizationId, prefix = "org_"
+}
+id! {
+    /// What is measured: a definition that turns events into a quantity.
+    MetricId, prefix = "metric_"
+}
+id! {
+    /// Something a plan grants that is not metered.
+    FeatureId, prefix = "feature_"
+}
+id! {
+    /// A plan: a name over a sequence of versions. Subscriptions pin a version, never the plan.
+    PlanId, prefix = "plan_"
+}
+id! {
+    /// One immutable revision of a plan.
+    PlanVersionId, prefix = "plan_version_"
+}
+id! {
+    /// One metered component of a plan version. Never on the wire.
+    ComponentId, prefix = "component_"
+}
+id! {
+    /// One recurring charge of a plan version. Never on the wire.
+    RecurringChargeId, prefix = "recurring_charge_"
+}
+id! {
+    /// One customer's hold on one plan version for one period; a renewal has a new id.
+    SubscriptionId, prefix = "sub_"
+}
+id! {
+    /// One charge of a subscription over one reset interval. Never on the wire.
+    BillingRecordId, prefix = "billing_record_"
+}
+id! {
+    /// An issued invoice.
+    InvoiceId, prefix = "invoice_"
+}
+id! {
+    /// A credit; the prefix is the one existing clients know.
+    CreditId, prefix = "baladj_"
+}
+id! {
+    /// A clock that a customer can live by in place of the real one.
+    TestClockId, prefix = "test_clock_"
+}
+
+/// A customer inside the system: derived from the organization and the caller's own id, never looked up.
+///
+/// Events can therefore be stored before their customer exists, and everything about one customer lives
+/// under one key. The wire never shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CustomerKey(Uuid);
+
+impl CustomerKey {
+    /// The key of `customer` in `organization`: UUIDv5 in the namespace of the organization's id.
+    pub fn derive(organization: OrganizationId, customer: &CustomerId) -> Self {
+        Self(Uuid::new_v5(&organization.uuid(), customer.as_str().as_bytes()))
+    }
+
+    /// The 16 bytes behind the key.
+    pub fn uuid(self) -> Uuid {
+        self.0
+    }
+}
+
+impl From<Uuid> for CustomerKey {
+    fn from(uuid: Uuid) -> Self {
+        Self(uuid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_every_spelling_of_an_id() {
+        let hex = "0190a5f3c2b17f00a1b2c3d4e5f60718";
+        #[rustfmt::skip]
+        let cases = [
+            // text,                                           accepted, why
+            (format!("plan_{hex}"),                            true,  "the wire form"),
+            (hex.to_owned(),                                   true,  "the prefix may be left out"),
+            (hex.to_uppercase(),                               true,  "hex digits have no case"),
+            ("0190a5f3-c2b1-7f00-a1b2-c3d4e5f60718".to_owned(), true, "a UUID with hyphens"),
+            (format!("plan_version_{hex}"),                    false, "an id of another kind"),
+            (format!("metric_{hex}"),                          false, "an id of another kind"),
+            (hex[1..].to_owned(),                              false, "a digit is missing"),
+            (format!("{hex}0"),                                false, "a digit too many"),
+            ("plan_".to_owned(),                               false, "nothing after the prefix"),
+            ("é".repeat(32),                                   false, "not hexadecimal"),
+        ];
+        for (text, accepted, why) in cases {
+            let parsed = text.parse::<PlanId>();
+            assert_eq!(parsed.is_ok(), accepted, "{text}: {why}");
+            if let Ok(id) = parsed {
+                assert_eq!(id.to_string(), format!("plan_{hex}"), "{why}");
+            }
+        }
+    }
+
+    #[test]
+    fn one_customer_id_in_two_organizations_is_two_keys() {
+        let customer: CustomerId = "acme".parse().expect("valid");
+        let (a, b) = (OrganizationId::from(Uuid::from_u128(1)), OrganizationId::from(Uuid::from_u128(2)));
+        assert_eq!(CustomerKey::derive(a, &customer), CustomerKey::derive(a, &customer));
+        assert_ne!(CustomerKey::derive(a, &customer), CustomerKey::derive(b, &customer));
+    }
+}

@@ -1,0 +1,338 @@
+//! Invoices: lines, totals, and the trace that explains each line.
+
+use bigdecimal::BigDecimal;
+use serde::{Deserialize, Serialize};
+use time::{Date, OffsetDateTime};
+
+use crate::currency::Currency;
+use crate::customer::CustomerId;
+use crate::decimal;
+use crate::id::{BillingRecordId, CustomerKey, InvoiceId, MetricId, PlanId, PlanVersionId, SubscriptionId};
+use crate::money;
+use crate::organization::Address;
+use crate::period::{Fraction, Period};
+use crate::plan::{ChargeBehavior, ChargeTiming};
+use crate::subscription::{Settled, SubscriptionFilters};
+use crate::tier::Rating;
+
+/// An issued invoice. Nothing on it ever changes but its payment status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invoice {
+    /// Its id.
+    pub id: InvoiceId,
+    /// `YYMMDD-NNNNNN`: the UTC day of issue and a sequence of the organization without gaps.
+    pub number: String,
+    /// Whose it is.
+    pub customer: CustomerKey,
+    /// The customer as it was on the day of issue.
+    pub billed_to: BilledTo,
+    /// The organization as it was on the day of issue.
+    pub seller: Seller,
+    /// Everything on it is in this currency.
+    pub currency: Currency,
+    /// When it was issued.
+    pub issued_at: OffsetDateTime,
+    /// When it falls due.
+    pub due_at: Option<OffsetDateTime>,
+    /// Where its payment stands.
+    pub payment_status: PaymentStatus,
+    /// What is charged, line by line.
+    pub lines: Vec<LineItem>,
+    /// The sum of the lines' amounts.
+    pub amount: BigDecimal,
+}
+
+/// The customer on an invoice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BilledTo {
+    /// The caller's own id.
+    pub customer_id: String,
+    /// Display name.
+    pub name: Option<String>,
+    /// E-mail address.
+    pub email: Option<String>,
+    /// Billing address.
+    pub address: Option<Address>,
+}
+
+impl BilledTo {
+    /// The caller's own id, if it is one that a customer can have.
+    pub fn customer(&self) -> Option<CustomerId> {
+        self.customer_id.parse().ok()
+    }
+}
+
+/// The organization on an invoice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seller {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: Option<Address>,
+}
+
+/// Where the payment of an invoice stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaymentStatus {
+    /// A preview; never kept.
+    Draft,
+    /// Withdrawn.
+    Voided,
+    /// Paid, or nothing to pay.
+    Paid,
+    /// Awaiting payment.
+    Unpaid,
+}
+
+impl PaymentStatus {
+    /// Every status.
+    pub const ALL: &'static [Self] = &[Self::Draft, Self::Voided, Self::Paid, Self::Unpaid];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Voided => "voided",
+            Self::Paid => "paid",
+            Self::Unpaid => "unpaid",
+        }
+    }
+}
+
+/// One line of an invoice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineItem {
+    /// What it is for, in words.
+    pub name: String,
+    /// The time it is for.
+    pub period: Period,
+    /// How much was charged for: units of the metric, or copies of a fee when more than one.
+    pub quantity: Option<BigDecimal>,
+    /// When it is billed relative to its time.
+    pub billing_type: BillingType,
+    /// The subscription it belongs to.
+    pub subscription: Option<SubscriptionId>,
+    /// The billing record it belongs to.
+    pub record: Option<BillingRecordId>,
+    /// The plan version it is priced by, as it was named on the day of issue.
+    pub plan: Option<PlanVersionBrief>,
+    /// The subscription's filters.
+    pub filters: SubscriptionFilters,
+    /// Price before adjustments and tax, in whole minor units.
+    pub base: BigDecimal,
+    /// What was added to it.
+    pub adjustments: Vec<Adjustment>,
+    /// `base` and all adjustments.
+    pub amount: BigDecimal,
+    /// How it came about.
+    pub trace: Trace,
+}
+
+/// A plan version as others refer to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanVersionBrief {
+    /// The version's name, otherwise the plan's.
+    pub plan_name: String,
+    /// The plan.
+    pub plan_id: PlanId,
+    /// The version.
+    pub version_id: PlanVersionId,
+    /// The version's number.
+    pub version: u32,
+}
+
+/// When a line is billed relative to the time it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BillingType {
+    /// After it.
+    InArrears,
+    /// While it goes on.
+    Intermediate,
+    /// Before it.
+    InAdvance,
+    /// It is for no time.
+    OneTime,
+}
+
+impl BillingType {
+    /// Every type.
+    pub const ALL: &'static [Self] = &[Self::InArrears, Self::Intermediate, Self::InAdvance, Self::OneTime];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InArrears => "in_arrears",
+            Self::Intermediate => "intermediate",
+            Self::InAdvance => "in_advance",
+            Self::OneTime => "one_time",
+        }
+    }
+}
+
+/// An amount added to the base of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adjustment {
+    /// What for.
+    pub kind: AdjustmentKind,
+    /// How much, in whole minor units; negative lowers the line.
+    #[serde(with = "decimal::number")]
+    pub amount: BigDecimal,
+    /// The tax rate in percent, for a tax.
+    #[serde(with = "decimal::optional_number")]
+    pub rate: Option<BigDecimal>,
+    /// How the amount was rounded.
+    pub rounding: Rounding,
+}
+
+/// What an amount was added to a line for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdjustmentKind {
+    /// Sales tax.
+    SalesTax,
+    /// The plan version's price adjustment.
+    PlanAdjustment,
+}
+
+/// How an exact amount became whole minor units: `amount` = round(`exact_so_far`) - `given_before`.
+///
+/// The parts of one charge are rounded together, so that what was given always adds up to the rounded whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rounding {
+    /// All of the charge up to and with this line, unrounded.
+    #[serde(with = "decimal::number")]
+    pub exact_so_far: BigDecimal,
+    /// What earlier lines of the same charge gave.
+    #[serde(with = "decimal::number")]
+    pub given_before: BigDecimal,
+    /// Decimals of the currency's minor unit; ties go away from zero.
+    pub decimals: u8,
+    /// The result.
+    #[serde(with = "decimal::number")]
+    pub amount: BigDecimal,
+}
+
+/// How a line came about: enough to compute it again by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Trace {
+    /// A fee by time: `unit_amount` x `quantity` x `fraction` (or the whole when `charge_behavior` is full).
+    RecurringCharge {
+        /// The charge.
+        charge_name: String,
+        /// What one full interval costs.
+        #[serde(with = "decimal::number")]
+        unit_amount: BigDecimal,
+        /// The subscription's quantity.
+        quantity: u32,
+        /// Before or after the time it is for.
+        charge_timing: ChargeTiming,
+        /// Whether a cut interval costs less.
+        charge_behavior: ChargeBehavior,
+        /// The time charged so far.
+        window: Period,
+        /// `window` as a part of the full interval, in microseconds.
+        fraction: Fraction,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// Usage: the price of `quantity` by the tiers, less what was prepaid.
+    UsageCharge {
+        /// What was metered.
+        metric: MetricTrace,
+        /// The events' time.
+        window: Period,
+        /// How many events stand behind the quantity.
+        event_count: u64,
+        /// The usage since the start of the window.
+        #[serde(with = "decimal::number")]
+        quantity: BigDecimal,
+        /// The walk through the tiers.
+        rating: Rating,
+        /// What the prepaid units cost; usage is charged only beyond it.
+        #[serde(with = "decimal::number")]
+        prepaid_amount: BigDecimal,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// Units paid in advance: the price of each segment's units, prorated when the charge says so.
+    PrepaidUsageCharge {
+        /// What is metered.
+        metric: MetricTrace,
+        /// Whether a cut interval costs less.
+        charge_behavior: ChargeBehavior,
+        /// The units and their time.
+        segments: Vec<PrepaidSegmentTrace>,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+}
+
+/// A metric as it was when a line was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricTrace {
+    /// Its id.
+    pub metric_id: MetricId,
+    /// Its name.
+    pub metric_name: String,
+    /// The events it counts.
+    pub event_name: String,
+    /// How they are aggregated.
+    pub aggregation_type: String,
+    /// What of them is aggregated.
+    pub property_name: Option<String>,
+    /// Which of them count.
+    pub subscription_filters: SubscriptionFilters,
+}
+
+/// Prepaid units over a part of a reset interval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrepaidSegmentTrace {
+    /// The part.
+    pub window: Period,
+    /// It as a part of the full interval.
+    pub fraction: Fraction,
+    /// The walk through the tiers for its units.
+    pub rating: Rating,
+}
+
+impl Invoice {
+    /// The first day that its lines are for; the day of issue when it has none.
+    pub fn start_date(&self) -> Date {
+        self.lines.iter().map(|line| line.period.start()).min().unwrap_or(self.issued_at).date()
+    }
+
+    /// The last day that its lines are for; the day of issue when it has none.
+    pub fn end_date(&self) -> Date {
+        self.lines.iter().map(|line| line.period.last_instant()).max().unwrap_or(self.issued_at).date()
+    }
+}
+
+/// The invoice number of `sequence` on the UTC day of `issued_at`.
+pub fn number(issued_at: OffsetDateTime, sequence: u64) -> String {
+    let (year, month, day) = issued_at.to_offset(time::UtcOffset::UTC).to_calendar_date();
+    format!("{:02}{:02}{:02}-{sequence:06}", year.rem_euclid(100), u8::from(month), day)
+}
+
+impl LineItem {
+    /// Adds sales tax of `rate` percent on base and adjustments. The taxes of one subscription are rounded
+    /// together, line after line, so that they add up to the rounded tax of the whole.
+    pub fn add_tax(&mut self, rate: &BigDecimal, settled: &mut Settled, decimals: u8) {
+        settled.tax_exact += &self.amount * rate / BigDecimal::from(100);
+        let amount = money::portion(&settled.tax_exact, &settled.tax, decimals);
+        let rounding = Rounding {
+            exact_so_far: settled.tax_exact.clone(),
+            given_before: settled.tax.clone(),
+            decimals,
+            amount: amount.clone(),
+        };
+        settled.tax += &amount;
+        self.amount += &amount;
+        self.adjustments.push(Adjustment {
+            kind: AdjustmentKind::SalesTax,
+            amount,
+            rate: Some(rate.clone()),
+            rounding,
+        });
+    }
+}

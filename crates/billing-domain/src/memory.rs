@@ -1,0 +1,1 @@
+//! A complete store in memory.

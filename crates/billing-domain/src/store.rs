@@ -1,0 +1,364 @@
+//! What the domain asks of a store: transactions alone in their scope, and one repository per aggregate.
+//!
+//! A transaction belongs to one organization, named by its [`Scope`]; everything that its repositories read
+//! or write is that organization's. There is no method that reaches another tenant.
+//!
+//! Repository verbs: `insert`; `get` fails on absence; `find` answers `None`; `list` takes a page or is
+//! bounded by what it lists; `update` writes the whole value back.
+
+use std::collections::BTreeMap;
+
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::api_key::ApiKey;
+use crate::charge::BillingRecord;
+use crate::currency::Currency;
+use crate::customer::Customer;
+use crate::error::Error;
+use crate::event::{Event, Ingested};
+use crate::id::{CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
+use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
+use crate::invoice::{Invoice, PaymentStatus};
+use crate::metric::Metric;
+use crate::organization::Organization;
+use crate::plan::{Feature, Plan, PlanVersion};
+use crate::subscription::Subscription;
+use crate::test_clock::TestClock;
+use crate::usage::{Usage, UsageRequest};
+
+/// What a transaction is about, and so what it is alone in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// One customer: no two transactions on the same customer interleave, and each sees what the one before
+    /// committed. The only scope in which anything of a customer's may change.
+    Customer(OrganizationId, CustomerKey),
+    /// The organization's catalogue (settings, metrics, plans, clocks): no two such transactions interleave.
+    Catalog(OrganizationId),
+    /// The organization as a whole, without exclusion: for reading, seen as of one instant.
+    Organization(OrganizationId),
+}
+
+impl Scope {
+    /// The tenant.
+    pub fn organization(&self) -> OrganizationId {
+        match self {
+            Self::Customer(organization, _) | Self::Catalog(organization) | Self::Organization(organization) => {
+                *organization
+            }
+        }
+    }
+}
+
+/// The work of one transaction. It may be run again from the start if the store had to roll it back.
+pub type Work<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<(), Error> + 'w;
+
+/// Keeps everything.
+pub trait Store: Send + Sync {
+    /// Runs `work` alone within `scope`, at the `now` that holds there: commits on `Ok`, leaves no trace on `Err`.
+    ///
+    /// `now` is the time of the customer's test clock, otherwise the system's but never before the
+    /// customer's last change; in the other scopes it is the system's. Always whole microseconds.
+    ///
+    /// # Errors
+    /// Those of `work`, or [`Error::Store`].
+    fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error>;
+}
+
+impl dyn Store + '_ {
+    /// [`Store::run`] for work that has a result.
+    ///
+    /// # Errors
+    /// As [`Store::run`].
+    pub fn run_for<T>(
+        &self,
+        scope: &Scope,
+        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut result = None;
+        self.run(scope, &mut |tx, now| {
+            result = Some(work(tx, now)?);
+            Ok(())
+        })?;
+        result.ok_or_else(|| {
+            crate::StoreError::Internal("the store committed without running the work".to_owned()).into()
+        })
+    }
+}
+
+/// One open transaction: the repositories of every aggregate, sharing one fate.
+pub trait Transaction {
+    /// The tenant it belongs to.
+    fn organization(&self) -> OrganizationId;
+    /// A new UUID for an id, unique for ever.
+    fn new_uuid(&mut self) -> Uuid;
+    /// The organization itself.
+    fn organizations(&mut self) -> &mut dyn OrganizationRepo;
+    /// API keys.
+    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo;
+    /// Currencies added by the organization.
+    fn currencies(&mut self) -> &mut dyn CurrencyRepo;
+    /// Metrics.
+    fn metrics(&mut self) -> &mut dyn MetricRepo;
+    /// Features.
+    fn features(&mut self) -> &mut dyn FeatureRepo;
+    /// Plans and their versions.
+    fn plans(&mut self) -> &mut dyn PlanRepo;
+    /// Test clocks.
+    fn test_clocks(&mut self) -> &mut dyn TestClockRepo;
+    /// Customers.
+    fn customers(&mut self) -> &mut dyn CustomerRepo;
+    /// Subscriptions.
+    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo;
+    /// Billing records.
+    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo;
+    /// Invoices.
+    fn invoices(&mut self) -> &mut dyn InvoiceRepo;
+    /// Events, as far as they can be read.
+    fn events(&mut self) -> &mut dyn EventRepo;
+}
+
+/// Which part of a list is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PageRequest {
+    /// Most items.
+    pub limit: u32,
+    /// [`Page::next`] of the page before; `None`: from the beginning.
+    pub after: Option<String>,
+}
+
+impl PageRequest {
+    /// Most items in one answer.
+    pub const LIMIT_MAX: u32 = 1_000;
+
+    /// The beginning of the list.
+    pub fn first() -> Self {
+        Self { limit: Self::LIMIT_MAX, after: None }
+    }
+}
+
+/// One part of a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page<T> {
+    /// The items.
+    pub items: Vec<T>,
+    /// Where the list goes on; `None`: this was the end.
+    pub next: Option<String>,
+}
+
+/// The organization of the transaction.
+pub trait OrganizationRepo {
+    /// Keeps a new organization. Its id must be that of the transaction.
+    fn insert(&mut self, organization: &Organization) -> Result<(), Error>;
+    /// The organization.
+    fn get(&mut self) -> Result<Organization, Error>;
+    /// Writes all settings back, but for the filter keys, which only [`OrganizationRepo::add_filter_keys`] changes.
+    fn update(&mut self, organization: &Organization) -> Result<(), Error>;
+    /// Adds event properties that subscription filters may name; known ones change nothing. Safe beside
+    /// transactions of other customers that do the same. Usage by a new key is right for all events, those
+    /// that came before too.
+    ///
+    /// # Errors
+    /// A field error at `subscription_filters` beyond
+    /// [`Organization::SUBSCRIPTION_FILTER_KEYS_MAX`](crate::organization::Organization::SUBSCRIPTION_FILTER_KEYS_MAX).
+    fn add_filter_keys(&mut self, keys: &[&str]) -> Result<(), Error>;
+}
+
+/// API keys of the organization.
+pub trait ApiKeyRepo {
+    /// Keeps a new key.
+    fn insert(&mut self, key: &ApiKey) -> Result<(), Error>;
+    /// All keys, oldest first, expired ones too.
+    fn list(&mut self) -> Result<Vec<ApiKey>, Error>;
+    /// Removes a key for good; it is worthless from the commit on.
+    fn delete(&mut self, prefix: &str) -> Result<(), Error>;
+}
+
+/// Currencies that the organization added to those of ISO 4217.
+pub trait CurrencyRepo {
+    /// Keeps a new currency.
+    fn insert(&mut self, currency: &Currency) -> Result<(), Error>;
+    /// All added currencies, by code.
+    fn list(&mut self) -> Result<Vec<Currency>, Error>;
+}
+
+/// Metrics of the organization.
+pub trait MetricRepo {
+    /// Keeps a new metric. Events that arrive from the commit on are counted for it as they arrive; those
+    /// that came before count too, they only cost more to read.
+    fn insert(&mut self, metric: &Metric) -> Result<(), Error>;
+    /// The metric, archived or not.
+    fn get(&mut self, id: MetricId) -> Result<Metric, Error>;
+    /// All metrics, oldest first, archived ones too.
+    fn list(&mut self) -> Result<Vec<Metric>, Error>;
+    /// Writes back what can change: name and archival.
+    fn update(&mut self, metric: &Metric) -> Result<(), Error>;
+}
+
+/// Features of the organization.
+pub trait FeatureRepo {
+    /// Keeps a new feature.
+    fn insert(&mut self, feature: &Feature) -> Result<(), Error>;
+    /// The feature.
+    fn get(&mut self, id: FeatureId) -> Result<Feature, Error>;
+    /// All features, oldest first.
+    fn list(&mut self) -> Result<Vec<Feature>, Error>;
+}
+
+/// Plans and their versions.
+pub trait PlanRepo {
+    /// Keeps a new plan.
+    fn insert(&mut self, plan: &Plan) -> Result<(), Error>;
+    /// The plan.
+    fn get(&mut self, id: PlanId) -> Result<Plan, Error>;
+    /// All plans, newest first, then by name.
+    fn list(&mut self) -> Result<Vec<Plan>, Error>;
+    /// Keeps a new version.
+    fn insert_version(&mut self, version: &PlanVersion) -> Result<(), Error>;
+    /// The version.
+    fn get_version(&mut self, id: PlanVersionId) -> Result<PlanVersion, Error>;
+    /// The versions of one plan, or of all plans, oldest first.
+    fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error>;
+    /// Writes back what can change: active span, replacement, names.
+    fn update_version(&mut self, version: &PlanVersion) -> Result<(), Error>;
+    /// How many subscriptions of each version run at `now`; versions without any are left out.
+    fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error>;
+}
+
+/// Test clocks of the organization.
+pub trait TestClockRepo {
+    /// Keeps a new clock.
+    fn insert(&mut self, clock: &TestClock) -> Result<(), Error>;
+    /// The clock.
+    fn get(&mut self, id: TestClockId) -> Result<TestClock, Error>;
+    /// All clocks, oldest first.
+    fn list(&mut self) -> Result<Vec<TestClock>, Error>;
+    /// Writes time and status back.
+    fn update(&mut self, clock: &TestClock) -> Result<(), Error>;
+    /// The customers that live by the clock, in order of key.
+    fn list_customers(&mut self, id: TestClockId) -> Result<Vec<CustomerKey>, Error>;
+}
+
+/// Customers of the organization.
+pub trait CustomerRepo {
+    /// Keeps a new customer.
+    ///
+    /// # Errors
+    /// [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when its id or e-mail is taken.
+    fn insert(&mut self, customer: &Customer) -> Result<(), Error>;
+    /// The customer.
+    fn get(&mut self, key: CustomerKey) -> Result<Customer, Error>;
+    /// All customers in order of creation.
+    fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error>;
+    /// The customer's now: as [`Store::run`] gives it under [`Scope::Customer`], from any scope.
+    fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error>;
+    /// Moves the instant before which the customer's now can never be; earlier instants change nothing.
+    fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error>;
+    /// When the customer next has something to be billed or renewed; `None`: never. Kept only for customers
+    /// in real time: a test clock's customers are driven by their clock.
+    fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error>;
+}
+
+/// Subscriptions of the organization's customers.
+pub trait SubscriptionRepo {
+    /// Keeps a new subscription.
+    ///
+    /// # Errors
+    /// [`Refusal::OverlappingPlans`](crate::Refusal::OverlappingPlans) as the last wall.
+    fn insert(&mut self, subscription: &Subscription) -> Result<(), Error>;
+    /// The customer that holds the subscription: the way from an id alone to its scope.
+    fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error>;
+    /// The subscription.
+    fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error>;
+    /// Everything a customer holds or held, by start, then by id.
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error>;
+    /// What a customer holds that ends after `instant` or still awaits renewal, by start, then by id.
+    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;
+    /// Writes back what can change.
+    fn update(&mut self, subscription: &Subscription) -> Result<(), Error>;
+}
+
+/// Billing records of the organization's customers.
+pub trait BillingRecordRepo {
+    /// Keeps new records of one customer.
+    fn insert(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error>;
+    /// The customer's records that have an invoicing instant to come, by instant, then in order of making.
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error>;
+    /// The subscriptions of the customer that have no record left to bill.
+    fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error>;
+    /// Writes back what was billed and when the next invoicing is.
+    fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error>;
+}
+
+/// Which invoices are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InvoiceFilter {
+    /// Only this customer's.
+    pub customer: Option<CustomerKey>,
+    /// Only with one of these statuses; `None`: all.
+    pub statuses: Option<Vec<PaymentStatus>>,
+}
+
+/// Invoices of the organization.
+pub trait InvoiceRepo {
+    /// The next number of the organization's gap-free sequence. Held until the transaction ends: take it last.
+    fn next_sequence(&mut self) -> Result<u64, Error>;
+    /// Keeps an issued invoice for good.
+    fn insert(&mut self, invoice: &Invoice) -> Result<(), Error>;
+    /// The invoice with its lines.
+    fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error>;
+    /// The id behind an invoice number.
+    fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
+    /// Invoices with their lines, newest first.
+    fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error>;
+}
+
+/// The organization's events, as far as they can be read.
+pub trait EventRepo {
+    /// The usage behind each request, all from one snapshot, in the order of the requests.
+    fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error>;
+    /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.
+    fn missing(
+        &mut self,
+        customer: Option<CustomerKey>,
+        ids: &[String],
+        since: OffsetDateTime,
+    ) -> Result<Vec<String>, Error>;
+}
+
+/// Which events are taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// From the organization's window back to one day ahead of the customer's now.
+    Enforced,
+    /// Any: for back-filling.
+    Open,
+}
+
+/// Takes events in.
+pub trait EventIngest: Send + Sync {
+    /// Stores and counts each event once, durably when this returns; answers in the order of `events`.
+    ///
+    /// An event whose id the customer has used before (in the same month, or in another that the acceptance
+    /// window touches) is a duplicate, also inside one call: the first one counts.
+    ///
+    /// # Errors
+    /// [`Error::Store`]: some of the events may have been stored, so that a retry finds duplicates.
+    fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error>;
+}
+
+/// Finds keys before the organization is known.
+pub trait KeyRing: Send + Sync {
+    /// The key with this prefix and the present instant, if there is such a key.
+    fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error>;
+    /// Every organization's id, oldest first.
+    fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error>;
+}
+
+/// Hands out the customers that have something to be billed.
+pub trait BillingQueue: Send + Sync {
+    /// Leases up to `limit` customers in real time whose billing is due, for `lease`; nobody else gets them meanwhile.
+    fn lease_due(&self, limit: u32, lease: time::Duration) -> Result<Vec<(OrganizationId, CustomerKey)>, Error>;
+    /// The clocks that were told to advance and have not arrived.
+    fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error>;
+}

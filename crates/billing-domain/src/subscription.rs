@@ -1,0 +1,273 @@
+//! Subscriptions: a customer's hold on a plan version for one period.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
+
+use crate::error::{FieldCode, FieldError};
+use crate::event::{Properties, property_text};
+use crate::id::{CustomerKey, PlanId, PlanVersionId, SubscriptionId};
+use crate::period::{Anchors, Cadence, Period, PlanDuration, Tile};
+use crate::text;
+
+/// Most filters on one subscription.
+pub const FILTERS_MAX: usize = 10;
+
+/// One customer's hold on one plan version for one period. A renewal is a new subscription.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Its id; a renewal gets a new one.
+    pub id: SubscriptionId,
+    /// Whose it is.
+    pub customer: CustomerKey,
+    /// The plan.
+    pub plan: PlanId,
+    /// The version, which never changes.
+    pub version: PlanVersionId,
+    /// From start to end, half open.
+    pub period: Period,
+    /// The uncut interval that the period is part of: what a full price is for.
+    pub full: Period,
+    /// Where the sequence of periods began: the start of the first subscription of the chain.
+    pub anchor: OffsetDateTime,
+    /// How many renewals lie between [`Subscription::anchor`] and this period.
+    pub renewal: u32,
+    /// Whether it renews at its end.
+    pub auto_renew: bool,
+    /// Whether a renewal has taken its place already.
+    pub is_renewed: bool,
+    /// False when it came from a renewal.
+    pub is_new: bool,
+    /// Multiplies recurring charges.
+    pub quantity: u32,
+    /// Only events with all of these properties count.
+    pub filters: SubscriptionFilters,
+    /// The caller's own, given back as it came.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// Units of prepaid components, where they differ from the version's default.
+    pub prepaid_units: BTreeMap<crate::id::MetricId, BigDecimal>,
+    /// What its invoices so far add up to.
+    pub settled: Settled,
+    /// When it was made, in the customer's time.
+    pub created_at: OffsetDateTime,
+}
+
+/// What the invoices of one subscription add up to so far: the memory of cumulative rounding.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Charge lines before adjustments and tax.
+    pub charges: BigDecimal,
+    /// Price adjustments.
+    pub adjustments: BigDecimal,
+    /// Tax before rounding.
+    pub tax_exact: BigDecimal,
+    /// Tax as it was put on lines.
+    pub tax: BigDecimal,
+}
+
+/// A period to come, and its place in the sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NextPeriod {
+    /// The period and the uncut interval it is part of.
+    pub tile: Tile,
+    /// Where its sequence began.
+    pub anchor: OffsetDateTime,
+    /// Its number in the sequence.
+    pub renewal: u32,
+}
+
+/// Where a subscription stands at an instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubscriptionStatus {
+    /// Its period holds the instant.
+    Active,
+    /// Its period is over.
+    Ended,
+    /// Its period is to come.
+    NotStarted,
+}
+
+impl SubscriptionStatus {
+    /// Every status.
+    pub const ALL: &'static [Self] = &[Self::Active, Self::Ended, Self::NotStarted];
+
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Ended => "ended",
+            Self::NotStarted => "not_started",
+        }
+    }
+}
+
+impl Subscription {
+    /// Where it stands at `now`. One with an empty period has ended from its start on.
+    pub fn status(&self, now: OffsetDateTime) -> SubscriptionStatus {
+        if now < self.period.start() {
+            SubscriptionStatus::NotStarted
+        } else if self.period.contains(now) {
+            SubscriptionStatus::Active
+        } else {
+            SubscriptionStatus::Ended
+        }
+    }
+
+    /// Whether it will be renewed at its end and has not been yet.
+    pub fn awaits_renewal(&self) -> bool {
+        self.auto_renew && !self.is_renewed
+    }
+
+    /// The period that follows this one when it renews: `None` for a plan without duration.
+    ///
+    /// The sequence goes on from its own beginning, so that a subscription of the 31st never drifts to the
+    /// 28th. One that was given an end of its own starts a new sequence there.
+    pub fn next_period(&self, duration: Option<PlanDuration>, anchors: Anchors) -> Option<NextPeriod> {
+        let duration = duration?;
+        let cadence = Cadence { start: self.anchor, duration, anchors };
+        let next = cadence.period(self.renewal + 1);
+        if next.period.start() == self.period.end() {
+            return Some(NextPeriod { tile: next, anchor: self.anchor, renewal: self.renewal + 1 });
+        }
+        let anchor = self.period.end();
+        Some(NextPeriod { tile: Cadence { start: anchor, duration, anchors }.period(0), anchor, renewal: 0 })
+    }
+
+    /// The subscription as it stands at `now`, taken as renewed where its renewal is due but not yet made.
+    #[must_use]
+    pub fn as_renewed_at(&self, now: OffsetDateTime, duration: Option<PlanDuration>, anchors: Anchors) -> Self {
+        let mut current = self.clone();
+        while current.awaits_renewal() && current.status(now) == SubscriptionStatus::Ended {
+            let Some(next) = current.next_period(duration, anchors) else { break };
+            current.enter(&next);
+        }
+        current
+    }
+
+    /// Moves on to `next`, with nothing billed yet.
+    pub fn enter(&mut self, next: &NextPeriod) {
+        self.period = next.tile.period;
+        self.full = next.tile.full;
+        self.anchor = next.anchor;
+        self.renewal = next.renewal;
+        self.settled = Settled::default();
+    }
+
+    /// Whether the two would count the same events of the same plan twice: same customer, same plan (any
+    /// version), periods that meet, and one set of filters part of the other.
+    pub fn overlaps(&self, other: &Self) -> bool {
+        self.customer == other.customer
+            && self.plan == other.plan
+            && self.period.overlaps(&other.period)
+            && (self.filters.is_subset_of(&other.filters) || other.filters.is_subset_of(&self.filters))
+    }
+}
+
+/// Property names and values that an event must have to count; order does not matter.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+#[serde(transparent)]
+pub struct SubscriptionFilters(BTreeMap<String, String>);
+
+impl SubscriptionFilters {
+    /// No filters: every event counts.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The filters `pairs` of property name and value.
+    ///
+    /// # Errors
+    /// More than [`FILTERS_MAX`], a bad name or value, or a name given twice; `attr` is relative to the list.
+    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, FieldError> {
+        let mut filters = BTreeMap::new();
+        for (i, (name, value)) in pairs.into_iter().enumerate() {
+            if i == FILTERS_MAX {
+                let detail = format!("At most {FILTERS_MAX} filters are allowed.");
+                return Err(FieldError::new("", FieldCode::ListTooLong, detail));
+            }
+            text::check_id(&name).map_err(|error| error.under(&format!("{i}.property_name")))?;
+            text::check_id(&value).map_err(|error| error.under(&format!("{i}.value")))?;
+            if filters.insert(name, value).is_some() {
+                let detail = "This property is filtered on twice.";
+                return Err(FieldError::new(format!("{i}.property_name"), FieldCode::Unique, detail));
+            }
+        }
+        Ok(Self(filters))
+    }
+
+    /// The pairs, ordered by property name.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Whether there are no filters.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether every pair of `self` is also in `other`.
+    pub fn is_subset_of(&self, other: &Self) -> bool {
+        self.0.iter().all(|(name, value)| other.0.get(name) == Some(value))
+    }
+
+    /// Whether an event with `properties` counts.
+    pub fn matches(&self, properties: &Properties) -> bool {
+        self.0.iter().all(|(name, value)| property_text(properties, name).as_ref() == Some(value))
+    }
+
+    /// One text for one set of filters: a JSON object with its names in order.
+    pub fn canonical(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filters(pairs: &[(&str, &str)]) -> SubscriptionFilters {
+        let owned = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        SubscriptionFilters::new(owned).expect("valid filters")
+    }
+
+    #[test]
+    fn one_set_of_filters_has_one_text() {
+        let (a, b) = (filters(&[("env", "prod"), ("az", "1")]), filters(&[("az", "1"), ("env", "prod")]));
+        assert_eq!(a, b);
+        assert_eq!(a.canonical(), r#"{"az":"1","env":"prod"}"#);
+        assert_eq!(SubscriptionFilters::none().canonical(), "{}");
+    }
+
+    #[test]
+    fn filters_select_events_that_have_every_pair() {
+        let selected = filters(&[("env", "prod"), ("tier", "2")]);
+        #[rustfmt::skip]
+        let cases = [
+            // properties,                               counts, why
+            (r#"{"env":"prod","tier":"2","x":1}"#,       true,  "both pairs, more besides"),
+            (r#"{"env":"prod","tier":2}"#,               true,  "a number is compared by its text"),
+            (r#"{"env":"prod"}"#,                        false, "a pair is missing"),
+            (r#"{"env":"PROD","tier":"2"}"#,             false, "case matters"),
+        ];
+        for (json, counts, why) in cases {
+            let properties: Properties = serde_json::from_str(json).expect("json");
+            assert_eq!(selected.matches(&properties), counts, "{json}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_subset_of_filters_is_the_wider_subscription() {
+        let (all, prod, prod_eu) =
+            (filters(&[]), filters(&[("env", "prod")]), filters(&[("env", "prod"), ("region", "eu")]));
+        assert!(all.is_subset_of(&prod) && prod.is_subset_of(&prod_eu) && prod.is_subset_of(&prod));
+        assert!(!prod_eu.is_subset_of(&prod) && !prod.is_subset_of(&filters(&[("env", "test")])));
+    }
+
+    #[test]
+    fn a_property_is_filtered_on_once() {
+        let twice = [("env".to_owned(), "a".to_owned()), ("env".to_owned(), "b".to_owned())];
+        let error = SubscriptionFilters::new(twice).expect_err("refused");
+        assert_eq!((error.attr.as_str(), error.code), ("1.property_name", FieldCode::Unique));
+    }
+}

@@ -1,0 +1,1 @@
+//! For tests: builders that are valid by default, and the contract every store must pass.

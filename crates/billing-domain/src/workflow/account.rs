@@ -1,0 +1,119 @@
+//! One customer at work: everything of theirs that billing looks at, read once and changed in one place.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use time::OffsetDateTime;
+
+use crate::charge::BillingRecord;
+use crate::currency::Currency;
+use crate::customer::Customer;
+use crate::error::{Error, Refusal};
+use crate::id::{CustomerKey, MetricId, PlanVersionId, SubscriptionId};
+use crate::invoice::PlanVersionBrief;
+use crate::metric::Metric;
+use crate::organization::Organization;
+use crate::plan::{Plan, PlanVersion};
+use crate::store::Transaction;
+use crate::subscription::Subscription;
+use crate::test_clock::TestClockStatus;
+
+/// A customer's open records and the subscriptions behind them, with the catalogue they are priced by.
+pub(super) struct Account {
+    pub organization: Organization,
+    pub customer: Customer,
+    /// Subscriptions that run, await renewal, or have an open record.
+    pub subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    /// Records with an invoicing instant to come, in order of making.
+    pub records: Vec<BillingRecord>,
+    catalog: Catalog,
+}
+
+/// A plan version, its plan, its currency and its metrics.
+pub(super) struct Offer {
+    pub plan: Plan,
+    pub version: PlanVersion,
+    pub currency: Currency,
+    pub metrics: BTreeMap<MetricId, Metric>,
+}
+
+/// What has been looked up of the catalogue.
+#[derive(Default)]
+pub(super) struct Catalog(BTreeMap<PlanVersionId, Rc<Offer>>);
+
+impl Account {
+    /// Reads what there is of `customer` at `now`.
+    pub fn load(tx: &mut dyn Transaction, customer: CustomerKey, now: OffsetDateTime) -> Result<Self, Error> {
+        let organization = tx.organizations().get()?;
+        let records = tx.billing_records().list_open(customer)?;
+        let current = tx.subscriptions().list_current(customer, now)?;
+        let mut subscriptions: BTreeMap<_, _> = current.into_iter().map(|own| (own.id, own)).collect();
+        for record in &records {
+            if !subscriptions.contains_key(&record.subscription) {
+                let ended = tx.subscriptions().get(customer, record.subscription)?;
+                subscriptions.insert(ended.id, ended);
+            }
+        }
+        let customer = tx.customers().get(customer)?;
+        Ok(Self { organization, customer, subscriptions, records, catalog: Catalog::default() })
+    }
+
+    /// Refuses while the customer's test clock is on its way.
+    pub fn refuse_while_advancing(&self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        let Some(clock) = self.customer.test_clock else { return Ok(()) };
+        match tx.test_clocks().get(clock)?.status {
+            TestClockStatus::Advancing => Err(Refusal::TestClockAdvancing.into()),
+            TestClockStatus::Ready | TestClockStatus::Failed => Ok(()),
+        }
+    }
+
+    /// The plan version and what belongs to it.
+    pub fn offer(&mut self, tx: &mut dyn Transaction, version: PlanVersionId) -> Result<Rc<Offer>, Error> {
+        self.catalog.offer(tx, version)
+    }
+
+    /// Keeps a new subscription and its records, in the store and here.
+    pub fn add(
+        &mut self,
+        tx: &mut dyn Transaction,
+        subscription: Subscription,
+        records: Vec<BillingRecord>,
+    ) -> Result<(), Error> {
+        tx.subscriptions().insert(&subscription)?;
+        tx.billing_records().insert(self.customer.key, &records)?;
+        self.records.extend(records);
+        self.subscriptions.insert(subscription.id, subscription);
+        Ok(())
+    }
+}
+
+impl Catalog {
+    /// The plan version and what belongs to it.
+    pub fn offer(&mut self, tx: &mut dyn Transaction, id: PlanVersionId) -> Result<Rc<Offer>, Error> {
+        if let Some(offer) = self.0.get(&id) {
+            return Ok(offer.clone());
+        }
+        let version = tx.plans().get_version(id)?;
+        let plan = tx.plans().get(version.plan)?;
+        let currency = super::find_currency(tx, &version.currency_code)?;
+        let mut metrics = BTreeMap::new();
+        for metric in version.metrics() {
+            metrics.insert(metric, tx.metrics().get(metric)?);
+        }
+        let offer = Rc::new(Offer { plan, version, currency, metrics });
+        self.0.insert(id, offer.clone());
+        Ok(offer)
+    }
+}
+
+impl Offer {
+    /// The version as invoices and access checks refer to it.
+    pub fn brief(&self) -> PlanVersionBrief {
+        PlanVersionBrief {
+            plan_name: self.version.name(&self.plan).to_owned(),
+            plan_id: self.plan.id,
+            version_id: self.version.id,
+            version: self.version.number,
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Advances a test clock: told once, then carried out customer by customer.
+
+use time::OffsetDateTime;
+
+use super::bill_customer;
+use crate::error::{Error, FieldCode, FieldError, Refusal};
+use crate::id::{CustomerKey, TestClockId};
+use crate::period::instant;
+use crate::store::Transaction;
+use crate::test_clock::{TestClock, TestClockStatus};
+
+/// A clock and the time it shall advance to.
+#[derive(Clone, Debug)]
+pub struct AdvanceTestClock {
+    /// The clock.
+    pub clock: TestClockId,
+    /// The time.
+    pub frozen_time: OffsetDateTime,
+}
+
+/// Sets a clock on its way. [`advance_customer`] for each of its customers and [`finish_test_clock`] carry it out;
+/// an interrupted advance is carried on by doing the same again.
+///
+/// # Errors
+/// [`Refusal::TestClockAdvancing`] when it is on its way already; a time that is not later than the clock's
+/// (after a failure, the same time tries again).
+pub fn advance_test_clock(
+    tx: &mut dyn Transaction,
+    command: &AdvanceTestClock,
+    _now: OffsetDateTime,
+) -> Result<TestClock, Error> {
+    let mut clock = tx.test_clocks().get(command.clock)?;
+    let to = instant::whole(command.frozen_time);
+    let is_later = match clock.status {
+        TestClockStatus::Advancing => return Err(Refusal::TestClockAdvancing.into()),
+        TestClockStatus::Ready => to > clock.frozen_time,
+        TestClockStatus::Failed => to >= clock.frozen_time,
+    };
+    if !is_later {
+        let detail = "A clock only advances: give a time later than its own.";
+        return Err(FieldError::new("frozen_time", FieldCode::Invalid, detail).into());
+    }
+    clock.frozen_time = to;
+    clock.status = TestClockStatus::Advancing;
+    tx.test_clocks().update(&clock)?;
+    Ok(clock)
+}
+
+/// Bills one customer of an advancing clock up to the clock's time; one that is there already is left alone.
+///
+/// # Errors
+/// Those of [`bill_customer`].
+pub fn advance_customer(tx: &mut dyn Transaction, clock: TestClockId, customer: CustomerKey) -> Result<(), Error> {
+    let clock = tx.test_clocks().get(clock)?;
+    bill_customer(tx, customer, clock.frozen_time)
+}
+
+/// Says that an advance has arrived, or that it failed.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub fn finish_test_clock(tx: &mut dyn Transaction, clock: TestClockId, status: TestClockStatus) -> Result<(), Error> {
+    let mut clock = tx.test_clocks().get(clock)?;
+    clock.status = status;
+    tx.test_clocks().update(&clock)
+}

@@ -1,0 +1,62 @@
+//! Brings a customer's billing up to an instant: renewals and scheduled invoices, in order.
+
+use time::OffsetDateTime;
+
+use super::account::Account;
+use super::issue_invoices::issue_invoices;
+use super::renew_subscription::renew_subscription;
+use crate::charge::BillingRecord;
+use crate::error::Error;
+use crate::id::{CustomerKey, SubscriptionId};
+use crate::store::Transaction;
+
+/// Processes everything of `customer` that is due up to and with `until`, in order, and notes when the next
+/// thing is. Doing it again, in steps, or late gives the same invoices.
+///
+/// # Errors
+/// [`Error::NotFound`] for the customer; [`Error::Store`].
+pub fn bill_customer(tx: &mut dyn Transaction, customer: CustomerKey, until: OffsetDateTime) -> Result<(), Error> {
+    // What awaits renewal is listed whenever it ended, so the beginning of the list is `until` itself.
+    let mut account = Account::load(tx, customer, until)?;
+    process_due(tx, &mut account, until)
+}
+
+/// [`bill_customer`] on a customer that is at work already.
+pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until: OffsetDateTime) -> Result<(), Error> {
+    while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {
+        match step {
+            Step::Renew(subscription) => renew_subscription(tx, account, subscription)?,
+            Step::Invoice(instant) => {
+                let due = |record: &BillingRecord| record.next_invoicing_at() == Some(instant);
+                issue_invoices(tx, account, &due, instant, at)?;
+            }
+        }
+    }
+    let customer = account.customer.key;
+    tx.customers().reach(customer, until)?;
+    tx.customers().set_billing_due(customer, next_step(account).map(|(at, _)| at))
+}
+
+/// Something that falls due by time alone. Of two at the same instant, renewal comes first: the new period's
+/// charges in advance belong on the same invoice as the old period's usage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Step {
+    Renew(SubscriptionId),
+    /// The invoice of a billing instant, cut when late events have had their time.
+    Invoice(OffsetDateTime),
+}
+
+fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
+    let grace = account.organization.invoice_grace();
+    let renewals = account
+        .subscriptions
+        .values()
+        .filter(|subscription| subscription.awaits_renewal())
+        .map(|subscription| (subscription.period.end(), Step::Renew(subscription.id)));
+    let invoices = account
+        .records
+        .iter()
+        .filter_map(BillingRecord::next_invoicing_at)
+        .map(|instant| (instant + grace, Step::Invoice(instant)));
+    renewals.chain(invoices).min()
+}

@@ -1,0 +1,103 @@
+//! Answers: may this customer use this metric now?
+
+use time::OffsetDateTime;
+
+use super::account::Catalog;
+use crate::access::{MetricAccess, decide};
+use crate::charge::reset_period_at;
+use crate::customer::{Customer, CustomerId};
+use crate::error::Error;
+use crate::id::{CustomerKey, MetricId};
+use crate::invoice::PlanVersionBrief;
+use crate::metric::Metric;
+use crate::period::MICROSECOND;
+use crate::store::Transaction;
+use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
+use crate::usage::UsageRequest;
+
+/// The question.
+#[derive(Clone, Debug)]
+pub struct CheckMetricAccess {
+    /// Who.
+    pub customer: CustomerId,
+    /// What.
+    pub metric: MetricId,
+    /// Only subscriptions that have all of these filters are considered.
+    pub filters: SubscriptionFilters,
+}
+
+/// The answer, and what it stands on.
+#[derive(Clone, Debug)]
+pub struct CheckedAccess {
+    /// Who.
+    pub customer: Customer,
+    /// What.
+    pub metric: Metric,
+    /// Whether they may.
+    pub access: bool,
+    /// Every subscription considered, by start.
+    pub subscriptions: Vec<SubscriptionAccess>,
+}
+
+/// What one subscription says.
+#[derive(Clone, Debug)]
+pub struct SubscriptionAccess {
+    /// The subscription, as renewed where its renewal is due but not yet made.
+    pub subscription: Subscription,
+    /// Its plan version.
+    pub plan: PlanVersionBrief,
+    /// Usage and limits.
+    pub access: MetricAccess,
+}
+
+/// Checks access by the usage of each subscription's current reset interval, up to and with now.
+///
+/// # Errors
+/// `customer_id` or `metric_id` does not exist.
+pub fn check_metric_access(
+    tx: &mut dyn Transaction,
+    command: &CheckMetricAccess,
+    _now: OffsetDateTime,
+) -> Result<CheckedAccess, Error> {
+    let key = CustomerKey::derive(tx.organization(), &command.customer);
+    let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+    let metric = tx.metrics().get(command.metric).map_err(|error| error.at_field("metric_id"))?;
+    let policy = tx.organizations().get()?.access_policy;
+    let now = tx.customers().now(key)?;
+
+    let mut subscriptions = Vec::new();
+    let mut requests = Vec::new();
+    let mut catalog = Catalog::default();
+    for held in tx.subscriptions().list_current(key, now)? {
+        let offer = catalog.offer(tx, held.version)?;
+        let subscription = held.as_renewed_at(now, offer.plan.duration, offer.version.anchors);
+        let is_considered = subscription.status(now) == SubscriptionStatus::Active
+            && command.filters.is_subset_of(&subscription.filters);
+        if !is_considered {
+            continue;
+        }
+        let mut access = MetricAccess::absent();
+        let component = offer.version.component_of(metric.id);
+        if let Some((component, period)) =
+            component.and_then(|component| Some((component, reset_period_at(component, &subscription, now)?)))
+        {
+            access.has_metric = true;
+            access.free_limit = component.tiers.free_limit();
+            access.total_limit = component.tiers.total_limit();
+            requests.push(UsageRequest {
+                customer: key,
+                metric: metric.clone(),
+                filters: subscription.filters.clone(),
+                period: period.cut_at(now + MICROSECOND),
+            });
+        }
+        subscriptions.push(SubscriptionAccess { subscription, plan: offer.brief(), access });
+    }
+    let usages = tx.events().usages(&requests)?;
+    let metered = subscriptions.iter_mut().filter(|considered| considered.access.has_metric);
+    for (considered, usage) in metered.zip(usages) {
+        considered.access.usage = usage.quantity;
+    }
+    let access = decide(policy, subscriptions.iter().map(|considered| &considered.access));
+    Ok(CheckedAccess { customer, metric, access, subscriptions })
+}

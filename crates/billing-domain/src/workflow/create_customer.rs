@@ -1,0 +1,143 @@
+//! Creates a customer.
+
+use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
+
+use super::find_currency;
+use super::update_organization::check_tax_rate;
+use crate::customer::{Customer, CustomerId, PaymentProvider};
+use crate::error::{Error, FieldCode, FieldErrors, Refusal};
+use crate::id::{CustomerKey, TestClockId};
+use crate::organization::Address;
+use crate::store::Transaction;
+use crate::test_clock::TestClockStatus;
+use crate::{country, text, timezone};
+
+/// A new customer.
+#[derive(Clone, Debug)]
+pub struct CreateCustomer {
+    /// The caller's own id.
+    pub id: CustomerId,
+    /// Display name.
+    pub name: Option<String>,
+    /// Primary e-mail address.
+    pub email: String,
+    /// Code of the preferred currency; `None`: the organization's.
+    pub default_currency_code: Option<String>,
+    /// Where invoices are addressed to.
+    pub billing_address: Option<Address>,
+    /// Where goods go.
+    pub shipping_address: Option<Address>,
+    /// Sales tax in percent, in place of the organization's.
+    pub tax_rate: Option<BigDecimal>,
+    /// IANA zone; `None`: the organization's.
+    pub timezone: Option<String>,
+    /// The payment provider it is registered with.
+    pub payment_provider: Option<PaymentProvider>,
+    /// Its id there.
+    pub payment_provider_id: Option<String>,
+    /// Free-form properties.
+    pub properties: serde_json::Map<String, serde_json::Value>,
+    /// The clock it lives by.
+    pub test_clock: Option<TestClockId>,
+}
+
+/// Creates a customer, in the scope of its own key.
+///
+/// # Errors
+/// Every bad field; [`Refusal::DuplicateResource`] when the id or the e-mail is taken;
+/// [`Refusal::TestClockAdvancing`] while its clock does.
+pub fn create_customer(
+    tx: &mut dyn Transaction,
+    command: &CreateCustomer,
+    now: OffsetDateTime,
+) -> Result<Customer, Error> {
+    let organization = tx.organizations().get()?;
+    check(tx, command)?;
+    let now = match command.test_clock {
+        Some(clock) => time_of_clock(tx, clock)?,
+        None => now,
+    };
+    let command = command.clone();
+    let customer = Customer {
+        key: CustomerKey::derive(organization.id, &command.id),
+        organization: organization.id,
+        id: command.id,
+        name: command.name,
+        email: Some(command.email),
+        default_currency_code: command.default_currency_code.unwrap_or(organization.default_currency_code),
+        billing_address: command.billing_address,
+        shipping_address: command.shipping_address,
+        tax_rate: command.tax_rate,
+        timezone: command.timezone.unwrap_or(organization.timezone),
+        payment_provider: command.payment_provider,
+        payment_provider_id: command.payment_provider_id,
+        has_payment_method: false,
+        properties: command.properties,
+        test_clock: command.test_clock,
+        created_at: now,
+    };
+    tx.customers().insert(&customer)?;
+    tx.customers().reach(customer.key, now)?;
+    Ok(customer)
+}
+
+fn time_of_clock(tx: &mut dyn Transaction, id: TestClockId) -> Result<OffsetDateTime, Error> {
+    let clock = tx.test_clocks().get(id).map_err(|error| error.at_field("test_clock_id"))?;
+    match clock.status {
+        TestClockStatus::Ready => Ok(clock.frozen_time),
+        TestClockStatus::Advancing | TestClockStatus::Failed => Err(Refusal::TestClockAdvancing.into()),
+    }
+}
+
+fn check(tx: &mut dyn Transaction, command: &CreateCustomer) -> Result<(), Error> {
+    let mut errors = FieldErrors::default();
+    errors.keep("email", text::check_email(&command.email));
+    if let Some(name) = &command.name {
+        errors.keep("customer_name", text::check_length(name, text::NAME_CHARACTERS_MAX));
+    }
+    if let Some(rate) = &command.tax_rate {
+        errors.keep("tax_rate", check_tax_rate(rate));
+    }
+    if command.timezone.as_ref().is_some_and(|zone| !timezone::is_known(zone)) {
+        errors.push("timezone", FieldCode::InvalidChoice, "This is not a known time zone.");
+    }
+    if command.payment_provider.is_some() != command.payment_provider_id.is_some() {
+        let missing = if command.payment_provider.is_some() { "payment_provider_id" } else { "payment_provider" };
+        errors.push(missing, FieldCode::Required, "Provider and id are given together or not at all.");
+    }
+    for (attr, address) in
+        [("billing_address", &command.billing_address), ("shipping_address", &command.shipping_address)]
+    {
+        if let Some(address) = address {
+            errors.keep_all(attr, check_address(address));
+        }
+    }
+    if let Some(code) = &command.default_currency_code {
+        match find_currency(tx, code) {
+            Err(Error::NotFound(_)) => {
+                errors.push("default_currency_code", FieldCode::DoesNotExist, "No such currency.");
+            }
+            other => drop(other?),
+        }
+    }
+    Ok(errors.finish(())?)
+}
+
+/// Checks the parts of an address.
+///
+/// # Errors
+/// Every bad part.
+pub(super) fn check_address(address: &Address) -> Result<(), FieldErrors> {
+    let mut errors = FieldErrors::default();
+    let optional = |text: &Option<String>| text.clone().unwrap_or_default();
+    errors.keep("city", text::check(&address.city, text::NAME_CHARACTERS_MAX));
+    errors.keep("line1", text::check(&address.line1, text::NAME_CHARACTERS_MAX));
+    errors.keep("line2", text::check_length(&optional(&address.line2), text::NAME_CHARACTERS_MAX));
+    errors.keep("postal_code", text::check(&address.postal_code, text::NAME_CHARACTERS_MAX));
+    errors.keep("state", text::check_length(&optional(&address.state), text::NAME_CHARACTERS_MAX));
+    if !country::is_known(&address.country) {
+        errors.push("country", FieldCode::InvalidChoice, "This is not an ISO 3166-1 alpha-2 country code.");
+    }
+    errors.finish(())
+}

@@ -1,0 +1,58 @@
+//! Creates a metric.
+
+use time::OffsetDateTime;
+
+use crate::error::{Error, FieldErrors, Refusal};
+use crate::metric::{Aggregation, Metric};
+use crate::store::Transaction;
+use crate::text;
+
+/// A new metric.
+#[derive(Clone, Debug)]
+pub struct CreateMetric {
+    /// Its name; `None`: made from what it measures.
+    pub name: Option<String>,
+    /// The events it counts.
+    pub event_name: String,
+    /// How.
+    pub aggregation: Aggregation,
+    /// Whether it tracks the organization's own costs.
+    pub is_cost_metric: bool,
+}
+
+/// Creates a metric. Events that came before it count too.
+///
+/// # Errors
+/// Bad names; [`Refusal::DuplicateResource`] when a metric has the name already.
+pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: OffsetDateTime) -> Result<Metric, Error> {
+    let mut errors = FieldErrors::default();
+    if let Some(name) = &command.name {
+        errors.keep("metric_name", text::check(name, text::NAME_CHARACTERS_MAX));
+    }
+    errors.keep("event_name", text::check_id(&command.event_name));
+    if let Some(property) = command.aggregation.property_name() {
+        errors.keep("property_name", text::check_id(property));
+    }
+    errors.finish(())?;
+    let metric = Metric {
+        id: tx.new_uuid().into(),
+        name: command.name.clone().unwrap_or_else(|| name_of(command)),
+        event_name: command.event_name.clone(),
+        aggregation: command.aggregation.clone(),
+        is_cost_metric: command.is_cost_metric,
+        created_at: now,
+        archived_at: None,
+    };
+    if tx.metrics().list()?.iter().any(|other| other.archived_at.is_none() && other.name == metric.name) {
+        return Err(Refusal::DuplicateResource("A metric with this name already exists").into());
+    }
+    tx.metrics().insert(&metric)?;
+    Ok(metric)
+}
+
+fn name_of(command: &CreateMetric) -> String {
+    match &command.aggregation {
+        Aggregation::Count => format!("count of {}", command.event_name),
+        Aggregation::Sum { property_name } => format!("sum of {property_name} of {}", command.event_name),
+    }
+}

@@ -1,0 +1,287 @@
+//! Creates a version of a plan.
+
+use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
+
+use super::find_currency;
+use crate::customer::CustomerId;
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
+use crate::id::{CustomerKey, FeatureId, MetricId, PlanId};
+use crate::period::{Anchors, Interval};
+use crate::plan::{
+    ChargeBehavior, ChargeTiming, Component, PlanVersion, PrepaidCharge, PriceAdjustment, RecurringCharge,
+    TargetCustomer,
+};
+use crate::store::Transaction;
+use crate::text;
+use crate::tier::TierSchedule;
+
+/// A new version of an existing plan.
+#[derive(Clone, Debug)]
+pub struct CreatePlanVersion {
+    /// The plan.
+    pub plan: PlanId,
+    /// The version.
+    pub version: NewPlanVersion,
+}
+
+/// A plan version that has no id yet.
+#[derive(Clone, Debug)]
+pub struct NewPlanVersion {
+    /// Its number; `None`: one more than the highest.
+    pub number: Option<u32>,
+    /// A name in place of the plan's.
+    pub localized_name: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// Code of its currency.
+    pub currency_code: String,
+    /// What is charged by usage.
+    pub components: Vec<NewComponent>,
+    /// What is charged by time.
+    pub recurring_charges: Vec<NewRecurringCharge>,
+    /// What it grants.
+    pub features: Vec<FeatureId>,
+    /// What makes every period dearer or cheaper as a whole.
+    pub price_adjustment: Option<PriceAdjustment>,
+    /// Day and month that its periods are aligned to.
+    pub anchors: Anchors,
+    /// The customers it is made for; empty: it is public.
+    pub target_customers: Vec<CustomerId>,
+    /// From when on it can be subscribed to.
+    pub active_from: ActiveFrom,
+    /// Until when it can be subscribed to.
+    pub active_to: Option<OffsetDateTime>,
+    /// What becomes of the other public versions in the same currency.
+    pub make_active_type: MakeActiveType,
+}
+
+/// From when on a new version can be subscribed to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActiveFrom {
+    /// At once.
+    Now,
+    /// From an instant on.
+    At(OffsetDateTime),
+    /// Not until it is given an instant.
+    NotStarted,
+}
+
+/// What becomes of the versions that a new public version takes the place of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MakeActiveType {
+    /// Their subscriptions renew to the new one.
+    ReplaceOnRenewal,
+    /// Their subscriptions stay on them.
+    Grandfather,
+}
+
+impl MakeActiveType {
+    /// Every choice.
+    pub const ALL: &'static [Self] = &[Self::ReplaceOnRenewal, Self::Grandfather];
+
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ReplaceOnRenewal => "replace_on_renewal",
+            Self::Grandfather => "grandfather",
+        }
+    }
+}
+
+/// A component that has no id yet; see [`Component`].
+#[derive(Clone, Debug)]
+pub struct NewComponent {
+    /// What is metered.
+    pub metric: MetricId,
+    /// What it costs.
+    pub tiers: TierSchedule,
+    /// How often it is put on an invoice.
+    pub invoicing_interval: Option<Interval>,
+    /// How often usage starts again from zero.
+    pub reset_interval: Option<Interval>,
+    /// Units paid for in advance.
+    pub prepaid_charge: Option<PrepaidCharge>,
+}
+
+/// A recurring charge that has no id yet; see [`RecurringCharge`].
+#[derive(Clone, Debug)]
+pub struct NewRecurringCharge {
+    /// Its name.
+    pub name: String,
+    /// What one full interval costs.
+    pub amount: BigDecimal,
+    /// Before or after the time it is for.
+    pub timing: ChargeTiming,
+    /// Whether a cut interval costs less.
+    pub behavior: ChargeBehavior,
+    /// How often it is put on an invoice.
+    pub invoicing_interval: Option<Interval>,
+    /// How often it is charged anew.
+    pub reset_interval: Option<Interval>,
+}
+
+/// Creates a version and lets it take the place of the plan's other public versions in the same currency.
+///
+/// # Errors
+/// Every bad field; [`Error::NotFound`] for the plan; [`Refusal::DuplicateResource`] when the number is taken
+/// in the currency.
+pub fn create_plan_version(
+    tx: &mut dyn Transaction,
+    command: &CreatePlanVersion,
+    now: OffsetDateTime,
+) -> Result<PlanVersion, Error> {
+    tx.plans().get(command.plan)?;
+    let others = tx.plans().list_versions(Some(command.plan))?;
+    let version = build(tx, command.plan, &command.version, &others, now)?;
+    tx.plans().insert_version(&version)?;
+    for mut other in others {
+        if takes_place_of(&version, &other) {
+            other.active_to = version.active_from;
+            other.replace_with = Some(match command.version.make_active_type {
+                MakeActiveType::ReplaceOnRenewal => version.id,
+                MakeActiveType::Grandfather => other.id,
+            });
+            tx.plans().update_version(&other)?;
+        }
+    }
+    Ok(version)
+}
+
+fn takes_place_of(version: &PlanVersion, other: &PlanVersion) -> bool {
+    let both_public = !version.is_custom() && !other.is_custom();
+    let Some(from) = version.active_from else { return false };
+    both_public
+        && version.currency_code == other.currency_code
+        && other.active_from.is_some_and(|other_from| other_from <= from)
+        && !other.is_ended(from)
+}
+
+fn build(
+    tx: &mut dyn Transaction,
+    plan: PlanId,
+    new: &NewPlanVersion,
+    others: &[PlanVersion],
+    now: OffsetDateTime,
+) -> Result<PlanVersion, Error> {
+    let mut errors = check_texts(new);
+    check_references(tx, new, &mut errors)?;
+    let organization = tx.organization();
+    let number = new.number.unwrap_or_else(|| others.iter().map(|other| other.number).max().unwrap_or(0) + 1);
+    let version = PlanVersion {
+        id: tx.new_uuid().into(),
+        plan,
+        number,
+        localized_name: new.localized_name.clone(),
+        description: new.description.clone(),
+        currency_code: new.currency_code.clone(),
+        components: new.components.iter().map(|component| component_of(tx, component)).collect(),
+        recurring_charges: new.recurring_charges.iter().map(|charge| recurring_charge_of(tx, charge)).collect(),
+        features: new.features.clone(),
+        price_adjustment: new.price_adjustment.clone(),
+        anchors: new.anchors,
+        target_customers: new
+            .target_customers
+            .iter()
+            .map(|id| TargetCustomer { key: CustomerKey::derive(organization, id), id: id.clone() })
+            .collect(),
+        active_from: match new.active_from {
+            ActiveFrom::Now => Some(now),
+            ActiveFrom::At(instant) => Some(instant),
+            ActiveFrom::NotStarted => None,
+        },
+        active_to: new.active_to,
+        replace_with: None,
+        created_at: now,
+    };
+    errors.keep_all("", version.validate());
+    errors.finish(())?;
+    let taken = |other: &PlanVersion| {
+        other.number == number
+            && other.currency_code == version.currency_code
+            && !other.is_custom()
+            && !version.is_custom()
+    };
+    if others.iter().any(taken) {
+        return Err(Refusal::DuplicateResource("The plan has a version of this number in this currency").into());
+    }
+    Ok(version)
+}
+
+fn component_of(tx: &mut dyn Transaction, new: &NewComponent) -> Component {
+    Component {
+        id: tx.new_uuid().into(),
+        metric: new.metric,
+        tiers: new.tiers.clone(),
+        invoicing_interval: new.invoicing_interval,
+        reset_interval: new.reset_interval,
+        prepaid_charge: new.prepaid_charge.clone(),
+    }
+}
+
+fn recurring_charge_of(tx: &mut dyn Transaction, new: &NewRecurringCharge) -> RecurringCharge {
+    RecurringCharge {
+        id: tx.new_uuid().into(),
+        name: new.name.clone(),
+        amount: new.amount.clone(),
+        timing: new.timing,
+        behavior: new.behavior,
+        invoicing_interval: new.invoicing_interval,
+        reset_interval: new.reset_interval,
+    }
+}
+
+fn check_texts(new: &NewPlanVersion) -> FieldErrors {
+    let mut errors = FieldErrors::default();
+    if let Some(name) = &new.localized_name {
+        errors.keep("localized_name", text::check(name, text::NAME_CHARACTERS_MAX));
+    }
+    if let Some(description) = &new.description {
+        errors.keep("description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
+    }
+    for (i, charge) in new.recurring_charges.iter().enumerate() {
+        errors.keep(&format!("recurring_charges.{i}.name"), text::check(&charge.name, text::NAME_CHARACTERS_MAX));
+        if charge.amount < BigDecimal::from(0) {
+            let detail = "Ensure this value is greater than or equal to 0.";
+            errors.push(format!("recurring_charges.{i}.amount"), FieldCode::MinValue, detail);
+        }
+    }
+    for (i, component) in new.components.iter().enumerate() {
+        let units = component.prepaid_charge.as_ref().and_then(|charge| charge.units.as_ref());
+        if units.is_some_and(|units| *units < BigDecimal::from(0)) {
+            let detail = "Ensure this value is greater than or equal to 0.";
+            errors.push(format!("components.{i}.prepaid_charge.units"), FieldCode::MinValue, detail);
+        }
+    }
+    if let Some(adjustment) = &new.price_adjustment {
+        let name = text::check(&adjustment.name, text::NAME_CHARACTERS_MAX);
+        errors.keep("price_adjustment.price_adjustment_name", name);
+    }
+    errors
+}
+
+fn check_references(tx: &mut dyn Transaction, new: &NewPlanVersion, errors: &mut FieldErrors) -> Result<(), Error> {
+    let mut look_up = |attr: String, found: Result<(), Error>| match found {
+        Err(Error::NotFound(noun)) => {
+            errors.0.push(FieldError::new(attr, FieldCode::DoesNotExist, format!("No such {noun}.")));
+            Ok(())
+        }
+        other => other,
+    };
+    look_up("currency_code".to_owned(), find_currency(tx, &new.currency_code).map(drop))?;
+    for (i, component) in new.components.iter().enumerate() {
+        let metric = tx.metrics().get(component.metric).and_then(|metric| match metric.archived_at {
+            Some(_) => Err(Error::NotFound(crate::Noun::Metric)),
+            None => Ok(()),
+        });
+        look_up(format!("components.{i}.metric_id"), metric)?;
+    }
+    for (i, feature) in new.features.iter().enumerate() {
+        look_up(format!("features.{i}"), tx.features().get(*feature).map(drop))?;
+    }
+    for (i, customer) in new.target_customers.iter().enumerate() {
+        let key = CustomerKey::derive(tx.organization(), customer);
+        look_up(format!("target_customers.{i}"), tx.customers().get(key).map(drop))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! Creates a subscription and issues the invoice for what is due at its start.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
+
+use super::account::{Account, Offer};
+use super::bill_customer::process_due;
+use super::issue_invoices::issue_invoices;
+use crate::charge::{BillingRecord, count_records, records_of};
+use crate::customer::CustomerId;
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
+use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
+use crate::period::{Cadence, Period, Tile, instant};
+use crate::plan::{PlanVersion, choose_version};
+use crate::store::Transaction;
+use crate::subscription::{Settled, Subscription, SubscriptionFilters};
+
+/// A new subscription.
+#[derive(Clone, Debug)]
+pub struct CreateSubscription {
+    /// Whose.
+    pub customer: CustomerId,
+    /// To what.
+    pub version: VersionChoice,
+    /// Its first instant; may lie in the past.
+    pub start: OffsetDateTime,
+    /// The first instant after it; `None`: as long as the plan lasts.
+    pub end: Option<OffsetDateTime>,
+    /// Whether it renews at its end.
+    pub auto_renew: bool,
+    /// What it shall say of itself; renewals say false.
+    pub is_new: bool,
+    /// Only events with all of these properties count.
+    pub filters: SubscriptionFilters,
+    /// The caller's own.
+    pub metadata: serde_json::Map<String, serde_json::Value>,
+    /// Units of prepaid components.
+    pub prepaid_units: Vec<(MetricId, BigDecimal)>,
+}
+
+/// How the plan version is named.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VersionChoice {
+    /// By its plan: the one version that suits the customer.
+    Plan(PlanId),
+    /// By its own id.
+    Version(PlanVersionId),
+}
+
+/// Creates a subscription, invoices what is due in advance, and catches up with what is due since a start in
+/// the past. Filter properties that are new to the organization become known to it.
+///
+/// # Errors
+/// Unknown references and bad dates by field; the refusals of [`choose_version`];
+/// [`Refusal::OverlappingPlans`], [`Refusal::PrepaymentCantDetermineUnits`], [`Refusal::TestClockAdvancing`].
+pub fn create_subscription(
+    tx: &mut dyn Transaction,
+    command: &CreateSubscription,
+    now: OffsetDateTime,
+) -> Result<Subscription, Error> {
+    let key = CustomerKey::derive(tx.organization(), &command.customer);
+    tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+    let mut account = Account::load(tx, key, now)?;
+    account.refuse_while_advancing(tx)?;
+    process_due(tx, &mut account, now)?;
+
+    let version = choose(tx, &account, command.version, now)?;
+    let offer = account.offer(tx, version.id)?;
+    let subscription = build(tx, &account, command, &offer, now)?;
+    let existing = tx.subscriptions().list(key)?;
+    if existing.iter().any(|other| other.overlaps(&subscription)) {
+        return Err(Refusal::OverlappingPlans.into());
+    }
+    let records = records_of(&offer.version, &subscription, &mut || tx.new_uuid())?;
+
+    let keys: Vec<&str> = command.filters.iter().map(|(name, _)| name).collect();
+    if !keys.is_empty() {
+        tx.organizations().add_filter_keys(&keys)?;
+    }
+    let id = subscription.id;
+    let start = subscription.period.start();
+    account.add(tx, subscription, records)?;
+    let due_at_start =
+        |record: &BillingRecord| record.subscription == id && record.next_invoicing_at() == Some(start) && start <= now;
+    issue_invoices(tx, &mut account, &due_at_start, start, now)?;
+    process_due(tx, &mut account, now)?;
+    tx.subscriptions().get(key, id)
+}
+
+fn choose(
+    tx: &mut dyn Transaction,
+    account: &Account,
+    choice: VersionChoice,
+    now: OffsetDateTime,
+) -> Result<PlanVersion, Error> {
+    let customer = &account.customer;
+    match choice {
+        VersionChoice::Plan(plan) => {
+            tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
+            let versions = tx.plans().list_versions(Some(plan))?;
+            let currencies = [&*customer.default_currency_code, &*account.organization.default_currency_code];
+            Ok(choose_version(&versions, customer.key, currencies, now)?.clone())
+        }
+        VersionChoice::Version(id) => {
+            let version = tx.plans().get_version(id).map_err(|error| error.at_field("version_id"))?;
+            if !version.is_offered_to(customer.key) {
+                return Err(Refusal::PlanNotAvailableToCustomer.into());
+            }
+            Ok(version)
+        }
+    }
+}
+
+fn build(
+    tx: &mut dyn Transaction,
+    account: &Account,
+    command: &CreateSubscription,
+    offer: &Offer,
+    now: OffsetDateTime,
+) -> Result<Subscription, Error> {
+    let mut errors = FieldErrors::default();
+    let tile = errors.keep("", tile_of(command, offer, now));
+    let units = errors.keep_all("component_fixed_charges_initial_units", prepaid_units(command, &offer.version));
+    let (Some(tile), Some(prepaid_units)) = (tile, units) else { return Err(errors.into()) };
+    let subscription = Subscription {
+        id: tx.new_uuid().into(),
+        customer: account.customer.key,
+        plan: offer.plan.id,
+        version: offer.version.id,
+        period: tile.period,
+        full: tile.full,
+        anchor: tile.period.start(),
+        renewal: 0,
+        auto_renew: command.auto_renew,
+        is_renewed: false,
+        is_new: command.is_new,
+        quantity: 1,
+        filters: command.filters.clone(),
+        metadata: command.metadata.clone(),
+        prepaid_units,
+        settled: Settled::default(),
+        created_at: now,
+    };
+    if count_records(&offer.version, &subscription) > BillingRecord::PER_SUBSCRIPTION_MAX {
+        let detail = "The period holds too many reset intervals of the plan.";
+        return Err(FieldError::new("end_date", FieldCode::Invalid, detail).into());
+    }
+    Ok(subscription)
+}
+
+fn tile_of(command: &CreateSubscription, offer: &Offer, now: OffsetDateTime) -> Result<Tile, FieldError> {
+    let invalid = |detail: &str| FieldError::new("end_date", FieldCode::Invalid, detail);
+    let start = instant::whole(command.start);
+    let anchors = offer.version.anchors;
+    let computed = offer.plan.duration.map(|duration| Cadence { start, duration, anchors }.period(0));
+    let Some(end) = command.end.map(instant::whole) else {
+        let tile = computed.ok_or_else(|| {
+            FieldError::new("end_date", FieldCode::Required, "The plan has no duration, so an end is needed.")
+        })?;
+        if tile.period.end() <= now && !command.auto_renew {
+            return Err(invalid("The subscription would have ended already."));
+        }
+        return Ok(tile);
+    };
+    let period = Period::new(start, end).map_err(|_| invalid("The end must not be before the start."))?;
+    if end <= now {
+        return Err(invalid("The end must not be in the past."));
+    }
+    let full = offer.plan.duration.map_or(period, |duration| {
+        let whole = Cadence { start, duration, anchors };
+        whole.period(0).full
+    });
+    Ok(Tile { period, full })
+}
+
+fn prepaid_units(
+    command: &CreateSubscription,
+    version: &PlanVersion,
+) -> Result<BTreeMap<MetricId, BigDecimal>, FieldErrors> {
+    let mut errors = FieldErrors::default();
+    let mut units = BTreeMap::new();
+    for (i, (metric, given)) in command.prepaid_units.iter().enumerate() {
+        let prepaid = version.component_of(*metric).is_some_and(|component| component.prepaid_charge.is_some());
+        if !prepaid {
+            let detail = format!("No prepaid component of the plan has this {}.", Noun::Metric);
+            errors.push(format!("{i}.metric_id"), FieldCode::DoesNotExist, detail);
+        }
+        if *given < BigDecimal::from(0) {
+            let detail = "Ensure this value is greater than or equal to 0.";
+            errors.push(format!("{i}.units"), FieldCode::MinValue, detail);
+        }
+        if units.insert(*metric, given.clone()).is_some() {
+            errors.push(format!("{i}.metric_id"), FieldCode::Unique, "Units of this metric are given twice.");
+        }
+    }
+    errors.finish(units)
+}

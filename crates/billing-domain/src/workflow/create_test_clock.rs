@@ -1,0 +1,39 @@
+//! Creates a test clock.
+
+use time::OffsetDateTime;
+
+use crate::error::Error;
+use crate::period::instant;
+use crate::store::Transaction;
+use crate::test_clock::{TestClock, TestClockStatus};
+use crate::text;
+
+/// A new clock.
+#[derive(Clone, Debug)]
+pub struct CreateTestClock {
+    /// What it is for.
+    pub name: String,
+    /// Where it stands.
+    pub frozen_time: OffsetDateTime,
+}
+
+/// Creates a clock that stands at the time given.
+///
+/// # Errors
+/// A bad name.
+pub fn create_test_clock(
+    tx: &mut dyn Transaction,
+    command: &CreateTestClock,
+    now: OffsetDateTime,
+) -> Result<TestClock, Error> {
+    text::check(&command.name, text::NAME_CHARACTERS_MAX).map_err(|error| error.under("name"))?;
+    let clock = TestClock {
+        id: tx.new_uuid().into(),
+        name: command.name.clone(),
+        frozen_time: instant::whole(command.frozen_time),
+        status: TestClockStatus::Ready,
+        created_at: now,
+    };
+    tx.test_clocks().insert(&clock)?;
+    Ok(clock)
+}

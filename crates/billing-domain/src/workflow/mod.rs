@@ -1,0 +1,43 @@
+//! What the system does, one file for each verb: load, decide, save.
+//!
+//! Each workflow is a function of an open transaction, a command and `now`; it reads no clock and leaves no
+//! trace when it fails. Those of one customer run in [`Scope::Customer`](crate::store::Scope::Customer), those
+//! of the catalogue in [`Scope::Catalog`](crate::store::Scope::Catalog), reads in any scope.
+
+mod account;
+mod advance_test_clock;
+mod archive_metric;
+mod bill_customer;
+mod check_metric_access;
+mod create_customer;
+mod create_feature;
+mod create_metric;
+mod create_organization;
+mod create_plan;
+mod create_plan_version;
+mod create_subscription;
+mod create_test_clock;
+mod draft_invoice;
+mod find_currency;
+mod issue_invoices;
+mod renew_subscription;
+mod update_organization;
+
+pub use advance_test_clock::{AdvanceTestClock, advance_customer, advance_test_clock, finish_test_clock};
+pub use archive_metric::archive_metric;
+pub use bill_customer::bill_customer;
+pub use check_metric_access::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
+pub use create_customer::{CreateCustomer, create_customer};
+pub use create_feature::{CreateFeature, create_feature};
+pub use create_metric::{CreateMetric, create_metric};
+pub use create_organization::{CreateOrganization, create_organization};
+pub use create_plan::{CreatePlan, create_plan};
+pub use create_plan_version::{
+    ActiveFrom, CreatePlanVersion, MakeActiveType, NewComponent, NewPlanVersion, NewRecurringCharge,
+    create_plan_version,
+};
+pub use create_subscription::{CreateSubscription, VersionChoice, create_subscription};
+pub use create_test_clock::{CreateTestClock, create_test_clock};
+pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
+pub use find_currency::find_currency;
+pub use update_organization::{OrganizationPatch, update_organization};

@@ -1,0 +1,130 @@
+//! Changes settings of an organization.
+
+use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
+
+use super::create_customer::check_address;
+use super::find_currency;
+use crate::error::{Error, FieldCode, FieldErrors};
+use crate::organization::{AccessPolicy, Address, Organization};
+use crate::store::Transaction;
+use crate::{text, timezone};
+
+/// Settings to change; `None` leaves a setting as it is. The inner `None` of the optional settings clears them.
+#[derive(Clone, Debug, Default)]
+pub struct OrganizationPatch {
+    /// [`Organization::name`].
+    pub name: Option<String>,
+    /// [`Organization::default_currency_code`].
+    pub default_currency_code: Option<String>,
+    /// [`Organization::timezone`].
+    pub timezone: Option<String>,
+    /// [`Organization::tax_rate`].
+    pub tax_rate: Option<Option<BigDecimal>>,
+    /// [`Organization::payment_grace_period_days`].
+    pub payment_grace_period_days: Option<Option<u16>>,
+    /// [`Organization::invoice_grace_minutes`].
+    pub invoice_grace_minutes: Option<u32>,
+    /// Keys to add to [`Organization::subscription_filter_keys`]; keys are never taken away.
+    pub subscription_filter_keys: Option<Vec<String>>,
+    /// [`Organization::access_policy`].
+    pub access_policy: Option<AccessPolicy>,
+    /// [`Organization::event_window_days`].
+    pub event_window_days: Option<u16>,
+    /// [`Organization::address`].
+    pub address: Option<Option<Address>>,
+}
+
+/// Longest wait for late events, in minutes: one week.
+const INVOICE_GRACE_MINUTES_MAX: u32 = 7 * 24 * 60;
+/// Longest payment grace period, in days.
+const PAYMENT_GRACE_DAYS_MAX: u16 = 365;
+/// Longest event window, in days.
+const EVENT_WINDOW_DAYS_MAX: u16 = 365;
+
+/// Changes the settings that `patch` names.
+///
+/// # Errors
+/// Every setting that cannot be what it is set to.
+pub fn update_organization(
+    tx: &mut dyn Transaction,
+    patch: &OrganizationPatch,
+    _now: OffsetDateTime,
+) -> Result<Organization, Error> {
+    check(tx, patch)?;
+    let mut organization = tx.organizations().get()?;
+    let patch = patch.clone();
+    organization.name = patch.name.unwrap_or(organization.name);
+    organization.default_currency_code = patch.default_currency_code.unwrap_or(organization.default_currency_code);
+    organization.timezone = patch.timezone.unwrap_or(organization.timezone);
+    organization.tax_rate = patch.tax_rate.unwrap_or(organization.tax_rate);
+    organization.payment_grace_period_days =
+        patch.payment_grace_period_days.unwrap_or(organization.payment_grace_period_days);
+    organization.invoice_grace_minutes = patch.invoice_grace_minutes.unwrap_or(organization.invoice_grace_minutes);
+    organization.access_policy = patch.access_policy.unwrap_or(organization.access_policy);
+    organization.event_window_days = patch.event_window_days.unwrap_or(organization.event_window_days);
+    organization.address = patch.address.unwrap_or(organization.address);
+    tx.organizations().update(&organization)?;
+    if let Some(keys) = &patch.subscription_filter_keys {
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        tx.organizations().add_filter_keys(&keys)?;
+    }
+    tx.organizations().get()
+}
+
+fn check(tx: &mut dyn Transaction, patch: &OrganizationPatch) -> Result<(), Error> {
+    let mut errors = FieldErrors::default();
+    if let Some(name) = &patch.name {
+        errors.keep("organization_name", text::check(name, text::NAME_CHARACTERS_MAX));
+    }
+    if let Some(zone) = &patch.timezone
+        && !timezone::is_known(zone)
+    {
+        errors.push("timezone", FieldCode::InvalidChoice, "This is not a known time zone.");
+    }
+    if let Some(Some(rate)) = &patch.tax_rate {
+        errors.keep("tax_rate", check_tax_rate(rate));
+    }
+    if patch.payment_grace_period_days.flatten().is_some_and(|days| days > PAYMENT_GRACE_DAYS_MAX) {
+        let detail = format!("Ensure this value is at most {PAYMENT_GRACE_DAYS_MAX}.");
+        errors.push("payment_grace_period", FieldCode::MaxValue, detail);
+    }
+    if patch.invoice_grace_minutes.is_some_and(|minutes| minutes > INVOICE_GRACE_MINUTES_MAX) {
+        let detail = format!("Ensure this value is at most {INVOICE_GRACE_MINUTES_MAX}.");
+        errors.push("invoice_grace_minutes", FieldCode::MaxValue, detail);
+    }
+    if patch.event_window_days.is_some_and(|days| !(1..=EVENT_WINDOW_DAYS_MAX).contains(&days)) {
+        let detail = format!("Ensure this value is between 1 and {EVENT_WINDOW_DAYS_MAX}.");
+        errors.push("event_window_days", FieldCode::Invalid, detail);
+    }
+    if let Some(Some(address)) = &patch.address {
+        errors.keep_all("address", check_address(address));
+    }
+    for (i, key) in patch.subscription_filter_keys.iter().flatten().enumerate() {
+        errors.keep(&format!("subscription_filter_keys.{i}"), text::check_id(key));
+    }
+    if let Some(code) = &patch.default_currency_code {
+        match find_currency(tx, code) {
+            Err(Error::NotFound(_)) => {
+                errors.push("default_currency_code", FieldCode::DoesNotExist, "No such currency.");
+            }
+            other => drop(other?),
+        }
+    }
+    Ok(errors.finish(())?)
+}
+
+/// Checks a tax rate in percent: 0 to below 1000, at most 4 decimals.
+pub(super) fn check_tax_rate(rate: &BigDecimal) -> Result<(), crate::FieldError> {
+    let bad = |code, detail| Err(crate::FieldError::new("", code, detail));
+    if *rate < BigDecimal::from(0) {
+        return bad(FieldCode::MinValue, "Ensure this value is greater than or equal to 0.");
+    }
+    if *rate >= BigDecimal::from(1000) {
+        return bad(FieldCode::MaxValue, "Ensure this value is less than 1000.");
+    }
+    if rate.normalized().fractional_digit_count() > 4 {
+        return bad(FieldCode::MaxDecimalPlaces, "Ensure that there are no more than 4 decimal places.");
+    }
+    Ok(())
+}
