@@ -1,1 +1,215 @@
-//! A complete store in memory.
+//! A complete store in memory: for unit tests, for offline simulation, for services that embed the engine.
+//!
+//! One lock stands for every scope, so transactions never interleave; one that fails is undone by putting the
+//! state before it back. Its clock stands until it is set.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::api_key::ApiKey;
+use crate::charge::BillingRecord;
+use crate::currency::Currency;
+use crate::customer::Customer;
+use crate::error::{Error, Noun};
+use crate::event::{Event, Ingested, is_within_window};
+use crate::id::{BillingRecordId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
+use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
+use crate::invoice::Invoice;
+use crate::metric::Metric;
+use crate::organization::Organization;
+use crate::period::instant;
+use crate::plan::{Feature, Plan, PlanVersion};
+use crate::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
+use crate::subscription::Subscription;
+use crate::test_clock::{TestClock, TestClockStatus};
+
+mod catalog;
+mod customer;
+mod event;
+mod transaction;
+
+use transaction::MemoryTransaction;
+
+/// Keeps everything in memory.
+///
+/// ```
+/// use billing_domain::memory::MemoryStore;
+/// use billing_domain::store::{Scope, Store};
+/// use billing_domain::workflow::{CreateOrganization, create_organization};
+/// use time::macros::datetime;
+///
+/// let store = MemoryStore::at(datetime!(2024-01-31 00:00 UTC));
+/// let scope = Scope::Catalog(store.new_organization());
+/// let command = CreateOrganization { name: "Acme".to_owned() };
+/// let store: &dyn Store = &store;
+/// let acme = store.run_for(&scope, |tx, now| create_organization(tx, &command, now))?;
+/// assert_eq!(acme.created_at, datetime!(2024-01-31 00:00 UTC));
+/// # Ok::<(), billing_domain::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct MemoryStore {
+    state: Mutex<State>,
+}
+
+/// Everything there is.
+#[derive(Clone, Debug)]
+struct State {
+    now: OffsetDateTime,
+    uuids_given: u128,
+    tenants: BTreeMap<OrganizationId, Tenant>,
+}
+
+/// Everything of one organization.
+#[derive(Clone, Debug)]
+struct Tenant {
+    organization: Organization,
+    api_keys: BTreeMap<String, ApiKey>,
+    currencies: BTreeMap<String, Currency>,
+    metrics: BTreeMap<MetricId, Metric>,
+    features: BTreeMap<FeatureId, Feature>,
+    plans: BTreeMap<PlanId, Plan>,
+    versions: BTreeMap<PlanVersionId, PlanVersion>,
+    test_clocks: BTreeMap<TestClockId, TestClock>,
+    accounts: BTreeMap<CustomerKey, AccountState>,
+    invoices: BTreeMap<InvoiceId, Invoice>,
+    invoice_sequence: u64,
+}
+
+/// Everything of one customer; events may come before the customer does.
+#[derive(Clone, Debug, Default)]
+struct AccountState {
+    customer: Option<Customer>,
+    reached: Option<OffsetDateTime>,
+    due_at: Option<OffsetDateTime>,
+    leased_until: Option<OffsetDateTime>,
+    subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    records: BTreeMap<BillingRecordId, BillingRecord>,
+    events: BTreeMap<String, Event>,
+}
+
+impl MemoryStore {
+    /// An empty store whose clock stands at `now`.
+    pub fn at(now: OffsetDateTime) -> Self {
+        Self { state: Mutex::new(State { now: instant::whole(now), uuids_given: 0, tenants: BTreeMap::new() }) }
+    }
+
+    /// Sets the clock.
+    pub fn set_now(&self, now: OffsetDateTime) {
+        self.lock().now = instant::whole(now);
+    }
+
+    /// The id of an organization to be: create it in the scope of this id.
+    pub fn new_organization(&self) -> OrganizationId {
+        self.lock().new_uuid().into()
+    }
+
+    /// A panic while the lock was held cannot have left a half-done change: changes are made on a copy.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn new_uuid(&mut self) -> Uuid {
+        self.uuids_given += 1;
+        Uuid::from_u128(self.uuids_given)
+    }
+
+    fn tenant(&self, organization: OrganizationId) -> Result<&Tenant, Error> {
+        self.tenants.get(&organization).ok_or(Error::NotFound(Noun::Organization))
+    }
+
+    fn now_of(&self, organization: OrganizationId, customer: CustomerKey) -> OffsetDateTime {
+        let Some(tenant) = self.tenants.get(&organization) else { return self.now };
+        let Some(account) = tenant.accounts.get(&customer) else { return self.now };
+        let reached = account.reached.unwrap_or(self.now);
+        let clock = account.customer.as_ref().and_then(|customer| customer.test_clock);
+        match clock.and_then(|clock| tenant.test_clocks.get(&clock)) {
+            Some(clock) if clock.status == TestClockStatus::Ready => clock.frozen_time,
+            Some(_) => reached,
+            None => self.now.max(reached),
+        }
+    }
+}
+
+impl Store for MemoryStore {
+    fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = match scope {
+            Scope::Customer(organization, customer) => state.now_of(*organization, *customer),
+            Scope::Catalog(_) | Scope::Organization(_) => state.now,
+        };
+        let mut transaction = MemoryTransaction { organization: scope.organization(), state: state.clone() };
+        work(&mut transaction, now)?;
+        *state = transaction.state;
+        Ok(())
+    }
+}
+
+impl EventIngest for MemoryStore {
+    fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error> {
+        let mut state = self.lock();
+        let days = state.tenant(organization)?.organization.event_window_days;
+        let mut outcomes = Vec::new();
+        for event in events {
+            let key = CustomerKey::derive(organization, &event.customer);
+            let now = state.now_of(organization, key);
+            if window == Window::Enforced && !is_within_window(event.time_created, now, days) {
+                outcomes.push(Ingested::OutsideWindow);
+                continue;
+            }
+            let tenant = state.tenants.get_mut(&organization).ok_or(Error::NotFound(Noun::Organization))?;
+            let known = &mut tenant.accounts.entry(key).or_default().events;
+            outcomes.push(if known.contains_key(&event.idempotency_id) {
+                Ingested::Duplicate
+            } else {
+                known.insert(event.idempotency_id.clone(), event.clone());
+                Ingested::Stored
+            });
+        }
+        Ok(outcomes)
+    }
+}
+
+impl KeyRing for MemoryStore {
+    fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error> {
+        let state = self.lock();
+        let key = state.tenants.values().find_map(|tenant| tenant.api_keys.get(prefix));
+        Ok(key.map(|key| (key.clone(), state.now)))
+    }
+
+    fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {
+        Ok(self.lock().tenants.keys().copied().collect())
+    }
+}
+
+impl BillingQueue for MemoryStore {
+    fn lease_due(&self, limit: u32, lease: Duration) -> Result<Vec<(OrganizationId, CustomerKey)>, Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        let mut leased = Vec::new();
+        for (organization, tenant) in &mut state.tenants {
+            for (key, account) in &mut tenant.accounts {
+                let is_due = account.due_at.is_some_and(|at| at <= now);
+                let is_free = account.leased_until.is_none_or(|until| until <= now);
+                if is_due && is_free && leased.len() < limit as usize {
+                    account.leased_until = Some(now + lease);
+                    leased.push((*organization, *key));
+                }
+            }
+        }
+        Ok(leased)
+    }
+
+    fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {
+        let state = self.lock();
+        let clocks = state.tenants.iter().flat_map(|(organization, tenant)| {
+            let advancing = tenant.test_clocks.values().filter(|clock| clock.status == TestClockStatus::Advancing);
+            advancing.map(|clock| (*organization, clock.id))
+        });
+        Ok(clocks.collect())
+    }
+}

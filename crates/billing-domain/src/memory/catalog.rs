@@ -1,0 +1,212 @@
+//! The organization's catalogue: settings, keys, currencies, metrics, features, plans, clocks.
+
+use std::collections::BTreeMap;
+
+use time::OffsetDateTime;
+
+use super::Tenant;
+use super::transaction::MemoryTransaction;
+use crate::api_key::ApiKey;
+use crate::currency::Currency;
+use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
+use crate::id::{CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, TestClockId};
+use crate::metric::Metric;
+use crate::organization::Organization;
+use crate::plan::{Feature, Plan, PlanVersion};
+use crate::store::{ApiKeyRepo, CurrencyRepo, FeatureRepo, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo};
+use crate::subscription::SubscriptionStatus;
+use crate::test_clock::TestClock;
+
+impl OrganizationRepo for MemoryTransaction {
+    fn insert(&mut self, organization: &Organization) -> Result<(), Error> {
+        let tenant = Tenant {
+            organization: organization.clone(),
+            api_keys: BTreeMap::new(),
+            currencies: BTreeMap::new(),
+            metrics: BTreeMap::new(),
+            features: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            versions: BTreeMap::new(),
+            test_clocks: BTreeMap::new(),
+            accounts: BTreeMap::new(),
+            invoices: BTreeMap::new(),
+            invoice_sequence: 0,
+        };
+        self.state.tenants.insert(organization.id, tenant);
+        Ok(())
+    }
+
+    fn get(&mut self) -> Result<Organization, Error> {
+        Ok(self.tenant()?.organization.clone())
+    }
+
+    fn update(&mut self, organization: &Organization) -> Result<(), Error> {
+        let own = &mut self.tenant()?.organization;
+        let subscription_filter_keys = std::mem::take(&mut own.subscription_filter_keys);
+        *own = Organization { subscription_filter_keys, ..organization.clone() };
+        Ok(())
+    }
+
+    fn add_filter_keys(&mut self, keys: &[&str]) -> Result<(), Error> {
+        let known = &mut self.tenant()?.organization.subscription_filter_keys;
+        for key in keys {
+            if !known.iter().any(|own| own == key) {
+                known.push((*key).to_owned());
+            }
+        }
+        if known.len() > Organization::SUBSCRIPTION_FILTER_KEYS_MAX {
+            let detail = "The organization has too many subscription filter keys.";
+            return Err(FieldError::new("subscription_filters", FieldCode::ListTooLong, detail).into());
+        }
+        Ok(())
+    }
+}
+
+impl ApiKeyRepo for MemoryTransaction {
+    fn insert(&mut self, key: &ApiKey) -> Result<(), Error> {
+        self.tenant()?.api_keys.insert(key.prefix.clone(), key.clone());
+        Ok(())
+    }
+
+    fn list(&mut self) -> Result<Vec<ApiKey>, Error> {
+        let mut keys: Vec<_> = self.tenant()?.api_keys.values().cloned().collect();
+        keys.sort_by_key(|key| key.created_at);
+        Ok(keys)
+    }
+
+    fn delete(&mut self, prefix: &str) -> Result<(), Error> {
+        self.tenant()?.api_keys.remove(prefix).map(drop).ok_or(Error::NotFound(Noun::ApiKey))
+    }
+}
+
+impl CurrencyRepo for MemoryTransaction {
+    fn insert(&mut self, currency: &Currency) -> Result<(), Error> {
+        match self.tenant()?.currencies.insert(currency.code.clone(), currency.clone()) {
+            None => Ok(()),
+            Some(_) => Err(Refusal::DuplicateResource("A currency with this code already exists").into()),
+        }
+    }
+
+    fn list(&mut self) -> Result<Vec<Currency>, Error> {
+        Ok(self.tenant()?.currencies.values().cloned().collect())
+    }
+}
+
+impl MetricRepo for MemoryTransaction {
+    fn insert(&mut self, metric: &Metric) -> Result<(), Error> {
+        self.tenant()?.metrics.insert(metric.id, metric.clone());
+        Ok(())
+    }
+
+    fn get(&mut self, id: MetricId) -> Result<Metric, Error> {
+        self.tenant()?.metrics.get(&id).cloned().ok_or(Error::NotFound(Noun::Metric))
+    }
+
+    fn list(&mut self) -> Result<Vec<Metric>, Error> {
+        Ok(self.tenant()?.metrics.values().cloned().collect())
+    }
+
+    fn update(&mut self, metric: &Metric) -> Result<(), Error> {
+        let own = self.tenant()?.metrics.get_mut(&metric.id).ok_or(Error::NotFound(Noun::Metric))?;
+        own.name.clone_from(&metric.name);
+        own.archived_at = metric.archived_at;
+        Ok(())
+    }
+}
+
+impl FeatureRepo for MemoryTransaction {
+    fn insert(&mut self, feature: &Feature) -> Result<(), Error> {
+        self.tenant()?.features.insert(feature.id, feature.clone());
+        Ok(())
+    }
+
+    fn get(&mut self, id: FeatureId) -> Result<Feature, Error> {
+        self.tenant()?.features.get(&id).cloned().ok_or(Error::NotFound(Noun::Feature))
+    }
+
+    fn list(&mut self) -> Result<Vec<Feature>, Error> {
+        Ok(self.tenant()?.features.values().cloned().collect())
+    }
+}
+
+impl PlanRepo for MemoryTransaction {
+    fn insert(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.tenant()?.plans.insert(plan.id, plan.clone());
+        Ok(())
+    }
+
+    fn get(&mut self, id: PlanId) -> Result<Plan, Error> {
+        self.tenant()?.plans.get(&id).cloned().ok_or(Error::NotFound(Noun::Plan))
+    }
+
+    fn list(&mut self) -> Result<Vec<Plan>, Error> {
+        let mut plans: Vec<_> = self.tenant()?.plans.values().cloned().collect();
+        plans.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.name.cmp(&b.name)));
+        Ok(plans)
+    }
+
+    fn insert_version(&mut self, version: &PlanVersion) -> Result<(), Error> {
+        self.tenant()?.versions.insert(version.id, version.clone());
+        Ok(())
+    }
+
+    fn get_version(&mut self, id: PlanVersionId) -> Result<PlanVersion, Error> {
+        self.tenant()?.versions.get(&id).cloned().ok_or(Error::NotFound(Noun::PlanVersion))
+    }
+
+    fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error> {
+        let of_plan = |version: &&PlanVersion| plan.is_none_or(|plan| version.plan == plan);
+        let mut versions: Vec<_> = self.tenant()?.versions.values().filter(of_plan).cloned().collect();
+        versions.sort_by_key(|version| (version.created_at, version.id));
+        Ok(versions)
+    }
+
+    fn update_version(&mut self, version: &PlanVersion) -> Result<(), Error> {
+        let own = self.tenant()?.versions.get_mut(&version.id).ok_or(Error::NotFound(Noun::PlanVersion))?;
+        own.localized_name.clone_from(&version.localized_name);
+        own.description.clone_from(&version.description);
+        own.active_from = version.active_from;
+        own.active_to = version.active_to;
+        own.replace_with = version.replace_with;
+        Ok(())
+    }
+
+    fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error> {
+        let mut counts = BTreeMap::new();
+        let subscriptions = self.tenant()?.accounts.values().flat_map(|account| account.subscriptions.values());
+        for subscription in subscriptions.filter(|own| own.status(now) == SubscriptionStatus::Active) {
+            *counts.entry(subscription.version).or_default() += 1;
+        }
+        Ok(counts)
+    }
+}
+
+impl TestClockRepo for MemoryTransaction {
+    fn insert(&mut self, clock: &TestClock) -> Result<(), Error> {
+        self.tenant()?.test_clocks.insert(clock.id, clock.clone());
+        Ok(())
+    }
+
+    fn get(&mut self, id: TestClockId) -> Result<TestClock, Error> {
+        self.tenant()?.test_clocks.get(&id).cloned().ok_or(Error::NotFound(Noun::TestClock))
+    }
+
+    fn list(&mut self) -> Result<Vec<TestClock>, Error> {
+        Ok(self.tenant()?.test_clocks.values().cloned().collect())
+    }
+
+    fn update(&mut self, clock: &TestClock) -> Result<(), Error> {
+        let own = self.tenant()?.test_clocks.get_mut(&clock.id).ok_or(Error::NotFound(Noun::TestClock))?;
+        own.frozen_time = clock.frozen_time;
+        own.status = clock.status;
+        Ok(())
+    }
+
+    fn list_customers(&mut self, id: TestClockId) -> Result<Vec<CustomerKey>, Error> {
+        let accounts = self.tenant()?.accounts.iter();
+        let lives_by = |account: &super::AccountState| {
+            account.customer.as_ref().is_some_and(|customer| customer.test_clock == Some(id))
+        };
+        Ok(accounts.filter(|(_, account)| lives_by(account)).map(|(key, _)| *key).collect())
+    }
+}

@@ -1,0 +1,163 @@
+//! Customers and everything of theirs: subscriptions, billing records, invoices.
+
+use time::OffsetDateTime;
+
+use super::transaction::{MemoryTransaction, page_of};
+use crate::charge::BillingRecord;
+use crate::customer::Customer;
+use crate::error::{Error, Noun, Refusal, StoreError};
+use crate::id::{CustomerKey, InvoiceId, SubscriptionId};
+use crate::invoice::Invoice;
+use crate::store::{BillingRecordRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo};
+use crate::subscription::Subscription;
+
+impl CustomerRepo for MemoryTransaction {
+    fn insert(&mut self, customer: &Customer) -> Result<(), Error> {
+        let tenant = self.tenant()?;
+        let mut others = tenant.accounts.values().filter_map(|account| account.customer.as_ref());
+        if others.clone().any(|other| other.key == customer.key) {
+            return Err(Refusal::DuplicateResource("Customer ID already exists").into());
+        }
+        if others.any(|other| other.email.is_some() && other.email == customer.email) {
+            return Err(Refusal::DuplicateResource("Customer email already exists").into());
+        }
+        let account = tenant.accounts.entry(customer.key).or_default();
+        account.customer = Some(customer.clone());
+        account.reached = Some(customer.created_at);
+        Ok(())
+    }
+
+    fn get(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+        self.account(key)?.customer.clone().ok_or(Error::NotFound(Noun::Customer))
+    }
+
+    fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error> {
+        let accounts = self.tenant()?.accounts.values();
+        let mut customers: Vec<_> = accounts.filter_map(|account| account.customer.clone()).collect();
+        customers.sort_by_key(|customer| (customer.created_at, customer.key));
+        Ok(page_of(customers, page))
+    }
+
+    fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
+        Ok(self.state.now_of(self.organization, key))
+    }
+
+    fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
+        let account = self.account(key)?;
+        account.reached = account.reached.max(Some(instant));
+        Ok(())
+    }
+
+    fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error> {
+        let account = self.account(key)?;
+        let lives_by_clock = account.customer.as_ref().is_some_and(|customer| customer.test_clock.is_some());
+        account.due_at = due_at.filter(|_| !lives_by_clock);
+        account.leased_until = None;
+        Ok(())
+    }
+}
+
+impl SubscriptionRepo for MemoryTransaction {
+    fn insert(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let own = &mut self.account(subscription.customer)?.subscriptions;
+        let same = |other: &Subscription| other.filters == subscription.filters && other.overlaps(subscription);
+        if own.values().any(same) {
+            return Err(Refusal::OverlappingPlans.into());
+        }
+        own.insert(subscription.id, subscription.clone());
+        Ok(())
+    }
+
+    fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
+        let mut accounts = self.tenant()?.accounts.iter();
+        let owner = accounts.find(|(_, account)| account.subscriptions.contains_key(&id));
+        owner.map(|(key, _)| *key).ok_or(Error::NotFound(Noun::Subscription))
+    }
+
+    fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error> {
+        self.account(customer)?.subscriptions.get(&id).cloned().ok_or(Error::NotFound(Noun::Subscription))
+    }
+
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
+        let mut all: Vec<_> = self.account(customer)?.subscriptions.values().cloned().collect();
+        all.sort_by_key(|own| (own.period.start(), own.id));
+        Ok(all)
+    }
+
+    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
+        let mut all = SubscriptionRepo::list(self, customer)?;
+        all.retain(|own| own.period.end() > instant || own.awaits_renewal());
+        Ok(all)
+    }
+
+    fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let own = self.account(subscription.customer)?.subscriptions.get_mut(&subscription.id);
+        subscription.clone_into(own.ok_or(Error::NotFound(Noun::Subscription))?);
+        Ok(())
+    }
+}
+
+impl BillingRecordRepo for MemoryTransaction {
+    fn insert(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
+        self.account(customer)?.records.extend(records.iter().map(|record| (record.id, record.clone())));
+        Ok(())
+    }
+
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error> {
+        let records = self.account(customer)?.records.values();
+        let mut open: Vec<_> = records.filter(|record| record.next_invoicing_at().is_some()).cloned().collect();
+        open.sort_by_key(|record| (record.next_invoicing_at(), record.id));
+        Ok(open)
+    }
+
+    fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error> {
+        let account = self.account(customer)?;
+        let open = |id: SubscriptionId| {
+            account.records.values().any(|record| record.subscription == id && record.next_invoicing_at().is_some())
+        };
+        Ok(account.subscriptions.keys().copied().filter(|id| !open(*id)).collect())
+    }
+
+    fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error> {
+        let own = self.account(customer)?.records.get_mut(&record.id);
+        let missing = || StoreError::Internal("no such billing record".to_owned());
+        record.clone_into(own.ok_or_else(missing)?);
+        Ok(())
+    }
+}
+
+impl InvoiceRepo for MemoryTransaction {
+    fn next_sequence(&mut self) -> Result<u64, Error> {
+        let tenant = self.tenant()?;
+        tenant.invoice_sequence += 1;
+        Ok(tenant.invoice_sequence)
+    }
+
+    fn insert(&mut self, invoice: &Invoice) -> Result<(), Error> {
+        let lines: bigdecimal::BigDecimal = invoice.lines.iter().map(|line| &line.amount).sum();
+        if lines != invoice.amount {
+            return Err(StoreError::Internal("an invoice's amount is not the sum of its lines".to_owned()).into());
+        }
+        self.tenant()?.invoices.insert(invoice.id, invoice.clone());
+        Ok(())
+    }
+
+    fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error> {
+        self.tenant()?.invoices.get(&id).cloned().ok_or(Error::NotFound(Noun::Invoice))
+    }
+
+    fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
+        let invoices = self.tenant()?.invoices.values();
+        Ok(invoices.filter(|invoice| invoice.number == number).map(|invoice| invoice.id).next())
+    }
+
+    fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
+        let wanted = |invoice: &&Invoice| {
+            filter.customer.is_none_or(|customer| invoice.customer == customer)
+                && filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&invoice.payment_status))
+        };
+        let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).cloned().collect();
+        invoices.sort_by_key(|invoice| std::cmp::Reverse((invoice.issued_at, invoice.number.clone())));
+        Ok(page_of(invoices, page))
+    }
+}

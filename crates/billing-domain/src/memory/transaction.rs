@@ -1,0 +1,95 @@
+//! One transaction on a copy of the state.
+
+use uuid::Uuid;
+
+use super::{AccountState, State, Tenant};
+use crate::error::{Error, Noun};
+use crate::id::{CustomerKey, OrganizationId};
+use crate::store::{
+    ApiKeyRepo, BillingRecordRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, MetricRepo,
+    OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+};
+
+/// A transaction: whatever it does, it does to its own copy.
+pub(super) struct MemoryTransaction {
+    pub organization: OrganizationId,
+    pub state: State,
+}
+
+impl MemoryTransaction {
+    pub fn tenant(&mut self) -> Result<&mut Tenant, Error> {
+        self.state.tenants.get_mut(&self.organization).ok_or(Error::NotFound(Noun::Organization))
+    }
+
+    /// The account of a customer that exists.
+    pub fn account(&mut self, key: CustomerKey) -> Result<&mut AccountState, Error> {
+        let account = self.tenant()?.accounts.get_mut(&key).filter(|account| account.customer.is_some());
+        account.ok_or(Error::NotFound(Noun::Customer))
+    }
+}
+
+/// The part of `items` that `page` asks for; the cursor is a position.
+pub(super) fn page_of<T>(items: Vec<T>, page: &PageRequest) -> Page<T> {
+    let from = page.after.as_deref().and_then(|after| after.parse().ok()).unwrap_or(0);
+    let until = from + page.limit as usize;
+    let next = (items.len() > until).then(|| until.to_string());
+    Page { items: items.into_iter().skip(from).take(page.limit as usize).collect(), next }
+}
+
+impl Transaction for MemoryTransaction {
+    fn organization(&self) -> OrganizationId {
+        self.organization
+    }
+
+    fn new_uuid(&mut self) -> Uuid {
+        self.state.new_uuid()
+    }
+
+    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
+        self
+    }
+
+    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
+        self
+    }
+
+    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
+        self
+    }
+
+    fn metrics(&mut self) -> &mut dyn MetricRepo {
+        self
+    }
+
+    fn features(&mut self) -> &mut dyn FeatureRepo {
+        self
+    }
+
+    fn plans(&mut self) -> &mut dyn PlanRepo {
+        self
+    }
+
+    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
+        self
+    }
+
+    fn customers(&mut self) -> &mut dyn CustomerRepo {
+        self
+    }
+
+    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
+        self
+    }
+
+    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
+        self
+    }
+
+    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
+        self
+    }
+
+    fn events(&mut self) -> &mut dyn EventRepo {
+        self
+    }
+}
