@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
+use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::account::Account;
 use crate::binaries::Binaries;
 use crate::install::tail;
 use crate::lock::FolderLock;
-use crate::run_folder::{RunFolder, is_short_enough};
+use crate::run_folder::{RunFolder, is_fit_for_socket};
 use crate::server::{Launch, Server, rotate_log};
 use crate::{Error, pid_file, settings, wire};
 
@@ -189,6 +190,7 @@ fn major_version_of(cluster: &Path) -> Result<Option<u32>, Error> {
     let not_a_cluster = || Error::NotACluster { folder: cluster.to_owned() };
     match fs::read_to_string(cluster.join("PG_VERSION")) {
         Ok(version) => version.trim().parse().map(Some).map_err(|_| not_a_cluster()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io("read", cluster)(error)),
         // Removes an empty folder only.
         Err(_) if cluster.exists() => fs::remove_dir(cluster).map(|()| None).map_err(|_| not_a_cluster()),
         Err(_) => Ok(None),
@@ -245,10 +247,10 @@ fn initialise(binaries: &Binaries, account: &Account, cluster: &Path, options: &
     Err(Error::Failed { program: "initdb".to_owned(), output })
 }
 
-/// Beside the data when the path is short enough for a socket, else in the temporary folder.
+/// Beside the data when its path will do for a socket, else in the temporary folder.
 fn socket_folder(data_dir: &Path, account: &Account) -> Result<(PathBuf, Option<RunFolder>), Error> {
     let folder = data_dir.join("socket");
-    if !is_short_enough(&folder) {
+    if !is_fit_for_socket(&folder) {
         let run_folder = RunFolder::create(account)?;
         return Ok((run_folder.path().to_owned(), Some(run_folder)));
     }

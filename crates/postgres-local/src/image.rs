@@ -1,12 +1,13 @@
 //! Images: stopped clusters with a filled template database in them, kept on disk to be copied.
 
+use std::cmp::Reverse;
 use std::env;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use nix::unistd::Uid;
 
@@ -18,10 +19,10 @@ use crate::cluster::{Cluster, initialise_temporary};
 /// Changes whenever images are made differently.
 const FORMAT: u32 = 1;
 
-/// An image that was not used for so long belongs to an older schema.
-const AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Images of earlier schemas are only good for going back to them; each takes some 40 MB.
+const IMAGES_KEPT: usize = 3;
 
-const UNFINISHED_SUFFIX: &str = ".new";
+const UNFINISHED_EXTENSION: &str = "new";
 
 /// A database that others are copies of.
 pub(crate) struct Template<'a> {
@@ -54,7 +55,7 @@ pub(crate) fn start_copy(binaries: &Binaries, account: &Account, template: &Temp
         // Shared while copying, so that nobody sweeps the image away meanwhile.
         store.lock.lock_shared().map_err(Error::io("lock", &store.folder))?;
         if image.is_dir() {
-            // Its age counts from here; when that fails, it is only made anew one day.
+            // Used just now; when that cannot be written, it is only made anew one day.
             let _ = File::open(&image).and_then(|folder| folder.set_modified(SystemTime::now()));
             return Cluster::temporary_from(binaries, account, |cluster| copy_tree(&image, cluster, account));
         }
@@ -73,9 +74,7 @@ fn make(binaries: &Binaries, account: &Account, template: &Template<'_>, image: 
     let cluster =
         Cluster::temporary_from(binaries, account, |cluster| initialise_temporary(binaries, account, cluster))?;
     template.make_in(&cluster)?;
-    let mut unfinished = image.as_os_str().to_owned();
-    unfinished.push(UNFINISHED_SUFFIX);
-    let unfinished = Path::new(&unfinished);
+    let unfinished = &image.with_added_extension(UNFINISHED_EXTENSION);
     cluster.stop_and(|files| {
         DirBuilder::new().mode(0o700).create(unfinished).map_err(Error::io("create", unfinished))?;
         copy_tree(files, unfinished, &Account::ourselves())
@@ -130,16 +129,16 @@ impl ImageStore {
         Ok(Self { lock: lock.map_err(Error::io("open", &path))?, folder })
     }
 
-    /// Removes what was left unfinished and what has not been used for long. The lock is held exclusively.
+    /// Removes what was left unfinished, and all but the images used last. The lock is held exclusively.
     fn sweep(&self) {
-        for entry in fs::read_dir(&self.folder).into_iter().flatten().flatten() {
-            let is_unfinished = entry.file_name().to_string_lossy().ends_with(UNFINISHED_SUFFIX);
-            let used_at = entry.metadata().and_then(|metadata| metadata.modified());
-            let is_old = used_at.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > AGE_MAX));
-            if entry.path().is_dir() && (is_unfinished || is_old) {
-                // The next sweep tries again.
-                let _ = fs::remove_dir_all(entry.path());
-            }
+        let folders = fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let (unfinished, mut images): (Vec<PathBuf>, Vec<PathBuf>) = folders
+            .filter(|path| path.is_dir())
+            .partition(|path| path.extension().is_some_and(|extension| extension == UNFINISHED_EXTENSION));
+        images.sort_by_key(|path| Reverse(path.metadata().and_then(|metadata| metadata.modified()).ok()));
+        for folder in unfinished.iter().chain(images.iter().skip(IMAGES_KEPT)) {
+            // The next sweep tries again.
+            let _ = fs::remove_dir_all(folder);
         }
     }
 }

@@ -20,9 +20,9 @@ const PREFIX: &str = "postgres-local-";
 /// The system's limit is 104 to 108 bytes for the whole path of a socket.
 const SOCKET_PATH_BYTES_MAX: usize = 100;
 
-/// Whether a socket in `folder` has a path that the system takes.
-pub(crate) fn is_short_enough(folder: &Path) -> bool {
-    folder.as_os_str().len() + "/.s.PGSQL.5432.lock".len() <= SOCKET_PATH_BYTES_MAX
+/// Whether a socket in `folder` has a path that the system takes, and that a setting and a URL can spell.
+pub(crate) fn is_fit_for_socket(folder: &Path) -> bool {
+    folder.to_str().is_some_and(|path| path.len() + "/.s.PGSQL.5432".len() <= SOCKET_PATH_BYTES_MAX)
 }
 
 /// A folder `postgres-local-<pid>-<number>` of the server's account, removed on drop. Its lock tells sweepers that its maker
@@ -80,7 +80,7 @@ fn temporary_folder(account: &Account) -> Result<PathBuf, Error> {
     let mut closed = usual.clone();
     for folder in [usual, "/tmp".into(), "/var/tmp".into()] {
         let Ok(folder) = folder.canonicalize() else { continue };
-        if !is_short_enough(&folder.join(format!("{PREFIX}{}-{}", u32::MAX, u32::MAX))) {
+        if !is_fit_for_socket(&folder.join(format!("{PREFIX}{}-{}", u32::MAX, u32::MAX))) {
             continue;
         }
         match account.closed_on_way_to(&folder)? {

@@ -32,8 +32,13 @@ exec 3<&0 </dev/null
     read -r word <&3
     if [ "$word" != stopped ]; then
         kill -s "$1" $$
-        while [ -e "$2/postmaster.pid" ] && kill -0 $$; do sleep 0.1 || sleep 1; done
-        if [ -n "$3" ]; then rm -rf "$3"; fi
+        [ -n "$3" ] || exit
+        tries=0
+        while [ -e "$2/postmaster.pid" ] && kill -0 $$ && [ $tries -lt 300 ]; do
+            sleep 0.1 || sleep 1
+            tries=$((tries + 1))
+        done
+        rm -rf "$3"
     fi
 ) >/dev/null 2>&1 & )
 shift 3

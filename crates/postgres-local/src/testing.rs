@@ -56,7 +56,7 @@ impl Drop for TestDatabase {
 /// A new database, the same as one that `prepare`, given the URL of an empty database, has filled.
 ///
 /// `prepare` runs once per `template_key` and Postgres version, not once per process: the key must change whenever the
-/// outcome would, so take a hash of the migrations.
+/// outcome would, so take a hash of the migrations. It closes its connections before it returns.
 ///
 /// # Errors
 /// [`Error::NotInstalled`], [`Error::Unprepared`] with what `prepare` said, [`Error::Failed`] when Postgres gives up.
