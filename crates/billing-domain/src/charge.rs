@@ -250,7 +250,7 @@ impl BillingRecord {
                 (traces.iter().map(|trace| trace.fraction.of(&trace.rating.amount)).sum(), traces)
             }
             ChargeBehavior::Full => {
-                let latest: Vec<_> = traces.last().into_iter().collect();
+                let latest: Vec<_> = traces.rev().take(1).collect();
                 (latest.iter().map(|trace| trace.rating.amount.clone()).sum(), latest)
             }
         }

@@ -1,1 +1,3 @@
 //! For tests: builders that are valid by default, and the contract every store must pass.
+
+pub mod world;

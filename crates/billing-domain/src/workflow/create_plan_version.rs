@@ -1,6 +1,6 @@
 //! Creates a version of a plan.
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::find_currency;
@@ -241,14 +241,14 @@ fn check_texts(new: &NewPlanVersion) -> FieldErrors {
     }
     for (i, charge) in new.recurring_charges.iter().enumerate() {
         errors.keep(&format!("recurring_charges.{i}.name"), text::check(&charge.name, text::NAME_CHARACTERS_MAX));
-        if charge.amount < BigDecimal::from(0) {
+        if charge.amount.is_negative() {
             let detail = "Ensure this value is greater than or equal to 0.";
             errors.push(format!("recurring_charges.{i}.amount"), FieldCode::MinValue, detail);
         }
     }
     for (i, component) in new.components.iter().enumerate() {
         let units = component.prepaid_charge.as_ref().and_then(|charge| charge.units.as_ref());
-        if units.is_some_and(|units| *units < BigDecimal::from(0)) {
+        if units.is_some_and(BigDecimal::is_negative) {
             let detail = "Ensure this value is greater than or equal to 0.";
             errors.push(format!("components.{i}.prepaid_charge.units"), FieldCode::MinValue, detail);
         }

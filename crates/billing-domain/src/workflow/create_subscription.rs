@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
@@ -187,7 +187,7 @@ fn prepaid_units(
             let detail = format!("No prepaid component of the plan has this {}.", Noun::Metric);
             errors.push(format!("{i}.metric_id"), FieldCode::DoesNotExist, detail);
         }
-        if *given < BigDecimal::from(0) {
+        if given.is_negative() {
             let detail = "Ensure this value is greater than or equal to 0.";
             errors.push(format!("{i}.units"), FieldCode::MinValue, detail);
         }

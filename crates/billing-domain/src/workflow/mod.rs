@@ -41,3 +41,6 @@ pub use create_test_clock::{CreateTestClock, create_test_clock};
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
 pub use find_currency::find_currency;
 pub use update_organization::{OrganizationPatch, update_organization};
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Changes settings of an organization.
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::create_customer::check_address;
@@ -41,6 +41,9 @@ const INVOICE_GRACE_MINUTES_MAX: u32 = 7 * 24 * 60;
 const PAYMENT_GRACE_DAYS_MAX: u16 = 365;
 /// Longest event window, in days.
 const EVENT_WINDOW_DAYS_MAX: u16 = 365;
+
+/// A tax rate stays below this, in percent.
+const TAX_RATE_LIMIT: u16 = 1_000;
 
 /// Changes the settings that `patch` names.
 ///
@@ -117,10 +120,10 @@ fn check(tx: &mut dyn Transaction, patch: &OrganizationPatch) -> Result<(), Erro
 /// Checks a tax rate in percent: 0 to below 1000, at most 4 decimals.
 pub(super) fn check_tax_rate(rate: &BigDecimal) -> Result<(), crate::FieldError> {
     let bad = |code, detail| Err(crate::FieldError::new("", code, detail));
-    if *rate < BigDecimal::from(0) {
+    if rate.is_negative() {
         return bad(FieldCode::MinValue, "Ensure this value is greater than or equal to 0.");
     }
-    if *rate >= BigDecimal::from(1000) {
+    if rate >= &BigDecimal::from(TAX_RATE_LIMIT) {
         return bad(FieldCode::MaxValue, "Ensure this value is less than 1000.");
     }
     if rate.normalized().fractional_digit_count() > 4 {

@@ -1,0 +1,8 @@
+//! The workflows on a store in memory, with amounts computed by hand.
+
+mod access;
+mod billing;
+mod catalog;
+mod prepaid;
+mod records;
+mod subscription;
