@@ -40,10 +40,16 @@ impl Binaries {
     }
 
     fn find(fits: impl Fn(&Self) -> bool, wanted: &str) -> Result<Self, Error> {
-        let folders = candidate_folders();
-        folders.iter().filter_map(|folder| Self::in_folder(folder)).find(fits).ok_or_else(|| Error::NotInstalled {
+        let mut looked = Vec::new();
+        let mut look = |folder: PathBuf| {
+            looked.push(folder.display().to_string());
+            Self::in_folder(&folder).filter(&fits)
+        };
+        let found = candidate_folders().into_iter().find_map(&mut look);
+        // Last, because a client library alone brings a pg_config that points to a folder without a server.
+        found.or_else(|| pg_config_folder().and_then(look)).ok_or_else(|| Error::NotInstalled {
             wanted: wanted.to_owned(),
-            looked: folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", "),
+            looked: looked.join(", "),
             command: install::command_text(),
         })
     }
@@ -83,8 +89,6 @@ fn candidate_folders() -> Vec<PathBuf> {
     .flat_map(|pattern| expand(pattern))
     .collect();
     folders.extend(env::split_paths(&env::var_os("PATH").unwrap_or_default()));
-    // Last, because a client library alone brings a pg_config that points to a folder without a server.
-    folders.extend(pg_config_folder());
     let mut seen = std::collections::BTreeSet::new();
     folders.retain(|folder| seen.insert(folder.clone()));
     folders
@@ -112,6 +116,9 @@ fn version_after(prefix: &str, name: &str) -> Option<u32> {
 }
 
 fn pg_config_folder() -> Option<PathBuf> {
+    if env::var_os("PG_BINDIR").is_some() {
+        return None;
+    }
     let output = Command::new("pg_config").arg("--bindir").output().ok()?;
     let folder = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| PathBuf::from(folder.trim_end()))

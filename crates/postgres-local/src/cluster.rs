@@ -81,16 +81,19 @@ impl Cluster {
     /// [`Error::NotInstalled`], or [`Error::Failed`] when Postgres gives up.
     pub fn temporary() -> Result<Self, Error> {
         let (binaries, account) = (Binaries::newest()?, Account::for_server()?);
-        Self::temporary_from(&binaries, &account, |cluster| initialise_temporary(&binaries, &account, cluster))
+        let run_folder = RunFolder::create(&account)?;
+        Self::temporary_in(run_folder, &binaries, &account, |cluster| {
+            initialise_temporary(&binaries, &account, cluster)
+        })
     }
 
-    /// A throw-away cluster that `make` fills the empty folder of.
-    pub(crate) fn temporary_from(
+    /// A throw-away cluster in `run_folder`; `make` fills the cluster's own empty folder.
+    pub(crate) fn temporary_in(
+        run_folder: RunFolder,
         binaries: &Binaries,
         account: &Account,
         make: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<Self, Error> {
-        let run_folder = RunFolder::create(account)?;
         let cluster = run_folder.path().join(CLUSTER);
         account.create_folder(&cluster)?;
         make(&cluster)?;

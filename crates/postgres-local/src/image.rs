@@ -15,6 +15,7 @@ use crate::Error;
 use crate::account::Account;
 use crate::binaries::Binaries;
 use crate::cluster::{Cluster, initialise_temporary};
+use crate::run_folder::RunFolder;
 
 /// Changes whenever images are made differently.
 const FORMAT: u32 = 1;
@@ -57,7 +58,8 @@ pub(crate) fn start_copy(binaries: &Binaries, account: &Account, template: &Temp
         if image.is_dir() {
             // Used just now; when that cannot be written, it is only made anew one day.
             let _ = File::open(&image).and_then(|folder| folder.set_modified(SystemTime::now()));
-            return Cluster::temporary_from(binaries, account, |cluster| copy_tree(&image, cluster, account));
+            let run_folder = RunFolder::create_in_memory(account)?;
+            return Cluster::temporary_in(run_folder, binaries, account, |cluster| copy_tree(&image, cluster, account));
         }
         store.lock.unlock().map_err(Error::io("unlock", &store.folder))?;
         store.lock.lock().map_err(Error::io("lock", &store.folder))?;
@@ -71,8 +73,9 @@ pub(crate) fn start_copy(binaries: &Binaries, account: &Account, template: &Temp
 
 fn make(binaries: &Binaries, account: &Account, template: &Template<'_>, image: &Path) -> Result<(), Error> {
     log::info!("making the test image {}", image.display());
-    let cluster =
-        Cluster::temporary_from(binaries, account, |cluster| initialise_temporary(binaries, account, cluster))?;
+    let run_folder = RunFolder::create_in_memory(account)?;
+    let fill = |cluster: &Path| initialise_temporary(binaries, account, cluster);
+    let cluster = Cluster::temporary_in(run_folder, binaries, account, fill)?;
     template.make_in(&cluster)?;
     let unfinished = &image.with_added_extension(UNFINISHED_EXTENSION);
     cluster.stop_and(|files| {

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
+use nix::sys::statvfs::{Statvfs, statvfs};
 use nix::unistd::{Pid, Uid};
 
 use crate::account::Account;
@@ -35,10 +36,25 @@ pub(crate) struct RunFolder {
 }
 
 impl RunFolder {
-    /// Makes a new one, after sweeping those of the dead.
+    /// Makes a new one in the temporary folder, after sweeping those of the dead.
     pub fn create(account: &Account) -> Result<Self, Error> {
+        Self::create_in_one_of(&[env::temp_dir(), "/tmp".into(), "/var/tmp".into()], account)
+    }
+
+    /// Makes a new one in memory when there is plenty of it. A database is some 300 files, and there they cost nothing.
+    pub fn create_in_memory(account: &Account) -> Result<Self, Error> {
+        let memory = Path::new("/dev/shm");
+        if is_roomy(memory)
+            && let Ok(created) = Self::create_in_one_of(&[memory.to_owned()], account)
+        {
+            return Ok(created);
+        }
+        Self::create(account)
+    }
+
+    fn create_in_one_of(folders: &[PathBuf], account: &Account) -> Result<Self, Error> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let parent = temporary_folder(account)?;
+        let parent = first_usable(folders, account)?;
         sweep(&parent, account);
         loop {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -74,25 +90,25 @@ fn remove(path: &Path) {
     }
 }
 
-/// The system's temporary folder, unless it is too deep for a socket or closed to the server's account.
-fn temporary_folder(account: &Account) -> Result<PathBuf, Error> {
-    let usual = env::temp_dir();
-    let mut closed = usual.clone();
-    for folder in [usual, "/tmp".into(), "/var/tmp".into()] {
-        let Ok(folder) = folder.canonicalize() else { continue };
-        if !is_fit_for_socket(&folder.join(format!("{PREFIX}{}-{}", u32::MAX, u32::MAX))) {
-            continue;
-        }
-        match account.closed_on_way_to(&folder)? {
-            None => return Ok(folder),
-            Some(found) => closed = found,
+/// Much more than tests need, so that they do not crowd out others.
+#[allow(clippy::useless_conversion, reason = "the types are narrower on other systems")]
+fn is_roomy(folder: &Path) -> bool {
+    const FREE_BYTES_MIN: u64 = 2 << 30;
+    let free_bytes = |found: Statvfs| u64::from(found.blocks_available()) * u64::from(found.fragment_size());
+    statvfs(folder).is_ok_and(|found| free_bytes(found) >= FREE_BYTES_MIN)
+}
+
+/// The first folder that is not too deep for a socket nor closed to the server's account.
+fn first_usable(folders: &[PathBuf], account: &Account) -> Result<PathBuf, Error> {
+    let longest_name = format!("{PREFIX}{}-{}", u32::MAX, u32::MAX);
+    for folder in folders.iter().filter_map(|folder| folder.canonicalize().ok()) {
+        if is_fit_for_socket(&folder.join(&longest_name)) && account.closed_on_way_to(&folder)?.is_none() {
+            return Ok(folder);
         }
     }
-    Err(Error::Io {
-        action: "use",
-        path: closed,
-        source: io::Error::other("too deep for a socket, or closed to the server"),
-    })
+    let names = folders.iter().map(|folder| folder.display().to_string()).collect::<Vec<_>>().join(", ");
+    let reason = io::Error::other("too deep for a socket, or closed to the account that runs Postgres");
+    Err(Error::io("use any of", Path::new(&names))(reason))
 }
 
 /// Removes what the dead left in `parent`, after stopping their servers. What cannot be removed is somebody else's worry.

@@ -38,7 +38,7 @@ const DURABLE: [&str; 11] = [
 ];
 
 /// Fast to make and to fill, and worthless after a crash.
-const THROW_AWAY: [&str; 11] = [
+const THROW_AWAY: [&str; 13] = [
     "fsync=off",
     "synchronous_commit=off",
     "full_page_writes=off",
@@ -46,6 +46,8 @@ const THROW_AWAY: [&str; 11] = [
     "wal_level=minimal",
     "max_wal_senders=0",
     "checkpoint_timeout=1d",
+    "max_wal_size=128MB",
+    "min_wal_size=32MB",
     "log_checkpoints=off",
     "shared_buffers=64MB",
     "max_connections=300",

@@ -2,7 +2,8 @@
 //!
 //! Making a cluster takes a second or two and migrating a database too, so both are done once and kept as an *image* under
 //! the build's target folder. A test process starts a copy of it, which takes a fifth of a second, and gives every test a
-//! copy of the template database inside.
+//! copy of the template database inside. The copy is in memory where there is plenty, so this is not the place for
+//! gigabytes: [`Cluster::temporary`] is.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
