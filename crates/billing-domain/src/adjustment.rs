@@ -161,4 +161,144 @@ impl PriceAdjustment {
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::decimal::plain;
+    use crate::decimal::tests::{laws, number_of};
+
+    fn percentage(percent: &str) -> PriceAdjustment {
+        PriceAdjustment::Percentage { percent: number_of(percent) }
+    }
+
+    fn fixed(amount: &str) -> PriceAdjustment {
+        PriceAdjustment::Fixed { amount: number_of(amount) }
+    }
+
+    fn price_override(amount: &str) -> PriceAdjustment {
+        PriceAdjustment::PriceOverride { amount: number_of(amount) }
+    }
+
+    fn days(numerator: i128, denominator: i128) -> Fraction {
+        Fraction { numerator, denominator }
+    }
+
+    #[test]
+    fn adjusts_one_invoice() {
+        let (whole, half) = (Fraction::ONE, days(15, 30));
+        #[rustfmt::skip]
+        let cases: [(PriceAdjustment, Fraction, &[&str], &[&str], &str); 15] = [
+            // adjustment,         period, lines,               adjustments,              why
+            (percentage("-10"),    whole,  &["30", "70"],       &["-3", "-7"],            "ten percent off each line"),
+            (percentage("-1"),     whole,  &["0.40", "0.40"],   &["0", "-0.01"],          "0.792 is 0.79: the second line bears the cent"),
+            (percentage("15"),     half,   &["10"],             &["1.5"],                 "a percentage is not prorated: the charges are"),
+            (percentage("-150"),   whole,  &["10"],             &["-10"],                 "never less than nothing"),
+            (percentage("-10"),    whole,  &["-20"],            &["2"],                   "a refund is of the price after the discount"),
+            (fixed("-1"),          whole,  &["30"],             &["-1"],                  "one off"),
+            (fixed("-40"),         whole,  &["30", "5"],        &["-30", "-5"],           "a discount stops at a price of 0"),
+            (fixed("5"),           whole,  &["30", "10"],       &["3.75", "1.25"],        "a surcharge in proportion"),
+            (fixed("-10"),         half,   &["30"],             &["-5"],                  "half a period, half the discount"),
+            (fixed("-10"),         whole,  &["1", "1", "1"],    &["-1", "-1", "-1"],      "as much as fits"),
+            (fixed("-1"),          whole,  &["-5"],             &["0"],                   "a discount takes nothing from a refund"),
+            (price_override("20"), whole,  &["30", "10"],       &["-15", "-5"],           "forty becomes twenty"),
+            (price_override("20"), whole,  &["5"],              &["15"],                  "and so does five"),
+            (price_override("20"), half,   &["5", "0"],         &["5", "0"],              "half a period costs ten"),
+            (price_override("20"), whole,  &["0", "0"],         &["0", "20"],             "lines of nothing: the last bears it"),
+        ];
+        for (adjustment, fraction, lines, expected, why) in cases {
+            let lines: Vec<BigDecimal> = lines.iter().map(|line| number_of(line)).collect();
+            let span = Span { fraction, last: true };
+            let portions = adjustment.portions(&lines, &mut AdjustmentState::default(), &span, 2);
+            assert_eq!(portions.iter().map(plain).collect::<Vec<_>>(), expected, "{adjustment:?}: {why}");
+        }
+    }
+
+    #[test]
+    fn follows_a_period_through_its_invoices() {
+        let whole = Fraction::ONE;
+        let third = days(10, 30);
+        #[rustfmt::skip]
+        let cases: [(PriceAdjustment, &[(&str, Fraction, bool, &str)], &str); 5] = [
+            // adjustment,         line, period, last, adjustment of each invoice,                     why
+            (fixed("-20"),         &[("15", whole, false, "-15"), ("100", whole, true, "-5")],         "the rest of the discount waits"),
+            (fixed("-10"),         &[("30", whole, false, "-10"), ("-20", third, true, "6.67")],       "cancelled after a third: 10 - 3.33 is due, 20 was given"),
+            (price_override("20"), &[("5", whole, false, "0"), ("5", whole, true, "10")],              "the top-up comes last"),
+            (price_override("20"), &[("30", whole, false, "-10"), ("40", whole, false, "-40")],        "what goes beyond is taken off at once"),
+            (price_override("20"), &[("30", whole, false, "-10"), ("-20", third, true, "6.67")],       "a third of 20 in the end"),
+        ];
+        for (adjustment, invoices, why) in cases {
+            let mut state = AdjustmentState::default();
+            for (line, fraction, last, expected) in invoices {
+                let span = Span { fraction: *fraction, last: *last };
+                let portions = adjustment.portions(&[number_of(line)], &mut state, &span, 2);
+                assert_eq!(
+                    portions.iter().map(plain).collect::<Vec<_>>(),
+                    [*expected],
+                    "{adjustment:?} on {line}: {why}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_line_can_bear_stays_due() {
+        let adjustment = price_override("20");
+        let span = Span { fraction: Fraction::ONE, last: true };
+        let mut state = AdjustmentState::default();
+        assert_eq!(plain(&adjustment.due(&BigDecimal::zero(), &state, &span, 2)), "20");
+        assert!(adjustment.portions(&[], &mut state, &span, 2).is_empty());
+        assert_eq!(state, AdjustmentState::default(), "nothing was given");
+    }
+
+    fn any_adjustment() -> impl Strategy<Value = PriceAdjustment> {
+        let amount = || (-20_000..20_000_i64).prop_map(|cents| BigDecimal::new(cents.into(), 2));
+        prop_oneof![
+            amount().prop_map(|percent| PriceAdjustment::Percentage { percent }),
+            amount().prop_map(|amount| PriceAdjustment::Fixed { amount }),
+            (0..20_000_i64)
+                .prop_map(|cents| PriceAdjustment::PriceOverride { amount: BigDecimal::new(cents.into(), 2) }),
+        ]
+    }
+
+    proptest! {
+        #![proptest_config(laws())]
+
+        #[test]
+        fn charges_and_adjustments_are_the_target(
+            adjustment in any_adjustment(),
+            invoices in prop::collection::vec(prop::collection::vec(-5_000..20_000_i64, 1..5), 1..5),
+            used in 1..=31_i128,
+        ) {
+            let mut state = AdjustmentState::default();
+            let last = invoices.len() - 1;
+            for (index, cents) in invoices.iter().enumerate() {
+                // The period may turn out shorter on its last invoice, as by a cancel.
+                let last = index == last;
+                let fraction = if last { days(used, 31) } else { Fraction::ONE };
+                let span = Span { fraction, last };
+                let lines: Vec<BigDecimal> = cents.iter().map(|cents| BigDecimal::new((*cents).into(), 2)).collect();
+                let portions = adjustment.portions(&lines, &mut state, &span, 2);
+                prop_assert_eq!(portions.len(), lines.len());
+                let target = adjustment.target(&state.charges, &span);
+                prop_assert_eq!(&state.charges + &state.given, round_half_away_from_zero(&target, 2));
+                let overrides = matches!(adjustment, PriceAdjustment::PriceOverride { .. });
+                prop_assert!(last || !overrides || state.given <= BigDecimal::zero(), "a top-up before the end");
+            }
+            let charged: i64 = invoices.iter().flatten().sum();
+            prop_assert_eq!(state.charges, BigDecimal::new(charged.into(), 2));
+        }
+
+        #[test]
+        fn a_line_taken_back_takes_its_percentage_back(percent in -10_000..10_000_i64, cents in 0..1_000_000_i64) {
+            let adjustment = PriceAdjustment::Percentage { percent: BigDecimal::new(percent.into(), 2) };
+            let line = BigDecimal::new(cents.into(), 2);
+            let span = Span { fraction: Fraction::ONE, last: true };
+            let mut state = AdjustmentState::default();
+            let there = adjustment.portions(std::slice::from_ref(&line), &mut state, &span, 2);
+            let back = adjustment.portions(&[-line], &mut state, &span, 2);
+            prop_assert_eq!(&there[0] + &back[0], BigDecimal::zero());
+            prop_assert_eq!(state, AdjustmentState::default());
+        }
+    }
+}

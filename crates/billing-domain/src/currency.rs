@@ -227,3 +227,49 @@ const ISO_4217: &[Row] = &[
     ("ZMW", "Zambian Kwacha", "ZMW", 2),
     ("ZWG", "Zimbabwe Gold", "ZWG", 2),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minor_units_are_those_of_iso_4217() {
+        #[rustfmt::skip]
+        let cases = [
+            // code, decimals, why
+            ("USD",  Some(2),  "a hundred cents"),
+            ("JPY",  Some(0),  "the yen has none"),
+            ("KRW",  Some(0),  "nor the won"),
+            ("UGX",  Some(0),  "nor the Ugandan shilling"),
+            ("ISK",  Some(0),  "nor the króna"),
+            ("KWD",  Some(3),  "a thousand fils"),
+            ("TND",  Some(3),  "a thousand millimes"),
+            ("CLF",  Some(4),  "a unit of account"),
+            ("MGA",  Some(2),  "five iraimbilanja, which ISO writes as two decimals"),
+            ("usd",  None,     "codes are capitals"),
+            ("XAU",  None,     "gold has no minor unit"),
+            ("HRK",  None,     "replaced by the euro"),
+            ("",     None,     "nothing"),
+        ];
+        for (code, decimals, why) in cases {
+            assert_eq!(Currency::iso_4217(code).map(|currency| currency.decimals), decimals, "{code}: {why}");
+        }
+    }
+
+    #[test]
+    fn the_list_is_sorted_and_each_entry_is_found() {
+        let all = Currency::all_iso_4217();
+        assert!(all.is_sorted_by(|left, right| left.code < right.code));
+        assert_eq!(all.len(), ISO_4217.len());
+        for currency in all {
+            assert!(currency.code.len() == 3 && !currency.name.is_empty() && !currency.symbol.is_empty());
+            assert_eq!(Currency::iso_4217(&currency.code), Some(currency));
+        }
+    }
+
+    #[test]
+    fn counts_of_minor_units() {
+        let count = |decimals| ISO_4217.iter().filter(|row| row.3 == decimals).count();
+        assert_eq!((count(0), count(2), count(3), count(4)), (17, 139, 7, 2), "as published");
+    }
+}

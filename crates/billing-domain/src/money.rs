@@ -115,3 +115,115 @@ pub fn spread(total: &BigDecimal, weights: &[BigDecimal], decimals: u8) -> Vec<B
     }
     parts
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::decimal::plain;
+    use crate::decimal::tests::{any_number, any_quantity, laws, number_of};
+
+    #[test]
+    fn rounds_half_away_from_zero() {
+        #[rustfmt::skip]
+        let cases = [
+            // value,     decimals, rounded,  why
+            ("0.005",     2,        "0.01",   "a half goes up"),
+            ("-0.005",    2,        "-0.01",  "and below zero down: away from zero"),
+            ("0.0049999", 2,        "0",      "less than half does not"),
+            ("10.275",    2,        "10.28",  "not to even, and no float"),
+            ("1000.5",    0,        "1001",   "a currency without minor unit"),
+            ("0.9995",    3,        "1",      "a currency with three decimals, carried over"),
+            ("7",         2,        "7",      "nothing to round"),
+            ("1e20",      2,        "100000000000000000000", "a great amount"),
+            ("0.4999999999999999999999999999999999999999", 0, "0", "40 decimals, clear of the tie"),
+            ("0.49999999999999999999999999999999999999999", 0, "1", "nearer to the tie than 40 decimals can tell"),
+        ];
+        for (value, decimals, rounded, why) in cases {
+            assert_eq!(plain(&round_half_away_from_zero(&number_of(value), decimals)), rounded, "{value}: {why}");
+        }
+    }
+
+    #[test]
+    fn spreads_in_order_and_loses_nothing() {
+        #[rustfmt::skip]
+        let cases: [(&str, &[&str], u8, &[&str], &str); 9] = [
+            // total, weights,              decimals, parts,                     why
+            ("10",    &["1", "1", "1"],     2,        &["3.33", "3.34", "3.33"], "the middle one carries the cent"),
+            ("-10",   &["1", "1", "1"],     2,        &["-3.33", "-3.34", "-3.33"], "a discount likewise"),
+            ("1",     &["1", "1", "1"],     0,        &["0", "1", "0"],          "a yen cannot be split"),
+            ("0.60",  &["2", "1"],          2,        &["0.4", "0.2"],           "in proportion"),
+            ("9",     &["0", "2", "1"],     2,        &["0", "6", "3"],          "a line of nothing gets nothing"),
+            ("5",     &["0", "0"],          2,        &["0", "5"],               "nothing but such lines: the last takes it"),
+            ("-20",   &["100", "-50"],      2,        &["-13.33", "-6.67"],      "mixed signs count by size"),
+            ("5",     &[],                  2,        &[],                       "no lines, no parts"),
+            ("0.005", &["1", "1"],          2,        &["0", "0.01"],            "the parts add up to the rounded total"),
+        ];
+        for (total, weights, decimals, parts, why) in cases {
+            let weights: Vec<BigDecimal> = weights.iter().map(|weight| number_of(weight)).collect();
+            let spread: Vec<String> = spread(&number_of(total), &weights, decimals).iter().map(plain).collect();
+            assert_eq!(spread, parts, "{total}: {why}");
+        }
+    }
+
+    proptest! {
+        #![proptest_config(laws())]
+
+        #[test]
+        fn rounding_moves_by_half_a_unit_at_most_and_ties_go_away(value in any_number(), decimals in 0_u8..=4) {
+            let rounded = round_half_away_from_zero(&value, decimals);
+            let off = &rounded - &value;
+            let twice_off: BigDecimal = off.double();
+            let unit = BigDecimal::new(1.into(), i64::from(decimals));
+            prop_assert!(twice_off.abs() <= unit);
+            prop_assert!(twice_off.abs() < unit || rounded.abs() > value.abs(), "a tie went towards zero");
+            prop_assert_eq!(rounded.fractional_digit_count(), i64::from(decimals));
+            prop_assert_eq!(round_half_away_from_zero(&-&value, decimals), -rounded);
+        }
+
+        #[test]
+        fn dust_of_quotients_moves_no_tie(parts in 1_i64..1_000, unit in 1_i64..1_000) {
+            // unit/2 in so many equal quotients adds up to a tie, give or take the digits that were cut.
+            let part = divide(&BigDecimal::from(unit), &BigDecimal::from(2 * parts));
+            let sum: BigDecimal = (0..parts).map(|_| part.clone()).sum();
+            let exact = BigDecimal::from(unit) / 2;
+            prop_assert_eq!(round_half_away_from_zero(&sum, 0), round_half_away_from_zero(&exact, 0));
+        }
+
+        #[test]
+        fn parts_of_a_split_sum_to_the_rounded_whole(
+            amount in any_number(),
+            cuts in prop::collection::vec(1_i64..1_000_000, 1..40),
+            decimals in 0_u8..=4,
+        ) {
+            let whole: i64 = cuts.iter().sum();
+            let (mut so_far, mut given) = (0, BigDecimal::zero());
+            for cut in &cuts {
+                so_far += cut;
+                let exact = divide(&(&amount * BigDecimal::from(so_far)), &BigDecimal::from(whole));
+                given += portion(&exact, &given, decimals);
+            }
+            prop_assert_eq!(given, round_half_away_from_zero(&amount, decimals));
+        }
+
+        #[test]
+        fn spread_parts_sum_to_the_total_and_stay_near_their_share(
+            total in any_number(),
+            weights in prop::collection::vec(any_quantity(), 1..12),
+            decimals in 0_u8..=4,
+        ) {
+            let total = round_half_away_from_zero(&total, decimals);
+            let parts = spread(&total, &weights, decimals);
+            prop_assert_eq!(parts.iter().sum::<BigDecimal>(), total.clone());
+            let whole: BigDecimal = weights.iter().sum();
+            if !whole.is_zero() {
+                let unit = BigDecimal::new(1.into(), i64::from(decimals));
+                for (part, weight) in parts.iter().zip(&weights) {
+                    let off = part - divide(&(&total * weight), &whole);
+                    prop_assert!(off.abs() <= &unit + BigDecimal::new(1.into(), 40), "{} for {}", part, weight);
+                }
+            }
+        }
+    }
+}

@@ -111,4 +111,88 @@ pub fn portions(taxable: &[BigDecimal], rate: &BigDecimal, state: &mut TaxState,
 }
 
 #[cfg(test)]
-mod tests {}
+mod tests {
+    use bigdecimal::Zero;
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::decimal::plain;
+    use crate::decimal::tests::{laws, number_of};
+
+    #[test]
+    fn taxes_lines_by_their_running_sum() {
+        #[rustfmt::skip]
+        let cases: [(&str, &[&str], u8, &[&str], &str); 7] = [
+            // rate, taxable,                    decimals, taxes,                   why
+            ("10",   &["100"],                   2,        &["10"],                 "ten percent"),
+            ("8.875", &["19.99"],                2,        &["1.77"],               "1.7741125, rounded once"),
+            ("7",    &["0.99", "0.99", "0.99"],  2,        &["0.07", "0.07", "0.07"], "0.0693 each, 0.2079 in all: 0.21"),
+            ("10",   &["0.04", "0.04"],          2,        &["0", "0.01"],          "0.004 is nothing, 0.008 is a cent"),
+            ("20",   &["100", "-40"],            2,        &["20", "-8"],           "a line taken back"),
+            ("10",   &["55"],                    0,        &["6"],                  "5.5 yen are 6"),
+            ("0",    &["100"],                   2,        &["0"],                  "exempt"),
+        ];
+        for (rate, taxable, decimals, taxes, why) in cases {
+            let taxable: Vec<BigDecimal> = taxable.iter().map(|line| number_of(line)).collect();
+            let found = portions(&taxable, &number_of(rate), &mut TaxState::default(), decimals);
+            assert_eq!(found.iter().map(plain).collect::<Vec<_>>(), taxes, "{rate} %: {why}");
+        }
+    }
+
+    struct ByCountry;
+
+    impl TaxProvider for ByCountry {
+        fn name(&self) -> &str {
+            "by_country"
+        }
+
+        fn rate(&self, question: &TaxQuestion<'_>) -> Option<BigDecimal> {
+            (question.country_code == Some("DE")).then(|| BigDecimal::from(19))
+        }
+    }
+
+    #[test]
+    fn the_first_provider_with_an_answer_wins() {
+        let (zero, ten, twenty) = (BigDecimal::zero(), BigDecimal::from(10), BigDecimal::from(20));
+        let flat: &[&dyn TaxProvider] = &[&FlatRate];
+        let country_first: &[&dyn TaxProvider] = &[&ByCountry, &FlatRate];
+        #[rustfmt::skip]
+        let cases = [
+            // chain,        customer,      organization,  country,     rate,       why
+            (flat,           None,          Some(&ten),    None,        Some("10"), "the organization's"),
+            (flat,           Some(&twenty), Some(&ten),    None,        Some("20"), "the customer's over it"),
+            (flat,           Some(&zero),   Some(&ten),    None,        Some("0"),  "a customer's 0 too"),
+            (flat,           None,          None,          Some("DE"),  None,       "nobody knows"),
+            (country_first,  Some(&twenty), Some(&ten),    Some("DE"),  Some("19"), "an earlier provider answers first"),
+            (country_first,  Some(&twenty), Some(&ten),    Some("FR"),  Some("20"), "and passes on what it does not know"),
+        ];
+        for (chain, customer_rate, organization_rate, country_code, expected, why) in cases {
+            let question = TaxQuestion { customer_rate, organization_rate, country_code, currency_code: "EUR" };
+            assert_eq!(rate(chain, &question).as_ref().map(plain).as_deref(), expected, "{why}");
+        }
+        assert_eq!((FlatRate.name(), ByCountry.name()), ("flat_rate", "by_country"));
+    }
+
+    proptest! {
+        #![proptest_config(laws())]
+
+        #[test]
+        fn taxes_sum_to_the_rounded_tax_of_the_sum(
+            cents in prop::collection::vec(-100_000..100_000_i64, 0..20),
+            rate in 0..4_000_i64,
+            cut in 0..20_usize,
+        ) {
+            let lines: Vec<BigDecimal> = cents.iter().map(|cents| BigDecimal::new((*cents).into(), 2)).collect();
+            let rate = BigDecimal::new(rate.into(), 2);
+            // Over two invoices as well as over one.
+            let (first, second) = lines.split_at(cut.min(lines.len()));
+            let mut state = TaxState::default();
+            let mut taxes = portions(first, &rate, &mut state, 2);
+            taxes.extend(portions(second, &rate, &mut state, 2));
+            let exact = lines.iter().sum::<BigDecimal>() * &rate / BigDecimal::from(100);
+            let expected = money::round_half_away_from_zero(&exact, 2);
+            prop_assert_eq!(taxes.iter().sum::<BigDecimal>(), expected.clone());
+            prop_assert_eq!((state.exact, state.given), (exact, expected));
+        }
+    }
+}

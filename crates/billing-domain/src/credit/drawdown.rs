@@ -3,18 +3,22 @@
 use std::cmp::Ordering;
 
 use bigdecimal::{BigDecimal, Signed};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::{Credit, CreditLedger};
 use crate::currency::Currency;
+use crate::decimal;
 use crate::id::CreditId;
 
 /// One credit's share of an invoice.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drawdown {
     /// The credit.
+    #[serde(rename = "credit_id")]
     pub credit: CreditId,
     /// What it pays, in whole minor units, above 0.
+    #[serde(with = "decimal::number")]
     pub amount: BigDecimal,
 }
 

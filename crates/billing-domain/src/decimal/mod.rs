@@ -225,4 +225,4 @@ pub(crate) fn ten_to_the(exponent: u64) -> BigInt {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

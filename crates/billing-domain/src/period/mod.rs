@@ -94,6 +94,12 @@ impl Period {
         Self { start, end: end.max(start) }
     }
 
+    /// The empty period at an instant.
+    pub fn at(instant: OffsetDateTime) -> Self {
+        let instant = instant::whole(instant);
+        Self { start: instant, end: instant }
+    }
+
     /// The first instant inside.
     pub fn start(&self) -> OffsetDateTime {
         self.start

@@ -1,1 +1,349 @@
+use bigdecimal::BigDecimal;
+use proptest::prelude::*;
+use time::macros::datetime;
+use time::util::days_in_month;
+use time::{Date, Month};
 
+use super::*;
+use crate::decimal::plain;
+use crate::decimal::tests::{any_number, laws, number_of};
+use crate::money::round_half_away_from_zero;
+
+fn at(text: &str) -> OffsetDateTime {
+    let text = if text.len() == 10 { format!("{text}T00:00:00Z") } else { format!("{text}:00Z") };
+    OffsetDateTime::parse(&text, &time::format_description::well_known::Rfc3339).expect("an instant")
+}
+
+fn period(start: &str, end: &str) -> Period {
+    Period::new(at(start), at(end)).expect("start before end")
+}
+
+#[test]
+fn periods_are_half_open() {
+    let march = period("2026-03-01", "2026-04-01");
+    let empty = period("2026-03-10", "2026-03-10");
+    #[rustfmt::skip]
+    let cases = [
+        // other,                              overlaps, why
+        (period("2026-02-01", "2026-03-01"),   false,    "it ends where March starts"),
+        (period("2026-04-01", "2026-05-01"),   false,    "it starts where March ends"),
+        (period("2026-02-01", "2026-03-01T00:01"), true, "a minute in common"),
+        (period("2026-01-01", "2027-01-01"),   true,     "it contains March"),
+        (period("2026-03-10", "2026-03-11"),   true,     "March contains it"),
+        (empty,                                false,    "an empty period overlaps nothing"),
+    ];
+    for (other, overlaps, why) in cases {
+        assert_eq!(march.overlaps(&other), overlaps, "{why}");
+        assert_eq!(other.overlaps(&march), overlaps, "the other way round: {why}");
+    }
+    assert!(march.contains(march.start()) && march.contains(march.last_instant()) && !march.contains(march.end()));
+    assert_eq!(march.last_instant(), datetime!(2026-03-31 23:59:59.999999 UTC));
+    assert_eq!(empty.last_instant(), empty.start(), "an empty period shows its start");
+    assert!(empty.is_empty() && !empty.contains(empty.start()));
+    assert_eq!(empty.fraction_of(&march).of(&BigDecimal::from(30)), BigDecimal::from(0));
+    assert_eq!(march.fraction_of(&empty), Fraction::ZERO, "a part of nothing is nothing");
+}
+
+#[test]
+fn periods_are_cut_within_themselves() {
+    let march = period("2026-03-01", "2026-04-01");
+    #[rustfmt::skip]
+    let cases = [
+        // cut,            end,                  why
+        ("2026-02-01",     "2026-03-01",         "before the start nothing is left"),
+        ("2026-03-01",     "2026-03-01",         "nor at the start"),
+        ("2026-03-11",     "2026-03-11",         "inside, what was before"),
+        ("2026-05-01",     "2026-04-01",         "past the end, everything"),
+    ];
+    for (cut, end, why) in cases {
+        assert_eq!(march.cut_at(at(cut)), period("2026-03-01", end), "{cut}: {why}");
+    }
+}
+
+#[test]
+fn instants_are_whole_microseconds_in_utc() {
+    let precise = datetime!(2026-03-01 1:00:00.123456789 +1);
+    let made = Period::new(precise, precise).expect("an empty period");
+    assert_eq!(made.start(), datetime!(2026-03-01 0:00:00.123456 UTC));
+    assert!(made.start().offset().is_utc());
+    assert_eq!(Period::new(at("2026-03-02"), at("2026-03-01")), Err(PeriodError::EndBeforeStart));
+    let far = datetime!(9999-12-31 23:00 -5);
+    assert_eq!(instant::whole(far), instant::LAST, "past the last year there is only its end");
+}
+
+#[test]
+fn json_writes_rfc_3339_and_checks_what_it_reads() {
+    let march = Period::new(at("2026-03-01"), datetime!(2026-03-31 23:59:59.5 UTC)).expect("a period");
+    let text = serde_json::to_string(&march).expect("json");
+    assert_eq!(text, r#"{"start":"2026-03-01T00:00:00Z","end":"2026-03-31T23:59:59.5Z"}"#);
+    assert_eq!(serde_json::from_str::<Period>(&text).expect("read back"), march);
+    let backwards = r#"{"start":"2026-03-01T00:00:00Z","end":"2026-02-01T00:00:00Z"}"#;
+    assert!(serde_json::from_str::<Period>(backwards).is_err());
+    assert!(serde_json::from_str::<Interval>(r#"{"unit":"day","count":0}"#).is_err());
+    let fraction = Fraction { numerator: 1, denominator: i128::MAX };
+    let text = serde_json::to_string(&fraction).expect("json");
+    assert_eq!(serde_json::from_str::<Fraction>(&text).expect("read back"), fraction);
+}
+
+#[test]
+fn words_are_read_as_they_are_written() {
+    for unit in IntervalUnit::ALL {
+        assert_eq!(unit.as_str().parse(), Ok(unit));
+        assert_eq!(serde_json::to_value(unit).expect("json"), unit.as_str());
+    }
+    for duration in PlanDuration::ALL {
+        assert_eq!(duration.as_str().parse(), Ok(duration));
+        assert_eq!(serde_json::to_value(duration).expect("json"), duration.as_str());
+    }
+    assert_eq!("fortnight".parse::<IntervalUnit>(), Err(UnknownWord));
+    assert_eq!("Monthly".parse::<PlanDuration>(), Err(UnknownWord));
+    assert_eq!(Anchors::new(Some(0), None), Err(AnchorError::Day));
+    assert_eq!(Anchors::new(Some(31), Some(13)), Err(AnchorError::Month));
+}
+
+#[test]
+fn first_periods_end_where_the_plan_says() {
+    use PlanDuration::{Monthly, Quarterly, Yearly};
+    #[rustfmt::skip]
+    let cases = [
+        // plan,     start,              day,      month,    end,                whole until,        why
+        (Monthly,   "2023-01-01",       None,     None,     "2023-02-01",       "2023-02-01",       "a calendar month"),
+        (Monthly,   "2023-01-15T13:30", None,     None,     "2023-02-15T13:30", "2023-02-15T13:30", "a full month from that instant"),
+        (Monthly,   "2023-01-31",       None,     None,     "2023-02-28",       "2023-02-28",       "clamped to February"),
+        (Monthly,   "2024-01-30",       None,     None,     "2024-02-29",       "2024-02-29",       "clamped to a leap February"),
+        (Monthly,   "2023-01-15",       Some(1),  None,     "2023-02-01",       "2023-02-15",       "cut short at the first of the month"),
+        (Monthly,   "2023-01-10",       Some(15), None,     "2023-01-15",       "2023-02-10",       "cut short to five days"),
+        (Monthly,   "2023-01-31",       Some(31), None,     "2023-02-28",       "2023-02-28",       "already on the anchor"),
+        (Monthly,   "2023-01-30",       Some(31), None,     "2023-01-31",       "2023-02-28",       "a day before the anchor"),
+        (Monthly,   "2023-02-28",       Some(31), None,     "2023-03-31",       "2023-03-31",       "February's anchor is its last day: a whole period"),
+        (Monthly,   "2023-02-28T13:30", Some(31), None,     "2023-03-31",       "2023-03-31",       "longer than to 28 March, still one whole"),
+        (Monthly,   "2023-01-15T13:30", Some(1),  None,     "2023-02-01",       "2023-02-15T13:30", "anchors are midnights"),
+        (Monthly,   "2023-01-15T13:30", None,     Some(6),  "2023-02-15T13:30", "2023-02-15T13:30", "a month anchor means nothing to months"),
+        (Quarterly, "2023-01-15",       None,     None,     "2023-04-15",       "2023-04-15",       "three months"),
+        (Quarterly, "2023-01-15",       Some(1),  None,     "2023-04-01",       "2023-04-15",       "the last first of a month in it"),
+        (Quarterly, "2023-02-15",       Some(1),  Some(1),  "2023-04-01",       "2023-05-15",       "quarters from January"),
+        (Quarterly, "2023-05-15",       Some(1),  Some(1),  "2023-07-01",       "2023-08-15",       "the next of them"),
+        (Quarterly, "2023-02-15",       None,     Some(1),  "2023-04-15",       "2023-05-15",       "quarters from January, on the start's day"),
+        (Yearly,    "2023-01-15",       None,     None,     "2024-01-15",       "2024-01-15",       "a year"),
+        (Yearly,    "2024-02-29",       None,     None,     "2025-02-28",       "2025-02-28",       "a leap day's year"),
+        (Yearly,    "2023-03-15",       Some(1),  Some(1),  "2024-01-01",       "2024-03-15",       "to the end of the calendar year"),
+        (Yearly,    "2023-03-15",       Some(1),  Some(6),  "2023-06-01",       "2024-03-15",       "a year that begins in June"),
+        (Yearly,    "2023-03-15",       None,     Some(6),  "2023-06-15",       "2024-03-15",       "the same, on the start's day"),
+    ];
+    for (duration, start, day, month, end, whole_end, why) in cases {
+        let anchors = Anchors::new(day, month).expect("valid anchors");
+        let tile = Cadence { start: at(start), duration, anchors }.period(0);
+        assert_eq!(tile.period, period(start, end), "{duration} from {start}: {why}");
+        assert_eq!(tile.full, period(start, whole_end), "{duration} from {start}, whole: {why}");
+    }
+}
+
+#[test]
+fn later_periods_do_not_drift() {
+    use PlanDuration::{Monthly, Yearly};
+    #[rustfmt::skip]
+    let cases = [
+        // plan,    start,        day,      number, start of it,  end of it,    why
+        (Monthly,  "2023-01-31", None,     1,      "2023-02-28", "2023-03-31", "back to the 31st after February"),
+        (Monthly,  "2023-01-31", None,     2,      "2023-03-31", "2023-04-30", "and so on"),
+        (Monthly,  "2023-01-31", None,     13,     "2024-02-29", "2024-03-31", "a leap February"),
+        (Yearly,   "2024-02-29", None,     3,      "2027-02-28", "2028-02-29", "the leap day comes back"),
+        (Monthly,  "2023-01-10", Some(31), 1,      "2023-01-31", "2023-02-28", "an anchor on the 31st"),
+        (Monthly,  "2023-01-10", Some(31), 2,      "2023-02-28", "2023-03-31", "is one in every month"),
+    ];
+    for (duration, start, day, number, number_start, number_end, why) in cases {
+        let anchors = Anchors::new(day, None).expect("valid anchors");
+        let tile = Cadence { start: at(start), duration, anchors }.period(number);
+        assert_eq!(tile.period, period(number_start, number_end), "{start} {number}: {why}");
+        assert_eq!(tile.full, tile.period, "only the first can be cut");
+    }
+}
+
+#[test]
+fn intervals_tile_a_subscription() {
+    use IntervalUnit::{Day, Month, Week, Year};
+    let february = period("2023-02-01", "2023-03-01");
+    let march = period("2023-03-01", "2023-04-01");
+    let year = period("2023-01-31", "2024-01-31");
+    #[rustfmt::skip]
+    let cases = [
+        // unit, count, span,      tiles, last whole until, why
+        (Day,    1,     february,  28,    "2023-03-01",     "a daily reset in February"),
+        (Day,    1,     march,     31,    "2023-04-01",     "a daily reset in March"),
+        (Week,   1,     february,  4,     "2023-03-01",     "a weekly reset fits February"),
+        (Week,   1,     march,     5,     "2023-04-05",     "the fifth week of March is cut"),
+        (Day,    2,     february,  14,    "2023-03-01",     "every two days"),
+        (Month,  1,     year,      12,    "2024-01-31",     "monthly from the 31st"),
+        (Month,  5,     year,      3,     "2024-04-30",     "five months do not divide a year"),
+        (Year,   1,     year,      1,     "2024-01-31",     "one year"),
+    ];
+    for (unit, count, span, tiles, whole_end, why) in cases {
+        let found = Interval::new(unit, count).expect("at least 1").tiles(span.start(), &span);
+        assert_eq!(found.len(), tiles, "{count} {unit}: {why}");
+        assert_eq!(found.last().map(|tile| tile.full.end()), Some(at(whole_end)), "{count} {unit}: {why}");
+    }
+    let weekly = Interval::new(Week, 1).expect("at least 1");
+    assert!(weekly.tiles(march.start(), &march.cut_at(march.start())).is_empty(), "an empty span has no tiles");
+    let middle = weekly.tiles(at("2023-03-01"), &period("2023-03-10", "2023-03-16"));
+    let periods: Vec<Period> = middle.iter().map(|tile| tile.period).collect();
+    assert_eq!(periods, [period("2023-03-10", "2023-03-15"), period("2023-03-15", "2023-03-16")]);
+    assert_eq!(middle[0].full, period("2023-03-08", "2023-03-15"), "the full interval is counted from the anchor");
+}
+
+#[test]
+fn calendars_end() {
+    let yearly = Interval::new(IntervalUnit::Year, u32::MAX).expect("at least 1");
+    assert_eq!(yearly.boundary(at("2023-01-01"), u32::MAX), instant::LAST);
+    let last_days = Period::new(at("9999-12-01"), instant::LAST).expect("a period");
+    assert_eq!(Interval::new(IntervalUnit::Month, 1).expect("1").tiles(at("9999-12-01"), &last_days).len(), 1);
+    let duration = PlanDuration::Monthly;
+    let cadence = Cadence { start: at("9999-12-15"), duration, anchors: Anchors::NONE };
+    assert_eq!(cadence.period(0).period.end(), instant::LAST);
+    assert!(cadence.period(1).period.is_empty() && cadence.period(u32::MAX).period.is_empty());
+}
+
+#[test]
+fn proration_is_by_the_microsecond() {
+    #[rustfmt::skip]
+    let cases = [
+        // amount, used,                                          full,                                            rounded, why
+        ("30",     ("2023-01-15T13:30", "2023-02-15T13:30"),      ("2023-01-15T13:30", "2023-02-15T13:30"),        "30",    "a start with a time of day gets a full period"),
+        ("30",     ("2023-01-01", "2023-02-01"),                  ("2023-01-01", "2023-02-01"),                    "30",    "a full month"),
+        ("10",     ("2023-02-06", "2023-03-01"),                  ("2023-02-01", "2023-03-01"),                    "8.21",  "23 of 28 days"),
+        ("10",     ("2023-01-06", "2023-02-01"),                  ("2023-01-01", "2023-02-01"),                    "8.39",  "26 of 31 days"),
+        ("30",     ("2023-04-01", "2023-04-11"),                  ("2023-04-01", "2023-05-01"),                    "10",    "cancelled after a third"),
+        ("30",     ("2023-04-01", "2023-04-01"),                  ("2023-04-01", "2023-05-01"),                    "0",     "cancelled at once"),
+        ("30",     ("2023-01-15", "2023-02-01"),                  ("2023-01-15", "2023-02-15"),                    "16.45", "anchored: 17 of 31 days"),
+    ];
+    for (amount, used, full, rounded, why) in cases {
+        let fraction = period(used.0, used.1).fraction_of(&period(full.0, full.1));
+        let due = round_half_away_from_zero(&fraction.of(&number_of(amount)), 2);
+        assert_eq!(plain(&due), rounded, "{why}");
+    }
+}
+
+fn any_instant() -> impl Strategy<Value = OffsetDateTime> {
+    // 1900 to 2100, midnights as often as other times.
+    let from = datetime!(1900-01-01 0:00 UTC).unix_timestamp();
+    let to = datetime!(2100-01-01 0:00 UTC).unix_timestamp();
+    let microseconds = prop_oneof![Just(0_i64), 0..1_000_000_i64];
+    (from..to, microseconds, any::<bool>()).prop_map(|(seconds, microseconds, midnight)| {
+        let instant = OffsetDateTime::from_unix_timestamp(seconds).expect("in range");
+        let instant = instant + Duration::microseconds(microseconds);
+        if midnight { instant.date().midnight().assume_utc() } else { instant }
+    })
+}
+
+fn any_interval() -> impl Strategy<Value = Interval> {
+    let unit = prop::sample::select(IntervalUnit::ALL.to_vec());
+    (unit, 1..40_u32).prop_map(|(unit, count)| Interval { unit, count })
+}
+
+fn any_cadence() -> impl Strategy<Value = Cadence> {
+    let anchors =
+        (prop::option::of(1..=31_u8), prop::option::of(1..=12_u8)).prop_map(|(day, month)| Anchors { day, month });
+    (any_instant(), prop::sample::select(PlanDuration::ALL.to_vec()), anchors)
+        .prop_map(|(start, duration, anchors)| Cadence { start, duration, anchors })
+}
+
+fn clamped_day(date: Date, day: u8) -> u8 {
+    day.min(days_in_month(Month::from(date.month()), date.year()))
+}
+
+proptest! {
+    #![proptest_config(laws())]
+
+    #[test]
+    fn subscription_periods_tile_without_gap_overlap_or_drift(cadence in any_cadence(), number in 0..800_u32) {
+        let (first, tile, next) = (cadence.period(0), cadence.period(number), cadence.period(number + 1));
+        prop_assert_eq!(first.period.start(), cadence.start);
+        prop_assert_eq!(tile.period.end(), next.period.start());
+        prop_assert!(!tile.period.is_empty());
+        prop_assert!(tile.full.start() == tile.period.start() && tile.full.end() >= tile.period.end());
+        prop_assert_eq!(next.full, next.period);
+        // Each boundary is on the anchored day, or the start's, as far as its month has it.
+        let boundary = next.period.start();
+        let monthly_month_anchor = cadence.duration == PlanDuration::Monthly && cadence.anchors.day.is_none();
+        let anchored = cadence.anchors != Anchors::NONE && !(monthly_month_anchor);
+        let day = cadence.anchors.day.unwrap_or(cadence.start.day());
+        prop_assert_eq!(boundary.day(), clamped_day(boundary.date(), day));
+        prop_assert_eq!(boundary.time(), if anchored { time::Time::MIDNIGHT } else { cadence.start.time() });
+    }
+
+    #[test]
+    fn a_month_anchor_names_the_month(cadence in any_cadence(), number in 1..200_u32) {
+        let step = match cadence.duration {
+            PlanDuration::Monthly => return Ok(()),
+            PlanDuration::Quarterly => 3,
+            PlanDuration::Yearly => 12,
+        };
+        if let Some(month) = cadence.anchors.month {
+            let start = cadence.period(number).period.start();
+            prop_assert_eq!(u8::from(start.month()) % step, month % step);
+        }
+    }
+
+    #[test]
+    fn intervals_cover_a_span_exactly_once(
+        interval in any_interval(),
+        anchor in any_instant(),
+        offset_days in 0..2_000_i64,
+        length_minutes in 0..200_000_i64,
+    ) {
+        let start = anchor + Duration::days(offset_days);
+        let span = Period::new(start, start + Duration::minutes(length_minutes)).expect("a period");
+        let tiles = interval.tiles(anchor, &span);
+        let mut reached = span.start();
+        for tile in &tiles {
+            prop_assert_eq!(tile.period.start(), reached);
+            prop_assert_eq!(tile.full.intersection(&span), Some(tile.period));
+            reached = tile.period.end();
+        }
+        prop_assert_eq!(reached, span.end());
+        prop_assert_eq!(tiles.is_empty(), span.is_empty());
+    }
+
+    #[test]
+    fn parts_of_a_split_period_sum_to_the_whole(
+        start in any_instant(),
+        cuts in prop::collection::vec(0..2_678_400_000_000_i64, 0..12),
+        amount in any_number(),
+    ) {
+        let full = PlanDuration::Monthly.interval().tiles(start, &Period::from_whole(start, start + Duration::MICROSECOND))[0].full;
+        let mut instants: Vec<_> = cuts.iter().map(|cut| start + Duration::microseconds(*cut)).collect();
+        instants.push(full.end());
+        instants.sort_unstable();
+        let (mut rest, mut numerators, mut sum) = (full, 0, BigDecimal::from(0));
+        for instant in instants {
+            let part = rest.cut_at(instant);
+            numerators += part.fraction_of(&full).numerator;
+            sum += part.fraction_of(&full).of(&amount);
+            rest = Period::from_whole(part.end(), full.end());
+        }
+        prop_assert_eq!(numerators, full.microseconds());
+        prop_assert_eq!(round_half_away_from_zero(&sum, 15), amount);
+    }
+
+    #[test]
+    fn used_and_unused_parts_are_the_whole(start in any_instant(), used in 0..3_000_000_i64, amount in any_number()) {
+        let full = PlanDuration::Monthly.interval().tiles(start, &Period::from_whole(start, start + Duration::MICROSECOND))[0].full;
+        let used = full.cut_at(start + Duration::seconds(used));
+        let unused = Period::from_whole(used.end(), full.end());
+        let sum = used.fraction_of(&full).of(&amount) + unused.fraction_of(&full).of(&amount);
+        prop_assert_eq!(round_half_away_from_zero(&sum, 15), amount);
+    }
+
+    #[test]
+    fn an_intersection_is_inside_both(a in any_instant(), b in any_instant(), c in any_instant(), d in any_instant()) {
+        let left = Period::from_whole(a.min(b), a.max(b));
+        let right = Period::from_whole(c.min(d), c.max(d));
+        prop_assert_eq!(left.intersection(&right), right.intersection(&left));
+        match left.intersection(&right) {
+            Some(both) => {
+                prop_assert!(!both.is_empty() && left.contains(both.start()) && right.contains(both.last_instant()));
+                prop_assert_eq!(both.intersection(&left), Some(both));
+            }
+            None => prop_assert!(left.is_empty() || right.is_empty() || left.end() <= right.start() || right.end() <= left.start()),
+        }
+    }
+}

@@ -125,4 +125,6 @@ pub struct Tier {
 }
 
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 mod tests;
