@@ -1,17 +1,18 @@
 //! Invoices: lines, totals, and the trace that explains each line.
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Zero};
 use serde::{Deserialize, Serialize};
 use time::{Date, OffsetDateTime};
 
+use crate::adjustment::{PriceAdjustment, Span};
+use crate::credit::Drawdown;
 use crate::currency::Currency;
 use crate::customer::CustomerId;
 use crate::decimal;
-use crate::id::{BillingRecordId, CustomerKey, InvoiceId, MetricId, PlanId, PlanVersionId, SubscriptionId};
-use crate::money;
+use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, MetricId, PlanId, PlanVersionId, SubscriptionId};
 use crate::organization::Address;
 use crate::period::{Fraction, Period};
-use crate::plan::{ChargeBehavior, ChargeTiming};
+use crate::plan::{self, ChargeBehavior, ChargeTiming};
 use crate::subscription::{Settled, SubscriptionFilters};
 use crate::tier::Rating;
 
@@ -172,26 +173,76 @@ impl BillingType {
 /// An amount added to the base of a line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Adjustment {
-    /// What for.
-    pub kind: AdjustmentKind,
     /// How much, in whole minor units; negative lowers the line.
     #[serde(with = "decimal::number")]
     pub amount: BigDecimal,
-    /// The tax rate in percent, for a tax.
-    #[serde(with = "decimal::optional_number")]
-    pub rate: Option<BigDecimal>,
-    /// How the amount was rounded.
-    pub rounding: Rounding,
+    /// What for, and how the amount came about.
+    pub basis: AdjustmentBasis,
+}
+
+/// How an adjustment came about: enough to compute it again by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AdjustmentBasis {
+    /// `rate` percent of `taxable`, rounded together with the subscription's other lines.
+    SalesTax {
+        /// In percent.
+        #[serde(with = "decimal::number")]
+        rate: BigDecimal,
+        /// Base and price adjustment of the line.
+        #[serde(with = "decimal::number")]
+        taxable: BigDecimal,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// The line's share of what brings the period's price to where the plan's adjustment wants it.
+    PlanAdjustment {
+        /// The adjustment's name.
+        name: String,
+        /// What it does.
+        rule: PriceAdjustment,
+        /// All charges of the period up to and with this invoice.
+        #[serde(with = "decimal::number")]
+        charges_so_far: BigDecimal,
+        /// What they cost after adjustment, unrounded.
+        #[serde(with = "decimal::number")]
+        target: BigDecimal,
+        /// Adjustments of earlier invoices.
+        #[serde(with = "decimal::number")]
+        given_before: BigDecimal,
+    },
+}
+
+impl Adjustment {
+    /// What it is for.
+    pub fn kind(&self) -> AdjustmentKind {
+        match self.basis {
+            AdjustmentBasis::SalesTax { .. } => AdjustmentKind::SalesTax,
+            AdjustmentBasis::PlanAdjustment { .. } => AdjustmentKind::PlanAdjustment,
+        }
+    }
 }
 
 /// What an amount was added to a line for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdjustmentKind {
     /// Sales tax.
     SalesTax,
     /// The plan version's price adjustment.
     PlanAdjustment,
+}
+
+impl AdjustmentKind {
+    /// Every kind.
+    pub const ALL: &'static [Self] = &[Self::SalesTax, Self::PlanAdjustment];
+
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SalesTax => "sales_tax",
+            Self::PlanAdjustment => "plan_adjustment",
+        }
+    }
 }
 
 /// How an exact amount became whole minor units: `amount` = round(`exact_so_far`) - `given_before`.
@@ -206,6 +257,7 @@ pub struct Rounding {
     #[serde(with = "decimal::number")]
     pub given_before: BigDecimal,
     /// Decimals of the currency's minor unit; ties go away from zero.
+    #[serde(with = "decimal::integer")]
     pub decimals: u8,
     /// The result.
     #[serde(with = "decimal::number")]
@@ -224,6 +276,7 @@ pub enum Trace {
         #[serde(with = "decimal::number")]
         unit_amount: BigDecimal,
         /// The subscription's quantity.
+        #[serde(with = "decimal::integer")]
         quantity: u32,
         /// Before or after the time it is for.
         charge_timing: ChargeTiming,
@@ -243,6 +296,7 @@ pub enum Trace {
         /// The events' time.
         window: Period,
         /// How many events stand behind the quantity.
+        #[serde(with = "decimal::integer")]
         event_count: u64,
         /// The usage since the start of the window.
         #[serde(with = "decimal::number")]
@@ -265,6 +319,18 @@ pub enum Trace {
         segments: Vec<PrepaidSegmentTrace>,
         /// From exact to minor units.
         rounding: Rounding,
+    },
+    /// No charge of its own: it carries a price adjustment where no other line can.
+    PlanAdjustment,
+    /// Credits that paid a part of the invoice, in the order in which they were drawn.
+    CreditApplied {
+        /// Which, and how much.
+        drawdowns: Vec<Drawdown>,
+    },
+    /// The invoice came to less than nothing: the difference became a credit.
+    CreditGranted {
+        /// The credit.
+        credit_id: CreditId,
     },
 }
 
@@ -297,14 +363,18 @@ pub struct PrepaidSegmentTrace {
 }
 
 impl Invoice {
-    /// The first day that its lines are for; the day of issue when it has none.
+    /// The first day that its charges are for; the day of issue when it has none.
     pub fn start_date(&self) -> Date {
-        self.lines.iter().map(|line| line.period.start()).min().unwrap_or(self.issued_at).date()
+        self.charged().map(|period| period.start()).min().unwrap_or(self.issued_at).date()
     }
 
-    /// The last day that its lines are for; the day of issue when it has none.
+    /// The last day that its charges are for; the day of issue when it has none.
     pub fn end_date(&self) -> Date {
-        self.lines.iter().map(|line| line.period.last_instant()).max().unwrap_or(self.issued_at).date()
+        self.charged().map(|period| period.last_instant()).max().unwrap_or(self.issued_at).date()
+    }
+
+    fn charged(&self) -> impl Iterator<Item = Period> {
+        self.lines.iter().filter(|line| line.subscription.is_some()).map(|line| line.period)
     }
 }
 
@@ -315,24 +385,68 @@ pub fn number(issued_at: OffsetDateTime, sequence: u64) -> String {
 }
 
 impl LineItem {
-    /// Adds sales tax of `rate` percent on base and adjustments. The taxes of one subscription are rounded
-    /// together, line after line, so that they add up to the rounded tax of the whole.
-    pub fn add_tax(&mut self, rate: &BigDecimal, settled: &mut Settled, decimals: u8) {
-        settled.tax_exact += &self.amount * rate / BigDecimal::from(100);
-        let amount = money::portion(&settled.tax_exact, &settled.tax, decimals);
-        let rounding = Rounding {
-            exact_so_far: settled.tax_exact.clone(),
-            given_before: settled.tax.clone(),
-            decimals,
-            amount: amount.clone(),
-        };
-        settled.tax += &amount;
-        self.amount += &amount;
-        self.adjustments.push(Adjustment {
-            kind: AdjustmentKind::SalesTax,
+    /// A line of `amount` that belongs to the invoice as a whole.
+    pub fn of_invoice(name: &str, amount: BigDecimal, at: OffsetDateTime, trace: Trace) -> Self {
+        Self {
+            name: name.to_owned(),
+            period: Period::at(at),
+            quantity: None,
+            billing_type: BillingType::OneTime,
+            subscription: None,
+            record: None,
+            plan: None,
+            filters: SubscriptionFilters::none(),
+            base: amount.clone(),
+            adjustments: Vec::new(),
             amount,
-            rate: Some(rate.clone()),
-            rounding,
-        });
+            trace,
+        }
     }
+
+    fn adjust(&mut self, amount: BigDecimal, basis: AdjustmentBasis) {
+        self.amount += &amount;
+        self.adjustments.push(Adjustment { amount, basis });
+    }
+}
+
+/// Brings the price of a subscription's period to where the plan's adjustment wants it, spread over the lines
+/// that the period has on this invoice. Charges and adjustments of the period then add up to that price.
+///
+/// # Panics
+/// Never; a period without a line here is the caller's to give one.
+pub fn adjust_price(
+    lines: &mut [&mut LineItem],
+    adjustment: &plan::PriceAdjustment,
+    span: &Span,
+    settled: &mut Settled,
+    decimals: u8,
+) {
+    let rule = adjustment.rule();
+    let before = settled.adjustment.clone();
+    let charges: Vec<BigDecimal> = lines.iter().map(|line| line.base.clone()).collect();
+    let portions = rule.portions(&charges, &mut settled.adjustment, span, decimals);
+    for (line, portion) in lines.iter_mut().zip(portions) {
+        if portion.is_zero() {
+            continue;
+        }
+        let basis = AdjustmentBasis::PlanAdjustment {
+            name: adjustment.name.clone(),
+            rule: rule.clone(),
+            charges_so_far: settled.adjustment.charges.clone(),
+            target: rule.target(&settled.adjustment.charges, span),
+            given_before: before.given.clone(),
+        };
+        line.adjust(portion, basis);
+    }
+}
+
+/// Adds sales tax of `rate` percent on base and price adjustment of a line. The taxes of one subscription are
+/// rounded together, line after line, so that they add up to the rounded tax of the whole.
+pub fn add_tax(line: &mut LineItem, rate: &BigDecimal, settled: &mut Settled, decimals: u8) {
+    let taxable = line.amount.clone();
+    let given_before = settled.tax.given.clone();
+    let amount = settled.tax.portion(&taxable, rate, decimals);
+    let exact_so_far = settled.tax.exact.clone();
+    let rounding = Rounding { exact_so_far, given_before, decimals, amount: amount.clone() };
+    line.adjust(amount, AdjustmentBasis::SalesTax { rate: rate.clone(), taxable, rounding });
 }

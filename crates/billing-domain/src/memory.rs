@@ -11,11 +11,12 @@ use uuid::Uuid;
 
 use crate::api_key::ApiKey;
 use crate::charge::BillingRecord;
+use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Noun};
 use crate::event::{Event, Ingested, is_within_window};
-use crate::id::{BillingRecordId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
+use crate::id::{BillingRecordId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
 use crate::invoice::Invoice;
 use crate::metric::Metric;
@@ -87,6 +88,7 @@ struct AccountState {
     leased_until: Option<OffsetDateTime>,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
     records: BTreeMap<BillingRecordId, BillingRecord>,
+    credits: BTreeMap<CreditId, CreditLedger>,
     events: BTreeMap<String, Event>,
 }
 

@@ -3,6 +3,7 @@
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
+use crate::adjustment;
 use crate::customer::CustomerId;
 use crate::error::{FieldCode, FieldErrors, Refusal};
 use crate::id::{ComponentId, CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, RecurringChargeId};
@@ -146,7 +147,7 @@ pub struct RecurringCharge {
     pub reset_interval: Option<Interval>,
 }
 
-/// What makes a subscription's period dearer or cheaper as a whole.
+/// What makes a subscription's period dearer or cheaper as a whole, as a plan version carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PriceAdjustment {
     /// Its name, as invoices show it.
@@ -157,6 +158,18 @@ pub struct PriceAdjustment {
     pub kind: PriceAdjustmentKind,
     /// Percent for a percentage, otherwise major units of the version's currency; negative is a discount.
     pub amount: BigDecimal,
+}
+
+impl PriceAdjustment {
+    /// The rule by which it makes the price of a period.
+    pub fn rule(&self) -> adjustment::PriceAdjustment {
+        let amount = self.amount.clone();
+        match self.kind {
+            PriceAdjustmentKind::Percentage => adjustment::PriceAdjustment::Percentage { percent: amount },
+            PriceAdjustmentKind::Fixed => adjustment::PriceAdjustment::Fixed { amount },
+            PriceAdjustmentKind::PriceOverride => adjustment::PriceAdjustment::PriceOverride { amount },
+        }
+    }
 }
 
 macro_rules! choices {

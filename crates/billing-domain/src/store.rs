@@ -13,11 +13,12 @@ use uuid::Uuid;
 
 use crate::api_key::ApiKey;
 use crate::charge::BillingRecord;
+use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::event::{Event, Ingested};
-use crate::id::{CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
+use crate::id::{CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
 use crate::invoice::{Invoice, PaymentStatus};
 use crate::metric::Metric;
@@ -114,6 +115,8 @@ pub trait Transaction {
     fn billing_records(&mut self) -> &mut dyn BillingRecordRepo;
     /// Invoices.
     fn invoices(&mut self) -> &mut dyn InvoiceRepo;
+    /// Credits.
+    fn credits(&mut self) -> &mut dyn CreditRepo;
     /// Events, as far as they can be read.
     fn events(&mut self) -> &mut dyn EventRepo;
 }
@@ -311,6 +314,22 @@ pub trait InvoiceRepo {
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
     /// Invoices with their lines, newest first.
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error>;
+}
+
+/// Credits of the organization's customers, each with its ledger.
+pub trait CreditRepo {
+    /// Keeps a new credit and the entries of its ledger.
+    fn insert(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error>;
+    /// The customer that holds the credit: the way from an id alone to its scope.
+    fn customer_of(&mut self, id: CreditId) -> Result<CustomerKey, Error>;
+    /// The credit.
+    fn get(&mut self, customer: CustomerKey, id: CreditId) -> Result<CreditLedger, Error>;
+    /// All credits of a customer, newest first.
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error>;
+    /// The customer's credits that have something left, oldest first.
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error>;
+    /// Writes description and expiry back and appends the entries that are new; no entry ever changes.
+    fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error>;
 }
 
 /// The organization's events, as far as they can be read.

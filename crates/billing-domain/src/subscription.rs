@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
+use crate::adjustment::AdjustmentState;
 use crate::error::{FieldCode, FieldError};
 use crate::event::{Properties, property_text};
 use crate::id::{CustomerKey, PlanId, PlanVersionId, SubscriptionId};
 use crate::period::{Anchors, Cadence, Period, PlanDuration, Tile};
+use crate::tax::TaxState;
 use crate::text;
 
 /// Most filters on one subscription.
@@ -56,14 +58,10 @@ pub struct Subscription {
 /// What the invoices of one subscription add up to so far: the memory of cumulative rounding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settled {
-    /// Charge lines before adjustments and tax.
-    pub charges: BigDecimal,
-    /// Price adjustments.
-    pub adjustments: BigDecimal,
-    /// Tax before rounding.
-    pub tax_exact: BigDecimal,
-    /// Tax as it was put on lines.
-    pub tax: BigDecimal,
+    /// Charges and price adjustments.
+    pub adjustment: AdjustmentState,
+    /// Tax.
+    pub tax: TaxState,
 }
 
 /// A period to come, and its place in the sequence.

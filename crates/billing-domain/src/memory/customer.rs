@@ -1,14 +1,18 @@
 //! Customers and everything of theirs: subscriptions, billing records, invoices.
 
+use bigdecimal::Zero;
 use time::OffsetDateTime;
 
 use super::transaction::{MemoryTransaction, page_of};
 use crate::charge::BillingRecord;
+use crate::credit::CreditLedger;
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
-use crate::id::{CustomerKey, InvoiceId, SubscriptionId};
+use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::Invoice;
-use crate::store::{BillingRecordRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo};
+use crate::store::{
+    BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo,
+};
 use crate::subscription::Subscription;
 
 impl CustomerRepo for MemoryTransaction {
@@ -159,5 +163,41 @@ impl InvoiceRepo for MemoryTransaction {
         let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).cloned().collect();
         invoices.sort_by_key(|invoice| std::cmp::Reverse((invoice.issued_at, invoice.number.clone())));
         Ok(page_of(invoices, page))
+    }
+}
+
+impl CreditRepo for MemoryTransaction {
+    fn insert(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error> {
+        self.account(customer)?.credits.insert(ledger.credit().id, ledger.clone());
+        Ok(())
+    }
+
+    fn customer_of(&mut self, id: CreditId) -> Result<CustomerKey, Error> {
+        let mut accounts = self.tenant()?.accounts.iter();
+        let owner = accounts.find(|(_, account)| account.credits.contains_key(&id));
+        owner.map(|(key, _)| *key).ok_or(Error::NotFound(Noun::Credit))
+    }
+
+    fn get(&mut self, customer: CustomerKey, id: CreditId) -> Result<CreditLedger, Error> {
+        self.account(customer)?.credits.get(&id).cloned().ok_or(Error::NotFound(Noun::Credit))
+    }
+
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
+        let mut all: Vec<_> = self.account(customer)?.credits.values().cloned().collect();
+        all.sort_by_key(|ledger| std::cmp::Reverse((ledger.credit().created_at, ledger.credit().id)));
+        Ok(all)
+    }
+
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
+        let mut open = CreditRepo::list(self, customer)?;
+        open.retain(|ledger| !ledger.remaining().is_zero());
+        open.reverse();
+        Ok(open)
+    }
+
+    fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error> {
+        let own = self.account(customer)?.credits.get_mut(&ledger.credit().id);
+        ledger.clone_into(own.ok_or(Error::NotFound(Noun::Credit))?);
+        Ok(())
     }
 }

@@ -6,8 +6,8 @@ use super::{AccountState, State, Tenant};
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, OrganizationId};
 use crate::store::{
-    ApiKeyRepo, BillingRecordRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, MetricRepo,
-    OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+    ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
+    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
 };
 
 /// A transaction: whatever it does, it does to its own copy.
@@ -86,6 +86,10 @@ impl Transaction for MemoryTransaction {
     }
 
     fn invoices(&mut self) -> &mut dyn InvoiceRepo {
+        self
+    }
+
+    fn credits(&mut self) -> &mut dyn CreditRepo {
         self
     }
 

@@ -10,7 +10,7 @@ use crate::customer::CustomerId;
 use crate::error::Error;
 use crate::event::{Event, Ingested, Properties};
 use crate::id::{CustomerKey, MetricId, OrganizationId, PlanId, SubscriptionId};
-use crate::invoice::Invoice;
+use crate::invoice::{Adjustment, Invoice, Trace};
 use crate::memory::MemoryStore;
 use crate::metric::{Aggregation, Metric};
 use crate::period::{Anchors, PlanDuration};
@@ -287,10 +287,15 @@ impl World {
         self.on(customer, |tx, _| tx.subscriptions().get(key, id)).expect("a subscription")
     }
 
-    /// The customer's invoices, oldest first.
+    /// The customer's invoices, oldest first; the traces of their lines are checked to survive storage.
     pub fn invoices(&self, customer: &str) -> Vec<Invoice> {
         let filter = InvoiceFilter { customer: Some(self.key(customer)), statuses: None };
         let page = self.on(customer, |tx, _| tx.invoices().list(&filter, &PageRequest::first())).expect("invoices");
+        for line in page.items.iter().flat_map(|invoice| &invoice.lines) {
+            let stored = serde_json::to_string(&(&line.trace, &line.adjustments)).expect("json");
+            let read: (Trace, Vec<Adjustment>) = serde_json::from_str(&stored).expect("what was written");
+            assert_eq!((&read.0, &read.1), (&line.trace, &line.adjustments));
+        }
         page.items.into_iter().rev().collect()
     }
 }

@@ -6,10 +6,11 @@ use std::rc::Rc;
 use time::OffsetDateTime;
 
 use crate::charge::BillingRecord;
+use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
-use crate::error::{Error, Refusal};
-use crate::id::{CustomerKey, MetricId, PlanVersionId, SubscriptionId};
+use crate::error::{Error, Refusal, StoreError};
+use crate::id::{CreditId, CustomerKey, MetricId, PlanVersionId, SubscriptionId};
 use crate::invoice::PlanVersionBrief;
 use crate::metric::Metric;
 use crate::organization::Organization;
@@ -26,6 +27,8 @@ pub(super) struct Account {
     pub subscriptions: BTreeMap<SubscriptionId, Subscription>,
     /// Records with an invoicing instant to come, in order of making.
     pub records: Vec<BillingRecord>,
+    /// Credits that have something left.
+    pub credits: BTreeMap<CreditId, CreditLedger>,
     catalog: Catalog,
 }
 
@@ -55,7 +58,9 @@ impl Account {
             }
         }
         let customer = tx.customers().get(customer)?;
-        Ok(Self { organization, customer, subscriptions, records, catalog: Catalog::default() })
+        let credits = tx.credits().list_open(customer.key)?;
+        let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
+        Ok(Self { organization, customer, subscriptions, records, credits, catalog: Catalog::default() })
     }
 
     /// Refuses while the customer's test clock is on its way.
@@ -72,6 +77,16 @@ impl Account {
         self.catalog.offer(tx, version)
     }
 
+    /// A subscription that is at work.
+    pub fn subscription(&self, id: SubscriptionId) -> Result<&Subscription, Error> {
+        self.subscriptions.get(&id).ok_or_else(|| no_subscription(id))
+    }
+
+    /// A subscription that is at work, to be changed.
+    pub fn subscription_mut(&mut self, id: SubscriptionId) -> Result<&mut Subscription, Error> {
+        self.subscriptions.get_mut(&id).ok_or_else(|| no_subscription(id))
+    }
+
     /// Keeps a new subscription and its records, in the store and here.
     pub fn add(
         &mut self,
@@ -85,6 +100,10 @@ impl Account {
         self.subscriptions.insert(subscription.id, subscription);
         Ok(())
     }
+}
+
+fn no_subscription(id: SubscriptionId) -> Error {
+    StoreError::Internal(format!("the store holds a billing record without its subscription {id}")).into()
 }
 
 impl Catalog {

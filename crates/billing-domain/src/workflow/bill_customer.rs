@@ -1,5 +1,6 @@
-//! Brings a customer's billing up to an instant: renewals and scheduled invoices, in order.
+//! Brings a customer's billing up to an instant: renewals, expiries and scheduled invoices, in order.
 
+use bigdecimal::Zero;
 use time::OffsetDateTime;
 
 use super::account::Account;
@@ -7,7 +8,7 @@ use super::issue_invoices::issue_invoices;
 use super::renew_subscription::renew_subscription;
 use crate::charge::BillingRecord;
 use crate::error::Error;
-use crate::id::{CustomerKey, SubscriptionId};
+use crate::id::{CreditId, CustomerKey, SubscriptionId};
 use crate::store::Transaction;
 
 /// Processes everything of `customer` that is due up to and with `until`, in order, and notes when the next
@@ -26,6 +27,7 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until
     while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {
         match step {
             Step::Renew(subscription) => renew_subscription(tx, account, subscription)?,
+            Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at)?,
             Step::Invoice(instant) => {
                 let due = |record: &BillingRecord| record.next_invoicing_at() == Some(instant);
                 issue_invoices(tx, account, &due, instant, at)?;
@@ -42,6 +44,7 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     Renew(SubscriptionId),
+    ExpireCredit(CreditId),
     /// The invoice of a billing instant, cut when late events have had their time.
     Invoice(OffsetDateTime),
 }
@@ -58,5 +61,25 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
         .iter()
         .filter_map(BillingRecord::next_invoicing_at)
         .map(|instant| (instant + grace, Step::Invoice(instant)));
-    renewals.chain(invoices).min()
+    let expiries = account
+        .credits
+        .values()
+        .filter(|ledger| !ledger.remaining().is_zero())
+        .filter_map(|ledger| Some((ledger.credit().expires_at?, Step::ExpireCredit(ledger.credit().id))));
+    renewals.chain(invoices).chain(expiries).min()
+}
+
+/// Writes off what an expired credit has left.
+fn expire_credit(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    credit: CreditId,
+    at: OffsetDateTime,
+) -> Result<(), Error> {
+    let entry = tx.new_uuid().into();
+    if let Some(mut ledger) = account.credits.remove(&credit) {
+        ledger.expire(entry, at);
+        tx.credits().update(account.customer.key, &ledger)?;
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::issue_invoices::{Draft, draft_lines};
+use super::draft_lines::{Draft, draft_lines};
 use crate::charge::{BillingRecord, records_of};
 use crate::currency::Currency;
 use crate::customer::{Customer, CustomerId};

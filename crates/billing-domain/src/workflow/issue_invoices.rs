@@ -1,27 +1,18 @@
-//! Issues invoices for records that are due: lines, tax, totals, number.
+//! Issues invoices for records that are due: lines, credits, totals, number.
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::BTreeSet;
 
-use bigdecimal::{BigDecimal, Zero};
+use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
-use super::account::{Account, Offer};
-use crate::charge::{BillingRecord, Charge, Charged};
-use crate::currency::Currency;
+use super::account::Account;
+use super::draft_lines::{Draft, draft_lines};
+use crate::charge::BillingRecord;
+use crate::credit::{Credit, CreditLedger, drawdown_plan};
 use crate::error::{Error, StoreError};
-use crate::invoice::{self, BilledTo, Invoice, LineItem, PaymentStatus, Seller};
-use crate::metric::Metric;
-use crate::plan::Component;
+use crate::id::{CreditId, InvoiceId};
+use crate::invoice::{self, BilledTo, Invoice, LineItem, PaymentStatus, Seller, Trace};
 use crate::store::Transaction;
-use crate::subscription::Subscription;
-use crate::usage::{Usage, UsageRequest};
-
-/// The lines of one invoice to be.
-pub(super) struct Draft {
-    pub currency: Currency,
-    pub lines: Vec<LineItem>,
-}
 
 /// Bills the records that `due` selects as of the billing instant `at`: one invoice for each currency, issued
 /// at `issued_at`; none where there is no line.
@@ -35,33 +26,52 @@ pub(super) fn issue_invoices(
     at: OffsetDateTime,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let mut selected: Vec<_> = extract(&mut account.records, due);
+    let (mut selected, others) = std::mem::take(&mut account.records).into_iter().partition(due);
+    account.records = others;
     let drafts = draft_lines(tx, account, &mut selected, at)?;
-    for record in &mut selected {
-        record.pass(at);
-        tx.billing_records().update(account.customer.key, record)?;
-        if let Some(subscription) = account.subscriptions.get(&record.subscription) {
-            tx.subscriptions().update(subscription)?;
-        }
-    }
-    account.records.extend(selected.into_iter().filter(|record| record.next_invoicing_at().is_some()));
+    save(tx, account, selected, at)?;
     for draft in drafts {
         issue(tx, account, draft, issued_at)?;
     }
     Ok(())
 }
 
-fn extract(records: &mut Vec<BillingRecord>, due: &dyn Fn(&BillingRecord) -> bool) -> Vec<BillingRecord> {
-    let (selected, others) = std::mem::take(records).into_iter().partition(due);
-    *records = others;
-    selected
+/// Writes back what was billed of each record and subscription.
+fn save(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    mut billed: Vec<BillingRecord>,
+    at: OffsetDateTime,
+) -> Result<(), Error> {
+    let mut subscriptions = BTreeSet::new();
+    for record in &mut billed {
+        record.pass(at);
+        tx.billing_records().update(account.customer.key, record)?;
+        subscriptions.insert(record.subscription);
+    }
+    for id in subscriptions {
+        tx.subscriptions().update(account.subscription(id)?)?;
+    }
+    account.records.extend(billed.into_iter().filter(|record| record.next_invoicing_at().is_some()));
+    Ok(())
 }
 
-fn issue(tx: &mut dyn Transaction, account: &Account, draft: Draft, issued_at: OffsetDateTime) -> Result<(), Error> {
-    let (organization, customer) = (&account.organization, &account.customer);
-    let amount: BigDecimal = draft.lines.iter().map(|line| &line.amount).sum();
+fn issue(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    mut draft: Draft,
+    issued_at: OffsetDateTime,
+) -> Result<(), Error> {
     let id = tx.new_uuid().into();
+    let due: BigDecimal = draft.lines.iter().map(|line| &line.amount).sum();
+    if due.is_positive() {
+        draft.lines.extend(apply_credits(tx, account, &due, &draft, id, issued_at)?);
+    } else if due.is_negative() {
+        draft.lines.push(grant_credit(tx, account, -due, &draft, issued_at)?);
+    }
+    let amount: BigDecimal = draft.lines.iter().map(|line| &line.amount).sum();
     let sequence = tx.invoices().next_sequence()?;
+    let (organization, customer) = (&account.organization, &account.customer);
     tx.invoices().insert(&Invoice {
         id,
         number: invoice::number(issued_at, sequence),
@@ -82,135 +92,53 @@ fn issue(tx: &mut dyn Transaction, account: &Account, draft: Draft, issued_at: O
     })
 }
 
-/// Bills `records` in memory as of `at` and returns the lines, by currency code. All usage is read at once.
-pub(super) fn draft_lines(
+/// Draws the customer's credits for `due`; the line says which.
+fn apply_credits(
     tx: &mut dyn Transaction,
     account: &mut Account,
-    records: &mut [BillingRecord],
-    at: OffsetDateTime,
-) -> Result<Vec<Draft>, Error> {
-    let offers = records.iter().map(|record| account.offer(tx, record.version)).collect::<Result<Vec<_>, _>>()?;
-    let mut requests = Vec::new();
-    for (record, offer) in records.iter().zip(&offers) {
-        if let Some(request) = usage_request(account, record, offer, at)? {
-            requests.push(request);
-        }
+    due: &BigDecimal,
+    draft: &Draft,
+    invoice: InvoiceId,
+    issued_at: OffsetDateTime,
+) -> Result<Option<LineItem>, Error> {
+    let drawdowns = drawdown_plan(account.credits.values(), due, &draft.currency, issued_at);
+    for drawdown in &drawdowns {
+        let entry = CreditId::from(tx.new_uuid());
+        let Some(ledger) = account.credits.get_mut(&drawdown.credit) else { continue };
+        ledger.draw(drawdown.amount.clone(), invoice, entry, issued_at).map_err(broken_ledger)?;
+        tx.credits().update(account.customer.key, ledger)?;
     }
-    let mut usages = tx.events().usages(&requests)?.into_iter();
-    let mut drafts = BTreeMap::new();
-    for (record, offer) in records.iter_mut().zip(&offers) {
-        let usage = if bills_usage(record, offer, at) { usages.next() } else { None };
-        let lines = lines_of(account, record, offer, usage.as_ref(), at)?;
-        if !lines.is_empty() {
-            let currency = || Draft { currency: offer.currency.clone(), lines: Vec::new() };
-            let draft = drafts.entry(offer.currency.code.clone()).or_insert_with(currency);
-            draft.lines.extend(lines);
-        }
-    }
-    Ok(drafts.into_values().collect())
+    let paid: BigDecimal = drawdowns.iter().map(|drawdown| &drawdown.amount).sum();
+    let trace = Trace::CreditApplied { drawdowns };
+    Ok((!paid.is_zero()).then(|| LineItem::of_invoice("Applied Credit", -paid, issued_at, trace)))
 }
 
-/// Whether usage of the record is due at `at`: not at its very start, where only prepaid units are billed.
-fn bills_usage(record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> bool {
-    let is_component = matches!(offer.version.charge(record.charge), Some(Charge::Component(_)));
-    is_component && at > record.period.start()
-}
-
-fn usage_request(
-    account: &Account,
-    record: &BillingRecord,
-    offer: &Offer,
-    at: OffsetDateTime,
-) -> Result<Option<UsageRequest>, Error> {
-    let Some(Charge::Component(component)) = offer.version.charge(record.charge) else { return Ok(None) };
-    if !bills_usage(record, offer, at) {
-        return Ok(None);
-    }
-    Ok(Some(UsageRequest {
-        customer: account.customer.key,
-        metric: metric_of(offer, component)?.clone(),
-        filters: subscription_of(account, record)?.filters.clone(),
-        period: record.window(at),
-    }))
-}
-
-fn lines_of(
+/// Turns what an invoice came to below 0 into a credit; the line brings the invoice to 0.
+fn grant_credit(
+    tx: &mut dyn Transaction,
     account: &mut Account,
-    record: &mut BillingRecord,
-    offer: &Rc<Offer>,
-    usage: Option<&Usage>,
-    at: OffsetDateTime,
-) -> Result<Vec<LineItem>, Error> {
-    let decimals = offer.currency.decimals;
-    let subscription = subscription_of(account, record)?;
-    let mut charged = Vec::new();
-    match offer.version.charge(record.charge) {
-        Some(Charge::Recurring(charge)) => {
-            let name = format!("{} Flat Fee", offer.version.name(&offer.plan));
-            let fee = record.charge_recurring(charge, subscription.quantity, decimals, at);
-            charged.extend(fee.map(|fee| (name, fee)));
-        }
-        Some(Charge::Component(component)) => {
-            let metric = metric_of(offer, component)?;
-            let filters = &subscription.filters;
-            let prepaid = record.charge_prepaid(component, metric, filters, decimals);
-            charged.extend(prepaid.map(|prepaid| (format!("{} Prepaid Units", metric.name), prepaid)));
-            if let Some(usage) = usage {
-                let used = record.charge_usage(component, metric, filters, usage, decimals, at);
-                charged.push((metric.name.clone(), used));
-            }
-        }
-        None => return Err(broken("a billing record whose charge its plan version does not have")),
-    }
-    let rate = account.customer.tax_rate.clone().or_else(|| account.organization.tax_rate.clone());
-    let Some(subscription) = account.subscriptions.get_mut(&record.subscription) else {
-        return Err(broken("a billing record without its subscription"));
+    amount: BigDecimal,
+    draft: &Draft,
+    issued_at: OffsetDateTime,
+) -> Result<LineItem, Error> {
+    let id = CreditId::from(tx.new_uuid());
+    let credit = Credit {
+        id,
+        currency_code: draft.currency.code.clone(),
+        amount: amount.clone(),
+        amount_paid: BigDecimal::zero(),
+        amount_paid_currency_code: None,
+        description: Some("Granted by an invoice that came to less than nothing".to_owned()),
+        effective_at: issued_at,
+        expires_at: None,
+        created_at: issued_at,
     };
-    Ok(charged
-        .into_iter()
-        .map(|(name, charged)| {
-            let mut line = line_of(name, charged, record, offer, subscription);
-            subscription.settled.charges += &line.base;
-            if let Some(rate) = &rate {
-                line.add_tax(rate, &mut subscription.settled, decimals);
-            }
-            line
-        })
-        .collect())
+    let ledger = CreditLedger::grant(credit, tx.new_uuid().into()).map_err(broken_ledger)?;
+    tx.credits().insert(account.customer.key, &ledger)?;
+    account.credits.insert(id, ledger);
+    Ok(LineItem::of_invoice("Granted Credit", amount, issued_at, Trace::CreditGranted { credit_id: id }))
 }
 
-fn line_of(
-    name: String,
-    charged: Charged,
-    record: &BillingRecord,
-    offer: &Offer,
-    subscription: &Subscription,
-) -> LineItem {
-    LineItem {
-        name,
-        period: charged.period,
-        quantity: charged.quantity,
-        billing_type: charged.billing_type,
-        subscription: Some(subscription.id),
-        record: Some(record.id),
-        plan: Some(offer.brief()),
-        filters: subscription.filters.clone(),
-        base: charged.amount.clone(),
-        adjustments: Vec::new(),
-        amount: charged.amount,
-        trace: charged.trace,
-    }
-}
-
-fn metric_of<'o>(offer: &'o Offer, component: &Component) -> Result<&'o Metric, Error> {
-    offer.metrics.get(&component.metric).ok_or_else(|| broken("a component without its metric"))
-}
-
-fn subscription_of<'a>(account: &'a Account, record: &BillingRecord) -> Result<&'a Subscription, Error> {
-    let found = account.subscriptions.get(&record.subscription);
-    found.ok_or_else(|| broken("a billing record without its subscription"))
-}
-
-fn broken(what: &str) -> Error {
-    StoreError::Internal(format!("the store holds {what}")).into()
+fn broken_ledger(error: impl std::fmt::Display) -> Error {
+    StoreError::Internal(format!("a credit ledger refused an entry: {error}")).into()
 }

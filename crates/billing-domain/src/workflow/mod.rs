@@ -18,6 +18,7 @@ mod create_plan_version;
 mod create_subscription;
 mod create_test_clock;
 mod draft_invoice;
+mod draft_lines;
 mod find_currency;
 mod issue_invoices;
 mod renew_subscription;

@@ -1,0 +1,207 @@
+//! Bills records in memory: from usage and prices to the lines of invoices, without issuing any.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use bigdecimal::Zero;
+use time::OffsetDateTime;
+
+use super::account::{Account, Offer};
+use crate::adjustment::Span;
+use crate::charge::{BillingRecord, Charge, Charged};
+use crate::currency::Currency;
+use crate::error::{Error, StoreError};
+use crate::id::SubscriptionId;
+use crate::invoice::{BillingType, LineItem, Trace, add_tax, adjust_price};
+use crate::metric::Metric;
+use crate::period::Period;
+use crate::plan::Component;
+use crate::store::Transaction;
+use crate::subscription::Subscription;
+use crate::tax::{self, FlatRate, TaxQuestion};
+use crate::usage::{Usage, UsageRequest};
+
+/// The lines of one invoice to be.
+pub(super) struct Draft {
+    pub currency: Currency,
+    pub lines: Vec<LineItem>,
+}
+
+/// Bills `records` as of the billing instant `at`, here and not in the store: the lines by currency, adjusted
+/// and taxed. All usage is read at once.
+pub(super) fn draft_lines(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    records: &mut [BillingRecord],
+    at: OffsetDateTime,
+) -> Result<Vec<Draft>, Error> {
+    let offers = records.iter().map(|record| account.offer(tx, record.version)).collect::<Result<Vec<_>, _>>()?;
+    let mut requests = Vec::new();
+    for (record, offer) in records.iter().zip(&offers) {
+        requests.extend(usage_request(account, record, offer, at)?);
+    }
+    let mut usages = tx.events().usages(&requests)?.into_iter();
+    let mut drafts: BTreeMap<String, Draft> = BTreeMap::new();
+    for (record, offer) in records.iter_mut().zip(&offers) {
+        let usage = if bills_usage(record, offer, at) { usages.next() } else { None };
+        let lines = charge(account, record, offer, usage.as_ref(), at)?;
+        let empty = || Draft { currency: offer.currency.clone(), lines: Vec::new() };
+        drafts.entry(offer.currency.code.clone()).or_insert_with(empty).lines.extend(lines);
+    }
+    let billed: BTreeMap<SubscriptionId, Rc<Offer>> =
+        records.iter().map(|record| record.subscription).zip(offers).collect();
+    for (id, offer) in billed {
+        let is_last = !account.records.iter().chain(records.iter()).any(|record| {
+            record.subscription == id && record.invoicing_instants.last().is_some_and(|instant| *instant > at)
+        });
+        if let Some(draft) = drafts.get_mut(&offer.currency.code) {
+            adjust(account, draft, id, &offer, is_last, at)?;
+        }
+    }
+    for draft in drafts.values_mut() {
+        tax(account, draft)?;
+    }
+    Ok(drafts.into_values().filter(|draft| !draft.lines.is_empty()).collect())
+}
+
+/// Whether usage of the record is due at `at`: not at its very start, where only prepaid units are billed.
+fn bills_usage(record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> bool {
+    let is_component = matches!(offer.version.charge(record.charge), Some(Charge::Component(_)));
+    is_component && at > record.period.start()
+}
+
+fn usage_request(
+    account: &Account,
+    record: &BillingRecord,
+    offer: &Offer,
+    at: OffsetDateTime,
+) -> Result<Option<UsageRequest>, Error> {
+    let Some(Charge::Component(component)) = offer.version.charge(record.charge) else { return Ok(None) };
+    if !bills_usage(record, offer, at) {
+        return Ok(None);
+    }
+    Ok(Some(UsageRequest {
+        customer: account.customer.key,
+        metric: metric_of(offer, component)?.clone(),
+        filters: account.subscription(record.subscription)?.filters.clone(),
+        period: record.window(at),
+    }))
+}
+
+/// The lines of one record, before adjustments and tax.
+fn charge(
+    account: &Account,
+    record: &mut BillingRecord,
+    offer: &Offer,
+    usage: Option<&Usage>,
+    at: OffsetDateTime,
+) -> Result<Vec<LineItem>, Error> {
+    let decimals = offer.currency.decimals;
+    let subscription = account.subscription(record.subscription)?;
+    let mut lines = Vec::new();
+    match offer.version.charge(record.charge) {
+        Some(Charge::Recurring(charge)) => {
+            let name = format!("{} Flat Fee", offer.version.name(&offer.plan));
+            let fee = record.charge_recurring(charge, subscription.quantity, decimals, at);
+            lines.extend(fee.map(|fee| line_of(name, fee, record, offer, subscription)));
+        }
+        Some(Charge::Component(component)) => {
+            let metric = metric_of(offer, component)?;
+            let filters = &subscription.filters;
+            let name = format!("{} Prepaid Units", metric.name);
+            let prepaid = record.charge_prepaid(component, metric, filters, decimals);
+            lines.extend(prepaid.map(|prepaid| line_of(name, prepaid, record, offer, subscription)));
+            if let Some(usage) = usage {
+                let used = record.charge_usage(component, metric, filters, usage, decimals, at);
+                lines.push(line_of(metric.name.clone(), used, record, offer, subscription));
+            }
+        }
+        None => return Err(broken("a billing record whose charge its plan version does not have")),
+    }
+    Ok(lines)
+}
+
+fn line_of(
+    name: String,
+    charged: Charged,
+    record: &BillingRecord,
+    offer: &Offer,
+    subscription: &Subscription,
+) -> LineItem {
+    LineItem {
+        name,
+        period: charged.period,
+        quantity: charged.quantity,
+        billing_type: charged.billing_type,
+        subscription: Some(subscription.id),
+        record: Some(record.id),
+        plan: Some(offer.brief()),
+        filters: subscription.filters.clone(),
+        base: charged.amount.clone(),
+        adjustments: Vec::new(),
+        amount: charged.amount,
+        trace: charged.trace,
+    }
+}
+
+/// Adjusts the price of one subscription's period, on its lines of this draft, or on a line of its own.
+fn adjust(
+    account: &mut Account,
+    draft: &mut Draft,
+    id: SubscriptionId,
+    offer: &Offer,
+    is_last: bool,
+    at: OffsetDateTime,
+) -> Result<(), Error> {
+    let Some(adjustment) = &offer.version.price_adjustment else { return Ok(()) };
+    let subscription = account.subscription_mut(id)?;
+    let span = Span { fraction: subscription.period.fraction_of(&subscription.full), last: is_last };
+    let decimals = draft.currency.decimals;
+    let mut own: Vec<_> = draft.lines.iter_mut().filter(|line| line.subscription == Some(id)).collect();
+    if !own.is_empty() {
+        adjust_price(&mut own, adjustment, &span, &mut subscription.settled, decimals);
+        return Ok(());
+    }
+    let mut line = adjustment_line(offer, subscription, &adjustment.name, at);
+    adjust_price(&mut [&mut line], adjustment, &span, &mut subscription.settled, decimals);
+    if !line.amount.is_zero() {
+        draft.lines.push(line);
+    }
+    Ok(())
+}
+
+fn adjustment_line(offer: &Offer, subscription: &Subscription, name: &str, at: OffsetDateTime) -> LineItem {
+    LineItem {
+        name: format!("{} {name}", offer.version.name(&offer.plan)),
+        period: Period::at(at),
+        billing_type: BillingType::InArrears,
+        subscription: Some(subscription.id),
+        plan: Some(offer.brief()),
+        filters: subscription.filters.clone(),
+        ..LineItem::of_invoice("", 0.into(), at, Trace::PlanAdjustment)
+    }
+}
+
+fn tax(account: &mut Account, draft: &mut Draft) -> Result<(), Error> {
+    let question = TaxQuestion {
+        customer_rate: account.customer.tax_rate.as_ref(),
+        organization_rate: account.organization.tax_rate.as_ref(),
+        country_code: account.customer.shipping_address.as_ref().map(|address| address.country.as_str()),
+        currency_code: &draft.currency.code,
+    };
+    let Some(rate) = tax::rate(&[&FlatRate], &question) else { return Ok(()) };
+    for line in &mut draft.lines {
+        if let Some(id) = line.subscription {
+            add_tax(line, &rate, &mut account.subscription_mut(id)?.settled, draft.currency.decimals);
+        }
+    }
+    Ok(())
+}
+
+fn metric_of<'o>(offer: &'o Offer, component: &Component) -> Result<&'o Metric, Error> {
+    offer.metrics.get(&component.metric).ok_or_else(|| broken("a component without its metric"))
+}
+
+fn broken(what: &str) -> Error {
+    StoreError::Internal(format!("the store holds {what}")).into()
+}
