@@ -159,20 +159,24 @@ impl Cadence {
         date_in_month(month, day).map_or(instant::LAST, |date| date.midnight().assume_utc())
     }
 
-    /// Month and day of the anchor at or before `start`; none when nothing is anchored.
+    /// Month and day of the boundary that period 0 begins at or runs into the one behind; none when nothing is
+    /// anchored.
+    ///
+    /// A month anchor says which months begin a period. Without one it is the start's own month: an anchored day
+    /// still to come in it ends the first period, and one that has passed is one whole duration away.
     fn grid(&self, start: OffsetDateTime) -> Option<(i64, u8)> {
         let months = i64::from(self.duration.months());
-        // Every month may begin a period, unless a month anchor says which.
-        let (step, first) = match self.anchors.month {
-            Some(month) if months > 1 => (months, i64::from(month) - 1),
-            _ if self.anchors.day.is_none() => return None,
-            _ => (1, 0),
-        };
+        let month_anchor = self.anchors.month.filter(|_| months > 1);
+        if month_anchor.is_none() && self.anchors.day.is_none() {
+            return None;
+        }
         let day = self.anchors.day.unwrap_or(start.day());
-        let mut month = month_index(start);
-        month -= (month - first).rem_euclid(step);
-        while date_in_month(month, day).is_some_and(|date| date.midnight().assume_utc() > start) {
-            month -= step;
+        let mut month = month_index(start.date());
+        if let Some(first) = month_anchor {
+            month -= (month - i64::from(first) + 1).rem_euclid(months);
+        }
+        if date_in_month(month, day).is_some_and(|date| date.midnight().assume_utc() > start) {
+            month -= months;
         }
         Some((month, day))
     }

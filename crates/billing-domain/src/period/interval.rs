@@ -5,9 +5,10 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use time::util::days_in_month;
-use time::{Date, Duration, Month, OffsetDateTime};
+use time::{Date, Duration, Month, OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
-use super::{Period, UnknownWord, instant};
+use super::zone::{instant_at, local_time};
+use super::{Period, UnknownWord, Zone, instant};
 use crate::decimal;
 
 /// What an interval is counted in.
@@ -126,15 +127,24 @@ impl Interval {
     ///
     /// Beyond the year 9999 it stays at [`instant::LAST`].
     pub fn boundary(&self, anchor: OffsetDateTime, n: u32) -> OffsetDateTime {
+        self.boundary_in(&UtcOffset::UTC, anchor, n)
+    }
+
+    /// [`Interval::boundary`] by the clocks of `zone`: a day can have 23 or 25 hours there.
+    pub fn boundary_in(&self, zone: &dyn Zone, anchor: OffsetDateTime, n: u32) -> OffsetDateTime {
         let anchor = instant::whole(anchor);
+        if n == 0 {
+            return anchor;
+        }
+        let local = local_time(zone, anchor);
         let steps = u64::from(self.count) * u64::from(n);
         let moved = match self.unit {
-            IntervalUnit::Day => add_days(anchor, steps),
-            IntervalUnit::Week => add_days(anchor, steps.saturating_mul(7)),
-            IntervalUnit::Month => add_months(anchor, steps),
-            IntervalUnit::Year => add_months(anchor, steps.saturating_mul(12)),
+            IntervalUnit::Day => add_days(local, steps),
+            IntervalUnit::Week => add_days(local, steps.saturating_mul(7)),
+            IntervalUnit::Month => add_months(local, steps),
+            IntervalUnit::Year => add_months(local, steps.saturating_mul(12)),
         };
-        moved.unwrap_or(instant::LAST)
+        moved.map_or(instant::LAST, |local| instant_at(zone, local))
     }
 
     /// The intervals from `anchor` that lie in `span`, in order: they cover it without gap or overlap, and the
@@ -142,13 +152,18 @@ impl Interval {
     ///
     /// What lies before `anchor` is not covered. An empty span has no tiles.
     pub fn tiles(&self, anchor: OffsetDateTime, span: &Period) -> Vec<Tile> {
+        self.tiles_in(&UtcOffset::UTC, anchor, span)
+    }
+
+    /// [`Interval::tiles`] by the clocks of `zone`.
+    pub fn tiles_in(&self, zone: &dyn Zone, anchor: OffsetDateTime, span: &Period) -> Vec<Tile> {
         let anchor = instant::whole(anchor);
         let mut tiles = Vec::new();
-        let mut n = self.index_at(anchor, span.start());
-        let mut start = self.boundary(anchor, n);
+        let mut n = self.index_at(zone, anchor, span.start());
+        let mut start = self.boundary_in(zone, anchor, n);
         while start < span.end() && !span.is_empty() {
             n = n.saturating_add(1);
-            let end = self.boundary(anchor, n);
+            let end = self.boundary_in(zone, anchor, n);
             let full = Period::from_whole(start, end);
             // Nothing in common: the calendar's end, where boundaries stand still.
             let Some(period) = full.intersection(span) else { break };
@@ -159,19 +174,21 @@ impl Interval {
     }
 
     /// The number of the last boundary at or before `instant`; 0 before the anchor.
-    fn index_at(&self, anchor: OffsetDateTime, instant: OffsetDateTime) -> u32 {
+    fn index_at(&self, zone: &dyn Zone, anchor: OffsetDateTime, instant: OffsetDateTime) -> u32 {
         if instant <= anchor {
             return 0;
         }
+        let (from, to) = (local_time(zone, anchor), local_time(zone, instant));
+        let days = (to.date() - from.date()).whole_days();
         let steps = match self.unit {
-            IntervalUnit::Day => (instant - anchor).whole_days(),
-            IntervalUnit::Week => (instant - anchor).whole_days() / 7,
-            IntervalUnit::Month => month_index(instant) - month_index(anchor),
-            IntervalUnit::Year => i64::from(instant.year() - anchor.year()),
+            IntervalUnit::Day => days,
+            IntervalUnit::Week => days / 7,
+            IntervalUnit::Month => month_index(to.date()) - month_index(from.date()),
+            IntervalUnit::Year => i64::from(to.year() - from.year()),
         };
         let mut n = u32::try_from(steps / i64::from(self.count)).unwrap_or(u32::MAX);
-        // The month or the year may be right and the day not reached yet.
-        while n > 0 && self.boundary(anchor, n) > instant {
+        // The day, month or year may be right and the boundary in it not reached yet.
+        while n > 0 && self.boundary_in(zone, anchor, n) > instant {
             n -= 1;
         }
         n
@@ -179,20 +196,20 @@ impl Interval {
 }
 
 /// Months since the year 0.
-pub(super) fn month_index(instant: OffsetDateTime) -> i64 {
-    i64::from(instant.year()) * 12 + i64::from(u8::from(instant.month())) - 1
+pub(super) fn month_index(date: Date) -> i64 {
+    i64::from(date.year()) * 12 + i64::from(u8::from(date.month())) - 1
 }
 
-fn add_days(anchor: OffsetDateTime, days: u64) -> Option<OffsetDateTime> {
+fn add_days(local: PrimitiveDateTime, days: u64) -> Option<PrimitiveDateTime> {
     let days = i64::try_from(days).ok().filter(|days| *days <= i64::from(i32::MAX))?;
-    anchor.checked_add(Duration::days(days))
+    local.checked_add(Duration::days(days))
 }
 
 /// `months` later at the same time of day, clamped to the month's length.
-fn add_months(anchor: OffsetDateTime, months: u64) -> Option<OffsetDateTime> {
-    let index = month_index(anchor).checked_add(i64::try_from(months).ok()?)?;
-    let date = date_in_month(index, anchor.day())?;
-    Some(anchor.replace_date(date))
+fn add_months(local: PrimitiveDateTime, months: u64) -> Option<PrimitiveDateTime> {
+    let index = month_index(local.date()).checked_add(i64::try_from(months).ok()?)?;
+    let date = date_in_month(index, local.day())?;
+    Some(local.replace_date(date))
 }
 
 /// The `day` of a month counted since the year 0, or the month's last day.

@@ -3,6 +3,7 @@
 //! - [`Period`]: `[start, end)` in whole microseconds. An instant is in exactly one of two periods that touch.
 //! - [`Fraction`]: which part of a full interval a period is, exact, for proration.
 //! - [`Interval`]: every so many days, weeks, months or years from an anchor, without drift.
+//! - [`Zone`]: the same by local clocks, for whoever brings a zone.
 //! - [`Cadence`]: the successive periods of a subscription, aligned to a calendar day where a plan asks for it.
 //!
 //! Source: `docs/pricing.md`, "Periods and anchors" and "Proration".
@@ -11,6 +12,7 @@ mod cadence;
 mod fraction;
 pub mod instant;
 mod interval;
+mod zone;
 
 use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
@@ -18,6 +20,7 @@ use time::{Duration, OffsetDateTime};
 pub use cadence::{AnchorError, Anchors, Cadence, PlanDuration};
 pub use fraction::Fraction;
 pub use interval::{Interval, IntervalError, IntervalUnit, Tile};
+pub use zone::{Zone, instant_at, local_time};
 
 /// The shortest time there is here.
 pub const MICROSECOND: Duration = Duration::MICROSECOND;

@@ -2,7 +2,7 @@ use bigdecimal::BigDecimal;
 use proptest::prelude::*;
 use time::macros::datetime;
 use time::util::days_in_month;
-use time::{Date, Month};
+use time::{Date, Month, UtcOffset};
 
 use super::*;
 use crate::decimal::plain;
@@ -120,12 +120,14 @@ fn first_periods_end_where_the_plan_says() {
         (Monthly,   "2023-01-15T13:30", Some(1),  None,     "2023-02-01",       "2023-02-15T13:30", "anchors are midnights"),
         (Monthly,   "2023-01-15T13:30", None,     Some(6),  "2023-02-15T13:30", "2023-02-15T13:30", "a month anchor means nothing to months"),
         (Quarterly, "2023-01-15",       None,     None,     "2023-04-15",       "2023-04-15",       "three months"),
-        (Quarterly, "2023-01-15",       Some(1),  None,     "2023-04-01",       "2023-04-15",       "the last first of a month in it"),
+        (Quarterly, "2023-01-15",       Some(1),  None,     "2023-04-01",       "2023-04-15",       "the first of January has passed"),
+        (Quarterly, "2023-01-10",       Some(15), None,     "2023-01-15",       "2023-04-10",       "the anchored day is still to come"),
         (Quarterly, "2023-02-15",       Some(1),  Some(1),  "2023-04-01",       "2023-05-15",       "quarters from January"),
         (Quarterly, "2023-05-15",       Some(1),  Some(1),  "2023-07-01",       "2023-08-15",       "the next of them"),
         (Quarterly, "2023-02-15",       None,     Some(1),  "2023-04-15",       "2023-05-15",       "quarters from January, on the start's day"),
         (Yearly,    "2023-01-15",       None,     None,     "2024-01-15",       "2024-01-15",       "a year"),
         (Yearly,    "2024-02-29",       None,     None,     "2025-02-28",       "2025-02-28",       "a leap day's year"),
+        (Yearly,    "2023-01-15",       Some(1),  None,     "2024-01-01",       "2024-01-15",       "it has passed: the next is a year away"),
         (Yearly,    "2023-03-15",       Some(1),  Some(1),  "2024-01-01",       "2024-03-15",       "to the end of the calendar year"),
         (Yearly,    "2023-03-15",       Some(1),  Some(6),  "2023-06-01",       "2024-03-15",       "a year that begins in June"),
         (Yearly,    "2023-03-15",       None,     Some(6),  "2023-06-15",       "2024-03-15",       "the same, on the start's day"),
@@ -222,6 +224,43 @@ fn proration_is_by_the_microsecond() {
     }
 }
 
+/// New York from 2007 on: forward on the second Sunday of March at 2, back on the first of November at 2.
+struct NewYork;
+
+impl Zone for NewYork {
+    fn offset_at(&self, instant: OffsetDateTime) -> UtcOffset {
+        let sunday = |month: Month, nth: i64| {
+            let first = Date::from_calendar_date(instant.year(), month, 1).expect("a date");
+            let to_sunday = (7 - i64::from(first.weekday().number_days_from_sunday())) % 7;
+            first + Duration::days(to_sunday + 7 * (nth - 1))
+        };
+        let forward = sunday(Month::March, 2).with_hms(7, 0, 0).expect("a time").assume_utc();
+        let back = sunday(Month::November, 1).with_hms(6, 0, 0).expect("a time").assume_utc();
+        let hours = if forward <= instant && instant < back { -4 } else { -5 };
+        UtcOffset::from_hms(hours, 0, 0).expect("an offset")
+    }
+}
+
+#[test]
+fn local_times_are_found_where_clocks_change() {
+    #[rustfmt::skip]
+    let cases = [
+        // local,              instant,                         why
+        (datetime!(2025-01-15 12:00), datetime!(2025-01-15 17:00 UTC), "winter"),
+        (datetime!(2025-07-15 12:00), datetime!(2025-07-15 16:00 UTC), "summer"),
+        (datetime!(2025-03-09 01:59), datetime!(2025-03-09 06:59 UTC), "the last minute before clocks go forward"),
+        (datetime!(2025-03-09 02:30), datetime!(2025-03-09 07:30 UTC), "missing: half an hour after the change"),
+        (datetime!(2025-03-09 03:00), datetime!(2025-03-09 07:00 UTC), "the first after it"),
+        (datetime!(2025-11-02 01:30), datetime!(2025-11-02 05:30 UTC), "shown twice: the first"),
+        (datetime!(2025-11-02 02:00), datetime!(2025-11-02 07:00 UTC), "shown once again"),
+    ];
+    for (local, instant, why) in cases {
+        assert_eq!(instant_at(&NewYork, local), instant, "{local}: {why}");
+    }
+    let repeated = datetime!(2025-11-02 06:30 UTC);
+    assert_eq!(local_time(&NewYork, repeated), datetime!(2025-11-02 01:30), "the second showing reads the same");
+}
+
 fn any_instant() -> impl Strategy<Value = OffsetDateTime> {
     // 1900 to 2100, midnights as often as other times.
     let from = datetime!(1900-01-01 0:00 UTC).unix_timestamp();
@@ -247,7 +286,7 @@ fn any_cadence() -> impl Strategy<Value = Cadence> {
 }
 
 fn clamped_day(date: Date, day: u8) -> u8 {
-    day.min(days_in_month(Month::from(date.month()), date.year()))
+    day.min(days_in_month(date.month(), date.year()))
 }
 
 proptest! {
@@ -301,6 +340,31 @@ proptest! {
         }
         prop_assert_eq!(reached, span.end());
         prop_assert_eq!(tiles.is_empty(), span.is_empty());
+    }
+
+    #[test]
+    fn local_intervals_cover_a_span_exactly_once(
+        interval in any_interval(),
+        anchor in any_instant(),
+        offset_days in 0..2_000_i64,
+        length_minutes in 0..200_000_i64,
+    ) {
+        let start = anchor + Duration::days(offset_days);
+        let span = Period::new(start, start + Duration::minutes(length_minutes)).expect("a period");
+        let mut reached = span.start();
+        for tile in interval.tiles_in(&NewYork, anchor, &span) {
+            prop_assert_eq!(tile.period.start(), reached);
+            reached = tile.period.end();
+        }
+        prop_assert_eq!(reached, span.end());
+    }
+
+    #[test]
+    fn clocks_and_instants_agree(instant in any_instant()) {
+        let back = instant_at(&NewYork, local_time(&NewYork, instant));
+        // Only within the hour that shows twice another instant, one hour earlier, shows the same.
+        prop_assert!(back == instant || instant - back == Duration::HOUR);
+        prop_assert_eq!(local_time(&NewYork, back), local_time(&NewYork, instant));
     }
 
     #[test]
