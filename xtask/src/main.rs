@@ -1,6 +1,7 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::print_stdout, reason = "a command line talks on its standard output")]
-//! Development chores. `cargo xtask ci` runs all that continuous integration runs; `cargo xtask lint` all of it but the tests.
+//! Development chores. `cargo xtask ci` runs all that continuous integration runs; `cargo xtask lint` all of it but the
+//! tests.
 
 mod ci;
 mod layering;

@@ -1,4 +1,5 @@
-//! House rules that a machine can check. Each rule is a function from a file to its complaints, with a test that it finds.
+//! House rules that a machine can check. Each rule is a function from a file to its complaints, with a test that it
+//! finds.
 
 use std::collections::BTreeMap;
 use std::fs;

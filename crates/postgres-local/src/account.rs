@@ -100,8 +100,8 @@ impl Account {
         }
     }
 
-    /// The first folder on the way from the root to `folder` that this account cannot enter. Tried by the account itself,
-    /// because permission bits alone do not tell (access lists, name spaces).
+    /// The first folder on the way from the root to `folder` that this account cannot enter. Tried by the account
+    /// itself, because permission bits alone do not tell (access lists, name spaces).
     pub fn closed_on_way_to(&self, folder: &Path) -> Result<Option<PathBuf>, Error> {
         if self.lent_to_gid.is_none() {
             return Ok(None);

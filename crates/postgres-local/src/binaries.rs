@@ -94,8 +94,8 @@ fn candidate_folders() -> Vec<PathBuf> {
     folders
 }
 
-/// The folders that match a pattern with one `*`, highest version number first; the pattern itself when none does, so that
-/// an error message can show it.
+/// The folders that match a pattern with one `*`, highest version number first; the pattern itself when none does, so
+/// that an error message can show it.
 fn expand(pattern: &str) -> Vec<PathBuf> {
     let (before, after) = pattern.split_once('*').unwrap_or((pattern, ""));
     let (parent, prefix) = before.rsplit_once('/').unwrap_or(("", before));

@@ -43,8 +43,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts the cluster that keeps its data in `data_dir`, initialising it first when needed. Durable: what is committed
-    /// survives a power cut. The folder may hold other files of the application.
+    /// Starts the cluster that keeps its data in `data_dir`, initialising it first when needed. Durable: what is
+    /// committed survives a power cut. The folder may hold other files of the application.
     ///
     /// # Errors
     /// [`Error::NotInstalled`], [`Error::InUse`] when another process has the folder, [`Error::NotEnterable`] when the
@@ -164,8 +164,8 @@ impl Cluster {
     }
 }
 
-/// The folder of the user's in which `application` keeps its data: `$XDG_DATA_HOME` or `~/.local/share`; for root `/var/lib`,
-/// since the account that runs Postgres for root cannot enter `/root`.
+/// The folder of the user's in which `application` keeps its data: `$XDG_DATA_HOME` or `~/.local/share`; for root
+/// `/var/lib`, since the account that runs Postgres for root cannot enter `/root`.
 pub fn default_data_dir(application: &str) -> PathBuf {
     let parent = if Uid::effective().is_root() {
         PathBuf::from("/var/lib")
@@ -181,7 +181,8 @@ fn home() -> Option<PathBuf> {
     given.or_else(|| User::from_uid(Uid::effective()).ok().flatten().map(|user| user.dir))
 }
 
-/// Creates `data_dir` when absent (for root such that the server's account can pass through) and gives its absolute path.
+/// Creates `data_dir` when absent (for root such that the server's account can pass through) and gives its absolute
+/// path.
 fn create_data_dir(data_dir: &Path) -> Result<PathBuf, Error> {
     let mode = if Uid::effective().is_root() { 0o711 } else { 0o700 };
     let created = DirBuilder::new().recursive(true).mode(mode).create(data_dir);
@@ -200,8 +201,8 @@ fn major_version_of(cluster: &Path) -> Result<Option<u32>, Error> {
     }
 }
 
-/// Makes the cluster beside its place and moves it there when complete: whatever interrupts this, a folder named `cluster`
-/// is always whole.
+/// Makes the cluster beside its place and moves it there when complete: whatever interrupts this, a folder named
+/// `cluster` is always whole.
 fn initialise_persistent(data_dir: &Path, account: &Account) -> Result<Binaries, Error> {
     let binaries = Binaries::newest()?;
     log::info!("creating a Postgres {} cluster in {}", binaries.version, data_dir.display());

@@ -11,8 +11,8 @@
 //!
 //! What holds for every cluster:
 //!
-//! - It listens on one Unix socket in a folder that only the application's user and the server's user can enter; never on
-//!   TCP. Hence it needs no password.
+//! - It listens on one Unix socket in a folder that only the application's user and the server's user can enter, and
+//!   never on TCP. Hence it needs no password.
 //! - It never outlives the application, however that ends: a small shell watches a pipe that only the application holds
 //!   (see [`Cluster`]). What a power cut leaves behind is cleaned up by the next start.
 //! - Ctrl-C reaches the application only, so it can drain before its database stops.

@@ -1,6 +1,7 @@
 //! `postmaster.pid`: how a server says that it is ready, and what a dead one leaves behind.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -32,8 +33,9 @@ pub(crate) fn settle(cluster: &Path, signal: Signal) -> Result<(), Error> {
     let Some(pid) = recorded_pid(cluster) else { return Ok(()) };
     if is_server_of(pid, cluster) {
         log::info!("stopping Postgres (process {pid}), which outlived its application");
-        return stop(pid, cluster, signal);
+        stop(pid, cluster, signal)?;
     }
+    // Dead and not yet collected counts as there: Postgres sees it the same way.
     if kill(pid, None) != Err(Errno::ESRCH) {
         disclaim(cluster)?;
     }
@@ -53,12 +55,16 @@ fn stop(pid: Pid, cluster: &Path, signal: Signal) -> Result<(), Error> {
     Ok(())
 }
 
-/// The number in the file was given to another process since. Postgres would believe in it and refuse to start. Removing the
-/// file would also remove the trace to the shared memory that tells Postgres of leftover backends; so it gets the number of
-/// this process instead, which Postgres, started from here, knows to be no server.
+/// The number in the file is that of a process which is no server of ours. Postgres would believe in it and refuse to
+/// start. Removing the file would also remove the trace to the shared memory that tells Postgres of leftover backends;
+/// so it gets the number of this process instead, which Postgres, started from here, knows to be no server.
 fn disclaim(cluster: &Path) -> Result<(), Error> {
     let path = path(cluster);
-    let text = fs::read_to_string(&path).map_err(Error::io("read", &path))?;
+    let text = match fs::read_to_string(&path) {
+        // That server has just ended in an orderly way.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        outcome => outcome.map_err(Error::io("read", &path))?,
+    };
     let rest = text.split_once('\n').map_or("", |(_, rest)| rest);
     fs::write(&path, format!("{}\n{rest}", std::process::id())).map_err(Error::io("write", &path))
 }
@@ -74,8 +80,8 @@ fn recorded_pid(cluster: &Path) -> Option<Pid> {
     (pid != 0).then(|| Pid::from_raw(pid.abs()))
 }
 
-/// Process ids are used again, so a number alone proves nothing: the process must have the cluster as its working folder,
-/// as every Postgres process has, or on its command line.
+/// Process ids are used again, so a number alone proves nothing: the process must have the cluster as its working
+/// folder, as every Postgres process has, or on its command line.
 fn is_server_of(pid: Pid, cluster: &Path) -> bool {
     let process = PathBuf::from(format!("/proc/{pid}"));
     if Path::new("/proc/self").exists() {

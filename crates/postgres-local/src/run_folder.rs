@@ -1,4 +1,5 @@
-//! A short-lived folder for a socket or a whole throw-away cluster, and the sweeping of those that crashes leave behind.
+//! A short-lived folder for a socket or a whole throw-away cluster, and the sweeping of those that crashes leave
+//! behind.
 
 use std::env;
 use std::fs::{self, File};
@@ -26,8 +27,8 @@ pub(crate) fn is_fit_for_socket(folder: &Path) -> bool {
     folder.to_str().is_some_and(|path| path.len() + "/.s.PGSQL.5432".len() <= SOCKET_PATH_BYTES_MAX)
 }
 
-/// A folder `postgres-local-<pid>-<number>` of the server's account, removed on drop. Its lock tells sweepers that its maker
-/// lives, also when that runs in another process name space over the same temporary folder.
+/// A folder `postgres-local-<pid>-<number>` of the server's account, removed on drop. Its lock tells sweepers that its
+/// maker lives, also when that runs in another process name space over the same temporary folder.
 #[derive(Debug)]
 pub(crate) struct RunFolder {
     path: PathBuf,
@@ -111,7 +112,8 @@ fn first_usable(folders: &[PathBuf], account: &Account) -> Result<PathBuf, Error
     Err(Error::io("use any of", Path::new(&names))(reason))
 }
 
-/// Removes what the dead left in `parent`, after stopping their servers. What cannot be removed is somebody else's worry.
+/// Removes what the dead left in `parent`, after stopping their servers. What cannot be removed is somebody else's
+/// worry.
 fn sweep(parent: &Path, account: &Account) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();

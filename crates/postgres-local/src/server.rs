@@ -17,12 +17,12 @@ use crate::binaries::Binaries;
 use crate::install::tail;
 use crate::{Error, pid_file};
 
-/// Starts the server with a companion that outlives us: it waits on a pipe whose other end only this process has. `stopped`
-/// comes through it after an orderly end; when the pipe just closes, this process has died, and the companion stops the
-/// server and removes the temporary folder in its place.
+/// Starts the server with a companion that outlives us: it waits on a pipe whose other end only this process has.
+/// `stopped` comes through it after an orderly end; when the pipe just closes, this process has died, and the companion
+/// stops the server and removes the temporary folder in its place.
 ///
-/// The companion is there before the server, so no moment is unguarded. It is forked twice, because Postgres would take a
-/// child of its own process for a backend. `exec` gives the server the shell's process id, which is `$$`.
+/// The companion is there before the server, so no moment is unguarded. It is forked twice, because Postgres would take
+/// a child of its own process for a backend. `exec` gives the server the shell's process id, which is `$$`.
 ///
 /// Arguments: signal, cluster, folder to remove or nothing, then the server's command line.
 const GUARDED: &str = r#"
@@ -172,7 +172,8 @@ impl Server {
         if self.child.try_wait().map_err(Error::io("wait for", Path::new("postgres")))?.is_none() {
             return Ok(false);
         }
-        // The process id is free for others now, so the companion must not signal it. It may be gone, having been killed.
+        // The process id is free for others now, so the companion must not signal it. It may be gone, having been
+        // killed.
         if let Some(mut pipe) = self.pipe.take() {
             let _ = pipe.write_all(b"stopped\n");
         }

@@ -1,5 +1,5 @@
-//! What the server is told on its command line. Settings given there win over every configuration file, so durability cannot
-//! be edited away; who wants other sizes runs a Postgres of their own.
+//! What the server is told on its command line. Settings given there win over every configuration file, so durability
+//! cannot be edited away; who wants other sizes runs a Postgres of their own.
 
 use std::fs;
 use std::path::Path;

@@ -1,9 +1,9 @@
 //! One throw-away cluster per test process and one database per test.
 //!
-//! Making a cluster takes a second or two and migrating a database too, so both are done once and kept as an *image* under
-//! the build's target folder. A test process starts a copy of it, which takes a fifth of a second, and gives every test a
-//! copy of the template database inside. The copy is in memory where there is plenty, so this is not the place for
-//! gigabytes: [`Cluster::temporary`] is.
+//! Making a cluster takes a second or two and migrating a database too, so both are done once and kept as an *image*
+//! under the build's target folder. A test process starts a copy of it, which takes a fifth of a second, and gives
+//! every test a copy of the template database inside. The copy is in memory where there is plenty, so this is not the
+//! place for gigabytes: [`Cluster::temporary`] is.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,8 +19,8 @@ use crate::{Error, wire};
 /// The first major version that can copy a template's files instead of logging every page.
 const MAJOR_WITH_FILE_COPY: u32 = 15;
 
-/// The cluster of this process. Statics are never dropped: the server's companion stops it when this process ends. A failure
-/// is kept, so that a broken migration does not cost every test the time of a new attempt.
+/// The cluster of this process. Statics are never dropped: the server's companion stops it when this process ends. A
+/// failure is kept, so that a broken migration does not cost every test the time of a new attempt.
 static SHARED: Mutex<Option<Result<Shared, String>>> = Mutex::new(None);
 
 struct Shared {

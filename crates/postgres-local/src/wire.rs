@@ -1,5 +1,5 @@
-//! Just enough of Postgres's protocol (version 3, Unix socket, no password, simple queries) to run a statement, so that neither a
-//! client library nor `psql` has to be there. See "Frontend/Backend Protocol" in the Postgres manual.
+//! Just enough of Postgres's protocol (version 3, Unix socket, no password, simple queries) to run a statement, so that
+//! neither a client library nor `psql` has to be there. See "Frontend/Backend Protocol" in the Postgres manual.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -79,7 +79,8 @@ fn send(stream: &mut UnixStream, kind: Option<u8>, body: &[u8]) -> io::Result<()
     stream.write_all(&message)
 }
 
-/// Collects rows up to the server's "ready for the next query"; a refusal at login is followed by the end of the stream.
+/// Collects rows up to the server's "ready for the next query"; a refusal at login is followed by the end of the
+/// stream.
 fn read_until_ready(stream: &mut UnixStream) -> io::Result<Result<Vec<String>, Refusal>> {
     let mut rows = Vec::new();
     let mut refusal = None;

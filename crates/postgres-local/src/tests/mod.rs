@@ -1,5 +1,5 @@
-//! The promises of this crate, kept against crashes. Processes that are to be killed are this test binary once more, running
-//! one of the `helper_..` tests.
+//! The promises of this crate, kept against crashes. Processes that are to be killed are this test binary once more,
+//! running one of the `helper_..` tests.
 
 use std::env;
 use std::fs;
