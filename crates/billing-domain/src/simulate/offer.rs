@@ -1,0 +1,167 @@
+//! A plan written down in a few lines, to be simulated.
+
+use crate::decimal;
+use crate::error::{FieldCode, FieldErrors};
+use crate::id::MetricId;
+use crate::metric::Aggregation;
+use crate::period::{Anchors, PlanDuration};
+use crate::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge};
+use crate::tier::TierSchedule;
+use crate::workflow::{ActiveFrom, CreateMetric, MakeActiveType, NewComponent, NewPlanVersion, NewRecurringCharge};
+
+use super::TierBuilder;
+
+/// A plan with one version and the metrics it needs, that belongs to no organization yet.
+///
+/// Amounts are decimal text in major units of the currency. What is wrong is told when it is priced.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    pub(super) name: String,
+    pub(super) duration: PlanDuration,
+    pub(super) metered: Vec<Metered>,
+    version: NewPlanVersion,
+    configure: Option<fn(&mut NewPlanVersion)>,
+    errors: FieldErrors,
+}
+
+/// A metric and what it costs.
+#[derive(Clone, Debug)]
+pub(super) struct Metered {
+    pub metric: CreateMetric,
+    tiers: TierSchedule,
+    prepaid: Option<PrepaidCharge>,
+}
+
+impl Offer {
+    /// A plan by the month, in US dollars, with nothing on it.
+    pub fn monthly(name: &str) -> Self {
+        Self::lasting(PlanDuration::Monthly, name)
+    }
+
+    /// A plan by the quarter.
+    pub fn quarterly(name: &str) -> Self {
+        Self::lasting(PlanDuration::Quarterly, name)
+    }
+
+    /// A plan by the year.
+    pub fn yearly(name: &str) -> Self {
+        Self::lasting(PlanDuration::Yearly, name)
+    }
+
+    fn lasting(duration: PlanDuration, name: &str) -> Self {
+        let version = NewPlanVersion {
+            number: None,
+            localized_name: None,
+            description: None,
+            currency_code: "USD".to_owned(),
+            components: Vec::new(),
+            recurring_charges: Vec::new(),
+            features: Vec::new(),
+            price_adjustment: None,
+            anchors: Anchors::NONE,
+            target_customers: Vec::new(),
+            active_from: ActiveFrom::Now,
+            active_to: None,
+            make_active_type: MakeActiveType::ReplaceOnRenewal,
+        };
+        let (metered, errors) = (Vec::new(), FieldErrors::default());
+        Self { name: name.to_owned(), duration, metered, version, configure: None, errors }
+    }
+
+    /// Prices everything in another currency.
+    #[must_use]
+    pub fn in_currency(mut self, code: &str) -> Self {
+        code.clone_into(&mut self.version.currency_code);
+        self
+    }
+
+    /// Adds a fee for each period, billed in advance and prorated.
+    #[must_use]
+    pub fn fee(self, name: &str, amount: &str) -> Self {
+        self.fee_with(name, amount, ChargeTiming::InAdvance, ChargeBehavior::Prorate)
+    }
+
+    /// Adds a fee for each period.
+    #[must_use]
+    pub fn fee_with(mut self, name: &str, amount: &str, timing: ChargeTiming, behavior: ChargeBehavior) -> Self {
+        let amount = self.number(name, amount);
+        self.version.recurring_charges.push(NewRecurringCharge {
+            name: name.to_owned(),
+            amount,
+            timing,
+            behavior,
+            invoicing_interval: None,
+            reset_interval: None,
+        });
+        self
+    }
+
+    /// Prices the number of events of a name.
+    #[must_use]
+    pub fn count(self, event_name: &str, tiers: TierBuilder) -> Self {
+        self.metered(event_name, Aggregation::Count, tiers, None)
+    }
+
+    /// Prices the sum of a property over the events of a name.
+    #[must_use]
+    pub fn sum(self, event_name: &str, property_name: &str, tiers: TierBuilder) -> Self {
+        self.metered(event_name, Aggregation::Sum { property_name: property_name.to_owned() }, tiers, None)
+    }
+
+    /// Prices the number of events of a name, with units to be paid for in advance; see
+    /// [`Simulation::prepaying`](super::Simulation::prepaying).
+    #[must_use]
+    pub fn count_prepaid(self, event_name: &str, tiers: TierBuilder, behavior: ChargeBehavior) -> Self {
+        self.metered(event_name, Aggregation::Count, tiers, Some(PrepaidCharge { units: None, behavior }))
+    }
+
+    /// Sets whatever the methods here do not reach: intervals, anchors, a price adjustment.
+    #[must_use]
+    pub fn configured(mut self, configure: fn(&mut NewPlanVersion)) -> Self {
+        self.configure = Some(configure);
+        self
+    }
+
+    fn metered(
+        mut self,
+        event_name: &str,
+        aggregation: Aggregation,
+        tiers: TierBuilder,
+        prepaid: Option<PrepaidCharge>,
+    ) -> Self {
+        if let Some(tiers) = self.errors.keep_all(event_name, tiers.build()) {
+            let metric =
+                CreateMetric { name: None, event_name: event_name.to_owned(), aggregation, is_cost_metric: false };
+            self.metered.push(Metered { metric, tiers, prepaid });
+        }
+        self
+    }
+
+    /// The version, its components metered by `metrics` in order.
+    pub(super) fn version(&self, metrics: &[MetricId]) -> Result<NewPlanVersion, FieldErrors> {
+        let mut version = self.version.clone();
+        version.components = self
+            .metered
+            .iter()
+            .zip(metrics)
+            .map(|(metered, metric)| NewComponent {
+                metric: *metric,
+                tiers: metered.tiers.clone(),
+                invoicing_interval: None,
+                reset_interval: None,
+                prepaid_charge: metered.prepaid.clone(),
+            })
+            .collect();
+        if let Some(configure) = self.configure {
+            configure(&mut version);
+        }
+        self.errors.clone().finish(version)
+    }
+
+    fn number(&mut self, attr: &str, text: &str) -> bigdecimal::BigDecimal {
+        decimal::parse(text).unwrap_or_else(|error| {
+            self.errors.push(attr, FieldCode::Invalid, format!("{text:?}: {error}"));
+            bigdecimal::BigDecimal::default()
+        })
+    }
+}
