@@ -1,2 +1,47 @@
 #![forbid(unsafe_code)]
-//! .
+//! The billing domain's store on Postgres: rows, SQL and migrations, and nothing that decides.
+//!
+//! [`PgStore`] implements the traits of [`billing_domain::store`]. One file per aggregate holds its row
+//! structs (private), their conversions and its SQL; beside them:
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | `store`, `pool`, `migration` | connecting, health, durability; connections that heal; bringing a database up to date |
+//! | `transaction` | scopes, locks, the instant that holds, retries |
+//! | `error` | what a database error means |
+//! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
+//! | `event` | reading usage and events |
+//! | `statement`, `column` | prepared SQL text; column values |
+//!
+//! Invariants: whoever changes a customer holds its lock from the first statement on; locks are taken in the
+//! order customer, lanes (ascending), `billing_due`, invoice counter; an event and the roll-ups it is counted
+//! in are committed together.
+
+mod api_key;
+mod billing_record;
+mod column;
+mod credit;
+mod currency;
+mod customer;
+mod error;
+mod event;
+mod feature;
+mod ingest;
+mod invoice;
+mod metric;
+mod migration;
+mod organization;
+mod partition;
+mod plan;
+mod pool;
+mod rollup;
+mod schema;
+mod statement;
+mod store;
+mod subscription;
+mod test_clock;
+#[cfg(feature = "testing")]
+pub mod testing;
+mod transaction;
+
+pub use store::PgStore;

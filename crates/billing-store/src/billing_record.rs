@@ -1,0 +1,150 @@
+//! Billing records.
+
+use bigdecimal::BigDecimal;
+use billing_domain::charge::{Billed, BillingRecord, ChargeRef};
+use billing_domain::id::{CustomerKey, SubscriptionId};
+use billing_domain::store::BillingRecordRepo;
+use billing_domain::{Error, StoreError};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::column::{from_json, period, to_json, unreadable};
+use crate::schema::{billing_records, subscriptions};
+use crate::transaction::PgTransaction;
+
+/// Rows of one INSERT: a statement has room for 65,535 parameters.
+const ROWS_PER_INSERT: usize = 1_000;
+
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = billing_records, primary_key(customer_key, id), treat_none_as_null = true, check_for_backend(Pg))]
+struct BillingRecordRow {
+    customer_key: Uuid,
+    id: Uuid,
+    organization_id: Uuid,
+    revision: i64,
+    subscription_id: Uuid,
+    plan_version_id: Uuid,
+    recurring_charge_id: Option<Uuid>,
+    component_id: Option<Uuid>,
+    start_at: OffsetDateTime,
+    end_at: OffsetDateTime,
+    full_start_at: OffsetDateTime,
+    full_end_at: OffsetDateTime,
+    invoicing_instants: Vec<OffsetDateTime>,
+    billed_quantity: BigDecimal,
+    billed_exact: BigDecimal,
+    billed_given: BigDecimal,
+    prepaid: Option<Value>,
+}
+
+impl BillingRecordRow {
+    fn new(organization_id: Uuid, customer: CustomerKey, revision: i64, record: &BillingRecord) -> Result<Self, Error> {
+        let (recurring_charge_id, component_id) = match record.charge {
+            ChargeRef::Recurring(id) => (Some(id.uuid()), None),
+            ChargeRef::Component(id) => (None, Some(id.uuid())),
+        };
+        Ok(Self {
+            customer_key: customer.uuid(),
+            id: record.id.uuid(),
+            organization_id,
+            revision,
+            subscription_id: record.subscription.uuid(),
+            plan_version_id: record.version.uuid(),
+            recurring_charge_id,
+            component_id,
+            start_at: record.period.start(),
+            end_at: record.period.end(),
+            full_start_at: record.full.start(),
+            full_end_at: record.full.end(),
+            invoicing_instants: record.invoicing_instants.clone(),
+            billed_quantity: record.billed.quantity.clone(),
+            billed_exact: record.billed.exact.clone(),
+            billed_given: record.billed.given.clone(),
+            prepaid: record.prepaid.as_ref().map(to_json).transpose()?,
+        })
+    }
+}
+
+impl TryFrom<BillingRecordRow> for BillingRecord {
+    type Error = Error;
+
+    fn try_from(row: BillingRecordRow) -> Result<Self, Error> {
+        let charge = match (row.recurring_charge_id, row.component_id) {
+            (Some(id), None) => ChargeRef::Recurring(id.into()),
+            (None, Some(id)) => ChargeRef::Component(id.into()),
+            _ => return Err(unreadable("charge of a billing record")),
+        };
+        Ok(Self {
+            id: row.id.into(),
+            subscription: row.subscription_id.into(),
+            version: row.plan_version_id.into(),
+            charge,
+            period: period(row.start_at, row.end_at)?,
+            full: period(row.full_start_at, row.full_end_at)?,
+            invoicing_instants: row.invoicing_instants,
+            billed: Billed { quantity: row.billed_quantity, exact: row.billed_exact, given: row.billed_given },
+            prepaid: row.prepaid.map(from_json).transpose()?,
+        })
+    }
+}
+
+impl BillingRecordRepo for PgTransaction<'_> {
+    fn insert(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
+        let tenant = self.tenant();
+        let rows = records.iter().map(|record| BillingRecordRow::new(tenant, customer, 1, record));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        for chunk in rows.chunks(ROWS_PER_INSERT) {
+            self.query(|pg| diesel::insert_into(billing_records::table).values(chunk).execute(pg))?;
+        }
+        self.revisions.extend(records.iter().map(|record| (record.id, 1)));
+        Ok(())
+    }
+
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error> {
+        let query = billing_records::table
+            .filter(billing_records::organization_id.eq(self.tenant()))
+            .filter(billing_records::customer_key.eq(customer.uuid()))
+            .filter(billing_records::next_invoicing_at.is_not_null())
+            .order((billing_records::next_invoicing_at, billing_records::position))
+            .select(BillingRecordRow::as_select());
+        let rows = self.query(|pg| query.load(pg))?;
+        self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
+        rows.into_iter().map(BillingRecord::try_from).collect()
+    }
+
+    fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error> {
+        let open = billing_records::table
+            .filter(billing_records::customer_key.eq(subscriptions::customer_key))
+            .filter(billing_records::subscription_id.eq(subscriptions::id))
+            .filter(billing_records::next_invoicing_at.is_not_null());
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq(customer.uuid()))
+            .filter(diesel::dsl::not(diesel::dsl::exists(open)))
+            .order((subscriptions::start_at, subscriptions::id))
+            .select(subscriptions::id);
+        Ok(self.query(|pg| query.load::<Uuid>(pg))?.into_iter().map(SubscriptionId::from).collect())
+    }
+
+    fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error> {
+        let Some(seen) = self.revisions.get(&record.id).copied() else {
+            let message = format!("billing record {} was written without having been read", record.id);
+            return Err(StoreError::Internal(message).into());
+        };
+        let row = BillingRecordRow::new(self.tenant(), customer, seen + 1, record)?;
+        let own = billing_records::table
+            .find((row.customer_key, row.id))
+            .filter(billing_records::organization_id.eq(row.organization_id));
+        // The table refuses any other revision than the next one.
+        match self.query(|pg| diesel::update(own).set(&row).execute(pg))? {
+            0 => Err(StoreError::Internal(format!("billing record {} is gone", record.id)).into()),
+            _ => {
+                self.revisions.insert(record.id, seen + 1);
+                Ok(())
+            }
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Customers, their own time, and when they next have something to be billed.
+
+use bigdecimal::BigDecimal;
+use billing_domain::customer::{Customer, PaymentProvider};
+use billing_domain::id::CustomerKey;
+use billing_domain::store::{CustomerRepo, Page, PageRequest};
+use billing_domain::{Error, FieldCode, FieldError, Noun};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::sql_types::{Timestamptz, Uuid as SqlUuid};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::column::{choice, from_json, to_json, unreadable};
+use crate::schema::{billing_due, customer_emails, customers};
+use crate::statement::statement;
+use crate::transaction::{PgTransaction, customer_now};
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = customers, check_for_backend(Pg))]
+struct CustomerRow {
+    customer_key: Uuid,
+    organization_id: Uuid,
+    customer_id: String,
+    name: Option<String>,
+    email: Option<String>,
+    default_currency_code: String,
+    billing_address: Option<Value>,
+    shipping_address: Option<Value>,
+    tax_rate: Option<BigDecimal>,
+    timezone: String,
+    payment_provider: Option<String>,
+    payment_provider_id: Option<String>,
+    has_payment_method: bool,
+    properties: Value,
+    test_clock_id: Option<Uuid>,
+    created_at: OffsetDateTime,
+    last_instant: OffsetDateTime,
+}
+
+impl TryFrom<&Customer> for CustomerRow {
+    type Error = Error;
+
+    fn try_from(customer: &Customer) -> Result<Self, Error> {
+        Ok(Self {
+            customer_key: customer.key.uuid(),
+            organization_id: customer.organization.uuid(),
+            customer_id: customer.id.as_str().to_owned(),
+            name: customer.name.clone(),
+            email: customer.email.clone(),
+            default_currency_code: customer.default_currency_code.clone(),
+            billing_address: customer.billing_address.as_ref().map(to_json).transpose()?,
+            shipping_address: customer.shipping_address.as_ref().map(to_json).transpose()?,
+            tax_rate: customer.tax_rate.clone(),
+            timezone: customer.timezone.clone(),
+            payment_provider: customer.payment_provider.map(|provider| provider.as_str().to_owned()),
+            payment_provider_id: customer.payment_provider_id.clone(),
+            has_payment_method: customer.has_payment_method,
+            properties: Value::Object(customer.properties.clone()),
+            test_clock_id: customer.test_clock.map(|clock| clock.uuid()),
+            created_at: customer.created_at,
+            last_instant: customer.created_at,
+        })
+    }
+}
+
+impl TryFrom<CustomerRow> for Customer {
+    type Error = Error;
+
+    fn try_from(row: CustomerRow) -> Result<Self, Error> {
+        let provider = |text: String| choice(PaymentProvider::ALL, PaymentProvider::as_str, &text);
+        Ok(Self {
+            key: row.customer_key.into(),
+            organization: row.organization_id.into(),
+            id: row.customer_id.parse().map_err(|_| unreadable("customer_id"))?,
+            name: row.name,
+            email: row.email,
+            default_currency_code: row.default_currency_code,
+            billing_address: row.billing_address.map(from_json).transpose()?,
+            shipping_address: row.shipping_address.map(from_json).transpose()?,
+            tax_rate: row.tax_rate,
+            timezone: row.timezone,
+            payment_provider: row.payment_provider.map(provider).transpose()?,
+            payment_provider_id: row.payment_provider_id,
+            has_payment_method: row.has_payment_method,
+            properties: from_json(row.properties)?,
+            test_clock: row.test_clock_id.map(Into::into),
+            created_at: row.created_at,
+        })
+    }
+}
+
+statement! {
+    /// Moves a customer's last instant forward.
+    Reach -> diesel::sql_types::BigInt {
+        "UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; ""
+    }
+}
+
+statement! {
+    /// Puts a customer in real time into the queue, free for any worker.
+    SetBillingDue -> diesel::sql_types::BigInt {
+        "INSERT INTO billing_due (customer_key, organization_id, due_at)
+        SELECT customer_key, organization_id, " due_at: OffsetDateTime as Timestamptz; "
+        FROM customers
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
+            AND test_clock_id IS NULL
+        ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL"
+    }
+}
+
+/// The place in the list of customers that a cursor stands for.
+fn cursor_position(cursor: &str) -> Result<i64, Error> {
+    cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+}
+
+impl CustomerRepo for PgTransaction<'_> {
+    fn insert(&mut self, customer: &Customer) -> Result<(), Error> {
+        let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
+        self.query(|pg| diesel::insert_into(customers::table).values(&row).execute(pg))?;
+        if let Some(email) = &row.email {
+            let values = (
+                customer_emails::organization_id.eq(row.organization_id),
+                customer_emails::email.eq(email),
+                customer_emails::customer_key.eq(row.customer_key),
+            );
+            self.query(|pg| diesel::insert_into(customer_emails::table).values(values).execute(pg))?;
+        }
+        Ok(())
+    }
+
+    fn get(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+        let query = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
+        let row = self.query(|pg| query.select(CustomerRow::as_select()).first(pg).optional())?;
+        row.ok_or(Error::NotFound(Noun::Customer))?.try_into()
+    }
+
+    fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error> {
+        let after = page.after.as_deref().map(cursor_position).transpose()?.unwrap_or(0);
+        let query = customers::table
+            .filter(customers::organization_id.eq(self.tenant()))
+            .filter(customers::position.gt(after))
+            .order(customers::position)
+            .limit(i64::from(page.limit) + 1)
+            .select((customers::position, CustomerRow::as_select()));
+        let mut rows: Vec<(i64, CustomerRow)> = self.query(|pg| query.load(pg))?;
+        let limit = page.limit as usize;
+        let is_last = rows.len() <= limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| !is_last).map(|(position, _)| position.to_string());
+        let items = rows.into_iter().map(|(_, row)| row.try_into()).collect::<Result<_, _>>()?;
+        Ok(Page { items, next })
+    }
+
+    fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
+        let organization = self.organization;
+        self.query(|pg| customer_now(pg, organization, key))
+    }
+
+    fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
+        let statement = Reach { instant, organization: self.tenant(), customer: key.uuid() };
+        match self.query(|pg| statement.execute(pg))? {
+            0 => Err(Error::NotFound(Noun::Customer)),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error> {
+        let tenant = self.tenant();
+        match due_at {
+            Some(due_at) => {
+                let statement = SetBillingDue { due_at, organization: tenant, customer: key.uuid() };
+                self.query(|pg| statement.execute(pg))?;
+            }
+            None => {
+                let own = billing_due::table.find(key.uuid()).filter(billing_due::organization_id.eq(tenant));
+                self.query(|pg| diesel::delete(own).execute(pg))?;
+            }
+        }
+        Ok(())
+    }
+}

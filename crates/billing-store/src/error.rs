@@ -1,0 +1,137 @@
+//! What a database error means: a refusal, a fault of the input, a reason to try again, or a bug.
+//!
+//! Diesel tells apart the SQLSTATEs that have a kind of their own. The others are told apart by the server's
+//! message, which [`crate::pool`] therefore asks for in English.
+
+use billing_domain::{Error, FieldCode, FieldError, Refusal, StoreError};
+use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind, Error as DieselError};
+
+/// Why a transaction did not happen.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The work or a constraint said so; running it again would not help.
+    Final(Error),
+    /// Another transaction was in the way (SQLSTATE 40001 or 40P01): run the work again.
+    Conflict(String),
+    /// The connection is gone.
+    Disconnected(String),
+}
+
+impl Failure {
+    /// The error for the caller, when nothing more is tried.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Final(error) => error,
+            Self::Conflict(_) => StoreError::LockTimeout.into(),
+            Self::Disconnected(message) => StoreError::Unavailable(message).into(),
+        }
+    }
+
+    /// As [`Failure::into_error`], where only the store can be at fault.
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self.into_error() {
+            Error::Store(error) => error,
+            other => StoreError::Internal(other.to_string()),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Final(error.into())
+    }
+}
+
+/// Diesel's transactions want this conversion; the orphan rule keeps it from the domain's error.
+impl From<DieselError> for Failure {
+    fn from(error: DieselError) -> Self {
+        match error {
+            DieselError::DatabaseError(kind, information) => from_database(&kind, information.as_ref()),
+            DieselError::RollbackErrorOnCommit { commit_error, .. } => Self::from(*commit_error),
+            DieselError::BrokenTransactionManager => Self::Disconnected("the transaction was lost".to_owned()),
+            other => StoreError::Internal(other.to_string()).into(),
+        }
+    }
+}
+
+/// Constraints that a caller can run into, with what they refuse. Every other unique or exclusion constraint is
+/// on a key that this program makes up, so running into it is a bug; a test holds the two lists complete.
+pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
+    ("api_keys_pkey", Refusal::DuplicateResource("An API key with this prefix exists.")),
+    ("currencies_pkey", Refusal::DuplicateResource("A currency with this code exists.")),
+    ("customer_emails_pkey", Refusal::DuplicateResource("A customer with this e-mail address exists.")),
+    ("customers_pkey", Refusal::DuplicateResource("A customer with this customer_id exists.")),
+    ("features_name_key", Refusal::DuplicateResource("A feature with this name exists.")),
+    ("metrics_name_key", Refusal::DuplicateResource("A metric with this name exists.")),
+    ("organizations_pkey", Refusal::DuplicateResource("An organization with this id exists.")),
+    ("plan_versions_number_key", Refusal::DuplicateResource("The plan has a version with this number.")),
+    ("subscriptions_overlap_excl", Refusal::OverlappingPlans),
+];
+
+/// The beginnings of the server's messages for the SQLSTATEs that Diesel has no kind for.
+const MESSAGES: &[(&str, Meaning)] = &[
+    ("deadlock detected", Meaning::Conflict),                          // 40P01
+    ("canceling statement due to lock timeout", Meaning::LockTimeout), // 55P03
+    ("canceling statement due to statement timeout", Meaning::DeadlineExceeded), // 57014
+    ("canceling statement due to user request", Meaning::DeadlineExceeded), // 57014
+    ("terminating connection", Meaning::Disconnected),                 // 57P01, 57P02, 25P03
+    ("the database system is", Meaning::Disconnected),                 // 57P03
+    ("sorry, too many clients already", Meaning::Disconnected),        // 53300
+    ("remaining connection slots are reserved", Meaning::Disconnected), // 53300
+    ("could not extend file", Meaning::StorageFull),                   // 53100
+    ("could not write", Meaning::StorageFull),                         // 53100
+    ("out of memory", Meaning::Disconnected),                          // 53200
+    ("invalid byte sequence for encoding", Meaning::BadText),          // 22021
+    ("unsupported Unicode escape sequence", Meaning::BadText),         // 22P05
+];
+
+#[derive(Clone, Copy)]
+enum Meaning {
+    Conflict,
+    LockTimeout,
+    DeadlineExceeded,
+    Disconnected,
+    StorageFull,
+    BadText,
+}
+
+fn from_database(kind: &DatabaseErrorKind, information: &(dyn DatabaseErrorInformation + Send + Sync)) -> Failure {
+    let message = information.message();
+    match kind {
+        DatabaseErrorKind::SerializationFailure => Failure::Conflict(message.to_owned()),
+        DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand => {
+            Failure::Disconnected(message.to_owned())
+        }
+        DatabaseErrorKind::ReadOnlyTransaction => StoreError::ReadOnly.into(),
+        DatabaseErrorKind::UniqueViolation | DatabaseErrorKind::ExclusionViolation => {
+            let constraint = information.constraint_name().unwrap_or_default();
+            match REFUSALS.iter().find(|(name, _)| *name == constraint) {
+                Some((_, refusal)) => Error::from(refusal.clone()).into(),
+                None => StoreError::Internal(message.to_owned()).into(),
+            }
+        }
+        DatabaseErrorKind::Unknown => from_message(message),
+        _ => StoreError::Internal(message.to_owned()).into(),
+    }
+}
+
+fn from_message(message: &str) -> Failure {
+    let found = MESSAGES.iter().find(|(beginning, _)| message.starts_with(beginning));
+    match found.map(|(_, meaning)| *meaning) {
+        Some(Meaning::Conflict) => Failure::Conflict(message.to_owned()),
+        Some(Meaning::LockTimeout) => StoreError::LockTimeout.into(),
+        Some(Meaning::DeadlineExceeded) => StoreError::DeadlineExceeded.into(),
+        Some(Meaning::Disconnected) => Failure::Disconnected(message.to_owned()),
+        Some(Meaning::StorageFull) => StoreError::StorageFull(message.to_owned()).into(),
+        Some(Meaning::BadText) => {
+            Error::from(FieldError::new("", FieldCode::Invalid, "The null character is not allowed.")).into()
+        }
+        None => StoreError::Internal(message.to_owned()).into(),
+    }
+}

@@ -1,0 +1,158 @@
+//! Connections: set up alike, never waited for long, thrown away once broken.
+
+use std::time::Duration;
+
+use billing_domain::StoreError;
+use diesel::connection::SimpleConnection;
+use diesel::r2d2::R2D2Connection;
+use diesel::{Connection as _, PgConnection, QueryResult, RunQueryDsl};
+use r2d2::ManageConnection;
+
+use crate::error::Failure;
+use crate::statement::statement;
+
+/// How long a caller waits for a connection before it is told that all are busy.
+const CHECK_OUT_MAX: Duration = Duration::from_secs(1);
+
+/// What every connection has set: limits on statements, on waiting for locks and on idling with locks held; UTC for
+/// the few functions that cut instants into hours. Compiling plans to machine code never pays for statements this short.
+/// A plan is kept for the life of a connection, so it must not scan a table because that was empty at the time.
+const SESSION: &str = "
+    SET statement_timeout = '5s';
+    SET lock_timeout = '2s';
+    SET idle_in_transaction_session_timeout = '10s';
+    SET timezone = 'UTC';
+    SET client_min_messages = warning;
+    SET jit = off;
+    SET enable_seqscan = off;
+";
+
+/// Errors are told apart by their English text where Diesel has no kind for them. Only a superuser may ask for it.
+const ENGLISH: &str = "SET lc_messages = 'C'";
+
+statement! {
+    /// The language of the server's messages.
+    MessageLanguage -> diesel::sql_types::Text { "SELECT current_setting('lc_messages')" }
+}
+
+/// A connection and whether it has been seen to fail.
+pub(crate) struct Connection {
+    pub(crate) pg: PgConnection,
+    is_broken: bool,
+}
+
+impl Connection {
+    /// Makes a connection that is set up like those of the pool.
+    pub(crate) fn establish(url: &str) -> Result<Self, Failure> {
+        let unavailable = |error: diesel::ConnectionError| StoreError::Unavailable(error.to_string());
+        let mut pg = PgConnection::establish(url).map_err(unavailable)?;
+        pg.batch_execute(SESSION)?;
+        if pg.batch_execute(ENGLISH).is_err() {
+            let language: String = MessageLanguage {}.get_result(&mut pg)?;
+            if !["C", "POSIX", "en"].iter().any(|english| language.starts_with(english)) {
+                log::warn!("lc_messages is {language}: set it to C, or some database errors are not understood");
+            }
+        }
+        Ok(Self { pg, is_broken: false })
+    }
+
+    /// Runs one piece of work, and remembers if it showed that the connection is gone.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let result = work(&mut self.pg);
+        if matches!(result, Err(Failure::Disconnected(_))) {
+            self.is_broken = true;
+        }
+        result
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.attempt(|pg| pg.ping().map_err(Failure::from))
+    }
+}
+
+/// Makes and judges connections for the pool.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    url: String,
+}
+
+impl ManageConnection for Manager {
+    type Connection = Connection;
+    type Error = StoreError;
+
+    fn connect(&self) -> Result<Connection, StoreError> {
+        Connection::establish(&self.url).map_err(Failure::into_store_error)
+    }
+
+    fn is_valid(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        connection.check().map_err(Failure::into_store_error)
+    }
+
+    fn has_broken(&self, connection: &mut Connection) -> bool {
+        std::thread::panicking() || connection.is_broken || connection.pg.is_broken()
+    }
+}
+
+/// A pool of connections. Nothing is asked of a connection when it is taken; one that turns out to be dead is
+/// replaced and the work done on another.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    inner: r2d2::Pool<Manager>,
+}
+
+/// A connection on loan.
+pub(crate) type Loan = r2d2::PooledConnection<Manager>;
+
+impl Pool {
+    /// A pool of at most `size` connections; one of them is made at once, to see whether it can be.
+    pub(crate) fn connect(url: &str, size: u32) -> Result<Self, StoreError> {
+        let manager = Manager { url: url.to_owned() };
+        // Refused at once where the pool would only say that it took too long.
+        manager.connect()?;
+        let inner = r2d2::Pool::builder()
+            .max_size(size.max(1))
+            .min_idle(Some(1))
+            .test_on_check_out(false)
+            .connection_timeout(CHECK_OUT_MAX)
+            .build_unchecked(manager);
+        Ok(Self { inner })
+    }
+
+    /// A connection, as it lies there.
+    pub(crate) fn take(&self) -> Result<Loan, StoreError> {
+        self.take_within(CHECK_OUT_MAX)
+    }
+
+    /// As [`Pool::take`], with a patience of the caller's.
+    pub(crate) fn take_within(&self, patience: Duration) -> Result<Loan, StoreError> {
+        self.inner.get_timeout(patience).map_err(|error| match self.inner.state().connections {
+            0 => StoreError::Unavailable(error.to_string()),
+            _ => StoreError::PoolExhausted,
+        })
+    }
+
+    /// A connection that has just answered: for the second try after a first one was dead.
+    pub(crate) fn take_checked(&self) -> Result<Loan, StoreError> {
+        // After a restart of the server every connection in the pool may be dead.
+        for _ in 0..self.inner.max_size() {
+            let mut connection = self.take()?;
+            if connection.check().is_ok() {
+                return Ok(connection);
+            }
+        }
+        self.take()
+    }
+
+    /// Runs statements outside of any transaction, again on another connection if the first was dead. Only for
+    /// what may run twice.
+    pub(crate) fn run<T>(&self, mut work: impl FnMut(&mut PgConnection) -> QueryResult<T>) -> Result<T, Failure> {
+        let first = self.take()?.attempt(|pg| work(pg).map_err(Failure::from));
+        match first {
+            Err(Failure::Disconnected(_)) => self.take_checked()?.attempt(|pg| work(pg).map_err(Failure::from)),
+            other => other,
+        }
+    }
+}

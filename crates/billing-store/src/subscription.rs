@@ -1,0 +1,197 @@
+//! Subscriptions.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use billing_domain::adjustment::AdjustmentState;
+use billing_domain::decimal;
+use billing_domain::id::{CustomerKey, MetricId, SubscriptionId};
+use billing_domain::store::SubscriptionRepo;
+use billing_domain::subscription::{Settled, Subscription, SubscriptionFilters};
+use billing_domain::tax::TaxState;
+use billing_domain::{Error, Noun};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::column::{count, from_json, period, to_json, unreadable};
+use crate::rollup;
+use crate::schema::{components, subscriptions};
+use crate::transaction::PgTransaction;
+
+/// Units of prepaid components, as their column has them.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Units(#[serde(with = "decimal::number")] BigDecimal);
+
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = subscriptions, primary_key(customer_key, id), treat_none_as_null = true, check_for_backend(Pg))]
+struct SubscriptionRow {
+    customer_key: Uuid,
+    id: Uuid,
+    organization_id: Uuid,
+    plan_id: Uuid,
+    plan_version_id: Uuid,
+    start_at: OffsetDateTime,
+    end_at: OffsetDateTime,
+    full_start_at: OffsetDateTime,
+    full_end_at: OffsetDateTime,
+    anchor_at: OffsetDateTime,
+    renewal: i64,
+    auto_renew: bool,
+    is_renewed: bool,
+    is_new: bool,
+    quantity: i64,
+    filters: String,
+    metadata: Value,
+    prepaid_units: Value,
+    settled_charges: BigDecimal,
+    settled_adjustments: BigDecimal,
+    settled_tax_exact: BigDecimal,
+    settled_tax: BigDecimal,
+    created_at: OffsetDateTime,
+}
+
+impl SubscriptionRow {
+    fn new(organization_id: Uuid, subscription: &Subscription) -> Result<Self, Error> {
+        let units: BTreeMap<MetricId, Units> =
+            subscription.prepaid_units.iter().map(|(metric, units)| (*metric, Units(units.clone()))).collect();
+        Ok(Self {
+            customer_key: subscription.customer.uuid(),
+            id: subscription.id.uuid(),
+            organization_id,
+            plan_id: subscription.plan.uuid(),
+            plan_version_id: subscription.version.uuid(),
+            start_at: subscription.period.start(),
+            end_at: subscription.period.end(),
+            full_start_at: subscription.full.start(),
+            full_end_at: subscription.full.end(),
+            anchor_at: subscription.anchor,
+            renewal: i64::from(subscription.renewal),
+            auto_renew: subscription.auto_renew,
+            is_renewed: subscription.is_renewed,
+            is_new: subscription.is_new,
+            quantity: i64::from(subscription.quantity),
+            filters: subscription.filters.canonical(),
+            metadata: Value::Object(subscription.metadata.clone()),
+            prepaid_units: to_json(&units)?,
+            settled_charges: subscription.settled.adjustment.charges.clone(),
+            settled_adjustments: subscription.settled.adjustment.given.clone(),
+            settled_tax_exact: subscription.settled.tax.exact.clone(),
+            settled_tax: subscription.settled.tax.given.clone(),
+            created_at: subscription.created_at,
+        })
+    }
+}
+
+/// Filters out of their canonical text.
+pub(crate) fn filters(canonical: &str) -> Result<SubscriptionFilters, Error> {
+    serde_json::from_str(canonical).map_err(unreadable)
+}
+
+impl TryFrom<SubscriptionRow> for Subscription {
+    type Error = Error;
+
+    fn try_from(row: SubscriptionRow) -> Result<Self, Error> {
+        let units: BTreeMap<MetricId, Units> = from_json(row.prepaid_units)?;
+        Ok(Self {
+            id: row.id.into(),
+            customer: row.customer_key.into(),
+            plan: row.plan_id.into(),
+            version: row.plan_version_id.into(),
+            period: period(row.start_at, row.end_at)?,
+            full: period(row.full_start_at, row.full_end_at)?,
+            anchor: row.anchor_at,
+            renewal: count(row.renewal)?,
+            auto_renew: row.auto_renew,
+            is_renewed: row.is_renewed,
+            is_new: row.is_new,
+            quantity: count(row.quantity)?,
+            filters: filters(&row.filters)?,
+            metadata: from_json(row.metadata)?,
+            prepaid_units: units.into_iter().map(|(metric, Units(units))| (metric, units)).collect(),
+            settled: Settled {
+                adjustment: AdjustmentState { charges: row.settled_charges, given: row.settled_adjustments },
+                tax: TaxState { exact: row.settled_tax_exact, given: row.settled_tax },
+            },
+            created_at: row.created_at,
+        })
+    }
+}
+
+impl PgTransaction<'_> {
+    /// Sees to it that usage under the filters of a new subscription is rolled up from now on.
+    fn start_filtered_rollups(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let keys: Vec<String> = subscription.filters.iter().map(|(name, _)| name.to_owned()).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let query = components::table
+            .filter(components::organization_id.eq(self.tenant()))
+            .filter(components::plan_version_id.eq(subscription.version.uuid()))
+            .order(components::metric_id)
+            .select(components::metric_id);
+        let metrics: Vec<Uuid> = self.query(|pg| query.load(pg))?;
+        let (tenant, lanes) = (self.tenant(), self.shared.ingest.lanes());
+        self.query(|pg| rollup::start(pg, tenant, lanes, &metrics, &keys))
+    }
+}
+
+impl SubscriptionRepo for PgTransaction<'_> {
+    fn insert(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let row = SubscriptionRow::new(self.tenant(), subscription)?;
+        self.query(|pg| diesel::insert_into(subscriptions::table).values(&row).execute(pg))?;
+        self.start_filtered_rollups(subscription)
+    }
+
+    fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()).and(subscriptions::id.eq(id.uuid())))
+            .select(subscriptions::customer_key);
+        let key: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
+        key.map(CustomerKey::from).ok_or(Error::NotFound(Noun::Subscription))
+    }
+
+    fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error> {
+        let query = subscriptions::table
+            .find((customer.uuid(), id.uuid()))
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .select(SubscriptionRow::as_select());
+        let row = self.query(|pg| query.first(pg).optional())?;
+        row.ok_or(Error::NotFound(Noun::Subscription))?.try_into()
+    }
+
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq(customer.uuid()))
+            .order((subscriptions::start_at, subscriptions::id))
+            .select(SubscriptionRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+    }
+
+    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
+        let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq(customer.uuid()))
+            .filter(subscriptions::end_at.gt(instant).or(awaits_renewal))
+            .order((subscriptions::start_at, subscriptions::id))
+            .select(SubscriptionRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+    }
+
+    fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let row = SubscriptionRow::new(self.tenant(), subscription)?;
+        let own = subscriptions::table
+            .find((row.customer_key, row.id))
+            .filter(subscriptions::organization_id.eq(row.organization_id));
+        match self.query(|pg| diesel::update(own).set(&row).execute(pg))? {
+            0 => Err(Error::NotFound(Noun::Subscription)),
+            _ => Ok(()),
+        }
+    }
+}

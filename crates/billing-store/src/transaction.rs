@@ -1,0 +1,276 @@
+//! Transactions: alone in their scope, at the instant that holds there, run again when another was in the way.
+
+use std::collections::BTreeMap;
+
+use billing_domain::id::{BillingRecordId, CustomerKey, OrganizationId};
+use billing_domain::store::{
+    ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
+    MetricRepo, OrganizationRepo, PlanRepo, Scope, SubscriptionRepo, TestClockRepo, Transaction, Work,
+};
+use billing_domain::{Error, StoreError};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Integer, Timestamptz, Uuid as SqlUuid};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::Failure;
+use crate::statement::statement;
+use crate::store::{PgStore, Shared};
+
+/// Advisory locks with two keys: a class, and a number in it. Customers have the locks with one key for themselves.
+pub(crate) const LOCK_CLASS_LANE: i32 = 1;
+pub(crate) const LOCK_CLASS_CATALOG: i32 = 2;
+pub(crate) const LOCK_CLASS_MIGRATION: i32 = 3;
+// Class 4 is that of partitions: the database function that makes them takes it.
+
+/// How often work is run again because another transaction was in the way.
+const CONFLICTS_MAX: u32 = 3;
+
+statement! {
+    /// Waits until nobody else holds the customer; held until the transaction ends.
+    LockCustomer -> BigInt { "SELECT pg_advisory_xact_lock(" key: i64 as BigInt; ")" }
+}
+
+statement! {
+    /// Waits for a lock of a class; held until the transaction ends.
+    Lock -> Integer { "SELECT pg_advisory_xact_lock(" class: i32 as Integer; ", " number: i32 as Integer; ")" }
+}
+
+statement! {
+    /// The time of the machine the database runs on.
+    SystemNow -> Timestamptz { "SELECT clock_timestamp()" }
+}
+
+statement! {
+    /// The time a customer lives at. A customer that does not exist yet lives in real time.
+    CustomerNow -> Timestamptz {
+        "SELECT CASE
+            WHEN clock.status = 'ready' THEN clock.frozen_time
+            WHEN clock.id IS NOT NULL THEN customer.last_instant
+            ELSE greatest(clock_timestamp(), customer.last_instant)
+        END
+        FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
+        LEFT JOIN customers customer USING (organization_id, customer_key)
+        LEFT JOIN test_clocks clock
+            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id"
+    }
+}
+
+/// The time `customer` lives at.
+pub(crate) fn customer_now(
+    pg: &mut PgConnection,
+    organization: OrganizationId,
+    customer: CustomerKey,
+) -> QueryResult<OffsetDateTime> {
+    CustomerNow { organization: organization.uuid(), customer: customer.uuid() }.get_result(pg)
+}
+
+/// One open transaction on one connection.
+pub(crate) struct PgTransaction<'c> {
+    pg: &'c mut PgConnection,
+    pub(crate) shared: &'c Shared,
+    pub(crate) organization: OrganizationId,
+    /// The first thing that went wrong with the database: the transaction can only be rolled back from there.
+    failure: Option<Failure>,
+    /// Which revision of a billing record this transaction has seen last.
+    pub(crate) revisions: BTreeMap<BillingRecordId, i64>,
+}
+
+impl<'c> PgTransaction<'c> {
+    pub(crate) fn new(pg: &'c mut PgConnection, shared: &'c Shared, organization: OrganizationId) -> Self {
+        Self { pg, shared, organization, failure: None, revisions: BTreeMap::new() }
+    }
+
+    /// The organization's id as its column has it.
+    pub(crate) fn tenant(&self) -> Uuid {
+        self.organization.uuid()
+    }
+
+    /// Runs statements, and remembers a failure: it decides what becomes of the transaction.
+    pub(crate) fn query<T>(&mut self, run: impl FnOnce(&mut PgConnection) -> QueryResult<T>) -> Result<T, Error> {
+        run(self.pg).map_err(|error| self.fail(error.into()))
+    }
+
+    fn fail(&mut self, failure: Failure) -> Error {
+        let (kept, error) = match failure {
+            Failure::Final(error) => (Failure::Final(error.clone()), error),
+            Failure::Conflict(message) => {
+                let error = StoreError::LockTimeout.into();
+                (Failure::Conflict(message), error)
+            }
+            Failure::Disconnected(message) => {
+                (Failure::Disconnected(message.clone()), StoreError::Unavailable(message).into())
+            }
+        };
+        self.failure.get_or_insert(kept);
+        error
+    }
+
+    /// What becomes of the transaction when its work ended with `result`.
+    fn verdict(self, result: Result<(), Error>) -> Result<(), Failure> {
+        match (self.failure, result) {
+            (Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_))), _) => Err(failure),
+            // The work may have made another error of it.
+            (_, Err(error)) => Err(error.into()),
+            // After a failed statement only a rollback is possible, even if the work made nothing of it.
+            (Some(failure), Ok(())) => Err(failure),
+            (None, Ok(())) => Ok(()),
+        }
+    }
+}
+
+impl PgStore {
+    pub(crate) fn run_work(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
+        let isolation = match scope {
+            // Statements after the lock see what its last holder committed.
+            Scope::Customer(..) | Scope::Catalog(_) => Isolation::ReadCommitted,
+            Scope::Organization(_) => Isolation::OneSnapshot,
+        };
+        let result = self.transact_at(isolation, |pg| {
+            let now = begin(pg, scope)?;
+            let mut transaction = PgTransaction::new(pg, &self.shared, scope.organization());
+            let result = work(&mut transaction, now);
+            transaction.verdict(result)
+        });
+        result.map_err(Failure::into_error)
+    }
+
+    /// Runs `work` in a transaction of its own, again when another was in the way or the connection was dead.
+    pub(crate) fn transact<T>(&self, work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Failure> {
+        self.transact_at(Isolation::ReadCommitted, work)
+    }
+
+    fn transact_at<T>(
+        &self,
+        isolation: Isolation,
+        mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let mut connection = self.shared.pool.take()?;
+        let (mut conflicts, mut is_second_connection) = (0, false);
+        loop {
+            let mut is_committing = false;
+            let result = connection.attempt(|pg| {
+                let mut builder = match isolation {
+                    Isolation::ReadCommitted => pg.build_transaction().read_committed(),
+                    Isolation::OneSnapshot => pg.build_transaction().repeatable_read().read_only(),
+                };
+                builder.run(|pg| {
+                    let value = work(pg)?;
+                    is_committing = true;
+                    Ok(value)
+                })
+            });
+            match result {
+                Err(Failure::Conflict(message)) if conflicts < CONFLICTS_MAX => {
+                    conflicts += 1;
+                    log::info!("running a transaction again: {message}");
+                }
+                // Once COMMIT has been sent nobody knows whether it happened.
+                Err(Failure::Disconnected(message)) if !is_second_connection && !is_committing => {
+                    is_second_connection = true;
+                    log::info!("running a transaction on another connection: {message}");
+                    drop(connection);
+                    connection = self.shared.pool.take_checked()?;
+                }
+                result => return result,
+            }
+        }
+    }
+}
+
+/// What a transaction sees.
+#[derive(Clone, Copy)]
+enum Isolation {
+    /// Each statement sees what is committed when it begins.
+    ReadCommitted,
+    /// Everything as of its first statement, and nothing can be written.
+    OneSnapshot,
+}
+
+/// Takes the scope's lock and answers the instant that holds.
+fn begin(pg: &mut PgConnection, scope: &Scope) -> QueryResult<OffsetDateTime> {
+    match scope {
+        Scope::Customer(organization, customer) => {
+            LockCustomer { key: first_eight_bytes(customer.uuid()) }.execute(pg)?;
+            customer_now(pg, *organization, *customer)
+        }
+        Scope::Catalog(organization) => {
+            Lock { class: LOCK_CLASS_CATALOG, number: last_four_bytes(organization.uuid()) }.execute(pg)?;
+            SystemNow {}.get_result(pg)
+        }
+        Scope::Organization(_) => SystemNow {}.get_result(pg),
+    }
+}
+
+/// A lock number for a customer key. Two customers that share one only wait for each other.
+fn first_eight_bytes(uuid: Uuid) -> i64 {
+    i64::from_be_bytes((uuid.as_u64_pair().0).to_be_bytes())
+}
+
+/// A lock number for an organization: the random end of its id.
+fn last_four_bytes(uuid: Uuid) -> i32 {
+    let [.., a, b, c, d] = *uuid.as_bytes();
+    i32::from_be_bytes([a, b, c, d])
+}
+
+impl Transaction for PgTransaction<'_> {
+    fn organization(&self) -> OrganizationId {
+        self.organization
+    }
+
+    fn new_uuid(&mut self) -> Uuid {
+        Uuid::now_v7()
+    }
+
+    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
+        self
+    }
+
+    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
+        self
+    }
+
+    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
+        self
+    }
+
+    fn metrics(&mut self) -> &mut dyn MetricRepo {
+        self
+    }
+
+    fn features(&mut self) -> &mut dyn FeatureRepo {
+        self
+    }
+
+    fn plans(&mut self) -> &mut dyn PlanRepo {
+        self
+    }
+
+    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
+        self
+    }
+
+    fn customers(&mut self) -> &mut dyn CustomerRepo {
+        self
+    }
+
+    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
+        self
+    }
+
+    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
+        self
+    }
+
+    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
+        self
+    }
+
+    fn credits(&mut self) -> &mut dyn CreditRepo {
+        self
+    }
+
+    fn events(&mut self) -> &mut dyn EventRepo {
+        self
+    }
+}

@@ -1,0 +1,3 @@
+//! The store on a real Postgres: one binary, because each one links libpq.
+
+mod schema;

@@ -1,0 +1,12 @@
+DROP TABLE test_clocks;
+DROP TABLE plan_version_targets;
+DROP TABLE plan_version_features;
+DROP TABLE recurring_charges;
+DROP TABLE components;
+DROP TABLE plan_versions;
+DROP TABLE plans;
+DROP TABLE features;
+DROP TABLE metrics;
+DROP TABLE currencies;
+DROP TABLE api_keys;
+DROP TABLE organizations;

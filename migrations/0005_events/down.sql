@@ -1,0 +1,10 @@
+DROP FUNCTION create_events_partition;
+DROP FUNCTION property_text;
+DROP FUNCTION property_number;
+DROP FUNCTION bounded_number;
+DROP TABLE usage_rollup;
+DROP TABLE events;
+DROP TABLE metric_rollups;
+DROP TABLE event_names;
+DROP TABLE ingest_epochs;
+DROP TABLE ingest_lanes;
