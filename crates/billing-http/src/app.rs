@@ -1,0 +1,128 @@
+//! What every handler has: the backend, a bounded way to block on it, and whether the service is draining.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use actix_web::web;
+use billing_domain::Error;
+use billing_domain::customer::CustomerId;
+use billing_domain::id::{CustomerKey, OrganizationId};
+use billing_domain::store::{Scope, Store, Transaction};
+use time::OffsetDateTime;
+use tokio::sync::Semaphore;
+
+use crate::auth::{Caller, Pepper};
+use crate::backend::Backend;
+use crate::error::{ApiError, codes};
+use crate::worker::Alarm;
+
+/// How long a request waits for one of the places that block on the database.
+const BLOCKING_WAIT: Duration = Duration::from_secs(1);
+
+/// The state that all handlers share.
+pub struct App {
+    backend: Arc<dyn Backend>,
+    /// One permit per database connection: the pool of blocking threads has an endless queue of its own.
+    blocking: Arc<Semaphore>,
+    /// What keys are digested with.
+    pub pepper: Pepper,
+    /// Wakes the worker that advances test clocks.
+    pub clock_alarm: Alarm,
+    draining: AtomicBool,
+}
+
+impl App {
+    /// Over a backend with `connections` connections.
+    pub fn new(backend: Arc<dyn Backend>, connections: usize, pepper: Pepper, clock_alarm: Alarm) -> Self {
+        let blocking = Arc::new(Semaphore::new(connections));
+        Self { backend, blocking, pepper, clock_alarm, draining: AtomicBool::new(false) }
+    }
+
+    /// Tells load balancers to go elsewhere.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the service is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Runs `work` on a blocking thread, once there is room.
+    ///
+    /// # Errors
+    /// Those of `work`; [`codes::DB_POOL_EXHAUSTED`] when there is no room for a second.
+    pub async fn block<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&dyn Backend) -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let permit = tokio::time::timeout(BLOCKING_WAIT, self.blocking.clone().acquire_owned()).await;
+        let Ok(Ok(permit)) = permit else { return Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED)) };
+        let backend = self.backend.clone();
+        let done = web::block(move || {
+            // Held until the work is done, even when nobody waits for it any more.
+            let _permit = permit;
+            work(backend.as_ref())
+        });
+        done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?
+    }
+
+    /// Runs `work` in a transaction.
+    ///
+    /// # Errors
+    /// Those of `work` and of the store.
+    pub async fn run<T: Send + 'static>(
+        &self,
+        scope: Scope,
+        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.block(move |backend| {
+            let store: &dyn Store = backend;
+            Ok(store.run_for(&scope, &mut work)?)
+        })
+        .await
+    }
+
+    /// [`App::run`] for reading.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    pub async fn read<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.run(Scope::Organization(caller.organization), work).await
+    }
+
+    /// [`App::run`] alone on the catalogue.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    pub async fn on_catalog<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.run(Scope::Catalog(caller.organization), work).await
+    }
+
+    /// [`App::run`] alone on one customer.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    pub async fn on_customer<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        customer: &CustomerId,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.run(customer_scope(caller.organization, customer), work).await
+    }
+}
+
+/// The scope of one customer.
+pub fn customer_scope(organization: OrganizationId, customer: &CustomerId) -> Scope {
+    Scope::Customer(organization, CustomerKey::derive(organization, customer))
+}

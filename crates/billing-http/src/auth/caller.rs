@@ -1,0 +1,109 @@
+//! The check of the key, and what handlers learn from it.
+
+use std::future::{Ready, ready};
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
+use actix_web::middleware::Next;
+use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
+use billing_domain::id::OrganizationId;
+use billing_domain::store::KeyRing;
+
+use super::key::{KeyText, Pepper};
+use crate::app::App;
+use crate::error::{ApiError, codes};
+
+const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
+
+/// Who is calling. The organization comes from here and from nowhere else.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    /// The organization that the key speaks for.
+    pub organization: OrganizationId,
+    /// The part of the key that may be logged.
+    pub key_prefix: String,
+}
+
+impl FromRequest for Caller {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let caller = request.extensions().get::<Self>().cloned();
+        ready(caller.ok_or_else(|| ApiError::internal("a protected handler on a public route")))
+    }
+}
+
+/// Lets a request pass to its handler when it has a valid key.
+///
+/// # Errors
+/// Those of the handler; a bad key is answered here.
+pub async fn authenticate(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let Some(app) = request.app_data::<web::Data<App>>().cloned() else {
+        return Err(ApiError::internal("no application data").into());
+    };
+    match check(&app, request.headers()).await {
+        Ok(caller) => {
+            request.extensions_mut().insert(caller);
+            Ok(next.call(request).await?.map_into_boxed_body())
+        }
+        Err(error) => Ok(request.into_response(error.error_response())),
+    }
+}
+
+async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    let key = single(headers, &API_KEY_HEADER).and_then(KeyText::parse).ok_or_else(not_authenticated)?;
+    let token = match headers.contains_key(AUTHORIZATION) {
+        true => Some(token(headers).ok_or_else(authentication_failed)?),
+        false => None,
+    };
+    let pepper = app.pepper.clone();
+    app.block(move |backend| {
+        let caller = find(backend, &pepper, &key)?.ok_or_else(not_authenticated)?;
+        if let Some(token) = token
+            && token != key
+        {
+            let other = find(backend, &pepper, &token)?.ok_or_else(authentication_failed)?;
+            if other.organization != caller.organization {
+                return Err(authentication_failed());
+            }
+        }
+        Ok(caller)
+    })
+    .await
+}
+
+/// The caller behind a key, unless the key is unknown, wrong or expired: the three look alike.
+fn find(keys: &dyn KeyRing, pepper: &Pepper, key: &KeyText) -> Result<Option<Caller>, ApiError> {
+    let found = keys.find_key(key.prefix())?;
+    // The digest is computed for unknown keys too: they take as long as known ones.
+    let digest = found.as_ref().map(|(known, _)| known.digest.clone()).unwrap_or_default();
+    let matches = pepper.matches(key, &digest);
+    let valid = found.filter(|(known, now)| matches && !known.is_expired(*now));
+    Ok(valid.map(|(known, _)| Caller { organization: known.organization, key_prefix: known.prefix }))
+}
+
+/// The token of `Authorization: Token <token>`.
+fn token(headers: &HeaderMap) -> Option<KeyText> {
+    let (scheme, token) = single(headers, &AUTHORIZATION)?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("token").then(|| KeyText::parse(token.trim()))?
+}
+
+/// The value of a header that is there exactly once.
+fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+    let mut values = headers.get_all(name);
+    let value = values.next()?;
+    values.next().is_none().then(|| value.to_str().ok())?
+}
+
+fn not_authenticated() -> ApiError {
+    ApiError::new(&codes::NOT_AUTHENTICATED, "Authentication credentials were not provided or are not valid.")
+}
+
+fn authentication_failed() -> ApiError {
+    ApiError::new(&codes::AUTHENTICATION_FAILED, "Invalid token.")
+}

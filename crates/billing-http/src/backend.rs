@@ -1,0 +1,27 @@
+//! What the service needs of a store, all in one.
+
+use billing_domain::StoreError;
+use billing_domain::memory::MemoryStore;
+use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Store};
+use billing_store::PgStore;
+
+/// A store that can serve: it keeps, takes in events, knows keys and hands out due customers.
+pub trait Backend: Store + EventIngest + KeyRing + BillingQueue {
+    /// Whether it answers right now.
+    ///
+    /// # Errors
+    /// Why it does not.
+    fn ping(&self) -> Result<(), StoreError>;
+}
+
+impl Backend for MemoryStore {
+    fn ping(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+impl Backend for PgStore {
+    fn ping(&self) -> Result<(), StoreError> {
+        Self::ping(self)
+    }
+}

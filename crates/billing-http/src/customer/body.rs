@@ -1,0 +1,63 @@
+//! What a customer is made from.
+
+use billing_domain::FieldErrors;
+use billing_domain::customer::{CustomerId, PaymentProvider};
+use billing_domain::id::TestClockId;
+use billing_domain::organization::Address;
+use billing_domain::workflow::CreateCustomer;
+
+use crate::wire::{FreeForm, Number, body, read_through};
+
+body! {
+    /// A new customer.
+    CreateCustomerBody {
+        /// The caller's own id; it never changes and is never used again.
+        required customer_id: CustomerId,
+        /// Primary e-mail address, unique in the organization.
+        required email: String,
+        /// Display name.
+        optional customer_name: String,
+        /// The payment provider it is registered with, as given.
+        optional payment_provider: PaymentProvider,
+        /// Its id there, as given.
+        optional payment_provider_id: String,
+        /// Free-form.
+        optional properties: FreeForm,
+        /// Code of the preferred currency; the organization's when missing.
+        optional default_currency_code: String,
+        /// The same as billing_address, which wins.
+        optional address: Address,
+        /// Where invoices are addressed to.
+        optional billing_address: Address,
+        /// Where goods go.
+        optional shipping_address: Address,
+        /// Sales tax in percent, in place of the organization's.
+        optional tax_rate: Number,
+        /// IANA zone; the organization's when missing.
+        optional timezone: String,
+        /// The test clock it lives by.
+        optional test_clock_id: TestClockId,
+    }
+}
+
+impl CreateCustomerBody {
+    fn read(self) -> Result<CreateCustomer, FieldErrors> {
+        let not_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
+        Ok(CreateCustomer {
+            id: self.customer_id,
+            name: not_empty(self.customer_name),
+            email: self.email,
+            default_currency_code: self.default_currency_code,
+            billing_address: self.billing_address.or(self.address),
+            shipping_address: self.shipping_address,
+            tax_rate: self.tax_rate.map(|Number(rate)| rate),
+            timezone: self.timezone,
+            payment_provider: self.payment_provider,
+            payment_provider_id: not_empty(self.payment_provider_id),
+            properties: self.properties.unwrap_or_default().0,
+            test_clock: self.test_clock_id,
+        })
+    }
+}
+
+read_through! { CreateCustomer = CreateCustomerBody; }

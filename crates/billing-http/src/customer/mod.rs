@@ -1,0 +1,79 @@
+//! Customers: who is billed.
+
+mod body;
+mod draft_invoice;
+mod view;
+
+use actix_web::web;
+use billing_domain::customer::CustomerId;
+use billing_domain::id::CustomerKey;
+use billing_domain::workflow::{CreateCustomer, create_customer};
+
+use crate::answer::Created;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, Parameter, get, post};
+use crate::error::ApiError;
+use crate::json::ApiJson;
+use crate::list::{ListAnswer, Paging, map_page};
+use crate::path::PathParam;
+use draft_invoice::DraftInvoicesView;
+use view::CustomerView;
+
+const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
+    "include_next_period",
+    "Whether fees in advance of the periods to come are on it; default true.",
+)];
+
+/// The calls about customers.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/customers/", "List customers", list).answers::<Vec<CustomerView>>(200),
+        post("/api/customers/", "Create a customer", create).takes::<CreateCustomer>().answers::<CustomerView>(201),
+        get("/api/customers/{customer_id}/", "Show a customer", show).answers::<CustomerView>(200),
+        get(
+            "/api/customers/{customer_id}/draft_invoice/",
+            "Preview what a customer would be billed now",
+            draft_invoice::show,
+        )
+        .parameters(DRAFT_PARAMETERS)
+        .answers::<DraftInvoicesView>(200),
+    ]
+}
+
+/// `GET /api/customers/`
+async fn list(app: web::Data<App>, caller: Caller, Paging(page): Paging) -> Result<ListAnswer<CustomerView>, ApiError> {
+    let page = app.read(&caller, move |tx, _| {
+        let customers = tx.customers().list(&page)?;
+        map_page(customers, |customer| CustomerView::new(tx, &customer))
+    });
+    Ok(ListAnswer(page.await?))
+}
+
+/// `POST /api/customers/`
+async fn create(
+    app: web::Data<App>,
+    caller: Caller,
+    ApiJson(command): ApiJson<CreateCustomer>,
+) -> Result<Created<CustomerView>, ApiError> {
+    let id = command.id.clone();
+    let view = app.on_customer(&caller, &id, move |tx, now| {
+        let customer = create_customer(tx, &command, now)?;
+        CustomerView::new(tx, &customer)
+    });
+    Ok(Created(view.await?))
+}
+
+/// `GET /api/customers/{customer_id}/`
+async fn show(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<CustomerId>,
+) -> Result<web::Json<CustomerView>, ApiError> {
+    let view = app.read(&caller, move |tx, _| {
+        let key = CustomerKey::derive(tx.organization(), &id);
+        let customer = tx.customers().get(key)?;
+        CustomerView::new(tx, &customer)
+    });
+    Ok(web::Json(view.await?))
+}

@@ -1,0 +1,64 @@
+//! The demo's events: commits, each with the files it touched and the lines it added and took away.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader};
+
+use anyhow::Context;
+use billing_domain::event::Event;
+use flate2::read::GzDecoder;
+use time::Date;
+use time::macros::datetime;
+
+use crate::track::parse_event;
+
+/// First instant of the busy month: the one with the most commits.
+pub const MONTH_START: &str = "2022-10-01T00:00:00Z";
+/// When the month's invoices are cut: half an hour after its end.
+pub const BILLED_AT: &str = "2022-11-01T00:30:00Z";
+
+/// 30,442 commits, one JSON object a line.
+const FILE: &[u8] = include_bytes!("commits.jsonl.gz");
+
+/// Commits of many authors over many years.
+pub struct Commits {
+    /// The events, in order of time.
+    pub events: Vec<Event>,
+}
+
+impl Commits {
+    /// All of them.
+    ///
+    /// # Errors
+    /// When the file that is part of this program cannot be read.
+    pub fn all() -> anyhow::Result<Self> {
+        let lines = BufReader::new(GzDecoder::new(FILE)).lines();
+        let events = lines.map(|line| parse_event(&line?).context("a line of the demo's events"));
+        Ok(Self { events: events.collect::<Result<_, _>>()? })
+    }
+
+    /// Only those of authors that committed something in the busy month.
+    #[must_use]
+    pub fn of_busy_authors(mut self) -> Self {
+        let month = datetime!(2022-10-01 00:00 UTC)..datetime!(2022-11-01 00:00 UTC);
+        let in_month = self.events.iter().filter(|event| month.contains(&event.time_created));
+        let busy: BTreeSet<_> = in_month.map(|event| event.customer.clone()).collect();
+        self.events.retain(|event| busy.contains(&event.customer));
+        self
+    }
+
+    /// Everyone who committed something, in alphabetical order.
+    pub fn authors(&self) -> Vec<String> {
+        let authors: BTreeSet<_> = self.events.iter().map(|event| event.customer.to_string()).collect();
+        authors.into_iter().collect()
+    }
+
+    /// The day of the first commit.
+    pub fn first_day(&self) -> Date {
+        self.events.iter().map(|event| event.time_created.date()).min().unwrap_or(Date::MIN)
+    }
+
+    /// The day of the last commit.
+    pub fn last_day(&self) -> Date {
+        self.events.iter().map(|event| event.time_created.date()).max().unwrap_or(Date::MAX)
+    }
+}

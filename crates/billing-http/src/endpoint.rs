@@ -1,0 +1,162 @@
+//! One row of the route table: how a call is routed, and how it is described.
+
+use actix_web::dev::ServiceRequest;
+use actix_web::http::Method;
+use actix_web::{FromRequest, Handler, HttpResponse, Responder, ResponseError, Route, web};
+use std::future::ready;
+
+use crate::auth::authenticate;
+use crate::error::{ApiError, codes};
+use crate::wire::{Described, Schema, Schemas};
+
+/// Who may call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Anybody.
+    Public,
+    /// Whoever has a key.
+    Key,
+}
+
+/// A query parameter, for the documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// Whether it must be given.
+    pub required: bool,
+}
+
+impl Parameter {
+    /// One that may be left out.
+    pub const fn optional(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, required: false }
+    }
+
+    /// One that must be given.
+    pub const fn required(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, required: true }
+    }
+}
+
+/// How a type is described.
+pub type Describe = fn(&mut Schemas) -> Schema;
+
+/// One call.
+pub struct Endpoint {
+    /// The method.
+    pub method: Method,
+    /// The path with its final slash; it is also answered without.
+    pub path: &'static str,
+    /// What the call does, in a few words.
+    pub summary: &'static str,
+    /// Who may call.
+    pub access: Access,
+    /// Its query parameters.
+    pub parameters: &'static [Parameter],
+    /// What its body is.
+    pub request: Option<Describe>,
+    /// What it answers when all is well.
+    pub answer: Option<(u16, Describe)>,
+    route: Route,
+}
+
+macro_rules! methods {
+    ($($name:ident $method:ident)*) => {
+        $(
+            #[doc = concat!("A ", stringify!($method), " call that needs a key.")]
+            pub fn $name<F, Args>(path: &'static str, summary: &'static str, handler: F) -> Endpoint
+            where
+                F: Handler<Args>,
+                Args: FromRequest + 'static,
+                F::Output: Responder + 'static,
+            {
+                Endpoint {
+                    method: Method::$method,
+                    path,
+                    summary,
+                    access: Access::Key,
+                    parameters: &[],
+                    request: None,
+                    answer: None,
+                    route: web::method(Method::$method).to(handler),
+                }
+            }
+        )*
+    };
+}
+
+methods! { get GET post POST patch PATCH delete DELETE }
+
+impl Endpoint {
+    /// Makes it callable by anybody.
+    #[must_use]
+    pub fn public(mut self) -> Self {
+        self.access = Access::Public;
+        self
+    }
+
+    /// Its query parameters.
+    #[must_use]
+    pub fn parameters(mut self, parameters: &'static [Parameter]) -> Self {
+        self.parameters = parameters;
+        self
+    }
+
+    /// The type of its body.
+    #[must_use]
+    pub fn takes<T: Described>(mut self) -> Self {
+        self.request = Some(T::describe);
+        self
+    }
+
+    /// The status and type of its answer.
+    #[must_use]
+    pub fn answers<T: Described>(mut self, status: u16) -> Self {
+        self.answer = Some((status, T::describe));
+        self
+    }
+
+    /// The names in braces in its path.
+    pub fn path_parameters(&self) -> impl Iterator<Item = &'static str> {
+        self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
+    }
+}
+
+/// Routes the calls of a table; those of one path stand together there.
+pub fn configure(config: &mut web::ServiceConfig, table: Vec<Endpoint>) {
+    let mut endpoints = table.into_iter().peekable();
+    while let Some(first) = endpoints.next() {
+        let (path, access) = (first.path, first.access);
+        let mut same_path = vec![first];
+        while let Some(next) = endpoints.next_if(|next| next.path == path) {
+            same_path.push(next);
+        }
+        register(config, path, access, same_path);
+    }
+    config.default_service(web::to(|| async { not_found() }));
+}
+
+fn register(config: &mut web::ServiceConfig, path: &'static str, access: Access, endpoints: Vec<Endpoint>) {
+    let methods: Vec<&str> = endpoints.iter().map(|endpoint| endpoint.method.as_str()).collect();
+    let allow = methods.join(", ");
+    let without_slash = path.trim_end_matches('/');
+    let mut resource = web::resource(vec![path, without_slash]);
+    for endpoint in endpoints {
+        resource = resource.route(endpoint.route);
+    }
+    let resource = resource.default_service(move |request: ServiceRequest| {
+        let error = ApiError::plain(&codes::METHOD_NOT_ALLOWED).allowing(allow.clone());
+        ready(Ok(request.into_response(error.error_response())))
+    });
+    match access {
+        Access::Public => config.service(resource),
+        Access::Key => config.service(resource.wrap(actix_web::middleware::from_fn(authenticate))),
+    };
+}
+
+fn not_found() -> HttpResponse {
+    ApiError::new(&codes::NOT_FOUND, "There is nothing at this path.").error_response()
+}

@@ -1,0 +1,136 @@
+//! Every error code there is, with its status and meaning: the one table behind answers and documentation.
+
+use billing_domain::{FieldCode, Noun, Refusal, StoreError};
+
+/// One row of the table.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Code {
+    /// What clients branch on: the `title` of an error answer. It never changes.
+    pub text: &'static str,
+    /// The HTTP status that goes with it.
+    pub status: u16,
+    /// When it is given.
+    pub meaning: &'static str,
+}
+
+macro_rules! codes {
+    ($($name:ident = $status:literal, $text:literal, $meaning:literal;)*) => {
+        $(#[doc = $meaning] pub static $name: Code = Code { text: $text, status: $status, meaning: $meaning };)*
+
+        /// The codes that are not about one field.
+        static GENERAL: &[&Code] = &[$(&$name,)*];
+    };
+}
+
+codes! {
+    PARSE_ERROR = 400, "parse_error", "The body is not JSON.";
+    DUPLICATE_JSON_KEY = 400, "duplicate_json_key", "An object in the body has the same key twice.";
+    JSON_TOO_DEEP = 400, "json_too_deep", "Objects and lists in the body are nested more than 32 deep.";
+    INVALID_ENCODING = 400, "invalid_encoding",
+        "The body is not UTF-8, or a string in it has a NUL or half a surrogate pair.";
+    DUPLICATE_RESOURCE = 400, "duplicate_resource", "Something with the same unique property exists.";
+    NO_MATCHING_PLAN_VERSION = 400, "no_matching_plan_version", "No active version of the plan suits the customer.";
+    AMBIGUOUS_PLAN_VERSION = 400, "ambiguous_plan_version",
+        "Several active versions of the plan suit the customer; name one by version_id.";
+    PLAN_NOT_AVAILABLE_TO_CUSTOMER = 400, "plan_not_available_to_customer",
+        "The plan version is made for other customers.";
+    PREPAYMENT_CANT_DETERMINE_UNITS = 400, "prepayment_cant_determine_units",
+        "A prepaid component has no default units and none were given.";
+    INVALID_OPERATION = 400, "invalid_operation", "The object is in use, so this cannot be done to it.";
+    NOT_AUTHENTICATED = 401, "not_authenticated", "The X-API-KEY header is missing, or holds no valid key.";
+    AUTHENTICATION_FAILED = 401, "authentication_failed",
+        "An Authorization header was sent beside the key, and is malformed or of another organization.";
+    NOT_FOUND = 404, "not_found", "The path names something that does not exist in this organization.";
+    RESOURCE_NOT_FOUND = 404, "resource_not_found", "The path names a subscription that does not exist in this organization.";
+    METHOD_NOT_ALLOWED = 405, "method_not_allowed", "The path has no such method; the Allow header lists those it has.";
+    REQUEST_TIMEOUT = 408, "request_timeout", "The body did not arrive in time.";
+    OVERLAPPING_PLANS = 409, "overlapping_plans",
+        "The customer has a subscription to the plan whose period and filters overlap.";
+    TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
+    CONFLICT_RETRY = 409, "conflict_retry", "Another operation on the same customer held on for too long; try again.";
+    PAYLOAD_TOO_LARGE = 413, "payload_too_large", "The body, or what it decompresses to, is larger than allowed.";
+    URI_TOO_LONG = 414, "uri_too_long", "The path and query are longer than 8 KiB.";
+    UNSUPPORTED_MEDIA_TYPE = 415, "unsupported_media_type",
+        "The body's Content-Type is not application/json, or its Content-Encoding is not gzip.";
+    INTERNAL_ERROR = 500, "internal_error", "A fault of the service; its log has the cause under the same request id.";
+    DB_UNAVAILABLE = 503, "db_unavailable", "The database cannot be reached; try again.";
+    DB_POOL_EXHAUSTED = 503, "db_pool_exhausted", "All database connections are busy; try again.";
+    STORAGE_UNAVAILABLE = 503, "storage_unavailable", "The database has no room for more data.";
+    READ_ONLY_MODE = 503, "read_only_mode", "The database accepts no writes at present.";
+    SHUTTING_DOWN = 503, "shutting_down", "The service is shutting down; another instance may answer.";
+    DEADLINE_EXCEEDED = 504, "deadline_exceeded", "The operation took too long; whether it took effect is unknown.";
+}
+
+/// The status of every error about fields.
+pub const FIELD_STATUS: u16 = 400;
+
+/// All rows as text, status and meaning: first the codes of fields, then the others by status.
+pub fn table() -> Vec<(&'static str, u16, &'static str)> {
+    let fields = FieldCode::ALL.iter().map(|code| (code.as_str(), FIELD_STATUS, code.meaning()));
+    fields.chain(GENERAL.iter().map(|code| (code.text, code.status, code.meaning))).collect()
+}
+
+/// The row of a business rule's refusal.
+pub fn of_refusal(refusal: &Refusal) -> &'static Code {
+    match refusal {
+        Refusal::DuplicateResource(_) => &DUPLICATE_RESOURCE,
+        Refusal::OverlappingPlans => &OVERLAPPING_PLANS,
+        Refusal::NoMatchingPlanVersion => &NO_MATCHING_PLAN_VERSION,
+        Refusal::AmbiguousPlanVersion => &AMBIGUOUS_PLAN_VERSION,
+        Refusal::PlanNotAvailableToCustomer => &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
+        Refusal::PrepaymentCantDetermineUnits(_) => &PREPAYMENT_CANT_DETERMINE_UNITS,
+        Refusal::MetricInUse => &INVALID_OPERATION,
+        Refusal::TestClockAdvancing => &TEST_CLOCK_ADVANCING,
+    }
+}
+
+/// The row of a failure of the store.
+pub fn of_store_error(error: &StoreError) -> &'static Code {
+    match error {
+        StoreError::Unavailable(_) => &DB_UNAVAILABLE,
+        StoreError::PoolExhausted => &DB_POOL_EXHAUSTED,
+        StoreError::LockTimeout => &CONFLICT_RETRY,
+        StoreError::DeadlineExceeded => &DEADLINE_EXCEEDED,
+        StoreError::StorageFull(_) => &STORAGE_UNAVAILABLE,
+        StoreError::ReadOnly => &READ_ONLY_MODE,
+        StoreError::Internal(_) => &INTERNAL_ERROR,
+    }
+}
+
+/// The row of an object that the path names in vain.
+pub fn of_absent(noun: Noun) -> &'static Code {
+    match noun {
+        Noun::Subscription => &RESOURCE_NOT_FOUND,
+        _ => &NOT_FOUND,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_code_is_listed_once() {
+        let texts: BTreeSet<_> = table().iter().map(|(text, ..)| *text).collect();
+        assert_eq!(texts.len(), table().len());
+    }
+
+    #[test]
+    fn a_refusal_has_the_code_it_says() {
+        let refusals = [
+            Refusal::DuplicateResource("x"),
+            Refusal::OverlappingPlans,
+            Refusal::NoMatchingPlanVersion,
+            Refusal::AmbiguousPlanVersion,
+            Refusal::PlanNotAvailableToCustomer,
+            Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
+            Refusal::MetricInUse,
+            Refusal::TestClockAdvancing,
+        ];
+        for refusal in refusals {
+            assert_eq!(of_refusal(&refusal).text, refusal.code());
+        }
+    }
+}

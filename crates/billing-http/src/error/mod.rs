@@ -1,0 +1,193 @@
+//! Errors as answers: RFC 9457 problem documents, one shape for every failure.
+
+pub mod codes;
+
+use std::fmt;
+
+use actix_web::http::StatusCode;
+use actix_web::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use actix_web::{HttpResponse, ResponseError};
+use billing_domain::{Error, FieldCode, FieldError, FieldErrors};
+
+use crate::request_id;
+use crate::wire::view;
+use codes::Code;
+
+/// The media type of an error answer.
+pub const PROBLEM_JSON: &str = "application/problem+json";
+/// Most faults listed in one answer.
+const VALIDATION_ERRORS_MAX: usize = 50;
+/// Seconds after which a client may try again.
+const RETRY_AFTER_SECONDS: u32 = 1;
+
+/// Why a request was not answered as asked.
+#[derive(Debug)]
+pub struct ApiError {
+    title: &'static str,
+    status: u16,
+    detail: String,
+    faults: Vec<FieldError>,
+    /// For the log only: it may name what no client should read.
+    cause: Option<String>,
+    /// The methods of the path, for [`codes::METHOD_NOT_ALLOWED`].
+    allow: Option<String>,
+}
+
+impl ApiError {
+    /// An error that is not about a field.
+    pub fn new(code: &'static Code, detail: impl Into<String>) -> Self {
+        Self {
+            title: code.text,
+            status: code.status,
+            detail: detail.into(),
+            faults: Vec::new(),
+            cause: None,
+            allow: None,
+        }
+    }
+
+    /// An error that says of itself only what the table says.
+    pub fn plain(code: &'static Code) -> Self {
+        Self::new(code, code.meaning)
+    }
+
+    /// A fault of ours: the client learns nothing but that it was one.
+    pub fn internal(cause: impl fmt::Display) -> Self {
+        Self { cause: Some(cause.to_string()), ..Self::plain(&codes::INTERNAL_ERROR) }
+    }
+
+    /// One bad field.
+    pub fn field(attr: &str, code: FieldCode, detail: impl Into<String>) -> Self {
+        FieldError::new(attr, code, detail).into()
+    }
+
+    /// The methods that the path has.
+    #[must_use]
+    pub fn allowing(mut self, methods: String) -> Self {
+        self.allow = Some(methods);
+        self
+    }
+
+    /// The code that clients branch on.
+    pub fn title(&self) -> &'static str {
+        self.title
+    }
+
+    fn is_retryable(&self) -> bool {
+        matches!(self.status, 429 | 503) || self.title == codes::CONFLICT_RETRY.text
+    }
+}
+
+impl From<FieldErrors> for ApiError {
+    fn from(FieldErrors(mut faults): FieldErrors) -> Self {
+        faults.truncate(VALIDATION_ERRORS_MAX);
+        let (title, detail) = match faults.first() {
+            Some(first) => (first.code.as_str(), first.detail.clone()),
+            None => (FieldCode::Invalid.as_str(), "The input is not valid.".to_owned()),
+        };
+        Self { title, status: codes::FIELD_STATUS, detail, faults, cause: None, allow: None }
+    }
+}
+
+impl From<FieldError> for ApiError {
+    fn from(error: FieldError) -> Self {
+        FieldErrors(vec![error]).into()
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Fields(errors) => errors.into(),
+            Error::Refused(refusal) => Self::new(codes::of_refusal(&refusal), refusal.to_string()),
+            Error::NotFound(noun) => Self::new(codes::of_absent(noun), format!("No such {noun}.")),
+            Error::Store(error) => {
+                let code = codes::of_store_error(&error);
+                Self { cause: Some(error.to_string()), ..Self::plain(code) }
+            }
+        }
+    }
+}
+
+impl fmt::Display for ApiError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.title, self.detail)
+    }
+}
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR)
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let request_id = request_id::current();
+        if let Some(cause) = &self.cause {
+            log::error!("{} request_id={request_id} cause={cause:?}", self.title);
+        }
+        let problem = ProblemView {
+            r#type: format!("/docs/errors#{}", self.title),
+            title: self.title.to_owned(),
+            detail: self.detail.clone(),
+            status: self.status,
+            request_id: request_id.clone(),
+            validation_errors: self.faults.iter().map(FaultView::from).collect(),
+        };
+        let mut response = HttpResponse::build(self.status_code());
+        response.insert_header((CONTENT_TYPE, PROBLEM_JSON)).insert_header((request_id::HEADER, request_id));
+        match self.status {
+            401 => {
+                response.insert_header((WWW_AUTHENTICATE, "Token"));
+            }
+            // What was not read of the body is in the way of the next request.
+            408 | 413 => {
+                response.force_close();
+            }
+            _ => {}
+        }
+        if let Some(methods) = &self.allow {
+            response.insert_header((ALLOW, methods.as_str()));
+        }
+        if self.is_retryable() {
+            response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
+        }
+        response.body(serde_json::to_string(&problem).unwrap_or_default())
+    }
+}
+
+view! {
+    /// An error.
+    ProblemView {
+        /// Where the code is explained.
+        r#type: String,
+        /// The code: stable text to branch on.
+        title: String,
+        /// What is wrong, for people.
+        detail: String,
+        /// The HTTP status.
+        status: u16,
+        /// Names this request in the service's log.
+        request_id: String,
+        /// Every bad field; empty when the error is not about fields.
+        validation_errors: Vec<FaultView>,
+    }
+}
+
+view! {
+    /// What is wrong with one field.
+    FaultView {
+        /// The code.
+        code: String,
+        /// What is wrong, for people.
+        detail: String,
+        /// Dotted path of the field, list positions as numbers; `non_field_errors` for the input as a whole.
+        attr: String,
+    }
+}
+
+impl From<&FieldError> for FaultView {
+    fn from(error: &FieldError) -> Self {
+        let attr = if error.attr.is_empty() { "non_field_errors" } else { &error.attr };
+        Self { code: error.code.as_str().to_owned(), detail: error.detail.clone(), attr: attr.to_owned() }
+    }
+}

@@ -1,0 +1,67 @@
+//! Whether the service lives, and whether it is fit to be sent requests.
+
+use std::time::Duration;
+
+use actix_web::{HttpResponse, Responder, web};
+
+use crate::app::App;
+use crate::endpoint::{Endpoint, get};
+use crate::error::{ApiError, codes};
+use crate::openapi;
+use crate::wire::{Empty, view};
+
+/// How long the database may take to answer.
+const PING_BUDGET: Duration = Duration::from_millis(500);
+
+/// The public calls.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/livez", "Whether the process runs", live).public().answers::<StatusView>(200),
+        get("/readyz", "Whether requests should be sent here", ready).public().answers::<StatusView>(200),
+        get("/openapi.json", "This document", openapi::show).public().answers::<serde_json::Value>(200),
+        get("/docs/errors", "What the error codes mean", errors).public(),
+        get("/api/healthcheck/", "Whether the process runs", check).public().answers::<Empty>(200),
+    ]
+}
+
+view! {
+    /// How the service is.
+    StatusView {
+        /// `ok`; anything else is an error.
+        status: &'static str,
+    }
+}
+
+const OK: StatusView = StatusView { status: "ok" };
+
+async fn live() -> impl Responder {
+    web::Json(OK)
+}
+
+async fn ready(app: web::Data<App>) -> Result<web::Json<StatusView>, ApiError> {
+    if app.is_draining() {
+        return Err(ApiError::plain(&codes::SHUTTING_DOWN));
+    }
+    let ping = app.block(|backend| backend.ping().map_err(|error| billing_domain::Error::from(error).into()));
+    match tokio::time::timeout(PING_BUDGET, ping).await {
+        Ok(answer) => answer.map(|()| web::Json(OK)),
+        Err(_) => Err(ApiError::plain(&codes::DB_UNAVAILABLE)),
+    }
+}
+
+async fn check() -> impl Responder {
+    web::Json(Empty {})
+}
+
+/// The page that the `type` of every error points into.
+async fn errors() -> impl Responder {
+    let rows: String = codes::table()
+        .iter()
+        .map(|(text, status, meaning)| {
+            format!("<tr id=\"{text}\"><td><code>{text}</code></td><td>{status}</td><td>{meaning}</td></tr>\n")
+        })
+        .collect();
+    let head = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Error codes</title>";
+    let page = format!("{head}<h1>Error codes</h1>\n<table>\n{rows}</table></html>\n");
+    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page)
+}

@@ -1,0 +1,140 @@
+//! Invoices: what was charged, and how each line came about.
+
+mod explanation;
+mod view;
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use billing_domain::customer::CustomerId;
+use billing_domain::id::{CustomerKey, InvoiceId};
+use billing_domain::invoice::{Invoice, PaymentStatus};
+use billing_domain::store::{InvoiceFilter, Transaction};
+use billing_domain::{Error, FieldErrors, Noun};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, Parameter, get};
+use crate::error::ApiError;
+use crate::list::{ListAnswer, Paging, map_page};
+use crate::path::PathParam;
+use crate::query::Query;
+use crate::wire::FromJson;
+use explanation::ExplanationView;
+pub use view::{InvoiceBriefView, InvoiceView, LineItemView};
+
+const LIST_PARAMETERS: &[Parameter] = &[
+    Parameter::optional("customer_id", "Keeps one customer's."),
+    Parameter::optional("status", "List of `draft`, `voided`, `paid`, `unpaid`; all issued invoices when missing."),
+    Parameter::optional("payment_status", "The same as status."),
+];
+
+/// The calls about invoices.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/invoices/", "List issued invoices, newest first", list)
+            .parameters(LIST_PARAMETERS)
+            .answers::<Vec<InvoiceView>>(200),
+        get("/api/invoices/{invoice_id}/", "Show an invoice by id or number", show).answers::<InvoiceView>(200),
+        get("/api/invoices/{invoice_id}/explain/", "Show how each line of an invoice came about", explain)
+            .answers::<ExplanationView>(200),
+    ]
+}
+
+/// Which invoices a list keeps.
+struct ListFilter {
+    customer: Option<CustomerId>,
+    statuses: Vec<PaymentStatus>,
+}
+
+impl FromRequest for ListFilter {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(|mut query| {
+            let customer = query.optional("customer_id");
+            let statuses = query.list::<PaymentStatus>("status").zip(query.list("payment_status"));
+            let read = customer
+                .zip(statuses)
+                .map(|(customer, (statuses, also))| Self { customer, statuses: [statuses, also].concat() });
+            query.finish(read)
+        }))
+    }
+}
+
+/// An invoice's id or its number.
+#[derive(Clone, Debug)]
+enum InvoiceName {
+    Id(InvoiceId),
+    Number(String),
+}
+
+impl FromJson for InvoiceName {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        match &value {
+            Value::String(text) if is_number(text) => Ok(Self::Number(text.clone())),
+            _ => InvoiceId::from_json(value).map(Self::Id),
+        }
+    }
+}
+
+/// Whether a text looks like `YYMMDD-NNNNNN`; the sequence may be longer.
+fn is_number(text: &str) -> bool {
+    let is_digits = |part: &str, length: std::ops::RangeInclusive<usize>| {
+        length.contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    text.split_once('-').is_some_and(|(day, sequence)| is_digits(day, 6..=6) && is_digits(sequence, 6..=20))
+}
+
+impl InvoiceName {
+    fn find(&self, tx: &mut dyn Transaction) -> Result<Invoice, Error> {
+        let id = match self {
+            Self::Id(id) => *id,
+            Self::Number(number) => tx.invoices().find_by_number(number)?.ok_or(Error::NotFound(Noun::Invoice))?,
+        };
+        tx.invoices().get(id)
+    }
+}
+
+/// `GET /api/invoices/`
+async fn list(
+    app: web::Data<App>,
+    caller: Caller,
+    filter: ListFilter,
+    Paging(page): Paging,
+) -> Result<ListAnswer<InvoiceView>, ApiError> {
+    let page = app.read(&caller, move |tx, _| {
+        let mut wanted = InvoiceFilter::default();
+        if let Some(customer) = &filter.customer {
+            let key = CustomerKey::derive(tx.organization(), customer);
+            tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+            wanted.customer = Some(key);
+        }
+        wanted.statuses = (!filter.statuses.is_empty()).then(|| filter.statuses.clone());
+        map_page(tx.invoices().list(&wanted, &page)?, |invoice| Ok(InvoiceView::from(&invoice)))
+    });
+    Ok(ListAnswer(page.await?))
+}
+
+/// `GET /api/invoices/{invoice_id}/`
+async fn show(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(name): PathParam<InvoiceName>,
+) -> Result<web::Json<InvoiceView>, ApiError> {
+    let invoice = app.read(&caller, move |tx, _| name.find(tx)).await?;
+    Ok(web::Json(InvoiceView::from(&invoice)))
+}
+
+/// `GET /api/invoices/{invoice_id}/explain/`
+async fn explain(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(name): PathParam<InvoiceName>,
+) -> Result<web::Json<ExplanationView>, ApiError> {
+    let invoice = app.read(&caller, move |tx, _| name.find(tx)).await?;
+    Ok(web::Json(ExplanationView::new(&invoice)?))
+}

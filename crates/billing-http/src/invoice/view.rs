@@ -1,0 +1,278 @@
+//! Invoices as answers show them.
+
+use billing_domain::decimal;
+use billing_domain::id::InvoiceId;
+use billing_domain::invoice::{
+    Adjustment, AdjustmentKind, BilledTo, BillingType, Invoice, LineItem, PaymentStatus, Seller,
+};
+
+use crate::wire::{
+    AddressView, CurrencyView, Day, Empty, FilterView, Instant, Number, PlanVersionBriefView, Word, view, words_of,
+};
+
+view! {
+    /// An issued invoice.
+    InvoiceView {
+        /// Its id.
+        invoice_id: InvoiceId,
+        /// `YYMMDD-NNNNNN`: the UTC day of issue and a sequence without gaps.
+        invoice_number: String,
+        /// Deprecated: the same as amount.
+        cost_due: Number,
+        /// The sum of the lines, with adjustments and tax.
+        amount: Number,
+        /// What it is in.
+        currency: CurrencyView,
+        /// When it was issued.
+        issue_date: Instant,
+        /// Where its payment stands.
+        payment_status: Word<PaymentStatus>,
+        /// Always null.
+        external_payment_obj_id: Option<String>,
+        /// Always null.
+        external_payment_obj_type: Option<String>,
+        /// Always null.
+        external_payment_obj_status: Option<String>,
+        /// What is charged.
+        line_items: Vec<LineItemView>,
+        /// Whose it is, as they were on the day of issue.
+        customer: InvoiceCustomerView,
+        /// When it falls due.
+        due_date: Option<Instant>,
+        /// The first day that its lines are for.
+        start_date: Day,
+        /// The last day that its lines are for.
+        end_date: Day,
+        /// Who issued it, as they were on the day of issue.
+        seller: SellerView,
+        /// Always null.
+        invoice_pdf: Option<String>,
+    }
+}
+
+view! {
+    /// An invoice without its lines and its customer.
+    InvoiceBriefView {
+        /// Its id.
+        invoice_id: InvoiceId,
+        /// `YYMMDD-NNNNNN`: the UTC day of issue and a sequence without gaps.
+        invoice_number: String,
+        /// Deprecated: the same as amount.
+        cost_due: Number,
+        /// The sum of the lines, with adjustments and tax.
+        amount: Number,
+        /// What it is in.
+        currency: CurrencyView,
+        /// When it was issued.
+        issue_date: Instant,
+        /// Where its payment stands.
+        payment_status: Word<PaymentStatus>,
+        /// Always null.
+        external_payment_obj_id: Option<String>,
+        /// Always null.
+        external_payment_obj_type: Option<String>,
+        /// Always null.
+        external_payment_obj_status: Option<String>,
+        /// When it falls due.
+        due_date: Option<Instant>,
+        /// The first day that its lines are for.
+        start_date: Day,
+        /// The last day that its lines are for.
+        end_date: Day,
+        /// Who issued it, as they were on the day of issue.
+        seller: SellerView,
+        /// Always null.
+        invoice_pdf: Option<String>,
+    }
+}
+
+impl From<&Invoice> for InvoiceView {
+    fn from(invoice: &Invoice) -> Self {
+        let brief = InvoiceBriefView::from(invoice);
+        Self {
+            invoice_id: brief.invoice_id,
+            invoice_number: brief.invoice_number,
+            cost_due: brief.cost_due,
+            amount: brief.amount,
+            currency: brief.currency,
+            issue_date: brief.issue_date,
+            payment_status: brief.payment_status,
+            external_payment_obj_id: None,
+            external_payment_obj_type: None,
+            external_payment_obj_status: None,
+            line_items: invoice.lines.iter().map(Into::into).collect(),
+            customer: (&invoice.billed_to).into(),
+            due_date: brief.due_date,
+            start_date: brief.start_date,
+            end_date: brief.end_date,
+            seller: brief.seller,
+            invoice_pdf: None,
+        }
+    }
+}
+
+impl From<&Invoice> for InvoiceBriefView {
+    fn from(invoice: &Invoice) -> Self {
+        Self {
+            invoice_id: invoice.id,
+            invoice_number: invoice.number.clone(),
+            cost_due: (&invoice.amount).into(),
+            amount: (&invoice.amount).into(),
+            currency: (&invoice.currency).into(),
+            issue_date: Instant(invoice.issued_at),
+            payment_status: Word(invoice.payment_status),
+            external_payment_obj_id: None,
+            external_payment_obj_type: None,
+            external_payment_obj_status: None,
+            due_date: invoice.due_at.map(Instant),
+            start_date: Day(invoice.start_date()),
+            end_date: Day(invoice.end_date()),
+            seller: (&invoice.seller).into(),
+            invoice_pdf: None,
+        }
+    }
+}
+
+view! {
+    /// The customer on an invoice.
+    InvoiceCustomerView {
+        /// Display name.
+        customer_name: Option<String>,
+        /// E-mail address.
+        email: Option<String>,
+        /// The caller's own id.
+        customer_id: String,
+        /// Billing address.
+        address: Option<AddressView>,
+    }
+}
+
+impl From<&BilledTo> for InvoiceCustomerView {
+    fn from(billed_to: &BilledTo) -> Self {
+        let BilledTo { customer_id, name, email, address } = billed_to.clone();
+        Self { customer_name: name, email, customer_id, address: address.as_ref().map(Into::into) }
+    }
+}
+
+view! {
+    /// The organization on an invoice.
+    SellerView {
+        /// Its name.
+        name: String,
+        /// Its address.
+        address: Option<AddressView>,
+        /// Always null.
+        phone: Option<String>,
+        /// Always null.
+        email: Option<String>,
+    }
+}
+
+impl From<&Seller> for SellerView {
+    fn from(seller: &Seller) -> Self {
+        let address = seller.address.as_ref().map(Into::into);
+        Self { name: seller.name.clone(), address, phone: None, email: None }
+    }
+}
+
+view! {
+    /// One line of an invoice.
+    LineItemView {
+        /// What it is for.
+        name: String,
+        /// The first instant that it is for.
+        start_date: Instant,
+        /// The last instant that it is for.
+        end_date: Instant,
+        /// Units of the metric, or copies of a fee when more than one.
+        quantity: Option<Number>,
+        /// When it is billed relative to its time.
+        billing_type: Word<BillingType>,
+        /// Always empty.
+        metadata: Empty,
+        /// The plan version it is priced by.
+        plan: Option<PlanVersionBriefView>,
+        /// The subscription's filters.
+        subscription_filters: Vec<FilterView>,
+        /// Price before adjustments and tax.
+        base: Number,
+        /// What was added to it.
+        adjustments: Vec<AdjustmentView>,
+        /// Base and adjustments.
+        amount: Number,
+        /// Deprecated: the same as base.
+        subtotal: Number,
+    }
+}
+
+impl From<&LineItem> for LineItemView {
+    fn from(line: &LineItem) -> Self {
+        Self {
+            name: line.name.clone(),
+            start_date: Instant(line.period.start()),
+            end_date: Instant(line.period.last_instant()),
+            quantity: line.quantity.as_ref().map(Into::into),
+            billing_type: Word(line.billing_type),
+            metadata: Empty {},
+            plan: line.plan.as_ref().map(Into::into),
+            subscription_filters: FilterView::list(&line.filters),
+            base: (&line.base).into(),
+            adjustments: line.adjustments.iter().map(Into::into).collect(),
+            amount: (&line.amount).into(),
+            subtotal: (&line.base).into(),
+        }
+    }
+}
+
+/// What an amount was added to a line for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdjustmentType {
+    /// Sales tax.
+    SalesTax,
+    /// The plan version's price adjustment.
+    PlanAdjustment,
+}
+
+impl AdjustmentType {
+    const ALL: &'static [Self] = &[Self::SalesTax, Self::PlanAdjustment];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::SalesTax => "sales_tax",
+            Self::PlanAdjustment => "plan_adjustment",
+        }
+    }
+}
+
+impl From<AdjustmentKind> for AdjustmentType {
+    fn from(kind: AdjustmentKind) -> Self {
+        match kind {
+            AdjustmentKind::SalesTax => Self::SalesTax,
+            AdjustmentKind::PlanAdjustment => Self::PlanAdjustment,
+        }
+    }
+}
+
+words_of! { AdjustmentType }
+
+view! {
+    /// An amount added to the base of a line.
+    AdjustmentView {
+        /// How much, as text: existing clients read it so.
+        amount: String,
+        /// The account it is booked on.
+        account: &'static str,
+        /// What for.
+        adjustment_type: Word<AdjustmentType>,
+    }
+}
+
+impl From<&Adjustment> for AdjustmentView {
+    fn from(adjustment: &Adjustment) -> Self {
+        let account = match adjustment.kind() {
+            AdjustmentKind::SalesTax => "41100",
+            AdjustmentKind::PlanAdjustment => "21000",
+        };
+        Self { amount: decimal::plain(&adjustment.amount), account, adjustment_type: Word(adjustment.kind().into()) }
+    }
+}

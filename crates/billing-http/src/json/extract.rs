@@ -1,0 +1,133 @@
+//! Reading bodies off the wire: media type, size, time, compression, then JSON.
+
+use std::future::Future;
+use std::io::Read;
+use std::pin::Pin;
+use std::time::Duration;
+
+use actix_web::dev::Payload;
+use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
+use actix_web::{FromRequest, HttpRequest, web};
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+
+use super::scan::{JsonFault, scan};
+use crate::error::{ApiError, codes};
+use crate::wire::FromJson;
+
+/// Largest ordinary body, in bytes, as sent and decompressed.
+pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// How long a body may take to arrive.
+const BODY_DEADLINE: Duration = Duration::from_secs(10);
+
+/// An ordinary body, read as `T`.
+pub struct ApiJson<T>(pub T);
+
+impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
+    type Error = ApiError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, ApiError>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
+        Box::pin(async move {
+            let text = decode(body.await?, BODY_BYTES_MAX)?;
+            Ok(Self(T::from_json(parse(&text)?).map_err(ApiError::from)?))
+        })
+    }
+}
+
+/// A body of at most `BYTES_MAX` bytes as it was sent, of a media type that can hold JSON.
+pub struct RawBody<const BYTES_MAX: usize> {
+    bytes: Vec<u8>,
+    is_compressed: bool,
+}
+
+impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
+    type Error = ApiError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, ApiError>>>>;
+
+    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
+        let accepted = accept(request.headers(), BYTES_MAX);
+        let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
+        let payload = web::Payload::from_request(request, payload);
+        Box::pin(async move {
+            let is_compressed = accepted?;
+            let payload = payload.await.map_err(ApiError::internal)?;
+            let read = tokio::time::timeout(deadline, payload.to_bytes_limited(BYTES_MAX));
+            match read.await {
+                Err(_) => Err(ApiError::plain(&codes::REQUEST_TIMEOUT)),
+                Ok(Err(_)) => Err(too_large(BYTES_MAX)),
+                Ok(Ok(Err(error))) => Err(ApiError::new(&codes::PARSE_ERROR, format!("The body broke off: {error}."))),
+                Ok(Ok(Ok(bytes))) => Ok(Self { bytes: bytes.into(), is_compressed }),
+            }
+        })
+    }
+}
+
+/// How long a body may take to arrive, where it is not the usual time.
+#[derive(Clone, Copy, Debug)]
+pub struct BodyDeadline(pub Duration);
+
+/// Whether the body is compressed, once its headers are found to be acceptable.
+fn accept(headers: &HeaderMap, bytes_max: usize) -> Result<bool, ApiError> {
+    let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
+    let mut parts = text(CONTENT_TYPE).split(';');
+    let media_type = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
+    let is_json =
+        media_type == "application/json" || (media_type.starts_with("application/") && media_type.ends_with("+json"));
+    let is_utf_8 = parts.filter_map(|parameter| parameter.trim().split_once('=')).all(|(name, value)| {
+        !name.trim().eq_ignore_ascii_case("charset") || value.trim().trim_matches('"').eq_ignore_ascii_case("utf-8")
+    });
+    if !is_json || !is_utf_8 {
+        let detail = "Send the body as application/json in UTF-8.";
+        return Err(ApiError::new(&codes::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    if text(CONTENT_LENGTH).parse::<u64>().is_ok_and(|length| length > bytes_max as u64) {
+        return Err(too_large(bytes_max));
+    }
+    match text(CONTENT_ENCODING).to_ascii_lowercase().as_str() {
+        "" | "identity" => Ok(false),
+        "gzip" | "x-gzip" => Ok(true),
+        _ => Err(ApiError::new(&codes::UNSUPPORTED_MEDIA_TYPE, "Compress the body with gzip, or not at all.")),
+    }
+}
+
+fn too_large(bytes_max: usize) -> ApiError {
+    ApiError::new(&codes::PAYLOAD_TOO_LARGE, format!("The body may have at most {bytes_max} bytes, also decompressed."))
+}
+
+/// The text of a body, decompressed. Work for a blocking thread when the body is large.
+///
+/// # Errors
+/// When it decompresses to more than `bytes_max`, is not gzip, or is not UTF-8.
+pub fn decode<const BYTES_MAX: usize>(body: RawBody<BYTES_MAX>, bytes_max: usize) -> Result<String, ApiError> {
+    let mut bytes = body.bytes;
+    if body.is_compressed {
+        let mut plain = Vec::new();
+        let limit = bytes_max as u64 + 1;
+        MultiGzDecoder::new(bytes.as_slice()).take(limit).read_to_end(&mut plain).map_err(|_| {
+            ApiError::new(&codes::PARSE_ERROR, "The body is not gzip, though its Content-Encoding says so.")
+        })?;
+        if plain.len() > bytes_max {
+            return Err(too_large(bytes_max));
+        }
+        bytes = plain;
+    }
+    String::from_utf8(bytes).map_err(|_| fault(JsonFault::Encoding))
+}
+
+/// The JSON value of a text; its numbers keep every digit.
+///
+/// # Errors
+/// Every [`JsonFault`].
+pub fn parse(text: &str) -> Result<Value, ApiError> {
+    scan(text).map_err(fault)?;
+    serde_json::from_str(text).map_err(|error| {
+        let detail = format!("The body is not JSON: line {}, column {}.", error.line(), error.column());
+        ApiError::new(&codes::PARSE_ERROR, detail)
+    })
+}
+
+fn fault(fault: JsonFault) -> ApiError {
+    ApiError::plain(fault.code())
+}

@@ -1,0 +1,7 @@
+//! Request bodies: how bytes become JSON that is safe to read.
+
+mod extract;
+mod scan;
+
+pub use extract::{ApiJson, BODY_BYTES_MAX, BodyDeadline, RawBody, decode, parse};
+pub use scan::{DEPTH_MAX, JsonFault, scan};

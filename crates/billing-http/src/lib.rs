@@ -1,0 +1,50 @@
+#![forbid(unsafe_code)]
+//! The web service: JSON over HTTP in front of `billing-domain` and a store. It translates and decides nothing.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`routes`] | every call, in one table; [`endpoint`] says what a row is, [`openapi`] describes the table |
+//! | `metric`, `plan`, `customer`, ... | one resource each: bodies, views, handlers |
+//! | [`wire`] | what a JSON value must look like to become a domain value, and back |
+//! | [`json`], [`query`], [`path`] | bodies, query strings and ids in paths, made safe to read |
+//! | [`error`] | every failure as one shape of answer, every code in one table |
+//! | [`auth`] | API keys, and the check that every route but the public ones goes through |
+//! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
+//! | [`server`], [`worker`], [`middleware`] | the running service and what surrounds a request |
+//! | [`settings`], [`startup`], [`import`] | configuration, start-up, back-filling of events |
+
+pub mod answer;
+mod api_key;
+pub mod app;
+pub mod auth;
+pub mod backend;
+mod currency;
+mod customer;
+pub mod endpoint;
+pub mod error;
+mod feature;
+mod health;
+mod invoice;
+pub mod json;
+pub mod list;
+mod metric;
+mod metric_access;
+pub mod middleware;
+pub mod openapi;
+mod organization;
+pub mod path;
+mod ping;
+mod plan;
+pub mod query;
+mod request_id;
+pub mod routes;
+pub mod server;
+mod subscription;
+mod test_clock;
+mod track;
+mod verify_idems;
+pub mod wire;
+pub mod worker;
+
+pub use backend::Backend;
+pub use server::{RunningServer, Server, ServerSettings};

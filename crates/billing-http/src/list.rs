@@ -1,0 +1,111 @@
+//! Lists: bare arrays of at most 1,000 elements, and a `Link` header where they go on.
+
+use std::future::{Ready, ready};
+
+use actix_web::body::BoxBody;
+use actix_web::dev::Payload;
+use actix_web::http::header::LINK;
+use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder};
+use billing_domain::store::{Page, PageRequest};
+use billing_domain::{Error, FieldCode, FieldError};
+use serde::Serialize;
+
+use crate::error::ApiError;
+use crate::query::Query;
+
+/// The part of a list that a request asks for.
+#[derive(Clone, Debug)]
+pub struct Paging(pub PageRequest);
+
+impl FromRequest for Paging {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(|mut query| {
+            let (limit, after) = (query.optional::<u32>("limit"), query.optional::<String>("cursor"));
+            let (limit, after) = query.finish(limit.zip(after))?;
+            let limit = limit.unwrap_or(PageRequest::LIMIT_MAX);
+            match limit {
+                1..=PageRequest::LIMIT_MAX => Ok(Self(PageRequest { limit, after })),
+                0 => Err(ApiError::field("limit", FieldCode::MinValue, "Ensure this value is at least 1.")),
+                _ => {
+                    let detail = format!("Ensure this value is at most {}.", PageRequest::LIMIT_MAX);
+                    Err(ApiError::field("limit", FieldCode::MaxValue, detail))
+                }
+            }
+        }))
+    }
+}
+
+impl Paging {
+    /// The part of a list that is at hand as a whole.
+    ///
+    /// # Errors
+    /// A cursor that no answer gave.
+    pub fn cut<T>(&self, items: Vec<T>) -> Result<Page<T>, Error> {
+        let after = match &self.0.after {
+            None => 0,
+            Some(cursor) => cursor.parse::<usize>().map_err(|_| bad_cursor())?,
+        };
+        let end = after.saturating_add(self.0.limit as usize);
+        let next = (end < items.len()).then(|| end.to_string());
+        Ok(Page { items: items.into_iter().skip(after).take(self.0.limit as usize).collect(), next })
+    }
+}
+
+fn bad_cursor() -> FieldError {
+    FieldError::new("cursor", FieldCode::Invalid, "This cursor is not one that an answer gave.")
+}
+
+/// A page as an answer.
+pub struct ListAnswer<T>(pub Page<T>);
+
+impl<T: Serialize> Responder for ListAnswer<T> {
+    type Body = BoxBody;
+
+    fn respond_to(self, request: &HttpRequest) -> HttpResponse {
+        let mut response = HttpResponse::Ok();
+        if let Some(next) = &self.0.next {
+            let others = request.query_string().split('&');
+            let mut query: Vec<&str> = others.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor=")).collect();
+            let cursor = format!("cursor={}", percent_encoded(next));
+            query.push(&cursor);
+            response.insert_header((LINK, format!("<{}?{}>; rel=\"next\"", request.path(), query.join("&"))));
+        }
+        response.json(&self.0.items)
+    }
+}
+
+fn percent_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => char::from(byte).to_string(),
+        _ => format!("%{byte:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
+/// Changes the elements of a page.
+pub fn map_page<T, U>(page: Page<T>, view: impl FnMut(T) -> Result<U, Error>) -> Result<Page<U>, Error> {
+    let next = page.next;
+    Ok(Page { items: page.items.into_iter().map(view).collect::<Result<_, _>>()?, next })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_at_hand_is_cut_into_pages() {
+        let part = |limit, after: Option<&str>| {
+            let paging = Paging(PageRequest { limit, after: after.map(str::to_owned) });
+            paging.cut(vec![1, 2, 3]).map(|page| (page.items, page.next))
+        };
+        assert_eq!(part(2, None), Ok((vec![1, 2], Some("2".to_owned()))));
+        assert_eq!(part(2, Some("2")), Ok((vec![3], None)));
+        assert_eq!(part(3, None), Ok((vec![1, 2, 3], None)));
+        assert_eq!(part(1, Some("9")), Ok((vec![], None)));
+        assert!(part(1, Some("x")).is_err());
+        assert_eq!(percent_encoded("a b/ü"), "a%20b%2F%C3%BC");
+    }
+}

@@ -1,0 +1,238 @@
+//! Metrics: what is measured.
+
+use actix_web::web;
+use billing_domain::id::MetricId;
+use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::workflow::{CreateMetric, archive_metric, create_metric};
+use billing_domain::{FieldCode, FieldErrors};
+use serde_json::Value;
+
+use crate::answer::Created;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, get, post};
+use crate::error::ApiError;
+use crate::json::ApiJson;
+use crate::list::{ListAnswer, Paging, map_page};
+use crate::path::PathParam;
+use crate::wire::{Word, body, read_through, view, words_of};
+
+/// The calls about metrics.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/metrics/", "List metrics", list).answers::<Vec<MetricView>>(200),
+        post("/api/metrics/", "Create a metric", create).takes::<CreateMetric>().answers::<MetricView>(201),
+        get("/api/metrics/{metric_id}/", "Show a metric", show).answers::<MetricView>(200),
+        post("/api/metrics/{metric_id}/archive/", "Archive a metric that no plan version uses", archive)
+            .answers::<MetricView>(200),
+    ]
+}
+
+/// How a metric looks at its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MetricType {
+    /// Each on its own.
+    Counter,
+}
+
+impl MetricType {
+    const ALL: &'static [Self] = &[Self::Counter];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+        }
+    }
+}
+
+/// What a metric makes of its events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AggregationType {
+    /// Their number.
+    Count,
+    /// The sum of a property.
+    Sum,
+}
+
+impl AggregationType {
+    const ALL: &'static [Self] = &[Self::Count, Self::Sum];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Count => "count",
+            Self::Sum => "sum",
+        }
+    }
+}
+
+words_of! { MetricType, AggregationType }
+
+body! {
+    /// A new metric.
+    CreateMetricBody {
+        /// Its name; made from what it measures when missing.
+        optional metric_name: String,
+        /// The events that count.
+        required event_name: String,
+        /// How it looks at them; `counter` when missing.
+        optional metric_type: MetricType,
+        /// What it makes of them; `count` when missing.
+        optional aggregation_type: AggregationType,
+        /// The event property that is aggregated; for a sum.
+        optional property_name: String,
+        /// Whether it tracks the organization's own costs.
+        optional is_cost_metric: bool,
+        /// Not supported yet: leave it out.
+        optional event_type: Value,
+        /// Not supported yet: leave it out.
+        optional granularity: Value,
+        /// Not supported yet: leave it out.
+        optional proration: Value,
+        /// Not supported yet: leave it out.
+        optional custom_sql: Value,
+        /// Not supported yet: leave it out or empty.
+        optional categorical_filters: Value,
+        /// Not supported yet: leave it out or empty.
+        optional numeric_filters: Value,
+    }
+}
+
+impl CreateMetricBody {
+    fn read(self) -> Result<CreateMetric, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        match self.metric_type {
+            None | Some(MetricType::Counter) => {}
+        }
+        let unsupported = [
+            ("event_type", &self.event_type),
+            ("granularity", &self.granularity),
+            ("proration", &self.proration),
+            ("custom_sql", &self.custom_sql),
+            ("categorical_filters", &self.categorical_filters),
+            ("numeric_filters", &self.numeric_filters),
+        ];
+        for (attr, value) in unsupported {
+            if value.as_ref().is_some_and(|value| !is_empty(value)) {
+                errors.push(attr, FieldCode::InvalidChoice, "This field is not supported yet; leave it out.");
+            }
+        }
+        let aggregation = match (self.aggregation_type, self.property_name) {
+            (None | Some(AggregationType::Count), _) => Aggregation::Count,
+            (Some(AggregationType::Sum), Some(property_name)) => Aggregation::Sum { property_name },
+            (Some(AggregationType::Sum), None) => {
+                errors.push("property_name", FieldCode::Required, "A sum needs a property.");
+                Aggregation::Count
+            }
+        };
+        errors.finish(CreateMetric {
+            name: self.metric_name,
+            event_name: self.event_name,
+            aggregation,
+            is_cost_metric: self.is_cost_metric.unwrap_or(false),
+        })
+    }
+}
+
+read_through! { CreateMetric = CreateMetricBody; }
+
+/// Whether a value says nothing.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
+    }
+}
+
+view! {
+    /// A metric.
+    MetricView {
+        /// Its id.
+        metric_id: MetricId,
+        /// Its name.
+        metric_name: String,
+        /// The events that count.
+        event_name: String,
+        /// How it looks at them.
+        metric_type: Word<MetricType>,
+        /// What it makes of them.
+        aggregation_type: &'static str,
+        /// The event property that is aggregated.
+        property_name: Option<String>,
+        /// For gauges only.
+        event_type: Option<String>,
+        /// For gauges and rates only.
+        granularity: Option<String>,
+        /// For gauges only.
+        proration: Option<String>,
+        /// For custom metrics only.
+        custom_sql: Option<String>,
+        /// Whether it tracks the organization's own costs.
+        is_cost_metric: bool,
+        /// Which events count, by text.
+        categorical_filters: Vec<Value>,
+        /// Which events count, by number.
+        numeric_filters: Vec<Value>,
+    }
+}
+
+impl From<&Metric> for MetricView {
+    fn from(metric: &Metric) -> Self {
+        Self {
+            metric_id: metric.id,
+            metric_name: metric.name.clone(),
+            event_name: metric.event_name.clone(),
+            metric_type: Word(MetricType::Counter),
+            aggregation_type: metric.aggregation.as_str(),
+            property_name: metric.aggregation.property_name().map(str::to_owned),
+            event_type: None,
+            granularity: None,
+            proration: None,
+            custom_sql: None,
+            is_cost_metric: metric.is_cost_metric,
+            categorical_filters: Vec::new(),
+            numeric_filters: Vec::new(),
+        }
+    }
+}
+
+/// `GET /api/metrics/`
+async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<ListAnswer<MetricView>, ApiError> {
+    let page = app.read(&caller, move |tx, _| {
+        let mut metrics = tx.metrics().list()?;
+        metrics.retain(|metric| metric.archived_at.is_none());
+        map_page(paging.cut(metrics)?, |metric| Ok(MetricView::from(&metric)))
+    });
+    Ok(ListAnswer(page.await?))
+}
+
+/// `POST /api/metrics/`
+async fn create(
+    app: web::Data<App>,
+    caller: Caller,
+    ApiJson(command): ApiJson<CreateMetric>,
+) -> Result<Created<MetricView>, ApiError> {
+    let metric = app.on_catalog(&caller, move |tx, now| create_metric(tx, &command, now)).await?;
+    Ok(Created(MetricView::from(&metric)))
+}
+
+/// `GET /api/metrics/{metric_id}/`
+async fn show(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<MetricId>,
+) -> Result<web::Json<MetricView>, ApiError> {
+    let metric = app.read(&caller, move |tx, _| tx.metrics().get(id)).await?;
+    Ok(web::Json(MetricView::from(&metric)))
+}
+
+/// `POST /api/metrics/{metric_id}/archive/`
+async fn archive(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<MetricId>,
+) -> Result<web::Json<MetricView>, ApiError> {
+    let metric = app.on_catalog(&caller, move |tx, now| archive_metric(tx, &id, now)).await?;
+    Ok(web::Json(MetricView::from(&metric)))
+}

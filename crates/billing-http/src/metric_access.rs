@@ -1,0 +1,153 @@
+//! May this customer use this metric now?
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use billing_domain::id::MetricId;
+use billing_domain::metric::Metric;
+use billing_domain::workflow::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, Parameter, get};
+use crate::error::ApiError;
+use crate::query::Query;
+use crate::wire::{CustomerBriefView, FilterView, Instant, Number, PlanVersionBriefView, view};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::required("customer_id", "Who."),
+    Parameter::required("metric_id", "What."),
+    Parameter::optional(
+        "subscription_filters",
+        "Considers only subscriptions that have all of these filters: a JSON list of objects with property_name and value.",
+    ),
+];
+
+/// The calls about access.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/metric_access/", "Whether a customer may use a metric now", check)
+            .parameters(PARAMETERS)
+            .answers::<MetricAccessView>(200),
+    ]
+}
+
+/// The question, out of a query string.
+struct Question(CheckMetricAccess);
+
+impl FromRequest for Question {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(|mut query| {
+            let (customer, metric) = (query.required("customer_id"), query.required("metric_id"));
+            let read = match (customer, metric, query.filters()) {
+                (Some(customer), Some(metric), Some(filters)) => {
+                    Some(Self(CheckMetricAccess { customer, metric, filters }))
+                }
+                _ => None,
+            };
+            query.finish(read)
+        }))
+    }
+}
+
+view! {
+    /// Whether a customer may use a metric, and why.
+    MetricAccessView {
+        /// Who.
+        customer: CustomerBriefView,
+        /// Whether they may.
+        access: bool,
+        /// What.
+        metric: MetricBriefView,
+        /// Every subscription considered.
+        access_per_subscription: Vec<SubscriptionAccessView>,
+    }
+}
+
+view! {
+    /// A metric as others refer to it.
+    MetricBriefView {
+        /// Its id.
+        metric_id: MetricId,
+        /// The events that count.
+        event_name: String,
+        /// Its name.
+        metric_name: String,
+    }
+}
+
+view! {
+    /// What one subscription says.
+    SubscriptionAccessView {
+        /// The subscription.
+        subscription: AccessSubscriptionView,
+        /// Usage in the current reset interval.
+        metric_usage: Number,
+        /// Up to here usage is free; null: without end.
+        metric_free_limit: Option<Number>,
+        /// From here on there is no access; null: no limit.
+        metric_total_limit: Option<Number>,
+    }
+}
+
+view! {
+    /// A subscription that was considered.
+    AccessSubscriptionView {
+        /// The first instant inside.
+        start_date: Instant,
+        /// The last microsecond inside.
+        end_date: Instant,
+        /// Only events with all of these properties count.
+        subscription_filters: Vec<FilterView>,
+        /// To what.
+        plan: PlanVersionBriefView,
+    }
+}
+
+impl From<&Metric> for MetricBriefView {
+    fn from(metric: &Metric) -> Self {
+        Self { metric_id: metric.id, event_name: metric.event_name.clone(), metric_name: metric.name.clone() }
+    }
+}
+
+impl From<&SubscriptionAccess> for SubscriptionAccessView {
+    fn from(considered: &SubscriptionAccess) -> Self {
+        let (period, access) = (considered.subscription.period, &considered.access);
+        Self {
+            subscription: AccessSubscriptionView {
+                start_date: Instant(period.start()),
+                end_date: Instant(period.last_instant()),
+                subscription_filters: FilterView::list(&considered.subscription.filters),
+                plan: (&considered.plan).into(),
+            },
+            metric_usage: (&access.usage).into(),
+            metric_free_limit: access.free_limit.as_ref().map(Into::into),
+            metric_total_limit: access.total_limit.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl From<&CheckedAccess> for MetricAccessView {
+    fn from(checked: &CheckedAccess) -> Self {
+        Self {
+            customer: (&checked.customer).into(),
+            access: checked.access,
+            metric: (&checked.metric).into(),
+            access_per_subscription: checked.subscriptions.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// `GET /api/metric_access/`
+async fn check(
+    app: web::Data<App>,
+    caller: Caller,
+    Question(question): Question,
+) -> Result<web::Json<MetricAccessView>, ApiError> {
+    let checked = app.read(&caller, move |tx, now| check_metric_access(tx, &question, now)).await?;
+    Ok(web::Json(MetricAccessView::from(&checked)))
+}

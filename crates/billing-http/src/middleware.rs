@@ -1,0 +1,86 @@
+//! What surrounds every request: its id, its line in the log, its headers, and a net under panics.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use actix_web::middleware::Next;
+use actix_web::{HttpMessage, ResponseError};
+
+use crate::auth::Caller;
+use crate::error::{ApiError, codes};
+use crate::request_id;
+
+/// Longest path with query, in bytes.
+const URI_BYTES_MAX: usize = 8 * 1024;
+const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
+
+/// Runs a request under an id of its own.
+///
+/// # Errors
+/// [`codes::INTERNAL_ERROR`] after a panic; nothing else gets here as an error.
+pub async fn surround(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let id = request_id::new();
+    request_id::scope(id.clone(), async move {
+        let began = Instant::now();
+        let method = request.method().clone();
+        let answered = if request.uri().to_string().len() > URI_BYTES_MAX {
+            let error = ApiError::plain(&codes::URI_TOO_LONG);
+            Ok(Ok(request.into_response(error.error_response())))
+        } else {
+            let call = next.call(request);
+            CatchUnwind(pin!(call)).await.map(|answer| answer.map(ServiceResponse::map_into_boxed_body))
+        };
+        let mut response = match answered {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return Err(error),
+            Err(Panicked) => return Err(ApiError::internal("a handler panicked").into()),
+        };
+        add_headers(&mut response, &id);
+        let pattern = response.request().match_pattern();
+        let key = response.request().extensions().get::<Caller>().map(|caller| caller.key_prefix.clone());
+        log::info!(
+            "request_id={id} method={method} route={} status={} duration_us={} key={}",
+            pattern.as_deref().unwrap_or("-"),
+            response.status().as_u16(),
+            began.elapsed().as_micros(),
+            key.as_deref().unwrap_or("-"),
+        );
+        Ok(response)
+    })
+    .await
+}
+
+fn add_headers(response: &mut ServiceResponse<BoxBody>, id: &str) {
+    let headers = response.headers_mut();
+    if let Ok(value) = HeaderValue::from_str(id) {
+        headers.insert(request_id::HEADER, value);
+    }
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+}
+
+struct Panicked;
+
+/// A future whose panic is its result. Nothing that the future held is looked at again.
+struct CatchUnwind<'f, F>(Pin<&'f mut F>);
+
+impl<F: Future> Future for CatchUnwind<'_, F> {
+    type Output = Result<F::Output, Panicked>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(context))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(_) => Poll::Ready(Err(Panicked)),
+        }
+    }
+}

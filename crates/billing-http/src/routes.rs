@@ -1,0 +1,31 @@
+//! Every call of the service, in one table.
+
+use crate::endpoint::Endpoint;
+use crate::{
+    api_key, currency, customer, feature, health, invoice, metric, metric_access, organization, ping, plan,
+    subscription, test_clock, track, verify_idems,
+};
+
+/// The table. Calls of one path stand together.
+pub fn table() -> Vec<Endpoint> {
+    [
+        health::endpoints(),
+        ping::endpoints(),
+        track::endpoints(),
+        verify_idems::endpoints(),
+        metric_access::endpoints(),
+        metric::endpoints(),
+        feature::endpoints(),
+        plan::endpoints(),
+        customer::endpoints(),
+        subscription::endpoints(),
+        invoice::endpoints(),
+        test_clock::endpoints(),
+        organization::endpoints(),
+        currency::endpoints(),
+        api_key::endpoints(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

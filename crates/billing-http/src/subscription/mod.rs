@@ -1,0 +1,146 @@
+//! Subscriptions: a customer's hold on a plan version for one period.
+
+mod body;
+mod view;
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use billing_domain::customer::CustomerId;
+use billing_domain::id::{CustomerKey, PlanId, SubscriptionId};
+use billing_domain::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
+use billing_domain::workflow::{CreateSubscription, create_subscription};
+use time::OffsetDateTime;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, Parameter, get, post};
+use crate::error::ApiError;
+use crate::json::ApiJson;
+use crate::list::{ListAnswer, Paging, map_page};
+use crate::path::PathParam;
+use crate::query::Query;
+use crate::wire::{EndDate, Instant};
+pub use view::{Holder, SubscriptionView};
+
+const LIST_PARAMETERS: &[Parameter] = &[
+    Parameter::required("customer_id", "Whose subscriptions."),
+    Parameter::optional("plan_id", "Keeps those to any version of this plan."),
+    Parameter::optional("status", "List of `active`, `ended`, `not_started`; only active ones when missing."),
+    Parameter::optional("range_start", "Keeps those that end at or after this instant."),
+    Parameter::optional("range_end", "Keeps those that start at or before this instant, or on this day."),
+    Parameter::optional(
+        "subscription_filters",
+        "Keeps those that have all of these filters: a JSON list of objects with property_name and value.",
+    ),
+];
+
+/// The calls about subscriptions.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/subscriptions/", "List a customer's subscriptions", list)
+            .parameters(LIST_PARAMETERS)
+            .answers::<Vec<SubscriptionView>>(200),
+        post("/api/subscriptions/", "Create a subscription and invoice what is due at its start", create)
+            .takes::<CreateSubscription>()
+            .answers::<SubscriptionView>(200),
+        get("/api/subscriptions/{subscription_id}/", "Show a subscription", show).answers::<SubscriptionView>(200),
+    ]
+}
+
+/// Which subscriptions a list keeps.
+#[derive(Clone, Debug)]
+struct SubscriptionFilter {
+    customer: CustomerId,
+    plan: Option<PlanId>,
+    statuses: Vec<SubscriptionStatus>,
+    range_start: Option<Instant>,
+    range_end: Option<EndDate>,
+    filters: SubscriptionFilters,
+}
+
+impl FromRequest for SubscriptionFilter {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(Self::read))
+    }
+}
+
+impl SubscriptionFilter {
+    fn read(mut query: Query) -> Result<Self, ApiError> {
+        let (customer, plan) = (query.required("customer_id"), query.optional("plan_id"));
+        let (statuses, filters) = (query.list("status"), query.filters());
+        let (range_start, range_end) = (query.optional("range_start"), query.optional("range_end"));
+        let read = match (customer, plan, statuses, range_start, range_end, filters) {
+            (Some(customer), Some(plan), Some(mut statuses), Some(range_start), Some(range_end), Some(filters)) => {
+                if statuses.is_empty() {
+                    statuses.push(SubscriptionStatus::Active);
+                }
+                Some(Self { customer, plan, statuses, range_start, range_end, filters })
+            }
+            _ => None,
+        };
+        query.finish(read)
+    }
+
+    fn keeps(&self, subscription: &Subscription, now: OffsetDateTime) -> bool {
+        self.plan.is_none_or(|plan| subscription.plan == plan)
+            && self.statuses.contains(&subscription.status(now))
+            && self.range_start.is_none_or(|Instant(from)| subscription.period.last_instant() >= from)
+            && self.range_end.is_none_or(|EndDate(to)| subscription.period.start() < to)
+            && self.filters.is_subset_of(&subscription.filters)
+    }
+}
+
+/// `GET /api/subscriptions/`
+async fn list(
+    app: web::Data<App>,
+    caller: Caller,
+    filter: SubscriptionFilter,
+    paging: Paging,
+) -> Result<ListAnswer<SubscriptionView>, ApiError> {
+    let page = app.read(&caller, move |tx, _| {
+        let key = CustomerKey::derive(tx.organization(), &filter.customer);
+        let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+        if let Some(plan) = filter.plan {
+            tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
+        }
+        let now = tx.customers().now(key)?;
+        let mut subscriptions = tx.subscriptions().list(key)?;
+        subscriptions.retain(|subscription| filter.keeps(subscription, now));
+        let mut holder = Holder::load(tx, &customer)?;
+        map_page(paging.cut(subscriptions)?, |subscription| holder.view(tx, &subscription))
+    });
+    Ok(ListAnswer(page.await?))
+}
+
+/// `POST /api/subscriptions/`
+async fn create(
+    app: web::Data<App>,
+    caller: Caller,
+    ApiJson(command): ApiJson<CreateSubscription>,
+) -> Result<web::Json<SubscriptionView>, ApiError> {
+    let customer = command.customer.clone();
+    let view = app.on_customer(&caller, &customer, move |tx, now| {
+        let subscription = create_subscription(tx, &command, now)?;
+        SubscriptionView::new(tx, &subscription)
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `GET /api/subscriptions/{subscription_id}/`
+async fn show(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<SubscriptionId>,
+) -> Result<web::Json<SubscriptionView>, ApiError> {
+    let view = app.read(&caller, move |tx, _| {
+        let customer = tx.subscriptions().customer_of(id)?;
+        let subscription = tx.subscriptions().get(customer, id)?;
+        SubscriptionView::new(tx, &subscription)
+    });
+    Ok(web::Json(view.await?))
+}

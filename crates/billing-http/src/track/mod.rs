@@ -1,0 +1,176 @@
+//! Usage events come in.
+
+mod event;
+
+use std::collections::BTreeMap;
+
+use actix_web::body::BoxBody;
+use actix_web::http::StatusCode;
+use actix_web::{HttpRequest, HttpResponse, Responder, web};
+use billing_domain::FieldCode;
+use billing_domain::event::{Event, Ingested};
+use billing_domain::id::OrganizationId;
+use billing_domain::store::Window;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::backend::Backend;
+use crate::endpoint::{Endpoint, post};
+use crate::error::ApiError;
+use crate::json::{JsonFault, RawBody, decode, scan};
+use crate::wire::{Described, FreeForm, Schema, Schemas, view};
+pub use event::{Rejected, read_event};
+
+/// Largest body, in bytes, as sent and decompressed.
+const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Most events in one call.
+const EVENTS_MAX: usize = 10_000;
+/// The key under which failures of events without an id are reported.
+const NO_ID: &str = "no_idempotency_id";
+
+/// The calls that take events in.
+pub fn endpoints() -> Vec<Endpoint> {
+    let summary = "Take usage events in: a batch, a list, or one event";
+    vec![post("/api/track/", summary, track).takes::<BatchBody>().answers::<TrackView>(201)]
+}
+
+/// Events, for the documentation: they are read piece by piece, so that one bad event spoils no other.
+enum BatchBody {}
+
+impl Described for BatchBody {
+    fn describe(schemas: &mut Schemas) -> Schema {
+        let doc = "Events. A bare list of events, or one event, is taken too.";
+        schemas.object::<Self>("BatchBody", doc, |object| {
+            object.field::<Vec<EventBody>>("batch", "At most 10,000.", true);
+        })
+    }
+}
+
+enum EventBody {}
+
+impl Described for EventBody {
+    fn describe(schemas: &mut Schemas) -> Schema {
+        schemas.object::<Self>("EventBody", "A usage event.", |object| {
+            object.field::<String>("event_name", "What happened.", true);
+            object.field::<String>("customer_id", "The customer, who need not exist yet.", true);
+            let id = "The sender's id: a second event with the same id is the same event.";
+            object.field::<String>("idempotency_id", id, true);
+            let time = "When it happened: RFC 3339, or with a space, without offset in UTC.";
+            object.field::<String>("time_created", time, true);
+            object.field::<FreeForm>("properties", "Numbers keep every digit.", false);
+        })
+    }
+}
+
+view! {
+    /// What became of the events.
+    TrackView {
+        /// `all`, `some` or `none`.
+        success: &'static str,
+        /// The reason of each failure by idempotency id; missing when there is none.
+        failed_events: BTreeMap<String, String>,
+    }
+}
+
+/// The outcome of a call, with the status that goes with it.
+#[derive(Debug, Default)]
+struct Outcome {
+    count: usize,
+    failed_count: usize,
+    failed_events: BTreeMap<String, String>,
+}
+
+#[derive(Serialize)]
+struct AllView {
+    success: &'static str,
+}
+
+impl Outcome {
+    fn reject(&mut self, id: Option<&str>, reason: impl Into<String>) {
+        self.failed_count += 1;
+        self.failed_events.insert(id.unwrap_or(NO_ID).to_owned(), reason.into());
+    }
+
+    /// What is answered when there are no events to be seen in the body.
+    fn unreadable() -> Self {
+        let mut outcome = Self { count: 1, ..Self::default() };
+        outcome.reject(None, "Invalid JSON");
+        outcome
+    }
+}
+
+impl Responder for Outcome {
+    type Body = BoxBody;
+
+    fn respond_to(self, _: &HttpRequest) -> HttpResponse {
+        let (status, success) = match self.failed_count {
+            failed if failed == self.count => (StatusCode::BAD_REQUEST, "none"),
+            0 => return HttpResponse::Created().json(AllView { success: "all" }),
+            _ => (StatusCode::CREATED, "some"),
+        };
+        HttpResponse::build(status).json(TrackView { success, failed_events: self.failed_events })
+    }
+}
+
+/// `POST /api/track/`
+async fn track(app: web::Data<App>, caller: Caller, body: RawBody<BODY_BYTES_MAX>) -> Result<impl Responder, ApiError> {
+    app.block(move |backend| {
+        let text = decode(body, BODY_BYTES_MAX)?;
+        take_in(backend, caller.organization, &text)
+    })
+    .await
+}
+
+fn take_in(backend: &dyn Backend, organization: OrganizationId, text: &str) -> Result<Outcome, ApiError> {
+    match scan(text) {
+        Ok(()) => {}
+        Err(JsonFault::Malformed) => return Ok(Outcome::unreadable()),
+        Err(fault) => return Err(ApiError::plain(fault.code())),
+    }
+    let Some(raw) = split(text)? else { return Ok(Outcome::unreadable()) };
+    if raw.len() > EVENTS_MAX {
+        let detail = format!("At most {EVENTS_MAX} events are taken in one call.");
+        return Err(ApiError::field("batch", FieldCode::ListTooLong, detail));
+    }
+    let mut outcome = Outcome { count: raw.len(), ..Outcome::default() };
+    let mut events: Vec<Event> = Vec::with_capacity(raw.len());
+    for raw in raw {
+        match read_event(raw.get()) {
+            Ok(event) => events.push(event),
+            Err(Rejected { idempotency_id, reason }) => outcome.reject(idempotency_id.as_deref(), reason),
+        }
+    }
+    if events.is_empty() {
+        return Ok(outcome);
+    }
+    let ingested = backend.ingest(organization, &events, Window::Enforced)?;
+    for (event, ingested) in events.iter().zip(ingested) {
+        match ingested {
+            Ingested::Stored | Ingested::Duplicate => {}
+            Ingested::OutsideWindow => outcome.reject(Some(&event.idempotency_id), event::OUTSIDE_WINDOW),
+        }
+    }
+    Ok(outcome)
+}
+
+/// The events of a body in any of its three forms; `None` when it holds something else.
+fn split(text: &str) -> Result<Option<Vec<&RawValue>>, ApiError> {
+    #[derive(serde::Deserialize)]
+    struct Envelope<'t> {
+        #[serde(borrow)]
+        batch: Option<&'t RawValue>,
+    }
+    let list = |text| serde_json::from_str::<Vec<&RawValue>>(text).ok();
+    if text.trim_start().starts_with('[') {
+        return Ok(list(text));
+    }
+    // Also fails on numbers that are none: the scan before left their spelling to the parser.
+    let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else { return Ok(None) };
+    match envelope.batch {
+        None => Ok(serde_json::from_str(text).ok().map(|event| vec![event])),
+        Some(batch) if batch.get().starts_with('[') => Ok(list(batch.get())),
+        Some(_) => Err(ApiError::field("batch", FieldCode::NotAList, "Expected a list of events.")),
+    }
+}

@@ -1,0 +1,90 @@
+//! The macros that declare bodies and views.
+
+/// Declares what a call takes: a struct that reads itself from JSON, all faults at once, and describes itself.
+///
+/// A field is `required` (there and not null), `optional` (missing and null are `None`) or a `patch` (missing
+/// keeps, null clears). Unknown fields are ignored.
+macro_rules! body {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident { $( $(#[doc = $field_doc:literal])* $kind:ident $field:ident: $type:ty, )* }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug)]
+        pub struct $name {
+            $( $(#[doc = $field_doc])* pub $field: $crate::wire::body!(@type $kind $type), )*
+        }
+
+        impl $crate::wire::FromJson for $name {
+            fn from_json(value: serde_json::Value) -> Result<Self, billing_domain::FieldErrors> {
+                let mut object = $crate::wire::Object::new(value)?;
+                $( let $field = object.$kind::<$type>($crate::wire::body!(@name $field)); )*
+                let ($(Some($field),)*) = ($($field,)*) else { return Err(object.into_errors()) };
+                Ok(Self { $($field,)* })
+            }
+        }
+
+        impl $crate::wire::Described for $name {
+            fn describe(schemas: &mut $crate::wire::Schemas) -> $crate::wire::Schema {
+                schemas.object::<Self>(stringify!($name), concat!($($doc),*), |object| {
+                    $( object.field::<$type>(
+                        $crate::wire::body!(@name $field),
+                        concat!($($field_doc),*),
+                        $crate::wire::body!(@required $kind),
+                    ); )*
+                })
+            }
+        }
+    };
+    (@type required $type:ty) => { $type };
+    (@type optional $type:ty) => { Option<$type> };
+    (@type patch $type:ty) => { $crate::wire::Patch<$type> };
+    (@required required) => { true };
+    (@required $other:ident) => { false };
+    (@name $field:ident) => { stringify!($field).trim_start_matches("r#") };
+}
+
+/// Declares what a call answers: a struct that writes itself as JSON and describes itself.
+macro_rules! view {
+    (
+        $(#[doc = $doc:literal])*
+        $name:ident { $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty, )* }
+    ) => {
+        $(#[doc = $doc])*
+        #[derive(Clone, Debug, serde::Serialize)]
+        pub struct $name { $( $(#[doc = $field_doc])* pub $field: $type, )* }
+
+        impl $crate::wire::Described for $name {
+            fn describe(schemas: &mut $crate::wire::Schemas) -> $crate::wire::Schema {
+                schemas.object::<Self>(stringify!($name), concat!($($doc),*), |object| {
+                    $( object.field::<$type>(
+                        stringify!($field).trim_start_matches("r#"),
+                        concat!($($field_doc),*),
+                        true,
+                    ); )*
+                })
+            }
+        }
+    };
+}
+
+/// Lets a domain type be read as the body that it is made from: `command from its Body`, by `Body::read`.
+macro_rules! read_through {
+    ($($type:ty = $body:ty;)*) => {
+        $(
+            impl $crate::wire::FromJson for $type {
+                fn from_json(value: serde_json::Value) -> Result<Self, billing_domain::FieldErrors> {
+                    <$body as $crate::wire::FromJson>::from_json(value)?.read()
+                }
+            }
+
+            impl $crate::wire::Described for $type {
+                fn describe(schemas: &mut $crate::wire::Schemas) -> $crate::wire::Schema {
+                    <$body as $crate::wire::Described>::describe(schemas)
+                }
+            }
+        )*
+    };
+}
+
+pub(crate) use {body, read_through, view};

@@ -1,0 +1,154 @@
+//! The work nobody calls for: billing what falls due, and carrying out advances of test clocks.
+
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use billing_domain::Error;
+use billing_domain::id::{OrganizationId, TestClockId};
+use billing_domain::store::{Scope, Store};
+use billing_domain::test_clock::TestClockStatus;
+use billing_domain::workflow::{advance_customer, bill_customer, finish_test_clock};
+
+use crate::backend::Backend;
+
+/// How often the queue of due customers is looked at when it was empty.
+const BILLING_PAUSE: Duration = Duration::from_secs(1);
+/// How often advancing clocks are looked for without being told: another process may have died over one.
+const CLOCK_PAUSE: Duration = Duration::from_secs(30);
+/// How long a leased customer is nobody else's.
+const LEASE: time::Duration = time::Duration::minutes(5);
+/// Customers leased at once.
+const LEASED_MAX: u32 = 20;
+
+/// A bell that wakes a worker.
+#[derive(Clone)]
+pub struct Alarm(Arc<Mutex<Option<Sender<()>>>>);
+
+impl Alarm {
+    /// A bell and the ear for it.
+    pub fn new() -> (Self, Receiver<()>) {
+        let (sender, receiver) = mpsc::channel();
+        (Self(Arc::new(Mutex::new(Some(sender)))), receiver)
+    }
+
+    /// Wakes the worker, if it still works.
+    pub fn ring(&self) {
+        if let Ok(sender) = self.0.lock()
+            && let Some(sender) = sender.as_ref()
+        {
+            // An error means that the worker has gone.
+            sender.send(()).unwrap_or_default();
+        }
+    }
+
+    /// Sends the worker home.
+    pub fn silence(&self) {
+        if let Ok(mut sender) = self.0.lock() {
+            *sender = None;
+        }
+    }
+}
+
+/// The threads at work.
+pub struct Workers {
+    alarms: Vec<Alarm>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Workers {
+    /// Starts both workers; `clock` wakes the one for test clocks.
+    ///
+    /// # Errors
+    /// When the system has no more threads.
+    pub fn start(backend: &Arc<dyn Backend>, clock: (Alarm, Receiver<()>)) -> std::io::Result<Self> {
+        let (billing_alarm, billing_ear) = Alarm::new();
+        let (clock_alarm, clock_ear) = clock;
+        let mut workers = Self { alarms: vec![billing_alarm, clock_alarm], threads: Vec::new() };
+        for (name, pause, ear, work) in [
+            ("billing", BILLING_PAUSE, billing_ear, bill_due as fn(&dyn Backend) -> bool),
+            ("test-clocks", CLOCK_PAUSE, clock_ear, advance_clocks),
+        ] {
+            let backend = backend.clone();
+            let thread = thread::Builder::new().name(name.to_owned());
+            workers.threads.push(thread.spawn(move || keep_working(backend.as_ref(), pause, &ear, work))?);
+        }
+        Ok(workers)
+    }
+
+    /// Lets both finish what they are at, and waits for them.
+    pub fn stop(self) {
+        for alarm in &self.alarms {
+            alarm.silence();
+        }
+        for thread in self.threads {
+            if thread.join().is_err() {
+                log::error!("a worker thread had panicked");
+            }
+        }
+    }
+}
+
+/// Works whenever the pause is over or the bell rings, at once again while there is more, until sent home.
+fn keep_working(backend: &dyn Backend, pause: Duration, ear: &Receiver<()>, work: fn(&dyn Backend) -> bool) {
+    loop {
+        let there_is_more = work(backend);
+        match ear.recv_timeout(if there_is_more { Duration::ZERO } else { pause }) {
+            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Bills the customers that are due, a few at a time; whether there may be more.
+fn bill_due(backend: &dyn Backend) -> bool {
+    let leased = match backend.lease_due(LEASED_MAX, LEASE) {
+        Ok(leased) => leased,
+        Err(error) => {
+            log::error!("customers due for billing could not be leased: {error}");
+            return false;
+        }
+    };
+    let store: &dyn Store = backend;
+    for (organization, customer) in &leased {
+        let scope = Scope::Customer(*organization, *customer);
+        if let Err(error) = store.run_for(&scope, |tx, now| bill_customer(tx, *customer, now)) {
+            // The lease runs out and the customer comes up again.
+            log::error!("billing failed customer_key={} error={error}", customer.uuid());
+        }
+    }
+    !leased.is_empty()
+}
+
+fn advance_clocks(backend: &dyn Backend) -> bool {
+    let clocks = backend.list_advancing_clocks().unwrap_or_else(|error| {
+        log::error!("advancing test clocks could not be listed: {error}");
+        Vec::new()
+    });
+    for (organization, clock) in clocks {
+        let status = match advance_clock(backend, organization, clock) {
+            Ok(()) => TestClockStatus::Ready,
+            Err(error) => {
+                log::error!("test clock {clock} failed to advance: {error}");
+                TestClockStatus::Failed
+            }
+        };
+        let store: &dyn Store = backend;
+        let finished = store.run_for(&Scope::Catalog(organization), |tx, _| finish_test_clock(tx, clock, status));
+        if let Err(error) = finished {
+            log::error!("test clock {clock} could not be set to {}: {error}", status.as_str());
+        }
+    }
+    false
+}
+
+fn advance_clock(store: &dyn Store, organization: OrganizationId, clock: TestClockId) -> Result<(), Error> {
+    let customers =
+        store.run_for(&Scope::Organization(organization), |tx, _| tx.test_clocks().list_customers(clock))?;
+    for customer in customers {
+        let scope = Scope::Customer(organization, customer);
+        store.run_for(&scope, |tx, _| advance_customer(tx, clock, customer))?;
+    }
+    Ok(())
+}
