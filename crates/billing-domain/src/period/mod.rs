@@ -162,4 +162,6 @@ impl Period {
 }
 
 #[cfg(test)]
+mod laws;
+#[cfg(test)]
 mod tests;
