@@ -11,19 +11,22 @@
 //! | [`auth`] | API keys, and the check that every route but the public ones goes through |
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
 //! | [`server`], [`worker`], [`middleware`] | the running service and what surrounds a request |
-//! | [`settings`], [`startup`], [`import`] | configuration, start-up, back-filling of events |
+//! | [`cli`], [`settings`], [`startup`], [`import`] | the command line, configuration, start-up, back-filling of events |
 
 pub mod answer;
 mod api_key;
 pub mod app;
 pub mod auth;
 pub mod backend;
+pub mod cli;
 mod currency;
 mod customer;
+pub mod demo;
 pub mod endpoint;
 pub mod error;
 mod feature;
 mod health;
+pub mod import;
 mod invoice;
 pub mod json;
 pub mod list;
@@ -39,6 +42,8 @@ pub mod query;
 mod request_id;
 pub mod routes;
 pub mod server;
+pub mod settings;
+pub mod startup;
 mod subscription;
 mod test_clock;
 mod track;

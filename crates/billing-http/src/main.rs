@@ -1,3 +1,10 @@
 #![forbid(unsafe_code)]
-//! .
-fn main() {}
+//! The server's program.
+
+use billing_http::cli::{Cli, run};
+use clap::Parser;
+
+fn main() -> anyhow::Result<()> {
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
+    run(Cli::parse())
+}

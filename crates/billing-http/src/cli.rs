@@ -1,0 +1,152 @@
+//! The command line.
+
+use std::future::{Future, poll_fn};
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use actix_web::rt::System;
+use actix_web::rt::signal::unix::{SignalKind, signal};
+use anyhow::bail;
+use billing_domain::id::OrganizationId;
+use billing_store::PgStore;
+use clap::{Parser, Subcommand};
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use crate::import::import_events;
+use crate::server::{Server, ServerSettings};
+use crate::settings::Settings;
+use crate::startup::{Database, Opened, say};
+use crate::wire::{FromJson, Instant};
+
+/// A billing and usage-metering service.
+#[derive(Debug, Parser)]
+#[command(version, about)]
+pub struct Cli {
+    /// What holds for every command.
+    #[command(flatten)]
+    pub settings: Settings,
+    /// What to do; serve when missing.
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Serve the API (the default).
+    Serve,
+    /// Back-fill events of any age from JSON lines, also gzipped; running it again changes nothing.
+    ImportEvents {
+        /// The file.
+        file: PathBuf,
+        /// Whose events: the organization's id; not needed when there is only one.
+        #[arg(long, conflicts_with = "api_key")]
+        organization: Option<OrganizationId>,
+        /// Whose events: a key of the organization's.
+        #[arg(long, env = "BILLING_API_KEY", hide_env_values = true)]
+        api_key: Option<String>,
+    },
+    /// Make a tenant and print its API key.
+    CreateOrganization {
+        /// Its name, as invoices show it.
+        name: String,
+    },
+    /// Make one more API key and print it.
+    CreateKey {
+        /// What it is for.
+        name: String,
+        /// Whose: the organization's id; not needed when there is only one.
+        #[arg(long)]
+        organization: Option<OrganizationId>,
+        /// From when on it is worthless: a date or date-time in UTC.
+        #[arg(long, value_parser = read_instant)]
+        expires_at: Option<OffsetDateTime>,
+    },
+    /// Bring the schema up to date and say what was done.
+    Migrate,
+}
+
+fn read_instant(text: &str) -> Result<OffsetDateTime, String> {
+    let Instant(instant) = Instant::from_json(Value::from(text)).map_err(|errors| errors.to_string())?;
+    Ok(instant)
+}
+
+/// Does what the command line says.
+///
+/// # Errors
+/// Whatever kept it from being done.
+pub fn run(cli: Cli) -> anyhow::Result<()> {
+    let Cli { settings, command } = cli;
+    match command.unwrap_or(Command::Serve) {
+        Command::Serve => serve(&settings),
+        Command::ImportEvents { file, organization, api_key } => {
+            let opened = Opened::open(&settings)?;
+            let organization = opened.organization(organization, api_key.as_deref())?;
+            let imported = import_events(&opened.store, organization, &file)?;
+            say(&format!("{} events stored, {} known before", imported.stored, imported.duplicates))?;
+            if imported.rejected > 0 {
+                bail!("{} lines were rejected; the log names the first of them", imported.rejected);
+            }
+            Ok(())
+        }
+        Command::CreateOrganization { name } => {
+            let (id, key) = Opened::open(&settings)?.create_organization(&name)?;
+            Ok(say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?)
+        }
+        Command::CreateKey { name, organization, expires_at } => {
+            let opened = Opened::open(&settings)?;
+            let organization = opened.organization(organization, None)?;
+            let key = opened.create_key(organization, &name, expires_at)?;
+            Ok(say(&format!("API key of {organization}, shown this once: {}", key.reveal()))?)
+        }
+        Command::Migrate => {
+            let database = Database::open(&settings)?;
+            let applied = PgStore::migrate(&database.url)?;
+            Ok(say(&if applied.is_empty() {
+                "Up to date.".to_owned()
+            } else {
+                format!("Applied {}.", applied.join(", "))
+            })?)
+        }
+    }
+}
+
+/// Serves until it is told to stop. The private Postgres, if any, stops last.
+fn serve(settings: &Settings) -> anyhow::Result<()> {
+    let opened = Opened::open(settings)?;
+    opened.bootstrap(settings)?;
+    let connections = usize::try_from(settings.pool_size)?;
+    let server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
+    let system = System::new();
+    let mut stop_signal = system.block_on(async { StopSignal::new() })?;
+    let running = Server::start(&server, opened.backend())?;
+    say(&format!("Serving on http://{}", running.addr))?;
+    system.block_on(poll_fn(|context| stop_signal.poll(context)));
+    log::info!("stopping; a second signal stops at once");
+    let (sender, mut stopped) = tokio::sync::oneshot::channel();
+    // An error means that a second signal came first.
+    std::thread::spawn(move || drop(sender.send(running.stop())));
+    system.block_on(poll_fn(|context| match Pin::new(&mut stopped).poll(context) {
+        Poll::Ready(outcome) => Poll::Ready(outcome?),
+        Poll::Pending => stop_signal.poll(context).map(|()| bail!("stopped before everything was finished")),
+    }))
+}
+
+/// SIGTERM or SIGINT.
+struct StopSignal {
+    terminate: actix_web::rt::signal::unix::Signal,
+    interrupt: actix_web::rt::signal::unix::Signal,
+}
+
+impl StopSignal {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let came = self.terminate.poll_recv(context).is_ready() | self.interrupt.poll_recv(context).is_ready();
+        if came { Poll::Ready(()) } else { Poll::Pending }
+    }
+}

@@ -1,0 +1,195 @@
+//! From settings to a store that is fit to serve, with an organization in it.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use anyhow::{Context, anyhow, bail};
+use billing_domain::id::OrganizationId;
+use billing_domain::store::{KeyRing, Scope, Store};
+use billing_domain::workflow::{CreateOrganization, create_organization};
+use billing_store::PgStore;
+use postgres_local::Cluster;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::api_key;
+use crate::auth::{KeyText, Pepper};
+use crate::settings::Settings;
+
+/// Name of the database in a private cluster.
+const DATABASE: &str = "billing";
+/// Connections for the background workers, beside those of requests.
+const WORKER_CONNECTIONS: u32 = 2;
+/// Name of the organization that is made when there is none.
+const FIRST_ORGANIZATION: &str = "My organization";
+const FIRST_KEY: &str = "first key";
+
+/// A store, and the private cluster below it when there is one.
+pub struct Opened {
+    /// The store. Its connections end before the cluster does.
+    pub store: PgStore,
+    /// What keys are digested with.
+    pub pepper: Pepper,
+    /// Stops when dropped.
+    pub cluster: Option<Cluster>,
+}
+
+/// A database that can be connected to.
+pub struct Database {
+    /// Where it is.
+    pub url: String,
+    /// Stops when dropped.
+    pub cluster: Option<Cluster>,
+}
+
+impl Database {
+    /// The database of the settings, otherwise that of a private cluster, which is started.
+    ///
+    /// # Errors
+    /// When there is no Postgres to start, or it does not start.
+    pub fn open(settings: &Settings) -> anyhow::Result<Self> {
+        if let Some(url) = &settings.database_url {
+            return Ok(Self { url: url.clone(), cluster: None });
+        }
+        let data_dir = settings.data_dir();
+        let cluster = match Cluster::persistent(&data_dir) {
+            Err(postgres_local::Error::NotInstalled { .. }) if settings.install_postgres => {
+                postgres_local::install_postgres()?;
+                Cluster::persistent(&data_dir)
+            }
+            started => started,
+        };
+        let cluster = cluster.with_context(|| format!("no private Postgres in {}", data_dir.display()))?;
+        cluster.create_database_if_absent(DATABASE)?;
+        Ok(Self { url: cluster.url(DATABASE), cluster: Some(cluster) })
+    }
+}
+
+impl Opened {
+    /// Opens the store of the settings, migrated.
+    ///
+    /// # Errors
+    /// Also when the database is set to forget commits in a power cut.
+    pub fn open(settings: &Settings) -> anyhow::Result<Self> {
+        let Database { url, cluster } = Database::open(settings)?;
+        for version in PgStore::migrate(&url).context("the database could not be migrated")? {
+            log::info!("applied migration {version}");
+        }
+        let store = PgStore::connect(&url, settings.pool_size + WORKER_CONNECTIONS)?;
+        store.check_durability().context("refusing to work on this database")?;
+        let pepper = match &settings.key_pepper {
+            Some(text) => Pepper::from_text(text),
+            None => Pepper::of_data_dir(&settings.data_dir())?,
+        };
+        Ok(Self { store, pepper, cluster })
+    }
+
+    /// Makes a first organization when there is none, and says its key on standard output, once.
+    ///
+    /// # Errors
+    /// Those of the store; a bootstrap key that is none.
+    pub fn bootstrap(&self, settings: &Settings) -> anyhow::Result<()> {
+        let store: &dyn Store = &self.store;
+        // Nobody's id: of several processes that start on one empty database, one makes the organization.
+        let lock = Scope::Catalog(Uuid::nil().into());
+        let key = match &settings.bootstrap_api_key {
+            Some(text) => KeyText::parse(text).context("the bootstrap key is not <8>.<32> letters and digits")?,
+            None => KeyText::generate()?,
+        };
+        let made = store.run_for(&lock, |_, _| {
+            if !self.store.list_organizations()?.is_empty() {
+                return Ok(None);
+            }
+            let id = OrganizationId::from(Uuid::now_v7());
+            self.insert_organization(id, FIRST_ORGANIZATION, &key).map(Some)
+        })?;
+        let Some(id) = made else { return Ok(()) };
+        if settings.bootstrap_api_key.is_some() {
+            log::info!("created the first organization {id} with the key given");
+        } else {
+            say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?;
+        }
+        Ok(())
+    }
+
+    /// Makes an organization with one key.
+    ///
+    /// # Errors
+    /// A bad name; those of the store.
+    pub fn create_organization(&self, name: &str) -> anyhow::Result<(OrganizationId, KeyText)> {
+        let key = KeyText::generate()?;
+        let id = self.insert_organization(OrganizationId::from(Uuid::now_v7()), name, &key)?;
+        Ok((id, key))
+    }
+
+    fn insert_organization(
+        &self,
+        id: OrganizationId,
+        name: &str,
+        key: &KeyText,
+    ) -> Result<OrganizationId, billing_domain::Error> {
+        let command = CreateOrganization { name: name.to_owned() };
+        let store: &dyn Store = &self.store;
+        store.run_for(&Scope::Catalog(id), |tx, now| {
+            create_organization(tx, &command, now)?;
+            api_key::insert(tx, &self.pepper, key, FIRST_KEY, None, now)?;
+            Ok(id)
+        })
+    }
+
+    /// Makes one more key of an organization.
+    ///
+    /// # Errors
+    /// A bad name, an expiry that has passed; those of the store.
+    pub fn create_key(
+        &self,
+        organization: OrganizationId,
+        name: &str,
+        expires_at: Option<OffsetDateTime>,
+    ) -> anyhow::Result<KeyText> {
+        let key = KeyText::generate()?;
+        let store: &dyn Store = &self.store;
+        store.run_for(&Scope::Catalog(organization), |tx, now| {
+            tx.organizations().get()?;
+            api_key::insert(tx, &self.pepper, &key, name, expires_at, now)
+        })?;
+        Ok(key)
+    }
+
+    /// The organization meant: that of the key, the one named, or the only one there is.
+    ///
+    /// # Errors
+    /// When that is none or several.
+    pub fn organization(&self, named: Option<OrganizationId>, key: Option<&str>) -> anyhow::Result<OrganizationId> {
+        if let Some(text) = key {
+            let key = KeyText::parse(text).context("this is not an API key")?;
+            let known = self.store.find_key(key.prefix())?;
+            let known =
+                known.filter(|(known, now)| self.pepper.matches(&key, &known.digest) && !known.is_expired(*now));
+            return known.map(|(known, _)| known.organization).ok_or_else(|| anyhow!("the API key is not valid"));
+        }
+        let all = self.store.list_organizations()?;
+        match (named, all.as_slice()) {
+            (Some(id), _) if all.contains(&id) => Ok(id),
+            (Some(id), _) => bail!("there is no organization {id}"),
+            (None, [only]) => Ok(*only),
+            (None, []) => bail!("there is no organization yet; create one with create-organization"),
+            (None, _) => bail!("there are several organizations; name one with --organization"),
+        }
+    }
+
+    /// The store as a server takes it.
+    pub fn backend(&self) -> Arc<dyn crate::Backend> {
+        Arc::new(self.store.clone())
+    }
+}
+
+/// Writes a line for people to standard output.
+///
+/// # Errors
+/// When nobody reads it.
+pub fn say(line: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}")?;
+    out.flush()
+}
