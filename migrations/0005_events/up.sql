@@ -96,7 +96,11 @@ CREATE FUNCTION property_text(properties json, name text) RETURNS text LANGUAGE 
     SELECT CASE json_typeof(properties -> name)
         WHEN 'string' THEN properties ->> name
         WHEN 'boolean' THEN properties ->> name
-        WHEN 'number' THEN coalesce(trim_scale(bounded_number(properties ->> name))::text, properties ->> name)
+        WHEN 'number' THEN coalesce(
+            -- Every zero is '0'.
+            regexp_replace(bounded_number(properties ->> name)::text, '^0[.]0+$', '0'),
+            properties ->> name
+        )
     END
 $$;
 COMMENT ON FUNCTION property_text IS 'The text of an event property that filters compare; agrees with the domain''s event::property_text';

@@ -1,3 +1,5 @@
 //! For tests: builders that are valid by default, and the contract every store must pass.
 
+pub mod build;
+pub mod contract;
 pub mod world;

@@ -1,0 +1,307 @@
+//! Builders: values that are valid as they are, for tests to change what they are about.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use serde_json::Value;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::api_key::ApiKey;
+use crate::charge::{Billed, BillingRecord, ChargeRef};
+use crate::credit::{Credit, CreditLedger};
+use crate::currency::Currency;
+use crate::customer::Customer;
+use crate::event::{Event, Properties};
+use crate::id::{CustomerKey, InvoiceId, MetricId, OrganizationId};
+use crate::invoice::{BilledTo, Invoice, LineItem, PaymentStatus, Seller, Trace};
+use crate::metric::{Aggregation, Metric};
+use crate::organization::Organization;
+use crate::period::{Anchors, Period, PlanDuration};
+use crate::plan::{ChargeBehavior, ChargeTiming, Component, Feature, Plan, PlanVersion, RecurringCharge};
+use crate::subscription::{Settled, Subscription, SubscriptionFilters};
+use crate::test_clock::{TestClock, TestClockStatus};
+use crate::testing::world::{decimal, tiers};
+
+/// Distinct ids, in ascending order.
+#[derive(Debug)]
+pub struct Ids {
+    next: u128,
+}
+
+impl Ids {
+    /// Ids that no other `seed` gives.
+    pub fn new(seed: u32) -> Self {
+        Self { next: u128::from(seed) << 64 }
+    }
+
+    /// The next one.
+    #[expect(clippy::should_implement_trait, reason = "it never ends")]
+    pub fn next<T: From<Uuid>>(&mut self) -> T {
+        self.next += 1;
+        Uuid::from_u128(self.next).into()
+    }
+}
+
+/// `[start, start + days)`.
+///
+/// # Panics
+/// When `days` is negative.
+pub fn days_from(start: OffsetDateTime, days: i64) -> Period {
+    Period::new(start, start + Duration::days(days)).expect("a period")
+}
+
+/// Properties from a JSON object, every number as it is written.
+///
+/// # Panics
+/// When it is not an object.
+pub fn properties(json: &str) -> Properties {
+    serde_json::from_str(json).expect("a JSON object")
+}
+
+/// An organization with every setting at its default.
+pub fn organization(id: OrganizationId, now: OffsetDateTime) -> Organization {
+    Organization::new(id, "Acme", now)
+}
+
+/// A key that never expires.
+pub fn api_key(organization: OrganizationId, prefix: &str, now: OffsetDateTime) -> ApiKey {
+    ApiKey {
+        prefix: prefix.to_owned(),
+        organization,
+        name: "key".to_owned(),
+        digest: vec![7; 32],
+        created_at: now,
+        expires_at: None,
+    }
+}
+
+/// A metric that counts events.
+pub fn count_metric(ids: &mut Ids, event_name: &str, now: OffsetDateTime) -> Metric {
+    let id: MetricId = ids.next();
+    Metric {
+        id,
+        name: format!("{event_name} {id}"),
+        event_name: event_name.to_owned(),
+        aggregation: Aggregation::Count,
+        is_cost_metric: false,
+        created_at: now,
+        archived_at: None,
+    }
+}
+
+/// A metric that adds up the property `amount`.
+pub fn sum_metric(ids: &mut Ids, event_name: &str, now: OffsetDateTime) -> Metric {
+    let aggregation = Aggregation::Sum { property_name: "amount".to_owned() };
+    Metric { aggregation, ..count_metric(ids, event_name, now) }
+}
+
+/// A feature.
+pub fn feature(ids: &mut Ids, name: &str) -> Feature {
+    Feature { id: ids.next(), name: name.to_owned(), description: None }
+}
+
+/// A monthly plan.
+pub fn plan(ids: &mut Ids, name: &str, now: OffsetDateTime) -> Plan {
+    Plan {
+        id: ids.next(),
+        name: name.to_owned(),
+        description: None,
+        duration: Some(PlanDuration::Monthly),
+        tags: Vec::new(),
+        external_links: Vec::new(),
+        created_at: now,
+    }
+}
+
+/// A component that charges 0.01 a unit beyond ten free ones.
+pub fn component(ids: &mut Ids, metric: MetricId) -> Component {
+    Component {
+        id: ids.next(),
+        metric,
+        tiers: tiers(&[("0", "10", "free"), ("10", "", "0.01")]),
+        invoicing_interval: None,
+        reset_interval: None,
+        prepaid_charge: None,
+    }
+}
+
+/// A fee of 12.50 a period, in advance, prorated.
+pub fn recurring_charge(ids: &mut Ids, name: &str) -> RecurringCharge {
+    RecurringCharge {
+        id: ids.next(),
+        name: name.to_owned(),
+        amount: decimal("12.50"),
+        timing: ChargeTiming::InAdvance,
+        behavior: ChargeBehavior::Prorate,
+        invoicing_interval: None,
+        reset_interval: None,
+    }
+}
+
+/// The first version of `plan`, public and active, in US dollars, with one fee and no component.
+pub fn plan_version(ids: &mut Ids, plan: &Plan, now: OffsetDateTime) -> PlanVersion {
+    PlanVersion {
+        id: ids.next(),
+        plan: plan.id,
+        number: 1,
+        localized_name: None,
+        description: None,
+        currency_code: "USD".to_owned(),
+        components: Vec::new(),
+        recurring_charges: vec![recurring_charge(ids, "base")],
+        features: Vec::new(),
+        price_adjustment: None,
+        anchors: Anchors::NONE,
+        target_customers: Vec::new(),
+        active_from: Some(now),
+        active_to: None,
+        replace_with: None,
+        created_at: now,
+    }
+}
+
+/// A test clock that stands at `frozen_time`.
+pub fn test_clock(ids: &mut Ids, frozen_time: OffsetDateTime, now: OffsetDateTime) -> TestClock {
+    let status = TestClockStatus::Ready;
+    TestClock { id: ids.next(), name: "clock".to_owned(), frozen_time, status, created_at: now }
+}
+
+/// A customer in real time with nothing but an id.
+///
+/// # Panics
+/// When `id` is not one that a customer can have.
+pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> Customer {
+    let id = id.parse().expect("a customer id");
+    Customer {
+        key: CustomerKey::derive(organization, &id),
+        organization,
+        id,
+        name: None,
+        email: None,
+        default_currency_code: "USD".to_owned(),
+        billing_address: None,
+        shipping_address: None,
+        tax_rate: None,
+        timezone: "UTC".to_owned(),
+        payment_provider: None,
+        payment_provider_id: None,
+        has_payment_method: false,
+        properties: serde_json::Map::new(),
+        test_clock: None,
+        created_at: now,
+    }
+}
+
+/// A subscription to `version` over `period`, which renews.
+pub fn subscription(ids: &mut Ids, customer: CustomerKey, version: &PlanVersion, period: Period) -> Subscription {
+    Subscription {
+        id: ids.next(),
+        customer,
+        plan: version.plan,
+        version: version.id,
+        period,
+        full: period,
+        anchor: period.start(),
+        renewal: 0,
+        auto_renew: true,
+        is_renewed: false,
+        is_new: true,
+        quantity: 1,
+        filters: SubscriptionFilters::none(),
+        metadata: serde_json::Map::new(),
+        prepaid_units: BTreeMap::new(),
+        settled: Settled::default(),
+        created_at: period.start(),
+    }
+}
+
+/// A record of `charge` over the subscription's whole period, billed at its end.
+pub fn billing_record(ids: &mut Ids, subscription: &Subscription, charge: ChargeRef) -> BillingRecord {
+    BillingRecord {
+        id: ids.next(),
+        subscription: subscription.id,
+        version: subscription.version,
+        charge,
+        period: subscription.period,
+        full: subscription.full,
+        invoicing_instants: vec![subscription.period.end()],
+        billed: Billed::default(),
+        prepaid: None,
+    }
+}
+
+/// A line of `amount` that belongs to the invoice as a whole.
+pub fn line(name: &str, amount: &str, at: OffsetDateTime) -> LineItem {
+    LineItem::of_invoice(name, decimal(amount), at, Trace::PlanAdjustment)
+}
+
+/// An unpaid invoice in US dollars with these lines.
+///
+/// # Panics
+/// Never: there are US dollars.
+pub fn invoice(
+    ids: &mut Ids,
+    customer: &Customer,
+    number: &str,
+    issued_at: OffsetDateTime,
+    lines: Vec<LineItem>,
+) -> Invoice {
+    let id: InvoiceId = ids.next();
+    let billed_to = BilledTo { customer_id: customer.id.as_str().to_owned(), name: None, email: None, address: None };
+    let amount: BigDecimal = lines.iter().map(|line| &line.amount).sum();
+    Invoice {
+        id,
+        number: number.to_owned(),
+        customer: customer.key,
+        billed_to,
+        seller: Seller { name: "Acme".to_owned(), address: None },
+        currency: Currency::iso_4217("USD").expect("US dollars"),
+        issued_at,
+        due_at: None,
+        payment_status: PaymentStatus::Unpaid,
+        lines,
+        amount,
+    }
+}
+
+/// A credit of `amount` US dollars that never expires.
+///
+/// # Panics
+/// When `amount` is not above 0.
+pub fn credit(ids: &mut Ids, amount: &str, now: OffsetDateTime) -> CreditLedger {
+    let credit = Credit {
+        id: ids.next(),
+        currency_code: "USD".to_owned(),
+        amount: decimal(amount),
+        amount_paid: BigDecimal::default(),
+        amount_paid_currency_code: None,
+        description: None,
+        effective_at: now,
+        expires_at: None,
+        created_at: now,
+    };
+    CreditLedger::grant(credit, ids.next()).expect("a valid credit")
+}
+
+/// An event without properties.
+///
+/// # Panics
+/// When `customer` is not an id that a customer can have.
+pub fn event(customer: &str, name: &str, id: &str, time_created: OffsetDateTime) -> Event {
+    Event {
+        customer: customer.parse().expect("a customer id"),
+        name: name.to_owned(),
+        idempotency_id: id.to_owned(),
+        time_created,
+        properties: Properties::new(),
+    }
+}
+
+/// A JSON value, every number as it is written.
+///
+/// # Panics
+/// When it is not JSON.
+pub fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}

@@ -1,0 +1,103 @@
+//! Billing records.
+
+use time::Duration;
+
+use super::{Harness, Tenant};
+use crate::charge::{Billed, BillingRecord, ChargeRef, Prepaid, PrepaidSegment};
+use crate::customer::Customer;
+use crate::subscription::Subscription;
+use crate::testing::build::{Ids, billing_record, days_from, subscription};
+use crate::testing::world::decimal;
+
+fn holder_of_a_subscription(tenant: &Tenant<'_>) -> (Customer, Subscription) {
+    let (_, version) = tenant.new_plan("gold");
+    let holder = tenant.new_customer("acme");
+    let held = tenant.build(|ids| subscription(ids, holder.key, &version, days_from(holder.created_at, 30)));
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&held));
+    (holder, held)
+}
+
+fn recurring(tenant: &Tenant<'_>, held: &Subscription) -> BillingRecord {
+    tenant.build(|ids| {
+        let charge = ChargeRef::Recurring(ids.next());
+        billing_record(ids, held, charge)
+    })
+}
+
+pub(super) fn keeps_every_field(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (holder, held) = holder_of_a_subscription(&tenant);
+    let start = held.period.start();
+    let halves = [days_from(start, 10), days_from(start + Duration::days(10), 20)];
+    let billed = |quantity: &str, exact: &str, given: &str| Billed {
+        quantity: decimal(quantity),
+        exact: decimal(exact),
+        given: decimal(given),
+    };
+    let made = BillingRecord {
+        charge: ChargeRef::Component(tenant.build(Ids::next)),
+        period: days_from(start, 10),
+        full: days_from(start - Duration::days(1), 31),
+        invoicing_instants: vec![start, start + Duration::microseconds(1), held.period.end()],
+        billed: billed("1e-30", "0.333333333333333333333333333333333333333333333333333333333333", "0.33"),
+        prepaid: Some(Prepaid {
+            segments: halves.map(|period| PrepaidSegment { units: decimal("100.5"), period }).into(),
+            billed: billed("0", "12.000000000000000000000000000001", "12"),
+        }),
+        ..recurring(&tenant, &held)
+    };
+    tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, std::slice::from_ref(&made)));
+    let list = || tenant.look(|tx, _| tx.billing_records().list_open(holder.key));
+    assert_eq!(list(), [made.clone()]);
+    let mut changed = made;
+    for n in 1..=2 {
+        tenant.customer(holder.key, |tx, _| {
+            let mut open = tx.billing_records().list_open(holder.key)?;
+            let mut record = open.remove(0);
+            record.pass(start + Duration::days(n - 1));
+            record.billed.quantity += 5;
+            record.prepaid = None;
+            tx.billing_records().update(holder.key, &record)?;
+            // Once more in the same transaction.
+            record.billed.given += 1;
+            tx.billing_records().update(holder.key, &record)?;
+            changed = record;
+            Ok(())
+        });
+        assert_eq!(list(), [changed.clone()], "update {n}");
+    }
+    assert_eq!(changed.invoicing_instants, [held.period.end()]);
+}
+
+pub(super) fn lists_open_records_in_order(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (holder, held) = holder_of_a_subscription(&tenant);
+    let at = |day| held.period.start() + Duration::days(day);
+    let record = |instants: &[i64]| BillingRecord {
+        invoicing_instants: instants.iter().map(|day| at(*day)).collect(),
+        ..recurring(&tenant, &held)
+    };
+    let (late, early, done, tied) = (record(&[9, 30]), record(&[3]), record(&[]), record(&[9]));
+    let records = [late.clone(), early.clone(), done, tied.clone()];
+    tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, &records));
+    let open = tenant.look(|tx, _| tx.billing_records().list_open(holder.key));
+    assert_eq!(open, [early, late, tied], "by instant, then in order of making; none that is fully billed");
+    let other = tenant.new_customer("other");
+    assert_eq!(tenant.look(|tx, _| tx.billing_records().list_open(other.key)), []);
+}
+
+pub(super) fn says_what_is_fully_billed(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (holder, held) = holder_of_a_subscription(&tenant);
+    let fully_billed = || tenant.look(|tx, _| tx.billing_records().list_fully_billed(holder.key));
+    let (mut open, mut done) = (recurring(&tenant, &held), recurring(&tenant, &held));
+    done.invoicing_instants.clear();
+    tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, &[open.clone(), done.clone()]));
+    assert_eq!(fully_billed(), [], "one record is left");
+    tenant.customer(holder.key, |tx, _| {
+        open = tx.billing_records().list_open(holder.key)?.remove(0);
+        open.pass(held.period.end());
+        tx.billing_records().update(holder.key, &open)
+    });
+    assert_eq!(fully_billed(), [held.id]);
+}

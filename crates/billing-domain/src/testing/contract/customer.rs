@@ -1,0 +1,106 @@
+//! Customers.
+
+use time::Duration;
+
+use super::{Harness, Tenant};
+use crate::customer::{Customer, PaymentProvider};
+use crate::error::{Error, Noun, Refusal};
+use crate::organization::Address;
+use crate::store::{PageRequest, Scope};
+use crate::testing::build::{customer, properties};
+use crate::testing::world::decimal;
+
+pub(super) fn keeps_every_field(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let address = |line1: &str| Address {
+        city: "Bern".to_owned(),
+        country: "CH".to_owned(),
+        line1: line1.to_owned(),
+        line2: Some("c/o".to_owned()),
+        postal_code: "3000".to_owned(),
+        state: None,
+    };
+    let made = Customer {
+        name: Some("Acme Inc.".to_owned()),
+        email: Some("a@acme.io".to_owned()),
+        default_currency_code: "EUR".to_owned(),
+        billing_address: Some(address("1 Street")),
+        shipping_address: Some(address("2 Street")),
+        tax_rate: Some(decimal("0")),
+        timezone: "Europe/Zurich".to_owned(),
+        payment_provider: Some(PaymentProvider::Stripe),
+        payment_provider_id: Some("cus_1".to_owned()),
+        has_payment_method: true,
+        // Every number as it was written, in whatever size.
+        properties: properties(r#"{"a": 1.50, "b": [1e400, {"c": "\u00e9"}], "d": null}"#),
+        ..customer(tenant.id, "a/b c.d@e", tenant.now())
+    };
+    tenant.customer(made.key, |tx, _| tx.customers().insert(&made));
+    assert_eq!(tenant.look(|tx, _| tx.customers().get(made.key)), made);
+    let absent = customer(tenant.id, "absent", made.created_at);
+    let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.customers().get(absent.key));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Customer)));
+    let missing = tenant.try_customer(absent.key, |tx, now| tx.customers().reach(absent.key, now));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Customer)));
+}
+
+pub(super) fn lists_in_pages(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let start = tenant.now();
+    let made: Vec<_> = (0..5)
+        .map(|n| {
+            let made = customer(tenant.id, &format!("customer {}", 9 - n), start + Duration::seconds(n));
+            tenant.customer(made.key, |tx, _| tx.customers().insert(&made));
+            made
+        })
+        .collect();
+    let page =
+        |limit, after| tenant.look(|tx, _| tx.customers().list(&PageRequest { limit, after: Option::clone(&after) }));
+    let (mut seen, mut after) = (Vec::new(), None);
+    for expected in [2, 2, 1] {
+        let part = page(2, after);
+        assert_eq!(part.items.len(), expected);
+        seen.extend(part.items);
+        after = part.next;
+    }
+    assert_eq!((&seen, after), (&made, None), "all of them once, in order of creation");
+    assert_eq!(page(5, None).next, None, "a full page with nothing behind it is the last");
+    assert_eq!(tenant.look(|tx, _| tx.customers().list(&PageRequest::first())).items, made);
+}
+
+pub(super) fn refuses_a_taken_id(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let first = tenant.new_customer("acme");
+    let again = tenant.try_customer(first.key, |tx, now| tx.customers().insert(&customer(tenant.id, "acme", now)));
+    assert!(matches!(again, Err(Error::Refused(Refusal::DuplicateResource(_)))), "{again:?}");
+}
+
+pub(super) fn refuses_a_taken_email(harness: &Harness<'_>) {
+    let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
+    let with_email = |tenant: &Tenant<'_>, id: &str| {
+        let made = Customer { email: Some("a@acme.io".to_owned()), ..customer(tenant.id, id, tenant.now()) };
+        tenant.try_customer(made.key, |tx, _| tx.customers().insert(&made))
+    };
+    assert_eq!(with_email(&tenant, "first"), Ok(()));
+    let taken = with_email(&tenant, "second");
+    assert!(matches!(taken, Err(Error::Refused(Refusal::DuplicateResource(_)))), "{taken:?}");
+    assert_eq!(with_email(&other, "first"), Ok(()), "free in another organization");
+    tenant.new_customer("third");
+    tenant.new_customer("fourth");
+}
+
+pub(super) fn never_goes_back_in_time(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer("acme");
+    let now = || tenant.customer(acme.key, |_, now| Ok(now));
+    assert!(now() >= acme.created_at);
+    let ahead = now() + Duration::hours(1);
+    tenant.customer(acme.key, |tx, _| tx.customers().reach(acme.key, ahead));
+    assert_eq!(now(), ahead, "its last change was later than the clock says");
+    tenant.customer(acme.key, |tx, _| tx.customers().reach(acme.key, acme.created_at));
+    assert_eq!(now(), ahead, "an earlier instant changes nothing");
+    assert_eq!(tenant.look(|tx, _| tx.customers().now(acme.key)), ahead, "from any scope");
+    let absent = customer(tenant.id, "absent", ahead).key;
+    let fresh = tenant.customer(absent, |_, now| Ok(now));
+    assert!(fresh < ahead, "a customer to be has the present time");
+}

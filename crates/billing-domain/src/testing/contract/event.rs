@@ -1,0 +1,165 @@
+//! Taking events in, and finding them again.
+
+use time::macros::datetime;
+use time::{Duration, OffsetDateTime};
+
+use super::{Harness, Tenant};
+use crate::error::{Error, Noun};
+use crate::event::{Event, Ingested};
+use crate::id::{CustomerKey, OrganizationId};
+use crate::organization::Organization;
+use crate::store::{Scope, Window};
+use crate::testing::build::{Ids, count_metric, customer, days_from, event};
+use crate::usage::UsageRequest;
+
+/// Where the test clocks of these cases stand.
+pub(super) const NOW: OffsetDateTime = datetime!(2024-03-05 12:00 UTC);
+
+impl Tenant<'_> {
+    /// Hands events in.
+    pub(super) fn send(&self, events: &[Event]) -> Vec<Ingested> {
+        self.harness.ingest.ingest(self.id, events, Window::Enforced).expect("taken in")
+    }
+
+    /// Takes events of any age in.
+    pub(super) fn import(&self, events: &[Event]) -> Vec<Ingested> {
+        self.harness.ingest.ingest(self.id, events, Window::Open).expect("taken in")
+    }
+
+    /// The key of a customer, whether it exists or not.
+    pub(super) fn key(&self, id: &str) -> CustomerKey {
+        customer(self.id, id, NOW).key
+    }
+
+    /// A customer `acme` that lives at [`NOW`].
+    pub(super) fn new_customer_at_now(&self) -> CustomerKey {
+        let clock = self.new_clock(NOW);
+        self.new_customer_of(&clock, "acme").key
+    }
+
+    /// How many events of `name` the customer has, dated within a year of [`NOW`].
+    fn count(&self, customer: CustomerKey, name: &str) -> u64 {
+        let request = UsageRequest {
+            customer,
+            metric: self.build(|ids| count_metric(ids, name, NOW)),
+            filters: crate::subscription::SubscriptionFilters::none(),
+            period: days_from(NOW - Duration::days(365), 730),
+        };
+        self.look(|tx, _| tx.events().usages(std::slice::from_ref(&request)))[0].event_count
+    }
+}
+
+pub(super) fn stores_each_event_once(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let of = |id: &str| event("nobody yet", "call", id, now);
+    let sent = [of("1"), of("2"), of("1"), of("3")];
+    let stored = [Ingested::Stored, Ingested::Stored, Ingested::Duplicate, Ingested::Stored];
+    assert_eq!(tenant.send(&sent), stored, "in the order of the events; the customer need not exist");
+    assert_eq!(tenant.send(&[of("4"), of("2")]), [Ingested::Stored, Ingested::Duplicate]);
+    let other = Event { name: "other".to_owned(), ..event("nobody yet", "call", "3", now - Duration::hours(1)) };
+    assert_eq!(tenant.send(&[other]), [Ingested::Duplicate], "the id alone decides: the first one counts");
+    assert_eq!(tenant.send(&[]), []);
+    let since = now - Duration::days(1);
+    let wanted = ["1", "2", "3", "4", "5"].map(str::to_owned);
+    let missing = tenant.look(|tx, _| tx.events().missing(Some(tenant.key("nobody yet")), &wanted, since));
+    assert_eq!(missing, ["5"]);
+}
+
+pub(super) fn knows_an_id_across_months(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer_at_now();
+    let at = |time| event("acme", "call", "1", time);
+    let february = datetime!(2024-02-20 0:00 UTC);
+    assert_eq!(tenant.send(&[at(february)]), [Ingested::Stored]);
+    assert_eq!(tenant.send(&[at(NOW)]), [Ingested::Duplicate], "known from the month before");
+    assert_eq!(tenant.send(&[event("acme", "call", "2", NOW)]), [Ingested::Stored]);
+    assert_eq!(tenant.send(&[event("acme", "call", "2", february)]), [Ingested::Duplicate], "and from the month after");
+    assert_eq!(tenant.count(acme, "call"), 2);
+}
+
+pub(super) fn keeps_ids_apart_by_customer(harness: &Harness<'_>) {
+    let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
+    let now = tenant.now();
+    let of = |customer: &str| event(customer, "call", "1", now);
+    assert_eq!(tenant.send(&[of("a"), of("b")]), [Ingested::Stored, Ingested::Stored]);
+    assert_eq!(other.send(&[of("a")]), [Ingested::Stored], "and by organization");
+}
+
+pub(super) fn accepts_its_window(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer_at_now();
+    let us = Duration::MICROSECOND;
+    let (oldest, latest) = (NOW - Duration::days(30), NOW + Duration::days(1));
+    #[rustfmt::skip]
+    let cases = [
+        // time,        outcome,                  why
+        (oldest,        Ingested::Stored,         "as old as can be"),
+        (oldest - us,   Ingested::OutsideWindow,  "too old"),
+        (latest,        Ingested::Stored,         "as far ahead as can be"),
+        (latest + us,   Ingested::OutsideWindow,  "too far ahead"),
+    ];
+    for (n, (time, outcome, why)) in cases.into_iter().enumerate() {
+        assert_eq!(tenant.send(&[event("acme", "call", &n.to_string(), time)]), [outcome], "{why}");
+    }
+    let same_id = [event("acme", "call", "x", oldest - us), event("acme", "call", "x", oldest)];
+    assert_eq!(tenant.send(&same_id), [Ingested::OutsideWindow, Ingested::Stored], "what is refused uses no id up");
+    assert_eq!(tenant.count(acme, "call"), 3);
+    let in_real_time = event("nobody", "call", "1", tenant.now());
+    assert_eq!(
+        tenant.send(&[event("nobody", "call", "1", NOW), in_real_time]),
+        [Ingested::OutsideWindow, Ingested::Stored]
+    );
+    let organization = tenant.look(|tx, _| tx.organizations().get());
+    let changed = Organization { event_window_days: 31, ..organization };
+    tenant.catalog(|tx, _| tx.organizations().update(&changed));
+    assert_eq!(
+        tenant.send(&[event("acme", "call", "y", oldest - us)]),
+        [Ingested::Stored],
+        "the setting counts at once"
+    );
+}
+
+pub(super) fn accepts_anything_when_open(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let of = |id: &str, time| event("acme", "call", id, time);
+    let old = datetime!(1999-12-31 23:59:59.999999 UTC);
+    let far = datetime!(2150-01-01 0:00 UTC);
+    assert_eq!(
+        tenant.import(&[of("1", old), of("2", far), of("1", old)]),
+        [Ingested::Stored, Ingested::Stored, Ingested::Duplicate]
+    );
+    assert_eq!(tenant.import(&[of("1", old - Duration::days(10))]), [Ingested::Duplicate]);
+    let missing = tenant.look(|tx, _| tx.events().missing(Some(tenant.key("acme")), &["1".to_owned()], old));
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+pub(super) fn says_what_is_missing(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer_at_now();
+    tenant.send(&[event("acme", "call", "a", NOW), event("acme", "call", "b", NOW - Duration::days(10))]);
+    tenant.send(&[event("other", "call", "c", tenant.now())]);
+    let missing = |customer, ids: &[&str], since| {
+        let ids: Vec<String> = ids.iter().map(|id| (*id).to_owned()).collect();
+        tenant.look(|tx, _| tx.events().missing(customer, &ids, since))
+    };
+    let since = NOW - Duration::days(30);
+    assert_eq!(missing(Some(acme), &["z", "a", "y", "b", "z", "c"], since), ["z", "y", "c"], "in order, each once");
+    assert_eq!(missing(None, &["z", "a", "c"], since), ["z"], "of any customer");
+    assert_eq!(missing(Some(acme), &["a"], NOW), Vec::<String>::new(), "dated at the instant is found");
+    assert_eq!(missing(Some(acme), &["a", "b"], NOW + Duration::MICROSECOND), ["a", "b"], "dated before it is not");
+    assert_eq!(missing(Some(tenant.key("nobody")), &["a"], since), ["a"]);
+    assert_eq!(missing(Some(acme), &[], since), Vec::<String>::new());
+}
+
+pub(super) fn needs_an_organization(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let absent: OrganizationId = tenant.build(Ids::next);
+    let sent = [event("acme", "call", "1", tenant.now())];
+    let refused = harness.ingest.ingest(absent, &sent, Window::Enforced);
+    assert_eq!(refused, Err(Error::NotFound(Noun::Organization)));
+    let none = tenant.run(&Scope::Organization(tenant.id), |tx, now| {
+        tx.events().missing(None, &["1".to_owned()], now - Duration::days(1))
+    });
+    assert_eq!(none, Ok(vec!["1".to_owned()]));
+}

@@ -1,0 +1,229 @@
+//! Invoices.
+
+use bigdecimal::BigDecimal;
+use time::Duration;
+
+use super::{Harness, Tenant};
+use crate::adjustment;
+use crate::credit::Drawdown;
+use crate::customer::Customer;
+use crate::error::{Error, Noun, StoreError};
+use crate::invoice::{
+    Adjustment, AdjustmentBasis, BilledTo, BillingType, Invoice, LineItem, MetricTrace, PaymentStatus,
+    PlanVersionBrief, PrepaidSegmentTrace, Rounding, Seller, Trace,
+};
+use crate::organization::Address;
+use crate::period::Fraction;
+use crate::plan::{ChargeBehavior, ChargeTiming, PlanVersion};
+use crate::store::{InvoiceFilter, PageRequest, Scope};
+use crate::testing::build::{Ids, days_from, invoice, line};
+use crate::testing::world::{decimal, filters, tiers};
+
+pub(super) fn counts_without_gaps(harness: &Harness<'_>) {
+    let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
+    let acme = tenant.new_customer("acme");
+    let next = || tenant.customer(acme.key, |tx, _| tx.invoices().next_sequence());
+    assert_eq!((next(), next()), (1, 2));
+    let failed = tenant.try_customer(acme.key, |tx, _| {
+        assert_eq!(tx.invoices().next_sequence()?, 3);
+        Err::<(), _>(Error::NotFound(Noun::Invoice))
+    });
+    assert!(failed.is_err());
+    assert_eq!(next(), 3, "a number that was not used is given again");
+    let same = tenant.customer(acme.key, |tx, _| Ok((tx.invoices().next_sequence()?, tx.invoices().next_sequence()?)));
+    assert_eq!(same, (4, 5), "one transaction may take several");
+    let elsewhere = other.new_customer("acme");
+    assert_eq!(other.customer(elsewhere.key, |tx, _| tx.invoices().next_sequence()), 1, "each organization its own");
+}
+
+fn rounding(amount: &str) -> Rounding {
+    Rounding {
+        exact_so_far: decimal("3.333333333333333"),
+        given_before: decimal("0"),
+        decimals: 2,
+        amount: decimal(amount),
+    }
+}
+
+fn traces(ids: &mut Ids, window: crate::period::Period) -> Vec<Trace> {
+    let metric = MetricTrace {
+        metric_id: ids.next(),
+        metric_name: "calls".to_owned(),
+        event_name: "api_call".to_owned(),
+        aggregation_type: "sum".to_owned(),
+        property_name: Some("amount".to_owned()),
+        subscription_filters: filters(&[("region", "eu")]),
+    };
+    let fraction = Fraction { numerator: 1, denominator: 2_592_000_000_000 };
+    let rating =
+        tiers(&[("0", "10", "free"), ("10", "100", "flat 2"), ("100", "", "0.01 per 3")]).rate(&decimal("250"));
+    vec![
+        Trace::RecurringCharge {
+            charge_name: "base".to_owned(),
+            unit_amount: decimal("10.000"),
+            quantity: 3,
+            charge_timing: ChargeTiming::InAdvance,
+            charge_behavior: ChargeBehavior::Prorate,
+            window,
+            fraction,
+            rounding: rounding("3.33"),
+        },
+        Trace::UsageCharge {
+            metric: metric.clone(),
+            window,
+            event_count: u64::from(u32::MAX) + 1,
+            quantity: decimal("250.000000000000000000001"),
+            rating: rating.clone(),
+            prepaid_amount: decimal("0"),
+            rounding: rounding("3.33"),
+        },
+        Trace::PrepaidUsageCharge {
+            metric,
+            charge_behavior: ChargeBehavior::Full,
+            segments: vec![PrepaidSegmentTrace { window, fraction, rating }],
+            rounding: rounding("3.33"),
+        },
+        Trace::PlanAdjustment,
+        Trace::CreditApplied { drawdowns: vec![Drawdown { credit: ids.next(), amount: decimal("1.25") }] },
+        Trace::CreditGranted { credit_id: ids.next() },
+    ]
+}
+
+fn full_lines(tenant: &Tenant<'_>, version: &PlanVersion, at: time::OffsetDateTime) -> Vec<LineItem> {
+    let tax = Adjustment {
+        amount: decimal("0.01"),
+        basis: AdjustmentBasis::SalesTax { rate: decimal("7.7"), taxable: decimal("0.10"), rounding: rounding("0.01") },
+    };
+    let discount = Adjustment {
+        amount: decimal("-1"),
+        basis: AdjustmentBasis::PlanAdjustment {
+            name: "loyal".to_owned(),
+            rule: adjustment::PriceAdjustment::Percentage { percent: decimal("-10") },
+            charges_so_far: decimal("10"),
+            target: decimal("9.000000000000001"),
+            given_before: decimal("0"),
+        },
+    };
+    let plan = PlanVersionBrief {
+        plan_name: "Gold".to_owned(),
+        plan_id: version.plan,
+        version_id: version.id,
+        version: version.number,
+    };
+    let types = BillingType::ALL.iter().cycle();
+    let traces = tenant.build(|ids| traces(ids, days_from(at, 30)));
+    let lines = traces.into_iter().zip(types).enumerate().map(|(n, (trace, billing_type))| LineItem {
+        period: days_from(at, 30),
+        quantity: (n % 2 == 0).then(|| decimal("250.000000000000000000001")),
+        billing_type: *billing_type,
+        plan: (n % 2 == 0).then(|| plan.clone()),
+        filters: filters(&[("region", "eu")]),
+        base: decimal("10.99"),
+        adjustments: vec![discount.clone(), tax.clone()],
+        trace,
+        ..line(&format!("line {n}"), "10.00", at)
+    });
+    lines.collect()
+}
+
+pub(super) fn keeps_every_line(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let acme = tenant.new_customer("acme");
+    let at = acme.created_at;
+    let address = Address {
+        city: "Bern".to_owned(),
+        country: "CH".to_owned(),
+        line1: "1 Street".to_owned(),
+        line2: None,
+        postal_code: "3000".to_owned(),
+        state: None,
+    };
+    let lines = full_lines(&tenant, &version, at);
+    let made = Invoice {
+        billed_to: BilledTo {
+            name: Some("Acme".to_owned()),
+            email: Some("a@acme.io".to_owned()),
+            address: Some(address.clone()),
+            customer_id: "acme".to_owned(),
+        },
+        seller: Seller { name: "Seller".to_owned(), address: Some(address) },
+        due_at: Some(at + Duration::days(30)),
+        ..tenant.build(|ids| invoice(ids, &acme, "260331-000001", at, lines))
+    };
+    tenant.customer(acme.key, |tx, _| tx.invoices().insert(&made));
+    assert_eq!(tenant.look(|tx, _| tx.invoices().get(made.id)), made);
+    let found = tenant.look(|tx, _| tx.invoices().find_by_number("260331-000001"));
+    assert_eq!(found, Some(made.id));
+    assert_eq!(tenant.look(|tx, _| tx.invoices().find_by_number("260331-000002")), None);
+    let absent = tenant.build(Ids::next);
+    let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.invoices().get(absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Invoice)));
+}
+
+fn issue(tenant: &Tenant<'_>, customer: &Customer, number: &str, age_days: i64, status: PaymentStatus) -> Invoice {
+    let at = customer.created_at - Duration::days(age_days);
+    let lines = vec![line("fee", "1.10", at), line("fee", "2.20", at)];
+    let made = tenant.build(|ids| invoice(ids, customer, number, at, lines));
+    let made = Invoice { payment_status: status, ..made };
+    tenant.customer(customer.key, |tx, _| tx.invoices().insert(&made));
+    made
+}
+
+pub(super) fn lists_newest_first(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (acme, other) = (tenant.new_customer("acme"), tenant.new_customer("other"));
+    let other = Customer { created_at: acme.created_at, ..other };
+    let old = issue(&tenant, &acme, "260301-000001", 9, PaymentStatus::Paid);
+    let new = issue(&tenant, &other, "260302-000002", 0, PaymentStatus::Unpaid);
+    let middle = issue(&tenant, &acme, "260303-000003", 5, PaymentStatus::Unpaid);
+    let tied = issue(&tenant, &acme, "260303-000004", 5, PaymentStatus::Unpaid);
+    let all = [new, tied, middle, old];
+    let everything = InvoiceFilter::default();
+    let list = |limit, after| {
+        tenant.look(|tx, _| tx.invoices().list(&everything, &PageRequest { limit, after: Option::clone(&after) }))
+    };
+    assert_eq!(list(10, None).items, all, "the later made first of two that were issued at once");
+    let (mut seen, mut after) = (Vec::new(), None);
+    for _ in 0..4 {
+        let part = list(1, after);
+        seen.extend(part.items);
+        after = part.next;
+    }
+    assert_eq!((seen.as_slice(), after), (all.as_slice(), None), "page by page");
+}
+
+pub(super) fn lists_by_customer_and_status(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (acme, other) = (tenant.new_customer("acme"), tenant.new_customer("other"));
+    let paid = issue(&tenant, &acme, "260301-000001", 3, PaymentStatus::Paid);
+    let unpaid = issue(&tenant, &acme, "260301-000002", 2, PaymentStatus::Unpaid);
+    let voided = issue(&tenant, &acme, "260301-000003", 1, PaymentStatus::Voided);
+    let others = issue(&tenant, &other, "260301-000004", 9, PaymentStatus::Paid);
+    #[rustfmt::skip]
+    let cases = [
+        // customer,         statuses,                                                  expected
+        (Some(acme.key),     None,                                                      vec![&voided, &unpaid, &paid]),
+        (Some(acme.key),     Some(vec![PaymentStatus::Paid]),                           vec![&paid]),
+        (None,               Some(vec![PaymentStatus::Paid]),                           vec![&paid, &others]),
+        (None,               Some(vec![PaymentStatus::Unpaid, PaymentStatus::Voided]),  vec![&voided, &unpaid]),
+        (None,               Some(vec![PaymentStatus::Draft]),                          vec![]),
+        (None,               Some(vec![]),                                              vec![]),
+    ];
+    for (customer, statuses, expected) in cases {
+        let filter = InvoiceFilter { customer, statuses };
+        let found = tenant.look(|tx, _| tx.invoices().list(&filter, &PageRequest::first())).items;
+        assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter:?}");
+    }
+}
+
+pub(super) fn refuses_a_wrong_amount(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer("acme");
+    let at = acme.created_at;
+    let made = tenant.build(|ids| invoice(ids, &acme, "260331-000001", at, vec![line("fee", "1.10", at)]));
+    let wrong = Invoice { amount: BigDecimal::from(1), ..made };
+    let refused = tenant.try_customer(acme.key, |tx, _| tx.invoices().insert(&wrong));
+    assert!(matches!(refused, Err(Error::Store(StoreError::Internal(_)))), "{refused:?}");
+    assert_eq!(tenant.look(|tx, _| tx.invoices().list(&InvoiceFilter::default(), &PageRequest::first())).items, []);
+}

@@ -1,0 +1,252 @@
+//! The contract of a store: what every implementation of the traits in [`crate::store`] must pass.
+//!
+//! ```
+//! use billing_domain::memory::MemoryStore;
+//! use billing_domain::testing::contract::{Harness, all};
+//! use time::macros::datetime;
+//!
+//! let store = MemoryStore::at(datetime!(2026-03-31 12:00 UTC));
+//! let harness = Harness { store: &store, ingest: &store, keys: &store, queue: &store };
+//! for (name, case) in all().into_iter().filter(|(name, _)| name.starts_with("transaction::")) {
+//!     println!("{name}");
+//!     case(&harness);
+//! }
+//! ```
+
+mod billing_queue;
+mod billing_record;
+mod catalog;
+mod credit;
+mod customer;
+mod event;
+mod invoice;
+mod organization;
+mod plan;
+mod subscription;
+mod tenancy;
+mod test_clock;
+mod transaction;
+mod usage;
+
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use time::OffsetDateTime;
+
+use super::build::{self, Ids};
+use crate::customer::Customer;
+use crate::error::Error;
+use crate::id::{CustomerKey, OrganizationId};
+use crate::plan::{Plan, PlanVersion};
+use crate::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Transaction};
+
+/// A store under test, seen from all its sides.
+#[derive(Clone, Copy)]
+pub struct Harness<'s> {
+    /// Its transactions.
+    pub store: &'s (dyn Store + 's),
+    /// Its way in for events.
+    pub ingest: &'s dyn EventIngest,
+    /// Its keys.
+    pub keys: &'s dyn KeyRing,
+    /// Its queue of due customers.
+    pub queue: &'s dyn BillingQueue,
+}
+
+/// One case of the contract. It makes organizations of its own, so cases may share a store.
+pub type Case = fn(&Harness<'_>);
+
+macro_rules! cases {
+    ($($module:ident { $($case:ident,)* })*) => {
+        /// Every case, by name.
+        pub fn all() -> Vec<(&'static str, Case)> {
+            vec![$($((concat!(stringify!($module), "::", stringify!($case)), $module::$case as Case),)*)*]
+        }
+    };
+}
+
+cases! {
+    transaction {
+        commits_on_ok,
+        leaves_no_trace_on_err,
+        leaves_no_trace_of_a_refusal,
+        is_alone_with_its_customer,
+        is_alone_with_its_catalog,
+        gives_whole_microseconds,
+        gives_new_ids,
+    }
+    organization {
+        keeps_every_setting,
+        updates_all_but_filter_keys,
+        adds_filter_keys_once,
+        adds_filter_keys_side_by_side,
+        keeps_api_keys,
+        keeps_currencies,
+    }
+    catalog {
+        keeps_metrics,
+        updates_metrics,
+        keeps_features,
+    }
+    plan {
+        keeps_plans,
+        lists_plans_newest_first,
+        keeps_every_part_of_a_version,
+        lists_versions,
+        updates_versions,
+        counts_active_subscriptions,
+    }
+    test_clock {
+        keeps_clocks,
+        sets_the_time_of_its_customers,
+        lists_its_customers,
+        lists_advancing_clocks,
+    }
+    customer {
+        keeps_every_field,
+        lists_in_pages,
+        refuses_a_taken_id,
+        refuses_a_taken_email,
+        never_goes_back_in_time,
+    }
+    subscription {
+        keeps_every_field,
+        lists_by_start,
+        lists_what_is_current,
+        updates,
+        refuses_an_overlap,
+        allows_what_does_not_overlap,
+    }
+    billing_record {
+        keeps_every_field,
+        lists_open_records_in_order,
+        says_what_is_fully_billed,
+    }
+    billing_queue {
+        leases_what_is_due,
+        leaves_out_what_is_not_due,
+        leaves_out_test_clocks,
+    }
+    invoice {
+        counts_without_gaps,
+        keeps_every_line,
+        lists_newest_first,
+        lists_by_customer_and_status,
+        refuses_a_wrong_amount,
+    }
+    credit {
+        keeps_every_entry,
+        lists_by_age,
+        updates_description_and_expiry,
+        is_drawn_once,
+    }
+    event {
+        stores_each_event_once,
+        knows_an_id_across_months,
+        keeps_ids_apart_by_customer,
+        accepts_its_window,
+        accepts_anything_when_open,
+        says_what_is_missing,
+        needs_an_organization,
+    }
+    usage {
+        counts_and_adds_up,
+        respects_edges,
+        applies_filters,
+        counts_what_came_before_the_metric,
+        reads_numbers_as_the_domain_does,
+        compares_text_as_the_domain_does,
+        answers_in_order,
+        agrees_with_the_fold,
+    }
+    tenancy {
+        hides_the_catalog,
+        hides_what_customers_own,
+        hides_events,
+    }
+}
+
+/// An organization of one case's own.
+struct Tenant<'h> {
+    harness: &'h Harness<'h>,
+    id: OrganizationId,
+    ids: RefCell<Ids>,
+}
+
+impl<'h> Tenant<'h> {
+    fn new(harness: &'h Harness<'h>) -> Self {
+        static SEED: AtomicU32 = AtomicU32::new(1);
+        let mut ids = Ids::new(SEED.fetch_add(1, Ordering::Relaxed));
+        let id = ids.next();
+        let tenant = Self { harness, id, ids: RefCell::new(ids) };
+        tenant.catalog(|tx, now| tx.organizations().insert(&build::organization(id, now)));
+        tenant
+    }
+
+    /// Makes something that needs ids.
+    fn build<T>(&self, make: impl FnOnce(&mut Ids) -> T) -> T {
+        make(&mut self.ids.borrow_mut())
+    }
+
+    fn run<T>(
+        &self,
+        scope: &Scope,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.harness.store.run_for(scope, work)
+    }
+
+    /// Work on the catalogue that must succeed.
+    fn catalog<T>(&self, work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>) -> T {
+        self.run(&Scope::Catalog(self.id), work).expect("work on the catalogue")
+    }
+
+    /// Work on a customer that must succeed.
+    fn customer<T>(
+        &self,
+        key: CustomerKey,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+    ) -> T {
+        self.try_customer(key, work).expect("work on a customer")
+    }
+
+    /// Work on a customer.
+    fn try_customer<T>(
+        &self,
+        key: CustomerKey,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.run(&Scope::Customer(self.id, key), work)
+    }
+
+    /// A look that must succeed.
+    fn look<T>(&self, work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>) -> T {
+        self.run(&Scope::Organization(self.id), work).expect("a look")
+    }
+
+    /// A customer that exists, in real time.
+    fn new_customer(&self, id: &str) -> Customer {
+        let key = build::customer(self.id, id, OffsetDateTime::UNIX_EPOCH).key;
+        self.customer(key, |tx, now| {
+            let customer = build::customer(self.id, id, now);
+            tx.customers().insert(&customer)?;
+            Ok(customer)
+        })
+    }
+
+    /// A plan with one version, kept.
+    fn new_plan(&self, name: &str) -> (Plan, PlanVersion) {
+        self.catalog(|tx, now| {
+            let plan = self.build(|ids| build::plan(ids, name, now));
+            let version = self.build(|ids| build::plan_version(ids, &plan, now));
+            tx.plans().insert(&plan)?;
+            tx.plans().insert_version(&version)?;
+            Ok((plan, version))
+        })
+    }
+
+    /// The present instant.
+    fn now(&self) -> OffsetDateTime {
+        self.look(|_, now| Ok(now))
+    }
+}

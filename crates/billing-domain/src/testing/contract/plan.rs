@@ -1,0 +1,178 @@
+//! Plans and their versions.
+
+use std::collections::BTreeMap;
+
+use time::Duration;
+
+use super::{Harness, Tenant};
+use crate::error::{Error, Noun};
+use crate::period::{Anchors, Interval, IntervalUnit};
+use crate::plan::{
+    ChargeBehavior, ChargeTiming, Component, ExternalLink, Plan, PlanVersion, PrepaidCharge, PriceAdjustment,
+    PriceAdjustmentKind, RecurringCharge, TargetCustomer,
+};
+use crate::store::Scope;
+use crate::testing::build::{
+    Ids, component, count_metric, days_from, feature, plan, plan_version, recurring_charge, subscription, sum_metric,
+};
+use crate::testing::world::{decimal, tiers};
+use crate::tier::{BatchRounding, Tier, TierPrice, TierSchedule};
+
+pub(super) fn keeps_plans(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let made = Plan {
+        description: Some("the good one".to_owned()),
+        duration: None,
+        tags: vec!["Public".to_owned(), "eu".to_owned()],
+        external_links: vec![ExternalLink { source: "stripe".to_owned(), external_plan_id: "p_1".to_owned() }],
+        ..tenant.build(|ids| plan(ids, "gold", now))
+    };
+    tenant.catalog(|tx, _| tx.plans().insert(&made));
+    assert_eq!(tenant.look(|tx, _| tx.plans().get(made.id)), made);
+    let absent = tenant.build(Ids::next);
+    let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.plans().get(absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Plan)));
+}
+
+pub(super) fn lists_plans_newest_first(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let make = |name: &str, age_s: i64| {
+        let made = tenant.build(|ids| plan(ids, name, now - Duration::seconds(age_s)));
+        tenant.catalog(|tx, _| tx.plans().insert(&made));
+        made
+    };
+    let (old, b, a) = (make("old", 5), make("b", 1), make("a", 1));
+    assert_eq!(tenant.look(|tx, _| tx.plans().list()), [a, b, old], "newest first, then by name");
+}
+
+fn full_components(ids: &mut Ids, prepaid: crate::id::MetricId, metered: crate::id::MetricId) -> Vec<Component> {
+    let bulk = vec![
+        Tier {
+            range_start: decimal("0"),
+            range_end: Some(decimal("1000.5")),
+            price: TierPrice::Flat { cost: decimal("5") },
+        },
+        Tier {
+            range_start: decimal("1000.5"),
+            range_end: None,
+            price: TierPrice::PerUnit {
+                cost_per_batch: decimal("0.000000000000001"),
+                metric_units_per_batch: decimal("12345678901234567890"),
+                batch_rounding: Some(BatchRounding::RoundUp),
+            },
+        },
+    ];
+    let first = Component {
+        tiers: TierSchedule::new(bulk, true).expect("valid tiers"),
+        reset_interval: Interval::new(IntervalUnit::Week, 2).ok(),
+        prepaid_charge: Some(PrepaidCharge { units: Some(decimal("100.25")), behavior: ChargeBehavior::Full }),
+        ..component(ids, prepaid)
+    };
+    let second = Component {
+        tiers: tiers(&[("0", "10", "free"), ("10", "20", "1.5 per 3")]),
+        invoicing_interval: Interval::new(IntervalUnit::Day, 1).ok(),
+        prepaid_charge: Some(PrepaidCharge { units: None, behavior: ChargeBehavior::Prorate }),
+        ..component(ids, metered)
+    };
+    vec![second, first]
+}
+
+pub(super) fn keeps_every_part_of_a_version(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let target = tenant.new_customer("acme");
+    let (owner, _) = tenant.new_plan("gold");
+    let (calls, bytes) = tenant.build(|ids| (count_metric(ids, "api_call", now), sum_metric(ids, "upload", now)));
+    let (sso, chat) = tenant.build(|ids| (feature(ids, "sso"), feature(ids, "chat")));
+    let yearly = RecurringCharge {
+        amount: decimal("0.333333333333333"),
+        timing: ChargeTiming::InArrears,
+        behavior: ChargeBehavior::Full,
+        invoicing_interval: Interval::new(IntervalUnit::Month, 3).ok(),
+        reset_interval: Interval::new(IntervalUnit::Year, 1).ok(),
+        ..tenant.build(|ids| recurring_charge(ids, "yearly"))
+    };
+    let adjustment = PriceAdjustment {
+        name: "loyal".to_owned(),
+        description: Some("ten percent off".to_owned()),
+        kind: PriceAdjustmentKind::Percentage,
+        amount: decimal("-10"),
+    };
+    let base = tenant.build(|ids| plan_version(ids, &owner, now));
+    let made = PlanVersion {
+        number: 7,
+        localized_name: Some("Gold +".to_owned()),
+        description: Some("more gold".to_owned()),
+        currency_code: "TOKENS".to_owned(),
+        components: tenant.build(|ids| full_components(ids, calls.id, bytes.id)),
+        recurring_charges: vec![yearly, base.recurring_charges[0].clone()],
+        features: vec![chat.id, sso.id],
+        price_adjustment: Some(adjustment),
+        anchors: Anchors::new(Some(31), Some(2)).expect("anchors"),
+        target_customers: vec![TargetCustomer { key: target.key, id: target.id }],
+        active_to: Some(now + Duration::days(1)),
+        replace_with: Some(base.id),
+        ..base
+    };
+    tenant.catalog(|tx, _| {
+        tx.metrics().insert(&calls)?;
+        tx.metrics().insert(&bytes)?;
+        tx.features().insert(&sso)?;
+        tx.features().insert(&chat)?;
+        tx.plans().insert_version(&made)
+    });
+    assert_eq!(tenant.look(|tx, _| tx.plans().get_version(made.id)), made, "its parts in their order");
+    let absent = tenant.build(Ids::next);
+    let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.plans().get_version(absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::PlanVersion)));
+}
+
+pub(super) fn lists_versions(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let ((gold, first), (_, other)) = (tenant.new_plan("gold"), tenant.new_plan("silver"));
+    let second = PlanVersion {
+        number: 2,
+        created_at: first.created_at + Duration::days(1),
+        ..tenant.build(|ids| plan_version(ids, &gold, first.created_at))
+    };
+    tenant.catalog(|tx, _| tx.plans().insert_version(&second));
+    assert_eq!(tenant.look(|tx, _| tx.plans().list_versions(Some(gold.id))), [first.clone(), second.clone()]);
+    assert_eq!(tenant.look(|tx, _| tx.plans().list_versions(None)), [first, other, second], "oldest first");
+}
+
+pub(super) fn updates_versions(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (gold, first) = tenant.new_plan("gold");
+    let (_, other) = tenant.new_plan("silver");
+    let changed = PlanVersion {
+        localized_name: Some("Gold".to_owned()),
+        description: Some("was gold".to_owned()),
+        active_from: None,
+        active_to: Some(first.created_at),
+        replace_with: Some(other.id),
+        ..first
+    };
+    tenant.catalog(|tx, _| tx.plans().update_version(&changed));
+    assert_eq!(tenant.look(|tx, _| tx.plans().get_version(changed.id)), changed);
+    let absent = tenant.build(|ids| plan_version(ids, &gold, changed.created_at));
+    let missing = tenant.run(&Scope::Catalog(tenant.id), |tx, _| tx.plans().update_version(&absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::PlanVersion)));
+}
+
+pub(super) fn counts_active_subscriptions(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, gold) = tenant.new_plan("gold");
+    tenant.new_plan("silver");
+    let start = tenant.now();
+    for name in ["a", "b"] {
+        let holder = tenant.new_customer(name);
+        let held = tenant.build(|ids| subscription(ids, holder.key, &gold, days_from(start, 30)));
+        tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&held));
+    }
+    let count = |at| tenant.look(|tx, _| tx.plans().active_subscriptions(at));
+    assert_eq!(count(start), BTreeMap::from([(gold.id, 2)]), "the start is inside");
+    assert_eq!(count(start + Duration::days(30)), BTreeMap::new(), "the end is not, and nothing is left out as 0");
+    assert_eq!(count(start - Duration::microseconds(1)), BTreeMap::new());
+}

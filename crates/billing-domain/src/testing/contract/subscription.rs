@@ -1,0 +1,157 @@
+//! Subscriptions.
+
+use std::collections::BTreeMap;
+
+use time::Duration;
+
+use super::{Harness, Tenant};
+use crate::adjustment::AdjustmentState;
+use crate::error::{Error, Noun, Refusal};
+use crate::period::Period;
+use crate::store::Scope;
+use crate::subscription::{Settled, Subscription};
+use crate::tax::TaxState;
+use crate::testing::build::{Ids, days_from, properties, subscription};
+use crate::testing::world::{decimal, filters};
+
+pub(super) fn keeps_every_field(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let holder = tenant.new_customer("acme");
+    let period = days_from(holder.created_at, 10);
+    let made = Subscription {
+        full: days_from(period.start() - Duration::days(3), 31),
+        anchor: period.start() - Duration::days(90),
+        renewal: 3,
+        auto_renew: false,
+        is_renewed: true,
+        is_new: false,
+        quantity: 4_000_000_000,
+        filters: filters(&[("environment", "prod \"x\""), ("région", "eu")]),
+        metadata: properties(r#"{"a": {"b": [1, 2.50, 1e999]}}"#),
+        prepaid_units: BTreeMap::from([(tenant.build(Ids::next), decimal("12345678901234567890.123456789012345"))]),
+        settled: Settled {
+            adjustment: AdjustmentState { charges: decimal("10.01"), given: decimal("-3.30") },
+            tax: TaxState { exact: decimal("0.7707707707707707707707707"), given: decimal("0.77") },
+        },
+        ..tenant.build(|ids| subscription(ids, holder.key, &version, period))
+    };
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&made));
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().get(holder.key, made.id)), made);
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().customer_of(made.id)), holder.key);
+    let absent = tenant.build(Ids::next);
+    let scope = Scope::Organization(tenant.id);
+    let missing = tenant.run(&scope, |tx, _| tx.subscriptions().get(holder.key, absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Subscription)));
+    let missing = tenant.run(&scope, |tx, _| tx.subscriptions().customer_of(absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Subscription)));
+    let other = tenant.new_customer("other");
+    let missing = tenant.run(&scope, |tx, _| tx.subscriptions().get(other.key, made.id));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Subscription)), "another customer's");
+}
+
+pub(super) fn lists_by_start(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let ((_, gold), (_, silver)) = (tenant.new_plan("gold"), tenant.new_plan("silver"));
+    let holder = tenant.new_customer("acme");
+    let start = holder.created_at;
+    let make = |version, from| tenant.build(|ids| subscription(ids, holder.key, version, days_from(from, 10)));
+    let (later, first, second) = (make(&gold, start + Duration::days(10)), make(&gold, start), make(&silver, start));
+    tenant.customer(holder.key, |tx, _| {
+        [&second, &later, &first].into_iter().try_for_each(|each| tx.subscriptions().insert(each))
+    });
+    assert_eq!(
+        tenant.look(|tx, _| tx.subscriptions().list(holder.key)),
+        [first, second, later],
+        "by start, then by id"
+    );
+}
+
+pub(super) fn lists_what_is_current(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let holder = tenant.new_customer("acme");
+    let start = holder.created_at;
+    let make = |n: i64, auto_renew, is_renewed| {
+        let period = days_from(start + Duration::days(10 * n), 10);
+        let made = tenant.build(|ids| subscription(ids, holder.key, &version, period));
+        let made = Subscription { auto_renew, is_renewed, ..made };
+        tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&made));
+        made
+    };
+    make(0, false, false);
+    make(1, true, true);
+    let (waiting, running) = (make(2, true, false), make(3, false, false));
+    let current = |at| tenant.look(|tx, _| tx.subscriptions().list_current(holder.key, at));
+    let at = start + Duration::days(35);
+    assert_eq!(current(at), [waiting.clone(), running], "what runs, and what waits for its renewal");
+    assert_eq!(current(start + Duration::days(40)), [waiting], "the end itself is over");
+    assert_eq!(current(start + Duration::days(10) - Duration::microseconds(1)).len(), 4, "what is to come too");
+}
+
+pub(super) fn updates(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let holder = tenant.new_customer("acme");
+    let made = tenant.build(|ids| subscription(ids, holder.key, &version, days_from(holder.created_at, 30)));
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&made));
+    let mut settled = Settled::default();
+    settled.tax.exact = decimal("1.5");
+    let changed = Subscription {
+        period: made.period.cut_at(made.period.start() + Duration::days(5)),
+        auto_renew: false,
+        is_renewed: true,
+        metadata: properties(r#"{"note": "cancelled"}"#),
+        settled,
+        ..made
+    };
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().update(&changed));
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().get(holder.key, changed.id)), changed);
+    let absent = Subscription { id: tenant.build(Ids::next), ..changed };
+    let missing = tenant.try_customer(holder.key, |tx, _| tx.subscriptions().update(&absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Subscription)));
+}
+
+pub(super) fn refuses_an_overlap(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let holder = tenant.new_customer("acme");
+    let make = |days| {
+        let period = days_from(holder.created_at + Duration::days(days), 30);
+        let made = tenant.build(|ids| subscription(ids, holder.key, &version, period));
+        let pairs = [("environment", "prod"), ("region", "eu")];
+        let pairs = if days == 0 { pairs } else { [pairs[1], pairs[0]] };
+        Subscription { filters: filters(&pairs), ..made }
+    };
+    let (first, second) = (make(0), make(29));
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&first));
+    let refused = tenant.try_customer(holder.key, |tx, _| tx.subscriptions().insert(&second));
+    assert_eq!(refused, Err(Refusal::OverlappingPlans.into()), "one set of filters, in whatever order");
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().list(holder.key)), [first]);
+}
+
+pub(super) fn allows_what_does_not_overlap(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let ((_, gold), (_, silver)) = (tenant.new_plan("gold"), tenant.new_plan("silver"));
+    let (acme, other) = (tenant.new_customer("acme"), tenant.new_customer("other"));
+    let first = days_from(acme.created_at, 30);
+    let next = days_from(first.end(), 30);
+    let inside = Period::at(first.start() + Duration::days(3));
+    let eu = filters(&[("region", "eu")]);
+    let us = filters(&[("region", "us")]);
+    #[rustfmt::skip]
+    let cases = [
+        // customer,  version, period, filters,     why
+        (acme.key,    &gold,   first,  eu.clone(),  "the first"),
+        (acme.key,    &gold,   next,   eu.clone(),  "periods that touch"),
+        (acme.key,    &gold,   first,  us,          "other filters"),
+        (acme.key,    &silver, first,  eu.clone(),  "another plan"),
+        (other.key,   &gold,   first,  eu.clone(),  "another customer"),
+        (acme.key,    &gold,   inside, eu,          "an empty period overlaps nothing"),
+    ];
+    for (customer, version, period, filters, why) in cases {
+        let made = tenant.build(|ids| subscription(ids, customer, version, period));
+        let made = Subscription { filters, ..made };
+        assert_eq!(tenant.try_customer(customer, |tx, _| tx.subscriptions().insert(&made)), Ok(()), "{why}");
+    }
+}

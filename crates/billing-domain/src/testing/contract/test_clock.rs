@@ -1,0 +1,95 @@
+//! Test clocks.
+
+use time::Duration;
+use time::macros::datetime;
+
+use super::{Harness, Tenant};
+use crate::customer::Customer;
+use crate::error::{Error, Noun};
+use crate::store::Scope;
+use crate::test_clock::{TestClock, TestClockStatus};
+use crate::testing::build::{Ids, customer, test_clock};
+
+impl Tenant<'_> {
+    /// A clock that stands at `frozen_time`, kept.
+    pub(super) fn new_clock(&self, frozen_time: time::OffsetDateTime) -> TestClock {
+        self.catalog(|tx, now| {
+            let clock = self.build(|ids| test_clock(ids, frozen_time, now));
+            tx.test_clocks().insert(&clock)?;
+            Ok(clock)
+        })
+    }
+
+    /// A customer that lives by `clock`.
+    pub(super) fn new_customer_of(&self, clock: &TestClock, id: &str) -> Customer {
+        let made = Customer { test_clock: Some(clock.id), ..customer(self.id, id, clock.frozen_time) };
+        self.customer(made.key, |tx, _| tx.customers().insert(&made));
+        made
+    }
+}
+
+pub(super) fn keeps_clocks(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let first = tenant.new_clock(datetime!(2020-02-29 0:00 UTC));
+    let second = TestClock { created_at: first.created_at + Duration::seconds(1), ..first.clone() };
+    let second = TestClock { id: tenant.build(Ids::next), name: "second".to_owned(), ..second };
+    tenant.catalog(|tx, _| tx.test_clocks().insert(&second));
+    assert_eq!(tenant.look(|tx, _| tx.test_clocks().list()), [first.clone(), second.clone()], "oldest first");
+    let frozen_time = datetime!(2020-03-31 0:00 UTC);
+    let moved = TestClock { frozen_time, status: TestClockStatus::Failed, ..first };
+    tenant.catalog(|tx, _| tx.test_clocks().update(&moved));
+    assert_eq!(tenant.look(|tx, _| tx.test_clocks().get(moved.id)), moved);
+    let absent = TestClock { id: tenant.build(Ids::next), ..second };
+    let missing = tenant.run(&Scope::Catalog(tenant.id), |tx, _| tx.test_clocks().update(&absent));
+    assert_eq!(missing, Err(Error::NotFound(Noun::TestClock)));
+    let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.test_clocks().get(absent.id));
+    assert_eq!(missing, Err(Error::NotFound(Noun::TestClock)));
+}
+
+pub(super) fn sets_the_time_of_its_customers(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let clock = tenant.new_clock(datetime!(2030-01-01 0:00 UTC));
+    let acme = tenant.new_customer_of(&clock, "acme");
+    let now = || tenant.customer(acme.key, |_, now| Ok(now));
+    assert_eq!(now(), clock.frozen_time, "it stands");
+    assert_eq!(tenant.look(|tx, _| tx.customers().now(acme.key)), clock.frozen_time, "from any scope");
+    let target = datetime!(2030-02-01 0:00 UTC);
+    for status in [TestClockStatus::Advancing, TestClockStatus::Failed] {
+        let moving = TestClock { frozen_time: target, status, ..clock.clone() };
+        tenant.catalog(|tx, _| tx.test_clocks().update(&moving));
+        assert_eq!(now(), clock.frozen_time, "{status:?}: where the customer has got to");
+    }
+    let reached = datetime!(2030-01-15 0:00 UTC);
+    tenant.customer(acme.key, |tx, _| tx.customers().reach(acme.key, reached));
+    assert_eq!(now(), reached);
+    let arrived = TestClock { frozen_time: target, ..clock };
+    tenant.catalog(|tx, _| tx.test_clocks().update(&arrived));
+    assert_eq!(now(), target, "arrived");
+    assert!(tenant.now() != target, "only its customers live by it");
+}
+
+pub(super) fn lists_its_customers(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let clock = tenant.new_clock(datetime!(2030-01-01 0:00 UTC));
+    let other = tenant.new_clock(datetime!(2031-01-01 0:00 UTC));
+    let mut keys: Vec<_> = ["a", "b", "c"].map(|id| tenant.new_customer_of(&clock, id).key).into();
+    keys.sort();
+    tenant.new_customer_of(&other, "d");
+    tenant.new_customer("e");
+    assert_eq!(tenant.look(|tx, _| tx.test_clocks().list_customers(clock.id)), keys, "in order of key");
+}
+
+pub(super) fn lists_advancing_clocks(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let clock = tenant.new_clock(datetime!(2030-01-01 0:00 UTC));
+    let is_listed = || {
+        let clocks = harness.queue.list_advancing_clocks().expect("clocks");
+        clocks.contains(&(tenant.id, clock.id))
+    };
+    for (status, listed) in
+        [(TestClockStatus::Ready, false), (TestClockStatus::Advancing, true), (TestClockStatus::Failed, false)]
+    {
+        tenant.catalog(|tx, _| tx.test_clocks().update(&TestClock { status, ..clock.clone() }));
+        assert_eq!(is_listed(), listed, "{status:?}");
+    }
+}
