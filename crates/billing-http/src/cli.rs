@@ -14,6 +14,7 @@ use clap::{Parser, Subcommand};
 use serde_json::Value;
 use time::OffsetDateTime;
 
+use crate::demo;
 use crate::import::import_events;
 use crate::server::{Server, ServerSettings};
 use crate::settings::Settings;
@@ -37,6 +38,8 @@ pub struct Cli {
 pub enum Command {
     /// Serve the API (the default).
     Serve,
+    /// Run the main job on 30,442 real events: define, subscribe, import, bill, and print the invoices.
+    Demo,
     /// Back-fill events of any age from JSON lines, also gzipped; running it again changes nothing.
     ImportEvents {
         /// The file.
@@ -81,6 +84,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     let Cli { settings, command } = cli;
     match command.unwrap_or(Command::Serve) {
         Command::Serve => serve(&settings),
+        Command::Demo => demo::command::run(&settings),
         Command::ImportEvents { file, organization, api_key } => {
             let opened = Opened::open(&settings)?;
             let organization = opened.organization(organization, api_key.as_deref())?;
@@ -92,7 +96,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             Ok(())
         }
         Command::CreateOrganization { name } => {
-            let (id, key) = Opened::open(&settings)?.create_organization(&name)?;
+            let (id, key) = Opened::open(&settings)?.create_organization(&name, None)?;
             Ok(say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?)
         }
         Command::CreateKey { name, organization, expires_at } => {

@@ -92,10 +92,7 @@ impl Opened {
         let store: &dyn Store = &self.store;
         // Nobody's id: of several processes that start on one empty database, one makes the organization.
         let lock = Scope::Catalog(Uuid::nil().into());
-        let key = match &settings.bootstrap_api_key {
-            Some(text) => KeyText::parse(text).context("the bootstrap key is not <8>.<32> letters and digits")?,
-            None => KeyText::generate()?,
-        };
+        let key = key_of(settings.bootstrap_api_key.as_deref())?;
         let made = store.run_for(&lock, |_, _| {
             if !self.store.list_organizations()?.is_empty() {
                 return Ok(None);
@@ -112,12 +109,12 @@ impl Opened {
         Ok(())
     }
 
-    /// Makes an organization with one key.
+    /// Makes an organization with one key: the one given, otherwise a random one.
     ///
     /// # Errors
-    /// A bad name; those of the store.
-    pub fn create_organization(&self, name: &str) -> anyhow::Result<(OrganizationId, KeyText)> {
-        let key = KeyText::generate()?;
+    /// A bad name or key; those of the store.
+    pub fn create_organization(&self, name: &str, key: Option<&str>) -> anyhow::Result<(OrganizationId, KeyText)> {
+        let key = key_of(key)?;
         let id = self.insert_organization(OrganizationId::from(Uuid::now_v7()), name, &key)?;
         Ok((id, key))
     }
@@ -181,6 +178,13 @@ impl Opened {
     /// The store as a server takes it.
     pub fn backend(&self) -> Arc<dyn crate::Backend> {
         Arc::new(self.store.clone())
+    }
+}
+
+fn key_of(given: Option<&str>) -> anyhow::Result<KeyText> {
+    match given {
+        Some(text) => KeyText::parse(text).context("the bootstrap key is not <8>.<32> letters and digits"),
+        None => Ok(KeyText::generate()?),
     }
 }
 

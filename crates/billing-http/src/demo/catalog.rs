@@ -1,12 +1,23 @@
 //! What the demo defines: two metrics, a plan, a test clock, and a customer for every author.
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 
 use super::client::Client;
-use super::commits::MONTH_START;
+use super::commits::{BILLED_AT, MONTH_START};
 
-/// What the plan is called: the sign that the demo has run before.
+/// How far the demo has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// The clock stands at the start of the month.
+    SettingUp,
+    /// The clock is on its way: customers and events are all there.
+    Billing,
+    /// The clock has arrived.
+    Billed,
+}
+
+/// What the plan is called.
 const PLAN_NAME: &str = "Code hosting";
 
 /// Ids of what was defined.
@@ -19,31 +30,28 @@ pub struct Catalog {
     pub clock: String,
 }
 
-/// The catalogue, if the demo has run before.
-pub fn find(client: &Client) -> anyhow::Result<Option<Catalog>> {
-    let plans = client.list("/api/plans/")?;
-    let Some(plan) = plans.iter().find(|plan| plan["plan_name"] == PLAN_NAME) else { return Ok(None) };
-    let metrics = client.list("/api/metrics/")?;
-    let commits = metrics.iter().find(|metric| metric["aggregation_type"] == "count").context("no metric")?;
-    let clocks = client.list("/api/test_clocks/")?;
-    Ok(Some(Catalog {
-        commits: text(commits, "metric_id")?,
-        plan: text(plan, "plan_id")?,
-        clock: text(clocks.first().context("no test clock")?, "test_clock_id")?,
-    }))
-}
-
-/// Defines everything but the customers.
+/// Finds or defines everything but the customers.
 pub fn define(client: &Client) -> anyhow::Result<Catalog> {
     let commits = json!({"metric_name": "commits", "event_name": "commit", "aggregation_type": "count"});
-    let commits = text(&client.post("/api/metrics/", &commits)?, "metric_id")?;
+    let commits = ensure(client, "/api/metrics/", ("metric_name", "metric_id"), &commits)?;
     let lines = json!({"metric_name": "lines added", "event_name": "commit", "aggregation_type": "sum",
         "property_name": "insertions"});
-    let lines = text(&client.post("/api/metrics/", &lines)?, "metric_id")?;
-    let plan = text(&client.post("/api/plans/", &plan(&commits, &lines))?, "plan_id")?;
+    let lines = ensure(client, "/api/metrics/", ("metric_name", "metric_id"), &lines)?;
+    let plan = ensure(client, "/api/plans/", ("plan_name", "plan_id"), &plan(&commits, &lines))?;
     let clock = json!({"name": "demo", "frozen_time": MONTH_START});
-    let clock = text(&client.post("/api/test_clocks/", &clock)?, "test_clock_id")?;
+    let clock = ensure(client, "/api/test_clocks/", ("name", "test_clock_id"), &clock)?;
     Ok(Catalog { commits, plan, clock })
+}
+
+/// The id of the object of `body`'s name, which is made if there is none.
+fn ensure(client: &Client, path: &str, (name, id): (&str, &str), body: &Value) -> anyhow::Result<String> {
+    let existing = client.list(path)?.into_iter().find(|object| object[name] == body[name]);
+    let object = match existing {
+        Some(object) => object,
+        None => client.post(path, body)?,
+    };
+    let id = object[id].as_str().with_context(|| format!("an object of {path} without {id}"))?;
+    Ok(id.to_owned())
 }
 
 /// A monthly fee in advance; commits in three tiers, the first one free; lines in started batches of 1,000.
@@ -76,18 +84,33 @@ fn plan(commits: &str, lines: &str) -> Value {
 }
 
 impl Catalog {
-    /// Makes `author` a customer that lives by the clock and is on the plan from the start of the month.
+    /// Makes `author` a customer that lives by the clock and is on the plan from the start of the month. Whoever
+    /// is that already stays so.
     pub fn subscribe(&self, client: &Client, author: &str) -> anyhow::Result<()> {
         let email = format!("{author}@example.com");
         let customer = json!({"customer_id": author, "email": email, "test_clock_id": self.clock});
-        client.post("/api/customers/", &customer)?;
+        client.post_unless("/api/customers/", &customer, "duplicate_resource")?;
         let subscription = json!({"customer_id": author, "plan_id": self.plan, "start_date": MONTH_START});
-        client.post("/api/subscriptions/", &subscription)?;
-        Ok(())
+        client.post_unless("/api/subscriptions/", &subscription, "overlapping_plans")
     }
-}
 
-fn text(object: &Value, field: &str) -> anyhow::Result<String> {
-    let text = object[field].as_str().with_context(|| format!("an answer without {field}"))?;
-    Ok(text.to_owned())
+    /// How far the demo has come.
+    ///
+    /// # Errors
+    /// When the clock's advance failed.
+    pub fn stage(&self, client: &Client) -> anyhow::Result<Stage> {
+        let clock = client.get(&format!("/api/test_clocks/{}/", self.clock))?;
+        ensure!(clock["status"] != "failed", "the test clock failed to advance; the log says why");
+        Ok(match (clock["frozen_time"] == BILLED_AT, clock["status"] == "ready") {
+            (false, _) => Stage::SettingUp,
+            (true, false) => Stage::Billing,
+            (true, true) => Stage::Billed,
+        })
+    }
+
+    /// Tells the clock to advance past the month's end; on its way already, it stays so.
+    pub fn advance(&self, client: &Client) -> anyhow::Result<()> {
+        let path = format!("/api/test_clocks/{}/advance/", self.clock);
+        client.post_unless(&path, &json!({"frozen_time": BILLED_AT}), "test_clock_advancing")
+    }
 }

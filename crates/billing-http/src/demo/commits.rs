@@ -9,7 +9,7 @@ use flate2::read::GzDecoder;
 use time::Date;
 use time::macros::datetime;
 
-use crate::track::parse_event;
+use crate::track::read_event;
 
 /// First instant of the busy month: the one with the most commits.
 pub const MONTH_START: &str = "2022-10-01T00:00:00Z";
@@ -32,7 +32,8 @@ impl Commits {
     /// When the file that is part of this program cannot be read.
     pub fn all() -> anyhow::Result<Self> {
         let lines = BufReader::new(GzDecoder::new(FILE)).lines();
-        let events = lines.map(|line| parse_event(&line?).context("a line of the demo's events"));
+        let event = |line: &str| read_event(line).map_err(|rejected| anyhow::anyhow!(rejected.reason));
+        let events = lines.map(|line| event(&line?).context("a line of the demo's events"));
         Ok(Self { events: events.collect::<Result<_, _>>()? })
     }
 

@@ -6,6 +6,7 @@
 
 mod catalog;
 mod client;
+pub mod command;
 mod commits;
 mod report;
 
@@ -13,14 +14,12 @@ use std::io::Write;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, ensure};
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{EventIngest, Window};
-use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::{Value, json};
-
+use catalog::{Catalog, Stage};
 pub use client::Client;
 pub use commits::Commits;
+use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::backend::Backend;
 
@@ -42,42 +41,44 @@ pub struct Demo<'d> {
 }
 
 impl Demo<'_> {
-    /// Sets everything up that is not there yet, bills it, and writes the report to `out`.
+    /// Does whatever of the demo is not done yet, and writes the report to `out`. Interrupted, it goes on where
+    /// it was; done, it says what is there.
     ///
     /// # Errors
     /// What the service or the store refused.
     pub fn run(&self, commits: &Commits, out: &mut dyn Write) -> anyhow::Result<()> {
-        match catalog::find(self.client)? {
-            Some(catalog) => {
-                writeln!(out, "The demo has run in this data folder before; this is what is there.")?;
-                report::write(self.client, &catalog, commits, out)
-            }
-            None => {
-                let catalog = self.set_up(commits, out)?;
-                report::write(self.client, &catalog, commits, out)
-            }
+        let catalog = catalog::define(self.client)?;
+        let stage = catalog.stage(self.client)?;
+        if stage == Stage::Billed {
+            writeln!(out, "The demo has run in this data folder before; this is what is there.")?;
         }
+        if stage == Stage::SettingUp {
+            self.set_up(&catalog, commits, out)?;
+        }
+        if stage != Stage::Billed {
+            let started = Instant::now();
+            self.advance(&catalog)?;
+            let seconds = started.elapsed().as_secs();
+            writeln!(out, "advanced the clock to {} and billed every customer, in {seconds} s", commits::BILLED_AT)?;
+        }
+        report::write(self.client, &catalog, commits, out)
     }
 
-    fn set_up(&self, commits: &Commits, out: &mut dyn Write) -> anyhow::Result<catalog::Catalog> {
-        writeln!(out, "{} commits by {} authors, from {} to {}", commits.events.len(), commits.authors().len(),
-            commits.first_day(), commits.last_day())?;
-        let catalog = catalog::define(self.client)?;
-        writeln!(out, "defined two metrics, one plan, and a test clock frozen at {}", commits::MONTH_START)?;
-        self.subscribe(&catalog, commits)?;
+    fn set_up(&self, catalog: &Catalog, commits: &Commits, out: &mut dyn Write) -> anyhow::Result<()> {
+        let (events, authors) = (commits.events.len(), commits.authors().len());
+        writeln!(out, "{events} commits by {authors} authors, {} to {}", commits.first_day(), commits.last_day())?;
+        writeln!(out, "defined two metrics, a plan, and a test clock frozen at {}", commits::MONTH_START)?;
+        self.subscribe(catalog, commits)?;
+        writeln!(out, "made {authors} customers, each with a subscription")?;
         let started = Instant::now();
         self.import(commits)?;
-        let per_second = commits.events.len() as u128 * 1_000 / started.elapsed().as_millis().max(1);
-        writeln!(out, "imported {} events, {per_second} events per second", commits.events.len())?;
-        let started = Instant::now();
-        self.advance(&catalog)?;
-        writeln!(out, "advanced the clock to {} and billed every customer, in {} s", commits::BILLED_AT,
-            started.elapsed().as_secs())?;
-        Ok(catalog)
+        let per_second = events as u128 * 1_000 / started.elapsed().as_millis().max(1);
+        writeln!(out, "imported {events} events, {per_second} events per second")?;
+        Ok(())
     }
 
     /// Makes a customer and a subscription of every author.
-    fn subscribe(&self, catalog: &catalog::Catalog, commits: &Commits) -> anyhow::Result<()> {
+    fn subscribe(&self, catalog: &Catalog, commits: &Commits) -> anyhow::Result<()> {
         let authors = commits.authors();
         let bar = progress(authors.len(), "customers and subscriptions");
         let share = authors.len().div_ceil(CLIENTS).max(1);
@@ -112,20 +113,15 @@ impl Demo<'_> {
         Ok(())
     }
 
-    fn advance(&self, catalog: &catalog::Catalog) -> anyhow::Result<()> {
-        let path = format!("/api/test_clocks/{}/", catalog.clock);
-        self.client.post(&format!("{path}advance/"), &json!({"frozen_time": commits::BILLED_AT}))?;
+    fn advance(&self, catalog: &Catalog) -> anyhow::Result<()> {
+        catalog.advance(self.client)?;
         let spinner = ProgressBar::new_spinner().with_message("billing every customer up to the clock's time");
-        loop {
-            let clock = self.client.get(&path)?;
-            let status = clock.get("status").and_then(Value::as_str).context("a clock without status")?;
-            ensure!(status != "failed", "the test clock failed to advance; the log says why");
-            if status == "ready" {
-                return Ok(());
-            }
+        while catalog.stage(self.client)? != Stage::Billed {
             spinner.tick();
             thread::sleep(CLOCK_PAUSE);
         }
+        spinner.finish_and_clear();
+        Ok(())
     }
 }
 

@@ -49,14 +49,25 @@ fn explain(client: &Client, invoice: &Value, out: &mut dyn Write) -> anyhow::Res
             Some("usage_charge") => usage(trace, out)?,
             Some("recurring_charge") => {
                 let fraction = &trace["fraction"];
-                writeln!(out, "    {} x {} for {}/{} of the interval", show(&trace["unit_amount"]),
-                    show(&trace["quantity"]), show(&fraction["numerator"]), show(&fraction["denominator"]))?;
+                writeln!(
+                    out,
+                    "    {} x {} for {}/{} of the interval",
+                    show(&trace["unit_amount"]),
+                    show(&trace["quantity"]),
+                    show(&fraction["numerator"]),
+                    show(&fraction["denominator"])
+                )?;
             }
             _ => {}
         }
         let rounding = &trace["rounding"];
-        writeln!(out, "    {} exactly, {} given before: {} on this line", show(&rounding["exact_so_far"]),
-            show(&rounding["given_before"]), show(&rounding["amount"]))?;
+        writeln!(
+            out,
+            "    {} exactly, {} given before: {} on this line",
+            show(&rounding["exact_so_far"]),
+            show(&rounding["given_before"]),
+            show(&rounding["amount"])
+        )?;
     }
     Ok(())
 }
@@ -64,15 +75,25 @@ fn explain(client: &Client, invoice: &Value, out: &mut dyn Write) -> anyhow::Res
 fn usage(trace: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(out, "    {} events, quantity {}", show(&trace["event_count"]), show(&trace["quantity"]))?;
     for step in trace["rating"]["walk"].as_array().into_iter().flatten() {
-        let end = if step["range_end"].is_null() { "...".to_owned() } else { show(&step["range_end"]) };
+        let end =
+            if step["range_end"].is_null() { " and up".to_owned() } else { format!("..{}", show(&step["range_end"])) };
         let price = match step["kind"].as_str() {
-            Some("per_unit") => format!("{} batches of {} at {}", show(&step["batches"]),
-                show(&step["metric_units_per_batch"]), show(&step["cost_per_batch"])),
+            Some("per_unit") => format!(
+                "{} batches of {} at {}",
+                show(&step["batches"]),
+                show(&step["metric_units_per_batch"]),
+                show(&step["cost_per_batch"])
+            ),
             Some("flat") => "flat".to_owned(),
             _ => "free".to_owned(),
         };
-        writeln!(out, "    tier {}..{end}: {} units, {price} = {}", show(&step["range_start"]),
-            show(&step["quantity"]), show(&step["amount"]))?;
+        writeln!(
+            out,
+            "    tier {}{end}: {} units, {price} = {}",
+            show(&step["range_start"]),
+            show(&step["quantity"]),
+            show(&step["amount"])
+        )?;
     }
     Ok(())
 }

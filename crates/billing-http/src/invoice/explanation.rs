@@ -20,7 +20,7 @@ view! {
         /// The sum of the lines.
         amount: Number,
         /// Its lines.
-        lines: Vec<ExplainedLineView>,
+        line_items: Vec<ExplainedLineView>,
     }
 }
 
@@ -69,7 +69,7 @@ impl ExplanationView {
             invoice_number: invoice.number.clone(),
             currency: (&invoice.currency).into(),
             amount: (&invoice.amount).into(),
-            lines: invoice.lines.iter().map(ExplainedLineView::new).collect::<Result<_, _>>()?,
+            line_items: invoice.lines.iter().map(ExplainedLineView::new).collect::<Result<_, _>>()?,
         })
     }
 }
