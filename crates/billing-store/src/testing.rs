@@ -2,7 +2,10 @@
 
 use std::ops::Deref;
 
-use billing_domain::StoreError;
+use billing_domain::{Refusal, StoreError};
+use diesel::debug_query;
+use diesel::pg::Pg;
+use diesel::query_dsl::methods::SelectDsl;
 use postgres_local::testing::TestDatabase;
 
 use crate::{PgStore, migration};
@@ -66,4 +69,74 @@ pub fn empty_database() -> TestDatabase {
 /// [`StoreError::Internal`] with the migration that failed.
 pub fn revert(url: &str) -> Result<Vec<String>, StoreError> {
     migration::revert(url)
+}
+
+/// The versions of all migrations.
+///
+/// # Panics
+/// When the migrations that are compiled in cannot be read.
+pub fn versions() -> Vec<String> {
+    migration::embedded_versions().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The constraints that callers can run into, with what each refuses.
+pub fn refusals() -> Vec<(&'static str, Refusal)> {
+    crate::error::REFUSALS.to_vec()
+}
+
+/// A partition of the events that lacks an index, if there is one.
+///
+/// # Panics
+/// When the database does not answer.
+pub fn find_unindexed_partition(store: &PgStore) -> Option<String> {
+    let found = store.shared.pool.run(crate::partition::find_unindexed);
+    found.unwrap_or_else(|failure| panic!("{failure:?}"))
+}
+
+/// `table.column` of every column as Diesel sees it, by table.
+pub fn columns() -> Vec<String> {
+    macro_rules! selects {
+        ($($table:ident,)*) => {
+            [$((stringify!($table), debug_query::<Pg, _>(&crate::schema::$table::table.select(crate::schema::$table::all_columns)).to_string()),)*]
+        };
+    }
+    let selects = selects![
+        api_keys,
+        billing_due,
+        billing_records,
+        components,
+        credit_entries,
+        credits,
+        currencies,
+        customer_emails,
+        customers,
+        event_names,
+        events,
+        features,
+        ingest_epochs,
+        ingest_lanes,
+        invoice_counters,
+        invoice_lines,
+        invoice_numbers,
+        invoices,
+        metric_rollups,
+        metrics,
+        organizations,
+        plan_version_features,
+        plan_version_targets,
+        plan_versions,
+        plans,
+        recurring_charges,
+        subscriptions,
+        test_clocks,
+        usage_rollup,
+    ];
+    let mut columns = Vec::new();
+    for (table, select) in selects {
+        // SELECT "table"."column", .. FROM "table"
+        let prefix = format!("\"{table}\".\"");
+        let names = select.split(&prefix).skip(1).filter_map(|rest| rest.split('"').next());
+        columns.extend(names.map(|column| format!("{table}.{column}")));
+    }
+    columns
 }

@@ -1,7 +1,63 @@
 //! The schema as the catalogue of Postgres tells it.
 
+use std::collections::BTreeMap;
+
 use billing_store::PgStore;
-use billing_store::testing::{TestStore, empty_database, revert};
+use billing_store::testing::{
+    TestStore, columns, empty_database, find_unindexed_partition, refusals, revert, versions,
+};
+
+use crate::sql::{execute, query};
+
+/// Tables of what customers own. Every other table is catalogue, or one of [`SPANNING`].
+const CUSTOMER_OWNED: &[&str] = &[
+    "billing_records",
+    "credit_entries",
+    "credits",
+    "customers",
+    "events",
+    "invoice_lines",
+    "invoices",
+    "subscriptions",
+    "usage_rollup",
+];
+
+/// Small tables that span customers: what must be unique across them, and queues.
+const SPANNING: &[&str] = &["billing_due", "customer_emails", "invoice_counters", "invoice_numbers"];
+
+/// Unique constraints that only a bug of this program can run into, because it makes the keys up itself.
+const INTERNAL: &[&str] = &[
+    "billing_due_pkey",
+    "billing_records_pkey",
+    "components_metric_id_key",
+    "components_pkey",
+    "credit_entries_pkey",
+    "credits_pkey",
+    "event_names_pkey",
+    "features_pkey",
+    "ingest_epochs_pkey",
+    "ingest_lanes_pkey",
+    "invoice_counters_pkey",
+    "invoice_lines_pkey",
+    "invoice_numbers_pkey",
+    "invoices_pkey",
+    "metric_rollups_pkey",
+    "metrics_pkey",
+    "plan_version_features_pkey",
+    "plan_version_targets_pkey",
+    "plan_versions_pkey",
+    "plans_pkey",
+    "recurring_charges_name_key",
+    "recurring_charges_pkey",
+    "subscriptions_pkey",
+    "test_clocks_pkey",
+    "usage_rollup_pkey",
+];
+
+fn assert_none(store: &TestStore, what: &str, sql: &'static str) {
+    let found = query(store.url(), sql);
+    assert!(found.is_empty(), "{what}: {found:#?}");
+}
 
 #[test]
 fn migrates_up_down_and_up_again() {
@@ -12,10 +68,191 @@ fn migrates_up_down_and_up_again() {
     let mut reverted = revert(database.url()).expect("down");
     reverted.reverse();
     assert_eq!(reverted, applied);
+    let left = "SELECT relname::text AS value FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') AND relname NOT LIKE '\\_\\_diesel%'
+        UNION ALL
+        SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace";
+    assert_eq!(query(database.url(), left), Vec::<String>::new(), "nothing is left behind");
     assert_eq!(PgStore::migrate(database.url()).expect("up again"), applied);
+}
+
+#[test]
+fn migrates_once_when_several_try() {
+    let database = empty_database();
+    let applied: usize = std::thread::scope(|threads| {
+        let tries: Vec<_> = (0..3).map(|_| threads.spawn(|| PgStore::migrate(database.url()).expect("up"))).collect();
+        tries.into_iter().map(|each| each.join().expect("a thread").len()).sum()
+    });
+    assert_eq!(applied, versions().len());
 }
 
 #[test]
 fn is_ready_when_migrated() {
     TestStore::new().ping().expect("ready");
+    let database = empty_database();
+    PgStore::migrate(database.url()).expect("up");
+    let store = PgStore::connect(database.url(), 1).expect("connected");
+    revert(database.url()).expect("down");
+    assert!(store.ping().is_err(), "migrations are missing");
+}
+
+#[test]
+fn every_foreign_key_is_indexed() {
+    let store = TestStore::new();
+    assert_none(
+        &store,
+        "foreign keys without an index that starts with their columns",
+        "SELECT conname::text AS value FROM pg_constraint key
+        WHERE key.contype = 'f' AND NOT EXISTS (
+            SELECT FROM pg_index i
+            WHERE i.indrelid = key.conrelid AND i.indpred IS NULL
+                AND (i.indkey::int2[])[0:cardinality(key.conkey) - 1] @> key.conkey
+        )",
+    );
+}
+
+#[test]
+fn every_table_and_function_has_a_comment() {
+    let store = TestStore::new();
+    assert_none(
+        &store,
+        "tables and functions without a comment",
+        "SELECT relname::text AS value FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+            AND relname <> '__diesel_schema_migrations' AND obj_description(oid, 'pg_class') IS NULL
+        UNION ALL
+        SELECT proname::text FROM pg_proc
+        WHERE pronamespace = 'public'::regnamespace AND obj_description(oid, 'pg_proc') IS NULL
+            AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = pg_proc.oid AND d.deptype = 'e')",
+    );
+}
+
+#[test]
+fn every_table_is_of_a_known_kind() {
+    let store = TestStore::new();
+    let with_customer_key = query(
+        store.url(),
+        "SELECT relname::text AS value FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND attname = 'customer_key'
+            AND relname <> 'plan_version_targets'
+        ORDER BY 1",
+    );
+    let mut known: Vec<&str> =
+        CUSTOMER_OWNED.iter().chain(SPANNING).copied().filter(|name| *name != "invoice_counters").collect();
+    known.sort_unstable();
+    assert_eq!(with_customer_key, known);
+}
+
+/// `table column, column, ..` of every primary key, unique index, exclusion constraint and foreign key.
+fn keys(store: &TestStore, kind: &'static str) -> Vec<(String, String)> {
+    let rows = query(store.url(), kind);
+    rows.iter().filter_map(|row| row.split_once(' ')).map(|(table, rest)| (table.to_owned(), rest.to_owned())).collect()
+}
+
+#[test]
+fn what_customers_own_lives_under_their_key() {
+    let store = TestStore::new();
+    let primary = keys(
+        &store,
+        "SELECT conrelid::regclass || ' ' || attname AS value FROM pg_constraint
+        JOIN pg_attribute ON attrelid = conrelid AND attnum = conkey[1]
+        WHERE contype = 'p' AND connamespace = 'public'::regnamespace",
+    );
+    let primary: BTreeMap<String, String> = primary.into_iter().collect();
+    for table in CUSTOMER_OWNED.iter().filter(|table| **table != "events") {
+        assert_eq!(
+            primary.get(*table).map(String::as_str),
+            Some("customer_key"),
+            "first column of {table}'s primary key"
+        );
+    }
+    // Everything unique, and every reference, contains the key; so does the unique index of an events partition.
+    execute(store.url(), "SELECT create_events_partition('2024-02-01 00:00+00')").expect("made");
+    let unique = keys(
+        &store,
+        "SELECT indrelid::regclass || ' ' || pg_get_indexdef(indexrelid) AS value FROM pg_index
+        WHERE indisunique OR indisexclusion",
+    );
+    let references = keys(
+        &store,
+        "SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) AS value FROM pg_constraint WHERE contype = 'f'",
+    );
+    let owned = |table: &str| CUSTOMER_OWNED.contains(&table) || table.starts_with("events_");
+    let mut seen = 0;
+    for (table, definition) in unique.iter().chain(&references).filter(|(table, _)| owned(table)) {
+        assert!(definition.contains("customer_key"), "{table}: {definition}");
+        seen += 1;
+    }
+    assert!(seen > CUSTOMER_OWNED.len(), "the events partition is among them");
+    for (table, definition) in references.iter().filter(|(table, _)| !owned(table)) {
+        let target = CUSTOMER_OWNED.iter().find(|target| definition.contains(&format!("REFERENCES {target}(")));
+        assert_eq!(target, None, "{table} is catalogue and refers to what a customer owns");
+    }
+    assert_none(
+        &store,
+        "customers' tables without organization_id",
+        "SELECT relname::text AS value FROM pg_class
+        JOIN pg_attribute key ON key.attrelid = pg_class.oid AND key.attname = 'customer_key'
+        WHERE relkind IN ('r', 'p') AND relnamespace = 'public'::regnamespace AND NOT EXISTS (
+            SELECT FROM pg_attribute WHERE attrelid = pg_class.oid AND attname = 'organization_id' AND attnotnull
+        )",
+    );
+}
+
+#[test]
+fn every_unique_constraint_has_a_meaning() {
+    let store = TestStore::new();
+    let constraints = query(
+        store.url(),
+        "SELECT conname::text AS value FROM pg_constraint
+        WHERE contype IN ('p', 'u', 'x') AND connamespace = 'public'::regnamespace
+            AND conname <> '__diesel_schema_migrations_pkey'
+        ORDER BY conname COLLATE \"C\"",
+    );
+    let refusals = refusals();
+    let mut known: Vec<&str> = refusals.iter().map(|(name, _)| *name).chain(INTERNAL.iter().copied()).collect();
+    known.sort_unstable();
+    assert_eq!(constraints, known, "map a new constraint to a refusal, or list it as internal");
+}
+
+#[test]
+fn diesel_sees_the_tables_as_they_are() {
+    let store = TestStore::new();
+    let live = query(
+        store.url(),
+        "SELECT relname || '.' || attname AS value FROM pg_class
+        JOIN pg_attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')
+            AND relname <> '__diesel_schema_migrations'
+        ORDER BY relname COLLATE \"C\", attnum",
+    );
+    assert_eq!(columns(), live);
+}
+
+#[test]
+fn numbers_have_no_limited_precision_and_times_have_a_zone() {
+    let store = TestStore::new();
+    assert_none(
+        &store,
+        "columns of the wrong type",
+        "SELECT table_name || '.' || column_name AS value FROM information_schema.columns
+        WHERE table_schema = 'public' AND table_name <> '__diesel_schema_migrations' AND (
+            numeric_precision IS NOT NULL AND data_type = 'numeric'
+            OR data_type IN ('real', 'double precision', 'money', 'timestamp without time zone', 'character varying')
+        )",
+    );
+}
+
+#[test]
+fn refuses_to_serve_without_durability_or_indexes() {
+    // The throw-away cluster of the tests has fsync off.
+    let store = TestStore::new();
+    let error = store.check_durability().expect_err("not durable").to_string();
+    assert!(error.contains("fsync"), "{error}");
+    execute(store.url(), "SELECT create_events_partition('2024-02-01 00:00+00')").expect("made");
+    assert_eq!(find_unindexed_partition(&store), None);
+    for index in ["DROP INDEX events_2024_02_id_hash_key", "DROP INDEX events_customer_key_idx"] {
+        execute(store.url(), index).expect("dropped");
+        assert_eq!(find_unindexed_partition(&store).as_deref(), Some("events_2024_02"));
+    }
 }

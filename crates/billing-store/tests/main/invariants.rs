@@ -1,0 +1,90 @@
+//! What the database itself refuses, whatever the program does.
+
+use billing_domain::id::OrganizationId;
+use billing_domain::store::{Scope, Store};
+use billing_domain::testing::build::{self, Ids};
+use billing_store::testing::TestStore;
+
+use crate::sql::{execute, query};
+
+/// A store with an organization, a customer, an invoice of two lines, a credit and a billing record.
+fn furnished() -> TestStore {
+    let store = TestStore::new();
+    let mut ids = Ids::new(1);
+    let organization: OrganizationId = ids.next();
+    let as_store: &dyn Store = &*store;
+    as_store
+        .run_for(&Scope::Catalog(organization), |tx, now| {
+            tx.organizations().insert(&build::organization(organization, now))?;
+            let plan = build::plan(&mut ids, "gold", now);
+            let version = build::plan_version(&mut ids, &plan, now);
+            tx.plans().insert(&plan)?;
+            tx.plans().insert_version(&version)?;
+            let customer = build::customer(organization, "acme", now);
+            tx.customers().insert(&customer)?;
+            let held = build::subscription(&mut ids, customer.key, &version, build::days_from(now, 30));
+            tx.subscriptions().insert(&held)?;
+            let charge = billing_domain::charge::ChargeRef::Recurring(version.recurring_charges[0].id);
+            let record = build::billing_record(&mut ids, &held, charge);
+            tx.billing_records().insert(customer.key, &[record])?;
+            let lines = vec![build::line("a", "1.25", now), build::line("b", "2.50", now)];
+            tx.invoices().insert(&build::invoice(&mut ids, &customer, "260331-000001", now, lines))?;
+            tx.credits().insert(customer.key, &build::credit(&mut ids, "5", now))
+        })
+        .expect("furnished");
+    store
+}
+
+#[test]
+fn refuses_what_must_never_be() {
+    let store = furnished();
+    #[rustfmt::skip]
+    let cases = [
+        // statement,                                                   part of the refusal
+        ("UPDATE invoices SET amount = amount + 1",                      "issued invoices do not change"),
+        ("UPDATE invoices SET payment_status = 'paid', due_at = now()",  "issued invoices do not change"),
+        ("DELETE FROM invoices",                                         "issued invoices do not change"),
+        ("UPDATE invoice_lines SET amount = 0",                          "issued invoices do not change"),
+        ("DELETE FROM invoice_lines",                                    "issued invoices do not change"),
+        ("INSERT INTO invoice_lines SELECT customer_key, invoice_id, 2, organization_id, name, start_at, end_at, quantity,
+            billing_type, subscription_id, record_id, plan, filters, 0, adjustments, 0, trace
+            FROM invoice_lines WHERE position = 0",                      "has no line 2"),
+        ("INSERT INTO invoices SELECT customer_key, gen_random_uuid(), organization_id, number, billed_to, seller,
+            currency_code, currency_name, currency_symbol, currency_decimals, issued_at, due_at, payment_status, 0, 1
+            FROM invoices",                                              "its lines add up to 0"),
+        ("UPDATE credit_entries SET amount = 1",                         "ledger entries do not change"),
+        ("DELETE FROM credit_entries",                                   "ledger entries do not change"),
+        ("INSERT INTO credit_entries SELECT customer_key, credit_id, 1, organization_id, gen_random_uuid(), 'void', 5.01,
+            NULL, at FROM credit_entries",                               "credits_remaining_check"),
+        ("INSERT INTO credit_entries SELECT customer_key, credit_id, 1, organization_id, gen_random_uuid(), 'grant', 1,
+            NULL, at FROM credit_entries",                               "credit_entries_grant_check"),
+        ("UPDATE billing_records SET billed_given = 1",                  "was changed meanwhile"),
+        ("UPDATE subscriptions SET end_at = start_at - interval '1 us'", "subscriptions_period_check"),
+        ("UPDATE subscriptions SET quantity = 0",                        "subscriptions_quantity_check"),
+        ("UPDATE billing_records SET component_id = id, revision = 2",   "billing_records_charge_check"),
+        ("INSERT INTO events (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name,
+            time_created, properties) SELECT organization_id, customer_key, 'acme', customer_key, '1', 'call',
+            '1850-01-01', '{}' FROM customers",                          "no partition"),
+    ];
+    for (statement, refusal) in cases {
+        let error = execute(store.url(), statement).expect_err(statement);
+        assert!(error.contains(refusal), "{statement}: {error}");
+    }
+    execute(store.url(), "UPDATE invoices SET payment_status = 'paid'").expect("the payment status may change");
+}
+
+#[test]
+fn adds_up() {
+    let store = furnished();
+    execute(
+        store.url(),
+        "INSERT INTO credit_entries SELECT customer_key, credit_id, 1, organization_id, gen_random_uuid(), 'void', 2, NULL, at
+        FROM credit_entries",
+    )
+    .expect("voided");
+    let balance = query(
+        store.url(),
+        "SELECT concat_ws(' ', amount, drawn, restored, voided, expired, remaining) AS value FROM credits",
+    );
+    assert_eq!(balance, ["5 0 0 2 0 3"], "a balance follows its entries");
+}

@@ -1,0 +1,210 @@
+//! The store's usage figures are the domain's, for random events.
+
+use std::cell::RefCell;
+
+use billing_domain::event::Event;
+use billing_domain::id::{CustomerKey, OrganizationId};
+use billing_domain::metric::Metric;
+use billing_domain::period::Period;
+use billing_domain::plan::PlanVersion;
+use billing_domain::store::{EventIngest, Scope, Store, Window};
+use billing_domain::subscription::{Subscription, SubscriptionFilters};
+use billing_domain::testing::build::{self, Ids};
+use billing_domain::testing::world::filters;
+use billing_domain::usage::{UsageRequest, fold};
+use billing_store::testing::TestStore;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use time::macros::datetime;
+use time::{Duration, OffsetDateTime};
+
+/// The middle of a month, of a day and of an hour; events lie around it.
+const CENTER: OffsetDateTime = datetime!(2024-02-29 12:34:56.789012 UTC);
+
+/// Cases; set `PROPTEST_CASES` for more.
+fn config() -> Config {
+    Config { cases: Config::default().cases.max(200), failure_persistence: None, ..Config::default() }
+}
+
+/// An instant: close to an hour's or a day's edge, or anywhere within three days.
+fn instants() -> impl Strategy<Value = OffsetDateTime> {
+    let edge = prop_oneof![
+        Just(datetime!(2024-02-29 12:00 UTC)),
+        Just(datetime!(2024-02-29 13:00 UTC)),
+        Just(datetime!(2024-02-29 00:00 UTC)),
+        Just(datetime!(2024-03-01 00:00 UTC)),
+        Just(datetime!(2024-02-28 00:00 UTC)),
+        Just(CENTER),
+    ];
+    let beside = (edge, -1_i64..=1).prop_map(|(edge, us)| edge + Duration::microseconds(us));
+    let anywhere = (-130_000_000_000_i64..130_000_000_000).prop_map(|us| CENTER + Duration::microseconds(us));
+    prop_oneof![beside, anywhere]
+}
+
+fn values() -> impl Strategy<Value = String> {
+    prop_oneof![
+        "-?[0-9]{1,20}\\.[0-9]{1,15}".prop_map(|digits| format!("\"{digits}\"")),
+        "-?[1-9][0-9]{0,5}(\\.[0-9]{1,4})?([eE][+-]?[0-9]{1,2})?",
+        "[0-9.eE+-]{0,12}".prop_map(|noise| format!("\"{noise}\"")),
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+    ]
+}
+
+/// Events of two names, some with the same id.
+fn events() -> impl Strategy<Value = Vec<Event>> {
+    let dimension = || prop_oneof![Just("\"a\""), Just("\"b\""), Just("1"), Just("1.0"), Just("null")];
+    let event = (0..40_u8, prop::bool::weighted(0.9), instants(), values(), dimension(), dimension());
+    let event = event.prop_map(|(id, is_call, time, amount, env, region)| {
+        let json = format!(r#"{{"amount": {amount}, "env": {env}, "region": {region}}}"#);
+        let name = if is_call { "call" } else { "other" };
+        Event { properties: build::properties(&json), ..build::event("acme", name, &id.to_string(), time) }
+    });
+    prop::collection::vec(event, 0..40)
+}
+
+struct Case {
+    first: Vec<Event>,
+    second: Vec<Event>,
+    metrics_first: bool,
+    filters_first: bool,
+    periods: Vec<Period>,
+}
+
+fn cases() -> impl Strategy<Value = Case> {
+    let period = (instants(), instants()).prop_map(|(a, b)| Period::new(a.min(b), a.max(b)).expect("a period"));
+    let periods = prop::collection::vec(period, 1..6);
+    (events(), events(), any::<bool>(), any::<bool>(), periods).prop_map(
+        |(first, second, metrics_first, filters_first, periods)| Case {
+            first,
+            second,
+            metrics_first,
+            filters_first,
+            periods,
+        },
+    )
+}
+
+impl std::fmt::Debug for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let event = |event: &Event| {
+            format!("{} {} {} {:?}", event.idempotency_id, event.name, event.time_created, event.properties)
+        };
+        f.debug_struct("Case")
+            .field("first", &self.first.iter().map(event).collect::<Vec<_>>())
+            .field("second", &self.second.iter().map(event).collect::<Vec<_>>())
+            .field("metrics_first", &self.metrics_first)
+            .field("filters_first", &self.filters_first)
+            .field("periods", &self.periods)
+            .finish()
+    }
+}
+
+/// One organization of one case.
+struct World<'s> {
+    store: &'s TestStore,
+    organization: OrganizationId,
+    customer: CustomerKey,
+    ids: RefCell<Ids>,
+}
+
+impl<'s> World<'s> {
+    fn new(store: &'s TestStore, seed: u32) -> Self {
+        let mut ids = Ids::new(seed);
+        let organization: OrganizationId = ids.next();
+        let customer = build::customer(organization, "acme", CENTER);
+        let world = Self { store, organization, customer: customer.key, ids: RefCell::new(ids) };
+        world.catalog(|tx| {
+            tx.organizations().insert(&build::organization(organization, CENTER))?;
+            tx.customers().insert(&customer)
+        });
+        world
+    }
+
+    fn catalog<T>(
+        &self,
+        mut work: impl FnMut(&mut dyn billing_domain::store::Transaction) -> Result<T, billing_domain::Error>,
+    ) -> T {
+        let store: &dyn Store = &**self.store;
+        store.run_for(&Scope::Catalog(self.organization), |tx, _| work(tx)).expect("work")
+    }
+
+    fn new_metrics(&self) -> [Metric; 2] {
+        let ids = &mut *self.ids.borrow_mut();
+        let metrics = [build::count_metric(ids, "call", CENTER), build::sum_metric(ids, "call", CENTER)];
+        self.catalog(|tx| metrics.iter().try_for_each(|metric| tx.metrics().insert(metric)));
+        metrics
+    }
+
+    fn use_filters(&self, metrics: &[Metric; 2], used: &[SubscriptionFilters]) {
+        let ids = &mut *self.ids.borrow_mut();
+        let plan = build::plan(ids, "gold", CENTER);
+        let components = metrics.iter().map(|metric| build::component(ids, metric.id)).collect();
+        let version = PlanVersion { components, ..build::plan_version(ids, &plan, CENTER) };
+        self.catalog(|tx| {
+            tx.plans().insert(&plan)?;
+            tx.plans().insert_version(&version)?;
+            used.iter().try_for_each(|filters| {
+                let held = build::subscription(ids, self.customer, &version, build::days_from(CENTER, 30));
+                tx.subscriptions().insert(&Subscription { filters: filters.clone(), ..held })
+            })
+        });
+    }
+
+    fn import(&self, events: &[Event]) {
+        for chunk in events.chunks(15) {
+            self.store.ingest(self.organization, chunk, Window::Open).expect("taken in");
+        }
+    }
+}
+
+#[test]
+fn agrees_with_the_fold() {
+    let store = TestStore::new();
+    let seed = RefCell::new(0_u32);
+    let used = [filters(&[("env", "a")]), filters(&[("env", "1"), ("region", "b")])];
+    let never_used = filters(&[("region", "1")]);
+    let all = [SubscriptionFilters::none(), used[0].clone(), used[1].clone(), never_used];
+    let check = |case: Case| {
+        let world = World::new(&store, seed.replace_with(|seed| *seed + 1) + 1);
+        let early = case.metrics_first.then(|| world.new_metrics());
+        if let (Some(metrics), true) = (&early, case.filters_first) {
+            world.use_filters(metrics, &used);
+        }
+        world.import(&case.first);
+        let metrics = early.unwrap_or_else(|| world.new_metrics());
+        if !(case.metrics_first && case.filters_first) {
+            world.use_filters(&metrics, &used);
+        }
+        world.import(&case.second);
+        // The first event of an id counts; all months here lie within one window.
+        let mut seen = std::collections::BTreeSet::new();
+        let events = case.first.iter().chain(&case.second);
+        let kept: Vec<&Event> = events.filter(|event| seen.insert(event.idempotency_id.clone())).collect();
+        let mut requests = Vec::new();
+        for period in &case.periods {
+            for metric in &metrics {
+                requests.extend(all.iter().map(|filters| UsageRequest {
+                    customer: world.customer,
+                    metric: metric.clone(),
+                    filters: filters.clone(),
+                    period: *period,
+                }));
+            }
+        }
+        let found = world.catalog(|tx| tx.events().usages(&requests));
+        for (request, found) in requests.iter().zip(found) {
+            let expected = fold(&request.metric, &request.filters, &request.period, kept.iter().copied());
+            prop_assert_eq!(
+                &found,
+                &expected,
+                "{:?} {:?} {:?}",
+                request.metric.aggregation,
+                request.filters,
+                request.period
+            );
+        }
+        Ok(())
+    };
+    TestRunner::new(config()).run(&cases(), check).unwrap_or_else(|error| panic!("{error}"));
+}
