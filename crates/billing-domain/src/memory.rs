@@ -215,3 +215,6 @@ impl BillingQueue for MemoryStore {
         Ok(clocks.collect())
     }
 }
+
+#[cfg(test)]
+mod tests;
