@@ -238,6 +238,12 @@ pub enum Refusal {
     /// A prepaid component has no default number of units, and none was given.
     #[error("The prepaid component of metric {0} has no default units and none were given.")]
     PrepaymentCantDetermineUnits(crate::id::MetricId),
+    /// The credit is expired, used up or voided.
+    #[error("The credit is not active.")]
+    CreditNotActive,
+    /// The expiry given has passed.
+    #[error("The expiry given is in the past.")]
+    CreditExpiryInPast,
     /// A plan version meters the metric.
     #[error("A plan version uses this metric.")]
     MetricInUse,
@@ -256,6 +262,8 @@ impl Refusal {
             Self::AmbiguousPlanVersion => "ambiguous_plan_version",
             Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
             Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
+            Self::CreditNotActive => "credit_not_active",
+            Self::CreditExpiryInPast => "credit_expiry_in_past",
             Self::MetricInUse => "invalid_operation",
             Self::TestClockAdvancing => "test_clock_advancing",
         }

@@ -327,6 +327,11 @@ pub enum Trace {
         /// Which, and how much.
         drawdowns: Vec<Drawdown>,
     },
+    /// What the customer pays for a credit.
+    CreditPurchase {
+        /// The credit.
+        credit_id: CreditId,
+    },
     /// The invoice came to less than nothing: the difference became a credit.
     CreditGranted {
         /// The credit.

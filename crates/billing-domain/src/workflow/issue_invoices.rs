@@ -9,6 +9,7 @@ use super::account::Account;
 use super::draft_lines::{Draft, draft_lines};
 use crate::charge::BillingRecord;
 use crate::credit::{Credit, CreditLedger, drawdown_plan};
+use crate::currency::Currency;
 use crate::error::{Error, StoreError};
 use crate::id::{CreditId, InvoiceId};
 use crate::invoice::{self, BilledTo, Invoice, LineItem, PaymentStatus, Seller, Trace};
@@ -69,6 +70,32 @@ fn issue(
     } else if due.is_negative() {
         draft.lines.push(grant_credit(tx, account, -due, &draft, issued_at)?);
     }
+    insert(tx, account, id, draft, issued_at)
+}
+
+/// Issues an invoice of one line that belongs to no subscription; credits are not drawn for it.
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn issue_alone(
+    tx: &mut dyn Transaction,
+    account: &Account,
+    currency: Currency,
+    line: LineItem,
+    issued_at: OffsetDateTime,
+) -> Result<(), Error> {
+    let id = tx.new_uuid().into();
+    insert(tx, account, id, Draft { currency, lines: vec![line] }, issued_at)
+}
+
+/// Adds up, takes the number, and keeps the invoice.
+fn insert(
+    tx: &mut dyn Transaction,
+    account: &Account,
+    id: InvoiceId,
+    draft: Draft,
+    issued_at: OffsetDateTime,
+) -> Result<(), Error> {
     let amount: BigDecimal = draft.lines.iter().map(|line| &line.amount).sum();
     let sequence = tx.invoices().next_sequence()?;
     let (organization, customer) = (&account.organization, &account.customer);

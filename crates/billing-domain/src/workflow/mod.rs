@@ -9,6 +9,7 @@ mod advance_test_clock;
 mod archive_metric;
 mod bill_customer;
 mod check_metric_access;
+mod create_credit;
 mod create_customer;
 mod create_feature;
 mod create_metric;
@@ -22,12 +23,15 @@ mod draft_lines;
 mod find_currency;
 mod issue_invoices;
 mod renew_subscription;
+mod update_credit;
 mod update_organization;
+mod void_credit;
 
 pub use advance_test_clock::{AdvanceTestClock, advance_customer, advance_test_clock, finish_test_clock};
 pub use archive_metric::archive_metric;
 pub use bill_customer::bill_customer;
 pub use check_metric_access::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
+pub use create_credit::{CreateCredit, create_credit};
 pub use create_customer::{CreateCustomer, create_customer};
 pub use create_feature::{CreateFeature, create_feature};
 pub use create_metric::{CreateMetric, create_metric};
@@ -41,7 +45,9 @@ pub use create_subscription::{CreateSubscription, VersionChoice, create_subscrip
 pub use create_test_clock::{CreateTestClock, create_test_clock};
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
 pub use find_currency::find_currency;
+pub use update_credit::{UpdateCredit, update_credit};
 pub use update_organization::{OrganizationPatch, update_organization};
+pub use void_credit::void_credit;
 
 #[cfg(test)]
 mod tests;

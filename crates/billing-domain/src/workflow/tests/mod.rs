@@ -4,6 +4,7 @@ mod access;
 mod adjustment;
 mod billing;
 mod catalog;
+mod credit;
 mod prepaid;
 mod records;
 mod subscription;

@@ -1,0 +1,33 @@
+//! Takes away what a credit has left.
+
+use time::OffsetDateTime;
+
+use super::account::Account;
+use super::bill_customer::process_due;
+use crate::credit::CreditLedger;
+use crate::error::Error;
+use crate::id::{CreditId, CustomerKey};
+use crate::store::Transaction;
+
+/// Voids a credit; nothing happens to one that is expired, used up or voided.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+pub fn void_credit(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    credit: CreditId,
+    now: OffsetDateTime,
+) -> Result<CreditLedger, Error> {
+    let mut account = Account::load(tx, customer, now)?;
+    account.refuse_while_advancing(tx)?;
+    process_due(tx, &mut account, now)?;
+    let mut ledger = tx.credits().get(customer, credit)?;
+    let entry = tx.new_uuid().into();
+    if ledger.void(entry, now).is_some() {
+        tx.credits().update(customer, &ledger)?;
+        account.credits.remove(&credit);
+        process_due(tx, &mut account, now)?;
+    }
+    Ok(ledger)
+}
