@@ -120,6 +120,19 @@ impl App {
     ) -> Result<T, ApiError> {
         self.run(customer_scope(caller.organization, customer), work).await
     }
+
+    /// [`App::run`] alone on a customer whose key was looked up.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    pub async fn on_customer_key<T: Send + 'static>(
+        &self,
+        caller: &Caller,
+        customer: CustomerKey,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        self.run(Scope::Customer(caller.organization, customer), work).await
+    }
 }
 
 /// The scope of one customer.

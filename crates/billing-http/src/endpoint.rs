@@ -2,11 +2,12 @@
 
 use actix_web::dev::ServiceRequest;
 use actix_web::http::Method;
-use actix_web::{FromRequest, Handler, HttpResponse, Responder, ResponseError, Route, web};
+use actix_web::{FromRequest, Handler, Responder, Route, web};
 use std::future::ready;
 
 use crate::auth::authenticate;
 use crate::error::{ApiError, codes};
+use crate::unread::refuse;
 use crate::wire::{Described, Schema, Schemas};
 
 /// Who may call.
@@ -136,7 +137,10 @@ pub fn configure(config: &mut web::ServiceConfig, table: Vec<Endpoint>) {
         }
         register(config, path, access, same_path);
     }
-    config.default_service(web::to(|| async { not_found() }));
+    config.default_service(|request: ServiceRequest| {
+        let error = ApiError::new(&codes::NOT_FOUND, "There is nothing at this path.");
+        ready(Ok(refuse(request, &error)))
+    });
 }
 
 fn register(config: &mut web::ServiceConfig, path: &'static str, access: Access, endpoints: Vec<Endpoint>) {
@@ -149,14 +153,10 @@ fn register(config: &mut web::ServiceConfig, path: &'static str, access: Access,
     }
     let resource = resource.default_service(move |request: ServiceRequest| {
         let error = ApiError::plain(&codes::METHOD_NOT_ALLOWED).allowing(allow.clone());
-        ready(Ok(request.into_response(error.error_response())))
+        ready(Ok(refuse(request, &error)))
     });
     match access {
         Access::Public => config.service(resource),
         Access::Key => config.service(resource.wrap(actix_web::middleware::from_fn(authenticate))),
     };
-}
-
-fn not_found() -> HttpResponse {
-    ApiError::new(&codes::NOT_FOUND, "There is nothing at this path.").error_response()
 }

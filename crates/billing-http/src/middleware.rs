@@ -6,15 +6,16 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
+use actix_web::HttpMessage;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{HttpMessage, ResponseError};
 
 use crate::auth::Caller;
 use crate::error::{ApiError, codes};
 use crate::request_id;
+use crate::unread::refuse;
 
 /// Longest path with query, in bytes.
 const URI_BYTES_MAX: usize = 8 * 1024;
@@ -33,8 +34,7 @@ pub async fn surround(
         let began = Instant::now();
         let method = request.method().clone();
         let answered = if request.uri().to_string().len() > URI_BYTES_MAX {
-            let error = ApiError::plain(&codes::URI_TOO_LONG);
-            Ok(Ok(request.into_response(error.error_response())))
+            Ok(Ok(refuse(request, &ApiError::plain(&codes::URI_TOO_LONG))))
         } else {
             let call = next.call(request);
             CatchUnwind(pin!(call)).await.map(|answer| answer.map(ServiceResponse::map_into_boxed_body))

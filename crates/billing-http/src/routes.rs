@@ -2,7 +2,7 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    api_key, currency, customer, feature, health, invoice, metric, metric_access, organization, ping, plan,
+    api_key, credit, currency, customer, feature, health, invoice, metric, metric_access, organization, ping, plan,
     subscription, test_clock, track, verify_idems,
 };
 
@@ -20,6 +20,7 @@ pub fn table() -> Vec<Endpoint> {
         customer::endpoints(),
         subscription::endpoints(),
         invoice::endpoints(),
+        credit::endpoints(),
         test_clock::endpoints(),
         organization::endpoints(),
         currency::endpoints(),

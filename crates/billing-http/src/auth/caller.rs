@@ -6,13 +6,14 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use actix_web::middleware::Next;
-use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use billing_domain::id::OrganizationId;
 use billing_domain::store::KeyRing;
 
 use super::key::{KeyText, Pepper};
 use crate::app::App;
 use crate::error::{ApiError, codes};
+use crate::unread::refuse;
 
 const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -51,7 +52,7 @@ pub async fn authenticate(
             request.extensions_mut().insert(caller);
             Ok(next.call(request).await?.map_into_boxed_body())
         }
-        Err(error) => Ok(request.into_response(error.error_response())),
+        Err(error) => Ok(refuse(request, &error)),
     }
 }
 

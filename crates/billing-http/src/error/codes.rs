@@ -36,6 +36,8 @@ codes! {
         "The plan version is made for other customers.";
     PREPAYMENT_CANT_DETERMINE_UNITS = 400, "prepayment_cant_determine_units",
         "A prepaid component has no default units and none were given.";
+    CREDIT_EXPIRY_IN_PAST = 400, "credit_expiry_in_past", "The expiry given for the credit has passed.";
+    CREDIT_NOT_ACTIVE = 400, "credit_not_active", "The credit is expired, used up or voided.";
     INVALID_OPERATION = 400, "invalid_operation", "The object is in use, so this cannot be done to it.";
     NOT_AUTHENTICATED = 401, "not_authenticated", "The X-API-KEY header is missing, or holds no valid key.";
     AUTHENTICATION_FAILED = 401, "authentication_failed",
@@ -79,6 +81,8 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::AmbiguousPlanVersion => &AMBIGUOUS_PLAN_VERSION,
         Refusal::PlanNotAvailableToCustomer => &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
         Refusal::PrepaymentCantDetermineUnits(_) => &PREPAYMENT_CANT_DETERMINE_UNITS,
+        Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
+        Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
         Refusal::MetricInUse => &INVALID_OPERATION,
         Refusal::TestClockAdvancing => &TEST_CLOCK_ADVANCING,
     }
@@ -126,6 +130,8 @@ mod tests {
             Refusal::AmbiguousPlanVersion,
             Refusal::PlanNotAvailableToCustomer,
             Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
+            Refusal::CreditExpiryInPast,
+            Refusal::CreditNotActive,
             Refusal::MetricInUse,
             Refusal::TestClockAdvancing,
         ];

@@ -1,18 +1,23 @@
 //! Reading bodies off the wire: media type, size, time, compression, then JSON.
 
+use std::cell::Cell;
+use std::fmt;
 use std::future::Future;
 use std::io::Read;
 use std::pin::Pin;
 use std::time::Duration;
 
+use actix_web::body::{BodyStream, to_bytes_limited};
 use actix_web::dev::Payload;
+use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
 use super::scan::{JsonFault, scan};
 use crate::error::{ApiError, codes};
+use crate::unread::hold;
 use crate::wire::FromJson;
 
 /// Largest ordinary body, in bytes, as sent and decompressed.
@@ -24,8 +29,8 @@ const BODY_DEADLINE: Duration = Duration::from_secs(10);
 pub struct ApiJson<T>(pub T);
 
 impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
-    type Error = ApiError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self, ApiError>>>>;
+    type Error = BodyError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
@@ -43,24 +48,74 @@ pub struct RawBody<const BYTES_MAX: usize> {
 }
 
 impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
-    type Error = ApiError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self, ApiError>>>>;
+    type Error = BodyError;
+    type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let accepted = accept(request.headers(), BYTES_MAX);
         let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
         let payload = web::Payload::from_request(request, payload);
         Box::pin(async move {
-            let is_compressed = accepted?;
-            let payload = payload.await.map_err(ApiError::internal)?;
-            let read = tokio::time::timeout(deadline, payload.to_bytes_limited(BYTES_MAX));
-            match read.await {
-                Err(_) => Err(ApiError::plain(&codes::REQUEST_TIMEOUT)),
-                Ok(Err(_)) => Err(too_large(BYTES_MAX)),
-                Ok(Ok(Err(error))) => Err(ApiError::new(&codes::PARSE_ERROR, format!("The body broke off: {error}."))),
-                Ok(Ok(Ok(bytes))) => Ok(Self { bytes: bytes.into(), is_compressed }),
+            let mut rest = BodyStream::new(payload.await.map_err(ApiError::internal)?);
+            let read = match accepted {
+                Ok(is_compressed) => receive(&mut rest, BYTES_MAX, deadline).await.map(|bytes| (bytes, is_compressed)),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok((bytes, is_compressed)) => Ok(Self { bytes, is_compressed }),
+                Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
             }
         })
+    }
+}
+
+async fn receive(body: &mut Rest, bytes_max: usize, deadline: Duration) -> Result<Vec<u8>, ApiError> {
+    match tokio::time::timeout(deadline, to_bytes_limited(body, bytes_max)).await {
+        Err(_) => Err(ApiError::plain(&codes::REQUEST_TIMEOUT)),
+        Ok(Err(_)) => Err(too_large(bytes_max)),
+        Ok(Ok(Err(error))) => Err(ApiError::new(&codes::PARSE_ERROR, format!("The body broke off: {error}."))),
+        Ok(Ok(Ok(bytes))) => Ok(bytes.into()),
+    }
+}
+
+/// A body on its way.
+type Rest = BodyStream<web::Payload>;
+
+/// Why a body was not accepted, with what is still to come of it.
+pub struct BodyError {
+    error: ApiError,
+    rest: Cell<Option<Rest>>,
+}
+
+impl From<ApiError> for BodyError {
+    fn from(error: ApiError) -> Self {
+        Self { error, rest: Cell::new(None) }
+    }
+}
+
+impl fmt::Debug for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.error, f)
+    }
+}
+
+impl ResponseError for BodyError {
+    fn status_code(&self) -> StatusCode {
+        self.error.status_code()
+    }
+
+    fn error_response(&self) -> HttpResponse {
+        let answer = self.error.error_response();
+        match self.rest.take() {
+            Some(rest) => hold(answer, rest),
+            None => answer,
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    FeatureId, InvoiceId, MetricId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
+    CreditId, FeatureId, InvoiceId, MetricId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -92,7 +92,7 @@ macro_rules! ids {
     };
 }
 
-ids!(FeatureId, InvoiceId, MetricId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId);
+ids!(CreditId, FeatureId, InvoiceId, MetricId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId);
 
 impl FromJson for CustomerId {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {

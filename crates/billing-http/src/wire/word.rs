@@ -1,5 +1,6 @@
 //! Words of a fixed set, spelled by the domain.
 
+use billing_domain::credit::CreditStatus;
 use billing_domain::customer::PaymentProvider;
 use billing_domain::invoice::{BillingType, PaymentStatus};
 use billing_domain::organization::AccessPolicy;
@@ -77,6 +78,6 @@ macro_rules! words {
 pub(crate) use words as words_of;
 
 words_of! {
-    AccessPolicy, BatchRounding, BillingType, ChargeBehavior, ChargeTiming, IntervalUnit, PaymentProvider,
+    AccessPolicy, BatchRounding, BillingType, ChargeBehavior, ChargeTiming, CreditStatus, IntervalUnit, PaymentProvider,
     PaymentStatus, PlanDuration, PlanVersionStatus, PriceAdjustmentKind, StepKind, SubscriptionStatus, TestClockStatus,
 }
