@@ -46,7 +46,7 @@ fn the_demo_bills_what_arithmetic_says_and_can_be_run_again() {
     let mut billed = BTreeMap::new();
     for invoice in invoices.iter().filter(|invoice| invoice["start_date"] == "2022-10-01") {
         if invoice["end_date"] == "2022-11-30" {
-            let cents: u64 = (100
+            let cents: u64 = (billing_domain::BigDecimal::from(100)
                 * invoice["amount"].to_string().parse::<billing_domain::BigDecimal>().expect("a number"))
             .with_scale(0)
             .to_string()

@@ -1,0 +1,126 @@
+//! Who may call what.
+
+use billing_domain::api_key::ApiKey;
+use billing_domain::store::{Scope, Store};
+use billing_http::auth::KeyText;
+use billing_http::endpoint::Access;
+use billing_http::routes;
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+
+use crate::support::{Answer, Field, World};
+
+const PUBLIC: &[&str] = &["/livez", "/readyz", "/openapi.json", "/docs/errors", "/api/healthcheck/"];
+
+/// A key that ended a second ago.
+fn expired_key(world: &World) -> String {
+    let key = KeyText::generate().expect("randomness");
+    let digest = world.opened.pepper.digest(&key);
+    let now = OffsetDateTime::now_utc();
+    let store: &dyn Store = &world.opened.store;
+    let row = ApiKey {
+        prefix: key.prefix().to_owned(),
+        organization: world.organization,
+        name: "expired".to_owned(),
+        digest,
+        created_at: now - Duration::DAY,
+        expires_at: Some(now - Duration::SECOND),
+    };
+    store.run_for(&Scope::Catalog(world.organization), |tx, _| tx.api_keys().insert(&row)).expect("a key");
+    key.reveal().to_owned()
+}
+
+fn without_request_id(answer: &Answer) -> serde_json::Value {
+    let mut body = answer.json();
+    body["request_id"] = json!(null);
+    body
+}
+
+#[test]
+fn every_route_but_the_public_ones_needs_a_valid_key() {
+    let world = World::new();
+    let (prefix, _) = world.key.split_once('.').expect("a key");
+    let wrong_secret = format!("{prefix}.{}", "a".repeat(32));
+    let unknown = format!("{}.{}", "z".repeat(8), "a".repeat(32));
+    let expired = expired_key(&world);
+    let other = world.other_key();
+    let token = |key: &str| format!("Token {key}");
+    let (foreign, bearer, garbage) = (token(&other), format!("Bearer {}", world.key), token("abc"));
+    let key = world.key.as_str();
+    #[rustfmt::skip]
+    let cases: Vec<(Vec<(&str, &str)>, &str, &str)> = vec![
+        // headers,                                              code,                    why
+        (vec![],                                                 "not_authenticated",     "no key"),
+        (vec![("X-API-KEY", "")],                                "not_authenticated",     "an empty key"),
+        (vec![("X-API-KEY", "nonsense")],                        "not_authenticated",     "no key at all"),
+        (vec![("X-API-KEY", &wrong_secret)],                     "not_authenticated",     "a wrong secret behind a known prefix"),
+        (vec![("X-API-KEY", &unknown)],                          "not_authenticated",     "an unknown prefix"),
+        (vec![("X-API-KEY", &expired)],                          "not_authenticated",     "an expired key"),
+        (vec![("X-API-KEY", key), ("X-API-KEY", key)],           "not_authenticated",     "two keys"),
+        (vec![("X-API-KEY", key), ("Authorization", &bearer)],   "authentication_failed", "another scheme beside the key"),
+        (vec![("X-API-KEY", key), ("Authorization", &garbage)],  "authentication_failed", "a token that is none"),
+        (vec![("X-API-KEY", key), ("Authorization", &foreign)],  "authentication_failed", "a token of another organization"),
+    ];
+    for endpoint in routes::table() {
+        let method = endpoint.method.as_str();
+        let is_public = PUBLIC.contains(&endpoint.path);
+        assert_eq!(endpoint.access == Access::Public, is_public, "{}", endpoint.path);
+        let path = endpoint.path.replace(['{', '}'], "x");
+        for (headers, code, why) in &cases {
+            let answer = world.send(method, &path, headers, b"");
+            if is_public {
+                assert_eq!(answer.status, 200, "{method} {path}: {why}");
+                continue;
+            }
+            assert_eq!((answer.status, answer.error().as_str()), (401, *code), "{method} {path}: {why}");
+            assert_eq!(answer.header("www-authenticate"), "Token");
+        }
+    }
+}
+
+#[test]
+fn a_wrong_key_looks_like_an_unknown_one() {
+    let world = World::new();
+    let (prefix, _) = world.key.split_once('.').expect("a key");
+    let wrong = format!("{prefix}.{}", "a".repeat(32));
+    let unknown = format!("{}.{}", "z".repeat(8), "a".repeat(32));
+    let ping = |key: &str| world.send("GET", "/api/ping/", &[("X-API-KEY", key)], b"");
+    let answers = [ping(&wrong), ping(&unknown), ping(&expired_key(&world)), world.send("GET", "/api/ping/", &[], b"")];
+    for answer in &answers {
+        assert_eq!(without_request_id(answer), without_request_id(&answers[0]));
+    }
+}
+
+#[test]
+fn a_key_says_whose_it_is() {
+    let world = World::new();
+    let token = format!("token {}", world.key);
+    let answer = world.get("/api/ping/").ok(200);
+    assert_eq!(answer, json!({"organization_id": world.organization}));
+    let both = [("x-api-key", world.key.as_str()), ("Authorization", token.as_str())];
+    assert_eq!(world.send("GET", "/api/ping", &both, b"").ok(200), answer, "a token of one's own, and no final slash");
+}
+
+#[test]
+fn keys_are_made_listed_replaced_and_deleted() {
+    let world = World::new();
+    let made = world.post("/api/api_keys/", &json!({"name": "ci", "expires_at": "2199-01-01"})).ok(201);
+    let (key, prefix) = (made.id("key"), made.id("prefix"));
+    assert_eq!(key[..8], prefix);
+    assert_eq!(made["expires_at"], "2199-01-01T00:00:00Z");
+    let ping = |key: &str| world.send("GET", "/api/ping/", &[("X-API-KEY", key)], b"").status;
+    assert_eq!(ping(&key), 200);
+    let listed = world.get("/api/api_keys/").text;
+    assert!(listed.contains(&prefix) && !listed.contains(&key[9..]), "lists do not have the secret");
+
+    let renewed = world.write("POST", &format!("/api/api_keys/{prefix}/regenerate/"), b"").ok(201);
+    assert_eq!((ping(&key), ping(&renewed.id("key"))), (401, 200), "the old key is worthless at once");
+    assert_eq!((&renewed["name"], &renewed["expires_at"]), (&made["name"], &made["expires_at"]));
+
+    let path = format!("/api/api_keys/{}/", renewed.id("prefix"));
+    assert_eq!(world.write("DELETE", &path, b"").status, 204);
+    assert_eq!(ping(&renewed.id("key")), 401);
+    assert_eq!(world.write("DELETE", &path, b"").error(), "not_found");
+    let past = world.post("/api/api_keys/", &json!({"name": "x", "expires_at": "2020-01-01"}));
+    assert_eq!(past.faults(), [("expires_at".to_owned(), "invalid".to_owned())]);
+}

@@ -1,0 +1,279 @@
+//! Bad input of every kind: the right code, and nothing written.
+
+use serde_json::{Value, json};
+
+use crate::support::{Field, World, now, plan_body, version_body};
+
+#[test]
+fn bodies_that_cannot_be_read_are_refused_alike_everywhere() {
+    let world = World::new();
+    let clock = world.clock("2024-01-01");
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let before = world.snapshot();
+    let deep = format!("{{\"a\":{}{}}}", "[".repeat(40), "]".repeat(40));
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(70_000));
+    #[rustfmt::skip]
+    let bodies: Vec<(&[u8], &str, u16, &str)> = vec![
+        // body,                             code,                    status, why
+        (b"",                                "parse_error",           400, "nothing"),
+        (b"{",                               "parse_error",           400, "half an object"),
+        (b"{\"a\":NaN}",                     "parse_error",           400, "no JSON value"),
+        (b"{\"a\":01}",                      "parse_error",           400, "no JSON number"),
+        (b"{}{}",                            "parse_error",           400, "two values"),
+        (b"\xef\xbb\xbf{}",                  "parse_error",           400, "a byte order mark"),
+        (b"{\"a\":1,\"a\":2}",               "duplicate_json_key",    400, "a key twice"),
+        (b"{\"a\":1,\"\\u0061\":2}",         "duplicate_json_key",    400, "a key twice, once escaped"),
+        (b"{\"a\":\"\\u0000\"}",             "invalid_encoding",      400, "a NUL"),
+        (b"{\"a\":\"\\ud800\"}",             "invalid_encoding",      400, "half a surrogate pair"),
+        (b"{\"a\":\"\xff\"}",                "invalid_encoding",      400, "not UTF-8"),
+        (deep.as_bytes(),                    "json_too_deep",         400, "too deep"),
+        (large.as_bytes(),                   "payload_too_large",     413, "too large"),
+        (b"[]",                              "incorrect_type",        400, "a list"),
+        (b"null",                            "incorrect_type",        400, "null"),
+        (b"7",                               "incorrect_type",        400, "a number"),
+    ];
+    let posts = [
+        "/api/metrics/".to_owned(),
+        "/api/features/".to_owned(),
+        "/api/plans/".to_owned(),
+        format!("/api/plans/{plan}/versions/"),
+        "/api/customers/".to_owned(),
+        "/api/subscriptions/".to_owned(),
+        "/api/test_clocks/".to_owned(),
+        format!("/api/test_clocks/{clock}/advance/"),
+        "/api/currencies/".to_owned(),
+        "/api/api_keys/".to_owned(),
+    ];
+    let patches = ["/api/organization/".to_owned()];
+    let paths = posts.iter().map(|path| ("POST", path)).chain(patches.iter().map(|path| ("PATCH", path)));
+    for (method, path) in paths {
+        for (body, code, status, why) in &bodies {
+            let answer = world.write(method, path, body);
+            assert_eq!((answer.status, answer.error().as_str()), (*status, *code), "{method} {path}: {why}");
+        }
+        for content_type in ["", "text/plain", "application/x-www-form-urlencoded", "application/json; charset=latin1"]
+        {
+            let headers = [("X-API-KEY", world.key.as_str()), ("Content-Type", content_type)];
+            let answer = world.send(method, path, &headers, b"{}");
+            assert_eq!(
+                (answer.status, answer.error().as_str()),
+                (415, "unsupported_media_type"),
+                "{path} {content_type}"
+            );
+        }
+    }
+    assert_eq!(world.snapshot(), before, "nothing was written");
+}
+
+/// A copy of `body` with the value at `pointer` replaced, or removed.
+fn changed(body: &Value, pointer: &str, value: Option<Value>) -> Value {
+    let mut body = body.clone();
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    match (body.pointer_mut(parent).expect("a parent"), value) {
+        (Value::Object(fields), Some(value)) => drop(fields.insert(name.to_owned(), value)),
+        (Value::Object(fields), None) => drop(fields.remove(name)),
+        (Value::Array(list), Some(value)) => list[name.parse::<usize>().expect("an index")] = value,
+        (parent, _) => panic!("{parent}"),
+    }
+    body
+}
+
+#[test]
+fn bad_fields_are_named_and_nothing_is_written() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    world.customer("acme");
+    let before = world.snapshot();
+    let number = |text: &str| serde_json::from_str::<Value>(text).expect("a number");
+    let bodies = [
+        ("/api/metrics/", json!({"event_name": "e", "aggregation_type": "sum", "property_name": "p"})),
+        ("/api/plans/", plan_body("P", &metric)),
+        (
+            "/api/customers/",
+            json!({"customer_id": "c", "email": "c@b.io", "billing_address":
+            {"city": "Bern", "country": "CH", "line1": "1", "postal_code": "3000"}}),
+        ),
+        ("/api/subscriptions/", json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]})),
+        ("/api/currencies/", json!({"code": "CREDITS", "name": "Credits", "symbol": "cr"})),
+        ("/api/test_clocks/", json!({"name": "c", "frozen_time": "2024-01-01"})),
+        ("/api/api_keys/", json!({"name": "c"})),
+        ("/api/features/", json!({"feature_name": "sso"})),
+    ];
+    let [metrics, plans, customers, subscriptions, currencies, clocks, keys, features] = &bodies;
+    let tier = "/initial_version/components/0/tiers/1";
+    let long = "x".repeat(6_000);
+    #[rustfmt::skip]
+    let cases: Vec<(&(&str, Value), String, Option<Value>, &str, &str)> = vec![
+        // body,        field,                              value,                          attr,                                              code
+        (metrics,       "/event_name".into(),               None,                           "event_name",                                      "required"),
+        (metrics,       "/event_name".into(),               Some(json!(null)),              "event_name",                                      "null"),
+        (metrics,       "/event_name".into(),               Some(json!("")),                "event_name",                                      "blank"),
+        (metrics,       "/event_name".into(),               Some(json!("a\nb")),            "event_name",                                      "invalid"),
+        (metrics,       "/event_name".into(),               Some(json!("x".repeat(256))),   "event_name",                                      "max_length"),
+        (metrics,       "/event_name".into(),               Some(json!(7)),                 "event_name",                                      "incorrect_type"),
+        (metrics,       "/metric_type".into(),              Some(json!("gauge")),           "metric_type",                                     "invalid_choice"),
+        (metrics,       "/aggregation_type".into(),         Some(json!("max")),             "aggregation_type",                                "invalid_choice"),
+        (metrics,       "/property_name".into(),            None,                           "property_name",                                   "required"),
+        (metrics,       "/granularity".into(),              Some(json!("days")),            "granularity",                                     "invalid_choice"),
+        (metrics,       "/custom_sql".into(),               Some(json!("SELECT 1")),        "custom_sql",                                      "invalid_choice"),
+        (metrics,       "/numeric_filters".into(),          Some(json!([{}])),              "numeric_filters",                                 "invalid_choice"),
+        (plans,         "/plan_name".into(),                None,                           "plan_name",                                       "required"),
+        (plans,         "/plan_description".into(),         Some(json!(long)),              "plan_description",                                "max_length"),
+        (plans,         "/plan_duration".into(),            Some(json!("weekly")),          "plan_duration",                                   "invalid_choice"),
+        (plans,         "/tags".into(),                     Some(json!("a")),               "tags",                                            "not_a_list"),
+        (plans,         "/tags".into(),                     Some(json!(["a", null])),       "tags.1",                                          "null"),
+        (plans,         "/external_links".into(),           Some(json!([{"source": "paypal", "external_plan_id": "x"}])), "external_links.0.source", "invalid_choice"),
+        (plans,         "/initial_version/currency_code".into(), Some(json!("XXX")),        "initial_version.currency_code",                   "does_not_exist"),
+        (plans,         "/initial_version/day_anchor".into(), Some(json!(32)),              "initial_version.day_anchor",                      "invalid"),
+        (plans,         "/initial_version/features".into(), Some(json!(["feature_1"])),     "initial_version.features.0",                      "invalid"),
+        (plans,         "/initial_version/target_customers".into(), Some(json!(["nobody"])), "initial_version.target_customers.0",             "does_not_exist"),
+        (plans,         "/initial_version/active_to".into(), Some(json!("2000-01-01")),     "initial_version.active_to",                       "min_value"),
+        (plans,         "/initial_version/recurring_charges/0/amount".into(), Some(json!(-1)), "initial_version.recurring_charges.0.amount",   "min_value"),
+        (plans,         "/initial_version/recurring_charges/0/amount".into(), Some(number("1e999999999")), "initial_version.recurring_charges.0.amount", "max_whole_digits"),
+        (plans,         "/initial_version/recurring_charges/0/amount".into(), Some(number("0.0000000000000001")), "initial_version.recurring_charges.0.amount", "max_decimal_places"),
+        (plans,         "/initial_version/recurring_charges/0/reset_interval_count".into(), Some(json!(2)), "initial_version.recurring_charges.0.reset_interval_unit", "required"),
+        (plans,         "/initial_version/components/0/metric_id".into(), Some(json!("nonsense")), "initial_version.components.0.metric_id",   "invalid"),
+        (plans,         "/initial_version/components/0/tiers".into(), Some(json!([])),      "initial_version.components.0.tiers",              "empty"),
+        (plans,         "/initial_version/components/0/invoicing_interval_unit".into(), Some(json!("hour")), "initial_version.components.0.invoicing_interval_unit", "invalid_choice"),
+        (plans,         format!("{tier}/range_start"),      Some(json!(12)),                "initial_version.components.0.tiers.1.range_start", "invalid"),
+        (plans,         format!("{tier}/range_end"),        Some(json!(10)),                "initial_version.components.0.tiers.1.range_end",  "invalid"),
+        (plans,         format!("{tier}/cost_per_batch"),   Some(json!(-1)),                "initial_version.components.0.tiers.1.cost_per_batch", "min_value"),
+        (plans,         format!("{tier}/cost_per_batch"),   None,                           "initial_version.components.0.tiers.1.cost_per_batch", "required"),
+        (plans,         format!("{tier}/metric_units_per_batch"), Some(json!(0)),           "initial_version.components.0.tiers.1.metric_units_per_batch", "min_value"),
+        (plans,         format!("{tier}/type"),             Some(json!("stairs")),          "initial_version.components.0.tiers.1.type",       "invalid_choice"),
+        (customers,     "/customer_id".into(),              Some(json!("a\u{7}")),          "customer_id",                                     "invalid"),
+        (customers,     "/email".into(),                    Some(json!("not-an-email")),    "email",                                           "invalid"),
+        (customers,     "/email".into(),                    None,                           "email",                                           "required"),
+        (customers,     "/default_currency_code".into(),    Some(json!("XXX")),             "default_currency_code",                           "does_not_exist"),
+        (customers,     "/billing_address/country".into(),  Some(json!("XX")),              "billing_address.country",                         "invalid_choice"),
+        (customers,     "/billing_address/city".into(),     None,                           "billing_address.city",                            "required"),
+        (customers,     "/tax_rate".into(),                 Some(json!(1000)),              "tax_rate",                                        "max_value"),
+        (customers,     "/timezone".into(),                 Some(json!("Mars/Olympus")),    "timezone",                                        "invalid_choice"),
+        (customers,     "/payment_provider".into(),         Some(json!("stripe")),          "payment_provider_id",                             "required"),
+        (customers,     "/payment_provider".into(),         Some(json!("nope")),            "payment_provider",                                "invalid_choice"),
+        (customers,     "/properties".into(),               Some(json!({"n": number("1e999999")})), "properties",                              "max_whole_digits"),
+        (customers,     "/properties".into(),               Some(json!({"n": "x".repeat(20_000)})), "properties",                              "max_length"),
+        (customers,     "/test_clock_id".into(),            Some(json!(format!("test_clock_{}", "0".repeat(32)))), "test_clock_id",                "does_not_exist"),
+        (subscriptions, "/customer_id".into(),              Some(json!("nobody")),          "customer_id",                                     "does_not_exist"),
+        (subscriptions, "/start_date".into(),               None,                           "start_date",                                      "required"),
+        (subscriptions, "/start_date".into(),               Some(json!("yesterday")),       "start_date",                                      "invalid"),
+        (subscriptions, "/start_date".into(),               Some(json!("1900-01-01")),      "start_date",                                      "min_value"),
+        (subscriptions, "/end_date".into(),                 Some(json!("2000-01-01")),      "end_date",                                        "invalid"),
+        (subscriptions, "/plan_id".into(),                  None,                           "plan_id",                                         "required"),
+        (subscriptions, "/plan_id".into(),                  Some(json!(format!("plan_{}", "0".repeat(32)))), "plan_id",                        "does_not_exist"),
+        (subscriptions, "/version_id".into(),               Some(json!(format!("plan_version_{}", "0".repeat(32)))), "plan_id",                "not_allowed_together"),
+        (subscriptions, "/auto_renew".into(),               Some(json!(1)),                 "auto_renew",                                      "incorrect_type"),
+        (subscriptions, "/subscription_filters".into(),     Some(json!([{"property_name": "a"}])), "subscription_filters.0.value",             "required"),
+        (subscriptions, "/subscription_filters".into(),     Some(json!([{"property_name": "a", "value": "1"}, {"property_name": "a", "value": "2"}])), "subscription_filters.1.property_name", "unique"),
+        (subscriptions, "/metadata".into(),                 Some(json!([])),                "metadata",                                        "incorrect_type"),
+        (subscriptions, "/component_fixed_charges_initial_units".into(), Some(json!([{"metric_id": metric, "units": 1}])), "component_fixed_charges_initial_units.0.metric_id", "does_not_exist"),
+        (currencies,    "/code".into(),                     Some(json!("TOO LONG BY FAR")), "code",                                            "max_length"),
+        (currencies,    "/decimals".into(),                 Some(json!(16)),                "decimals",                                        "max_value"),
+        (clocks,        "/frozen_time".into(),              Some(json!("2300-01-01")),      "frozen_time",                                     "max_value"),
+        (keys,          "/name".into(),                     Some(json!(" ")),               "name",                                            "blank"),
+        (features,      "/feature_name".into(),             Some(json!({})),                "feature_name",                                    "incorrect_type"),
+    ];
+    for ((path, body), field, value, attr, code) in cases {
+        let answer = world.post(path, &changed(body, &field, value.clone()));
+        assert_eq!(answer.status, 400, "{path} {field} {value:?}: {}", answer.text);
+        assert_eq!(answer.faults(), [(attr.to_owned(), code.to_owned())], "{path} {field} {value:?}");
+    }
+    assert_eq!(world.snapshot(), before, "nothing was written");
+    for (path, body) in &bodies {
+        let answer = world.post(path, body);
+        assert!(matches!(answer.status, 200 | 201), "what was changed for the worse is good itself: {}", answer.text);
+    }
+}
+
+#[test]
+fn every_bad_field_is_named_at_once() {
+    let world = World::new();
+    let metric = world.metric();
+    let mut version = version_body(&metric);
+    version["currency_code"] = json!(7);
+    version["recurring_charges"][0]["charge_timing"] = json!("later");
+    version["components"][0]["tiers"][0]["range_end"] = json!(20);
+    let components = version["components"].as_array_mut().expect("a list");
+    components.push(json!({"metric_id": "x", "tiers": [{"type": "flat", "range_start": 0}]}));
+    let body = json!({"plan_name": null, "plan_duration": "never", "initial_version": version});
+    let faults = world.post("/api/plans/", &body).faults();
+    let expected = [
+        ("plan_name", "null"),
+        ("plan_duration", "invalid_choice"),
+        ("initial_version.currency_code", "incorrect_type"),
+        ("initial_version.components.0.tiers.1.range_start", "invalid"),
+        ("initial_version.components.1.metric_id", "invalid"),
+        ("initial_version.recurring_charges.0.charge_timing", "invalid_choice"),
+    ];
+    let expected: Vec<_> = expected.iter().map(|(attr, code)| (attr.to_string(), code.to_string())).collect();
+    assert_eq!(faults, expected);
+}
+
+#[test]
+fn rules_refuse_with_codes_of_their_own() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    world.customer("acme");
+    let start = now()[..10].to_owned();
+    let subscribe = |plan: &str| {
+        world.post("/api/subscriptions/", &json!({"customer_id": "acme", "plan_id": plan, "start_date": start}))
+    };
+    subscribe(&plan).ok(200);
+    let before = world.snapshot();
+
+    let overlap = subscribe(&plan);
+    assert_eq!((overlap.status, overlap.error().as_str()), (409, "overlapping_plans"));
+    let duplicate = world.post("/api/customers/", &json!({"customer_id": "acme", "email": "new@acme.io"}));
+    assert_eq!((duplicate.status, duplicate.error().as_str()), (400, "duplicate_resource"));
+    assert_eq!(duplicate.json()["validation_errors"], json!([]));
+    let in_use = world.write("POST", &format!("/api/metrics/{metric}/archive/"), b"");
+    assert_eq!((in_use.status, in_use.error().as_str()), (400, "invalid_operation"));
+    let known = world.post("/api/currencies/", &json!({"code": "USD", "name": "x", "symbol": "x"}));
+    assert_eq!((known.status, known.error().as_str()), (400, "duplicate_resource"));
+    assert_eq!(world.snapshot(), before, "nothing was written");
+
+    let empty =
+        world.post("/api/plans/", &json!({"plan_name": "Empty", "plan_duration": "monthly"})).ok(201).id("plan_id");
+    assert_eq!(subscribe(&empty).error(), "no_matching_plan_version");
+    let mut other = version_body(&metric);
+    other["currency_code"] = json!("EUR");
+    let mut third = other.clone();
+    third["currency_code"] = json!("CHF");
+    for version in [&other, &third] {
+        world.post(&format!("/api/plans/{empty}/versions/"), version).ok(201);
+    }
+    assert_eq!(subscribe(&empty).error(), "no_matching_plan_version", "neither currency is the customer's");
+    let mut prepaid = plan_body("Prepaid", &metric);
+    prepaid["initial_version"]["components"][0]["prepaid_charge"] = json!({"charge_behavior": "full"});
+    let prepaid = world.post("/api/plans/", &prepaid).ok(201).id("plan_id");
+    assert_eq!(subscribe(&prepaid).error(), "prepayment_cant_determine_units");
+}
+
+#[test]
+fn ids_in_paths_are_checked() {
+    let world = World::new();
+    #[rustfmt::skip]
+    let cases = [
+        // path,                            status, code,                 why
+        ("/api/plans/plan_xyz/",            400,    "invalid",            "no id"),
+        ("/api/invoices/invoice_xyz/",      400,    "invalid",            "neither id nor number"),
+        ("/api/customers/%00/",             400,    "invalid",            "a control character"),
+        ("/api/customers/nobody/",          404,    "not_found",          "nobody"),
+        ("/api/customers//",                404,    "not_found",          "nothing"),
+        ("/api/nope/",                      404,    "not_found",          "no such route"),
+        ("/",                               404,    "not_found",          "no such route"),
+    ];
+    for (path, status, code, why) in cases {
+        let answer = world.get(path);
+        assert_eq!((answer.status, answer.error().as_str()), (status, code), "{path}: {why}");
+    }
+    let long = world.get(&format!("/api/plans/?x={}", "y".repeat(9_000)));
+    assert_eq!((long.status, long.error().as_str()), (414, "uri_too_long"));
+    let many = world.get(&format!("/api/plans/?{}", "a=1&".repeat(101)));
+    assert_eq!(many.faults()[0].1, "list_too_long");
+    let put = world.write("PUT", "/api/plans/", b"{}");
+    assert_eq!((put.status, put.error().as_str(), put.header("allow")), (405, "method_not_allowed", "GET, POST"));
+}

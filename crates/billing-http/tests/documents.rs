@@ -1,0 +1,145 @@
+//! What the service says of itself: its description, its codes, its health, its request ids.
+
+use std::collections::BTreeSet;
+
+use billing_http::endpoint::{Access, Endpoint};
+use billing_http::error::codes;
+use billing_http::routes;
+use serde_json::Value;
+
+use crate::support::World;
+
+#[test]
+fn the_description_covers_every_route() {
+    let world = World::new();
+    let document = world.send("GET", "/openapi.json", &[], b"").ok(200);
+    assert_eq!(document["openapi"], "3.1.0");
+    let paths = document["paths"].as_object().expect("paths");
+    let described: BTreeSet<(String, String)> = paths
+        .iter()
+        .flat_map(|(path, item)| {
+            item.as_object().expect("an item").keys().map(move |method| (path.clone(), method.clone()))
+        })
+        .collect();
+    let table = routes::table();
+    let routed: BTreeSet<_> =
+        table.iter().map(|endpoint| (endpoint.path.to_owned(), endpoint.method.as_str().to_lowercase())).collect();
+    assert_eq!(described, routed);
+    assert_eq!(routed.len(), table.len(), "every route is there once");
+
+    let ids: BTreeSet<_> = paths
+        .values()
+        .flat_map(|item| {
+            item.as_object().expect("an item").values().map(|operation| operation["operationId"].to_string())
+        })
+        .collect();
+    assert_eq!(ids.len(), table.len(), "operation ids are unique");
+    let text = document.to_string();
+    for reference in text.split("\"$ref\":\"#").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(document.pointer(reference).is_some(), "{reference} leads nowhere");
+    }
+}
+
+#[test]
+fn the_description_tells_types_and_requirements() {
+    let document = serde_json::to_value(billing_http::openapi::document(&routes::table())).expect("json");
+    let schema = |name: &str| document["components"]["schemas"][name].clone();
+    let required = |name: &str| schema(name)["required"].as_array().cloned().unwrap_or_default();
+    assert_eq!(required("CreateSubscriptionBody"), ["customer_id", "start_date"]);
+    assert_eq!(schema("TierBody")["properties"]["type"]["enum"], serde_json::json!(["free", "flat", "per_unit"]));
+    let create = &document["paths"]["/api/subscriptions/"]["post"];
+    let body = &create["requestBody"]["content"]["application/json"]["schema"]["$ref"];
+    assert_eq!(body, "#/components/schemas/CreateSubscriptionBody");
+    let parameters = document["paths"]["/api/metric_access/"]["get"]["parameters"].as_array().expect("a list").clone();
+    let named = |name: &str| {
+        parameters.iter().find(|parameter| parameter["name"] == name).expect("a parameter")["required"].clone()
+    };
+    assert_eq!((named("customer_id"), named("subscription_filters")), (Value::Bool(true), Value::Bool(false)));
+}
+
+/// The parts of `docs/api.md` that are made from the tables.
+fn generated() -> [(&'static str, String); 2] {
+    let calls: String = routes::table().iter().map(call_row).collect();
+    let codes: String =
+        codes::table().iter().map(|(text, status, meaning)| format!("| `{text}` | {status} | {meaning} |\n")).collect();
+    [
+        ("calls", format!("| call | what it does | key | answer |\n|---|---|---|---|\n{calls}")),
+        ("codes", format!("| code | status | when |\n|---|---|---|\n{codes}")),
+    ]
+}
+
+fn call_row(endpoint: &Endpoint) -> String {
+    let key = if endpoint.access == Access::Key { "yes" } else { "no" };
+    let status = endpoint.answer.map_or_else(|| "".to_owned(), |(status, _)| status.to_string());
+    format!("| `{} {}` | {} | {key} | {status} |\n", endpoint.method, endpoint.path, endpoint.summary)
+}
+
+/// Run with `BLESS=1` to write the tables into the file.
+#[test]
+fn the_api_document_has_the_tables_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/api.md");
+    let mut document = std::fs::read_to_string(path).expect("docs/api.md");
+    let before = document.clone();
+    for (name, table) in generated() {
+        let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
+        let start = document.find(&begin).expect("a begin marker") + begin.len();
+        let stop = document.find(&end).expect("an end marker");
+        document.replace_range(start..stop, &table);
+    }
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &document).expect("written");
+        return;
+    }
+    assert!(document == before, "docs/api.md is not up to date: run this test with BLESS=1");
+}
+
+#[test]
+fn every_answer_has_a_request_id_of_its_own() {
+    let world = World::new();
+    let answers = [
+        world.get("/api/ping/"),
+        world.get("/api/nope/"),
+        world.send("GET", "/api/ping/", &[], b""),
+        world.send("PUT", "/livez", &[], b""),
+        world.post_text("/api/customers/", "{"),
+        world.send("GET", "/livez", &[], b""),
+    ];
+    let ids: BTreeSet<_> = answers.iter().map(|answer| answer.header("x-request-id").to_owned()).collect();
+    assert_eq!(ids.len(), answers.len());
+    assert!(ids.iter().all(|id| id.len() == 32));
+    for answer in &answers {
+        assert_eq!(answer.header("cache-control"), "no-store");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff");
+    }
+}
+
+#[test]
+fn health_is_told_without_a_key() {
+    let world = World::new();
+    let get = |path: &str| world.send("GET", path, &[], b"");
+    assert_eq!(get("/livez").ok(200)["status"], "ok");
+    assert_eq!(get("/readyz").ok(200)["status"], "ok");
+    assert_eq!(get("/api/healthcheck/").text, "{}");
+    let page = get("/docs/errors");
+    assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
+    for (code, ..) in codes::table() {
+        assert!(page.text.contains(&format!("id=\"{code}\"")), "{code}");
+    }
+}
+
+#[test]
+fn a_stopping_service_says_so_first() {
+    let mut world = World::with(|settings| settings.notice = std::time::Duration::from_secs(2));
+    let server = world.server.take().expect("it runs");
+    let addr = server.addr;
+    let stopping = std::thread::spawn(move || server.stop());
+    let agent: ureq::Agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+    let status = |path: &str| agent.get(format!("http://{addr}{path}")).call().map(|answer| answer.status().as_u16());
+    let began = std::time::Instant::now();
+    while status("/readyz").expect("it still answers") != 503 {
+        assert!(began.elapsed() < std::time::Duration::from_secs(2), "readyz never said no");
+    }
+    assert_eq!(status("/livez").expect("it still answers"), 200);
+    stopping.join().expect("a thread").expect("a clean stop");
+    assert!(status("/livez").is_err(), "it is gone");
+}

@@ -1,0 +1,18 @@
+//! The service as a client sees it: real HTTP, a real Postgres, one database for each test.
+
+mod access;
+mod authorization;
+mod bad_input;
+mod bodies;
+mod demo;
+mod documents;
+mod durability;
+mod isolation;
+mod lists;
+mod plans;
+mod readme;
+mod shapes;
+mod subscriptions;
+mod support;
+mod test_clocks;
+mod track;

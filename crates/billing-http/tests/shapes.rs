@@ -1,0 +1,221 @@
+//! The objects that clients read, field by field.
+
+use serde_json::{Value, json};
+
+use crate::support::{Field, World, event, version_body};
+
+/// `actual` with what differs from run to run replaced by `expected`'s placeholders: `<metric_>` stands for any text
+/// that begins so, `<time>` for an instant.
+fn matches(actual: &Value, expected: &Value, path: &str) {
+    match (actual, expected) {
+        (Value::Object(actual), Value::Object(expected)) => {
+            let names = |fields: &serde_json::Map<String, Value>| fields.keys().cloned().collect::<Vec<_>>();
+            let (mut own, mut wanted) = (names(actual), names(expected));
+            own.sort();
+            wanted.sort();
+            assert_eq!(own, wanted, "fields of {path}");
+            for (name, value) in expected {
+                matches(&actual[name], value, &format!("{path}.{name}"));
+            }
+        }
+        (Value::Array(actual), Value::Array(expected)) => {
+            assert_eq!(actual.len(), expected.len(), "length of {path}");
+            for (i, value) in expected.iter().enumerate() {
+                matches(&actual[i], value, &format!("{path}.{i}"));
+            }
+        }
+        (Value::String(actual), Value::String(expected)) if expected == "<time>" => {
+            assert!(actual.len() >= 20 && actual.ends_with('Z') && actual.contains('T'), "{path}: {actual}");
+        }
+        (Value::String(actual), Value::String(expected)) if expected.starts_with('<') => {
+            assert!(actual.starts_with(expected.trim_matches(['<', '>'])), "{path}: {actual}");
+        }
+        _ => assert_eq!(actual, expected, "{path}"),
+    }
+}
+
+fn currency() -> Value {
+    json!({"code": "USD", "name": "US Dollar", "symbol": "$"})
+}
+
+fn metric_object() -> Value {
+    json!({"metric_id": "<metric_>", "metric_name": "count of api_call", "event_name": "api_call", "metric_type": "counter",
+        "aggregation_type": "count", "property_name": null, "event_type": null, "granularity": null, "proration": null,
+        "custom_sql": null, "is_cost_metric": false, "categorical_filters": [], "numeric_filters": []})
+}
+
+fn version_object() -> Value {
+    json!({
+        "version_id": "<plan_version_>", "version": 1, "plan_name": "First", "localized_name": "First",
+        "description": "A plan", "status": "active", "currency": currency(),
+        "components": [{
+            "billable_metric": metric_object(),
+            "tiers": [
+                {"type": "free", "range_start": 0, "range_end": 10, "cost_per_batch": null, "metric_units_per_batch": null, "batch_rounding_type": null},
+                {"type": "per_unit", "range_start": 10, "range_end": 1000, "cost_per_batch": 0.01, "metric_units_per_batch": 1, "batch_rounding_type": "no_rounding"},
+            ],
+            "pricing_unit": currency(), "invoicing_interval_unit": "week", "invoicing_interval_count": 1,
+            "reset_interval_unit": null, "reset_interval_count": null,
+            "prepaid_charge": {"units": 5, "charge_behavior": "full"}, "bulk_pricing_enabled": false,
+        }],
+        "recurring_charges": [{"name": "base", "amount": 9, "charge_timing": "in_advance", "charge_behavior": "prorate",
+            "pricing_unit": currency(), "invoicing_interval_unit": null, "invoicing_interval_count": null,
+            "reset_interval_unit": null, "reset_interval_count": null}],
+        "features": [{"feature_id": "<feature_>", "feature_name": "sso", "feature_description": null}],
+        "price_adjustment": {"price_adjustment_name": "Launch", "price_adjustment_description": null,
+            "price_adjustment_type": "percentage", "price_adjustment_amount": -10},
+        "target_customers": [], "active_from": "<time>", "active_to": null, "created_on": "<time>",
+        "usage_billing_frequency": null, "flat_fee_billing_type": "in_advance", "flat_rate": 9,
+    })
+}
+
+#[test]
+fn catalogue_objects() {
+    let world = World::new();
+    let metric = world.post("/api/metrics/", &json!({"event_name": "api_call"})).ok(201);
+    matches(&metric, &metric_object(), "metric");
+    let feature = world.post("/api/features/", &json!({"feature_name": "sso"})).ok(201);
+    let mut version = version_body(&metric.id("metric_id"));
+    version["localized_name"] = json!("First");
+    version["features"] = json!([feature.id("feature_id")]);
+    version["price_adjustment"] = json!({"price_adjustment_name": "Launch", "price_adjustment_type": "percentage",
+        "price_adjustment_amount": "-10.00"});
+    version["components"][0]["invoicing_interval_unit"] = json!("week");
+    version["components"][0]["prepaid_charge"] = json!({"units": "5", "charge_behavior": "full"});
+    let body = json!({"plan_name": "Starter", "plan_description": "A plan", "plan_duration": "monthly", "tags": ["paid"],
+        "external_links": [{"source": "stripe", "external_plan_id": "price_1"}], "initial_version": version});
+    let plan = world.post("/api/plans/", &body).ok(201);
+    let expected = json!({
+        "plan_id": "<plan_>", "plan_name": "Starter", "plan_description": "A plan", "plan_duration": "monthly", "tags": ["paid"],
+        "external_links": [{"source": "stripe", "external_plan_id": "price_1"}], "num_versions": 1, "active_version": 1,
+        "active_subscriptions": 0, "versions": [version_object()], "display_version": version_object(),
+        "parent_plan": null, "target_customer": null, "status": "active",
+    });
+    matches(&plan, &expected, "plan");
+    assert_eq!(world.get(&format!("/api/plans/{}/", plan.id("plan_id"))).ok(200), plan);
+    assert_eq!(world.get("/api/plans/").ok(200), json!([plan]));
+}
+
+fn customer_object() -> Value {
+    let address = json!({"city": "Bern", "country": "CH", "line1": "Gasse 1", "line2": null, "postal_code": "3000", "state": null});
+    json!({
+        "customer_id": "acme", "email": "a@acme.io", "customer_name": "Acme", "invoices": [], "total_amount_due": 0,
+        "subscriptions": [], "integrations": {"stripe": {"stripe_id": "cus_1", "has_payment_method": false}, "braintree": null},
+        "default_currency": currency(), "payment_provider": "stripe", "payment_provider_id": "cus_1",
+        "has_payment_method": false, "address": address, "billing_address": address, "shipping_address": null,
+        "tax_rate": 7.7, "timezone": "Europe/Zurich", "tax_providers": [], "test_clock_id": "<test_clock_>",
+    })
+}
+
+fn invoice_line(metric_plan: &Value) -> Value {
+    json!({"name": "Starter Flat Fee", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "quantity": null, "billing_type": "in_advance", "metadata": {}, "plan": metric_plan, "subscription_filters": [],
+        "base": 9, "adjustments": [{"amount": "0.69", "account": "41100", "adjustment_type": "sales_tax"}],
+        "amount": 9.69, "subtotal": 9})
+}
+
+#[test]
+fn customers_subscriptions_and_invoices() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-01-01");
+    let address = json!({"city": "Bern", "country": "CH", "line1": "Gasse 1", "line2": "", "postal_code": "3000"});
+    let body = json!({"customer_id": "acme", "email": "a@acme.io", "customer_name": "Acme", "payment_provider": "stripe",
+        "payment_provider_id": "cus_1", "address": address, "tax_rate": "7.70", "timezone": "Europe/Zurich",
+        "test_clock_id": clock, "properties": {"crm": 42}});
+    let customer = world.post("/api/customers/", &body).ok(201);
+    matches(&customer, &customer_object(), "customer");
+
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01", "metadata": {"n": 1.50, "list": [1]}});
+    let subscription = world.post("/api/subscriptions/", &body).ok(200);
+    let brief = json!({"customer_name": "Acme", "email": "a@acme.io", "customer_id": "acme"});
+    let billing_plan = json!({"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1});
+    let expected = json!({
+        "subscription_id": "<sub_>", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "auto_renew": true, "is_new": true, "subscription_filters": [], "customer": brief, "billing_plan": billing_plan,
+        "fully_billed": false, "addons": [], "metadata": {"n": 1.50, "list": [1]},
+    });
+    matches(&subscription, &expected, "subscription");
+    let path = format!("/api/subscriptions/{}/", subscription.id("subscription_id"));
+    assert_eq!(world.get(&path).ok(200), subscription);
+    assert_eq!(world.get("/api/subscriptions/?customer_id=acme").ok(200), json!([subscription]));
+
+    let invoice = world.get("/api/invoices/").ok(200)[0].clone();
+    let address = json!({"city": "Bern", "country": "CH", "line1": "Gasse 1", "line2": null, "postal_code": "3000", "state": null});
+    let expected = json!({
+        "invoice_id": "<invoice_>", "invoice_number": "240101-000001", "cost_due": 9.69, "amount": 9.69, "currency": currency(),
+        "issue_date": "2024-01-01T00:00:00Z", "payment_status": "unpaid", "external_payment_obj_id": null,
+        "external_payment_obj_type": null, "external_payment_obj_status": null, "line_items": [invoice_line(&billing_plan)],
+        "customer": {"customer_name": "Acme", "email": "a@acme.io", "customer_id": "acme", "address": address},
+        "due_date": null, "start_date": "2024-01-01", "end_date": "2024-01-31",
+        "seller": {"name": "Acme", "address": null, "phone": null, "email": null}, "invoice_pdf": null,
+    });
+    matches(&invoice, &expected, "invoice");
+    for name in ["invoice_id", "invoice_number"] {
+        assert_eq!(world.get(&format!("/api/invoices/{}/", invoice.id(name))).ok(200), invoice);
+    }
+
+    let customer = world.get("/api/customers/acme/").ok(200);
+    let mut brief_invoice = expected;
+    brief_invoice.as_object_mut().expect("an object").retain(|name, _| name != "line_items" && name != "customer");
+    let mut expected = customer_object();
+    expected["invoices"] = json!([brief_invoice]);
+    expected["total_amount_due"] = json!(9.69);
+    expected["subscriptions"] = json!([subscription]);
+    matches(&customer, &expected, "customer");
+    assert_eq!(world.get("/api/customers/").ok(200), json!([customer]));
+}
+
+#[test]
+fn previews_and_explanations() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-01-01");
+    world.customer_at("acme", &clock);
+    world
+        .post("/api/subscriptions/", &json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01"}))
+        .ok(200);
+    world.advance(&clock, "2024-01-02");
+    let events: Vec<Value> = (0..25).map(|i| event("acme", &format!("e{i}"), "2024-01-01T12:00:00Z")).collect();
+    world.post("/api/track/", &json!({"batch": events})).ok(201);
+
+    let preview = world.get("/api/customers/acme/draft_invoice/?include_next_period=false").ok(200);
+    let brief = json!({"plan_name": "Starter", "plan_id": "<plan_>", "version_id": "<plan_version_>", "version": 1});
+    let line = json!({"name": "count of api_call", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "quantity": 25, "billing_type": "intermediate", "metadata": {}, "plan": brief, "subscription_filters": [],
+        "base": 0.15, "adjustments": [], "amount": 0.15, "subtotal": 0.15});
+    let expected = json!({"invoices": [{
+        "invoice_id": "<invoice_>", "cost_due": 0.15, "amount": 0.15, "currency": currency(), "issue_date": "2024-01-02T00:00:00Z",
+        "due_date": null, "start_date": "2024-01-01", "end_date": "2024-01-31", "external_payment_obj_status": null,
+        "external_payment_obj_url": null, "crm_provider": null, "crm_provider_id": null, "crm_provider_url": null,
+        "line_items": [{"plan_name": "Starter", "subscription_filters": [], "base": 0.15, "start_date": "2024-01-01T00:00:00Z",
+            "end_date": "2024-01-31T23:59:59.999999Z", "sub_items": [line]}],
+    }]});
+    matches(&preview, &expected, "preview");
+
+    world.advance(&clock, "2024-02-02");
+    let next = world.get("/api/customers/acme/draft_invoice/").ok(200);
+    let names: Vec<_> = next["invoices"][0]["line_items"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .flat_map(|group| group["sub_items"].as_array().expect("lines"))
+        .map(|line| line.id("name"))
+        .collect();
+    assert!(names.iter().any(|name| name.contains("Next Period")), "{names:?}");
+
+    let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
+    let invoice = &invoices[0];
+    assert_eq!(invoice["amount"], json!(9.15), "a new month's fee, and 15 calls beyond the free ones");
+    let explanation = world.get(&format!("/api/invoices/{}/explain/", invoice.id("invoice_number"))).ok(200);
+    assert_eq!(explanation["amount"], invoice["amount"]);
+    let lines = explanation["line_items"].as_array().expect("lines");
+    let usage = lines.iter().find(|line| line["trace"]["kind"] == "usage_charge").expect("a usage line");
+    assert_eq!((&usage["trace"]["quantity"], &usage["trace"]["event_count"]), (&json!(25), &json!(25)));
+    assert_eq!(usage["trace"]["rating"]["walk"].as_array().map(Vec::len), Some(2));
+    assert_eq!(usage["amount"], json!(0.15));
+    let fee = lines.iter().find(|line| line["trace"]["kind"] == "recurring_charge").expect("a fee line");
+    assert_eq!((&fee["amount"], &fee["trace"]["unit_amount"]), (&json!(9), &json!(9)));
+}

@@ -1,0 +1,272 @@
+//! A service on an empty database, and a client of it.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use billing_domain::id::OrganizationId;
+use billing_http::auth::Pepper;
+use billing_http::startup::Opened;
+use billing_http::{RunningServer, Server, ServerSettings};
+use billing_store::testing::TestStore;
+use serde_json::{Value, json};
+use ureq::Agent;
+use ureq::http::{HeaderMap, Request};
+
+/// A running service with one organization.
+pub struct World {
+    // In the order of dropping: the server before its database.
+    pub server: Option<RunningServer>,
+    pub opened: Opened,
+    pub organization: OrganizationId,
+    pub key: String,
+    agent: Agent,
+    _store: TestStore,
+}
+
+/// What the service answered.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl World {
+    pub fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    /// With settings of its own.
+    pub fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
+        let store = TestStore::new();
+        let opened = Opened { store: store.store(), pepper: Pepper::from_text("pepper"), cluster: None };
+        let (organization, key) = opened.create_organization("Acme", None).expect("an organization");
+        let addr = "127.0.0.1:0".parse().expect("an address");
+        let mut settings = ServerSettings::new(addr, opened.pepper.clone(), 8);
+        settings.notice = Duration::ZERO;
+        change(&mut settings);
+        let server = Server::start(&settings, opened.backend()).expect("a server");
+        let agent = Agent::config_builder().http_status_as_error(false).build().into();
+        Self { server: Some(server), opened, organization, key: key.reveal().to_owned(), agent, _store: store }
+    }
+
+    pub fn addr(&self) -> std::net::SocketAddr {
+        self.server.as_ref().expect("it runs").addr
+    }
+
+    /// Sends anything.
+    pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.addr()));
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.to_vec()).expect("a request");
+        let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
+        let mut response = self.agent.run(request).expect("an answer");
+        let text = response.body_mut().with_config().limit(64 << 20).read_to_string().expect("text");
+        Answer { status: response.status().as_u16(), headers: response.headers().clone(), text }
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, &[("X-API-KEY", &self.key)], b"")
+    }
+
+    pub fn post(&self, path: &str, body: &Value) -> Answer {
+        self.post_text(path, &body.to_string())
+    }
+
+    pub fn post_text(&self, path: &str, body: &str) -> Answer {
+        self.write("POST", path, body.as_bytes())
+    }
+
+    pub fn write(&self, method: &str, path: &str, body: &[u8]) -> Answer {
+        let headers = [("X-API-KEY", self.key.as_str()), ("Content-Type", "application/json")];
+        self.send(method, path, &headers, body)
+    }
+
+    /// A second organization on the same service: its key.
+    pub fn other_key(&self) -> String {
+        self.opened.create_organization("Other", None).expect("an organization").1.reveal().to_owned()
+    }
+
+    /// A counter of `api_call` events: its id.
+    pub fn metric(&self) -> String {
+        self.post("/api/metrics/", &json!({"event_name": "api_call"})).ok(201).id("metric_id")
+    }
+
+    /// A monthly plan with a fee of 9 in advance and tiers over `metric`: its id.
+    pub fn plan(&self, metric: &str) -> String {
+        self.post("/api/plans/", &plan_body("Starter", metric)).ok(201).id("plan_id")
+    }
+
+    /// A customer in real time.
+    pub fn customer(&self, id: &str) {
+        let body = json!({"customer_id": id, "email": format!("{}@acme.io", id.len())});
+        self.post("/api/customers/", &body).ok(201);
+    }
+
+    /// A test clock at `time`: its id.
+    pub fn clock(&self, time: &str) -> String {
+        self.post("/api/test_clocks/", &json!({"name": "clock", "frozen_time": time})).ok(201).id("test_clock_id")
+    }
+
+    /// A customer under a test clock.
+    pub fn customer_at(&self, id: &str, clock: &str) {
+        let body = json!({"customer_id": id, "email": format!("{id}@acme.io"), "test_clock_id": clock});
+        self.post("/api/customers/", &body).ok(201);
+    }
+
+    /// Advances a clock and waits until it is there.
+    pub fn advance(&self, clock: &str, time: &str) {
+        self.post(&format!("/api/test_clocks/{clock}/advance/"), &json!({"frozen_time": time})).ok(200);
+        self.advance_done(clock);
+    }
+
+    /// Waits until an advancing clock is there.
+    pub fn advance_done(&self, clock: &str) {
+        let path = format!("/api/test_clocks/{clock}/");
+        let began = Instant::now();
+        while self.get(&path).ok(200)["status"] == "advancing" {
+            assert!(began.elapsed() < Duration::from_secs(30), "the clock does not arrive");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert_eq!(self.get(&path).ok(200)["status"], "ready");
+    }
+
+    /// Everything that lists show, to see that nothing was written.
+    pub fn snapshot(&self) -> Vec<(String, String)> {
+        let lists = [
+            "metrics",
+            "features",
+            "plans",
+            "customers",
+            "invoices",
+            "test_clocks",
+            "currencies",
+            "api_keys",
+            "organization",
+        ];
+        let mut shown: Vec<_> =
+            lists.iter().map(|list| (list.to_string(), self.get(&format!("/api/{list}/")).text)).collect();
+        for customer in self.get("/api/customers/").ok(200).as_array().expect("a list") {
+            let id = customer["customer_id"].as_str().expect("an id").replace('/', "%2F");
+            let path = format!("/api/subscriptions/?customer_id={id}&status=active,ended,not_started");
+            shown.push((path.clone(), self.get(&path).text));
+        }
+        shown
+    }
+
+    /// Speaks to the service byte by byte.
+    pub fn raw(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.addr()).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+        stream
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            let stopped = server.stop();
+            if !std::thread::panicking() {
+                stopped.expect("a clean stop");
+            }
+        }
+    }
+}
+
+impl Answer {
+    /// The body, if the status is `status`.
+    pub fn ok(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.text);
+        serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
+    }
+
+    pub fn json(&self) -> Value {
+        self.ok(self.status)
+    }
+
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
+    }
+
+    /// The code of an error; every error has the same shape.
+    pub fn error(&self) -> String {
+        let body = self.json();
+        let fields: Vec<&str> = body.as_object().expect("an object").keys().map(String::as_str).collect();
+        assert_eq!(fields, ["detail", "request_id", "status", "title", "type", "validation_errors"], "{}", self.text);
+        assert_eq!(self.header("content-type"), "application/problem+json");
+        assert_eq!(body["status"].to_string(), self.status.to_string());
+        assert_eq!(body["request_id"], self.header("x-request-id"));
+        assert_eq!(body["type"], format!("/docs/errors#{}", body["title"].as_str().expect("a title")));
+        body["title"].as_str().expect("a title").to_owned()
+    }
+
+    /// The bad fields of a validation error: path and code.
+    pub fn faults(&self) -> Vec<(String, String)> {
+        assert_eq!(self.status, 400, "{}", self.text);
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        let title = self.error();
+        let faults: Vec<_> = self.json()["validation_errors"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|fault| (text(&fault["attr"]), text(&fault["code"])))
+            .collect();
+        assert_eq!(faults.first().map(|(_, code)| code.clone()), Some(title), "the title is the first fault's code");
+        faults
+    }
+}
+
+/// Reading a field of a body.
+pub trait Field {
+    fn id(&self, name: &str) -> String;
+}
+
+impl Field for Value {
+    fn id(&self, name: &str) -> String {
+        self[name].as_str().unwrap_or_else(|| panic!("no {name} in {self}")).to_owned()
+    }
+}
+
+/// A plan with a fee and tiers.
+pub fn plan_body(name: &str, metric: &str) -> Value {
+    json!({"plan_name": name, "plan_duration": "monthly", "initial_version": version_body(metric)})
+}
+
+/// A version with a fee of 9 in advance, ten units free, a cent each up to a thousand.
+pub fn version_body(metric: &str) -> Value {
+    json!({
+        "currency_code": "USD",
+        "recurring_charges": [{"name": "base", "amount": 9, "charge_timing": "in_advance"}],
+        "components": [{"metric_id": metric, "tiers": [
+            {"type": "free", "range_start": 0, "range_end": 10},
+            {"type": "per_unit", "range_start": 10, "range_end": 1000, "cost_per_batch": "0.01", "metric_units_per_batch": 1},
+        ]}],
+    })
+}
+
+/// An event of one call.
+pub fn event(customer: &str, id: &str, time: &str) -> Value {
+    json!({"customer_id": customer, "event_name": "api_call", "idempotency_id": id, "time_created": time})
+}
+
+/// This instant, as clients write it.
+pub fn now() -> String {
+    let now = time::OffsetDateTime::now_utc().replace_nanosecond(0).expect("a second");
+    now.format(&time::format_description::well_known::Rfc3339).expect("a time")
+}
+
+/// All that the service sends on a raw connection until it closes it.
+pub fn read_all(stream: &mut TcpStream) -> String {
+    let mut text = Vec::new();
+    // A reset after the answer is as good as an end.
+    drop(stream.read_to_end(&mut text));
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Sends text on a raw connection.
+pub fn send_raw(stream: &mut TcpStream, text: &str) {
+    stream.write_all(text.as_bytes()).expect("sent");
+}

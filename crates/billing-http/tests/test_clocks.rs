@@ -1,0 +1,85 @@
+//! Test clocks, settings and the small catalogues.
+
+use serde_json::json;
+
+use crate::support::{Field, World};
+
+#[test]
+fn a_clock_advances_and_never_goes_back() {
+    let world = World::new();
+    let made =
+        world.post("/api/test_clocks/", &json!({"name": "c", "frozen_time": "2024-01-01T12:00:00+01:00"})).ok(201);
+    let clock = made.id("test_clock_id");
+    assert_eq!(
+        made,
+        json!({"test_clock_id": clock, "name": "c", "frozen_time": "2024-01-01T11:00:00Z", "status": "ready"})
+    );
+    assert_eq!(world.get("/api/test_clocks/").ok(200), json!([made]));
+    let path = format!("/api/test_clocks/{clock}/advance/");
+    let answer = world.post(&path, &json!({"frozen_time": "2024-02-01"})).ok(200);
+    assert_eq!(
+        (answer.id("status"), answer.id("frozen_time")),
+        ("advancing".to_owned(), "2024-02-01T00:00:00Z".to_owned())
+    );
+    world.advance_done(&clock);
+    for time in ["2024-02-01", "2024-01-15"] {
+        assert_eq!(
+            world.post(&path, &json!({"frozen_time": time})).faults(),
+            [("frozen_time".to_owned(), "invalid".to_owned())]
+        );
+    }
+}
+
+#[test]
+fn settings_change_one_by_one() {
+    let world = World::new();
+    let before = world.get("/api/organization/").ok(200);
+    assert_eq!(before["organization_id"], json!(world.organization));
+    let change = json!({"organization_name": "New", "tax_rate": "8.10", "payment_grace_period": 30, "subscription_filter_keys": ["env"],
+        "access_policy": "any", "timezone": "Europe/Zurich", "default_currency_code": "CHF",
+        "address": {"city": "Bern", "country": "CH", "line1": "1", "postal_code": "3000"}});
+    let after = world.write("PATCH", "/api/organization/", change.to_string().as_bytes()).ok(200);
+    assert_eq!((after["tax_rate"].to_string().as_str(), &after["default_currency"]["code"]), ("8.1", &json!("CHF")));
+    assert_eq!(after["invoice_grace_minutes"], before["invoice_grace_minutes"], "what is left out stays");
+    assert_eq!((&after["subscription_filter_keys"], &after["access_policy"]), (&json!(["env"]), &json!("any")));
+    let cleared = world.write("PATCH", "/api/organization/", br#"{"tax_rate":null,"address":null}"#).ok(200);
+    assert_eq!(
+        (&cleared["tax_rate"], &cleared["address"], &cleared["payment_grace_period"]),
+        (&json!(null), &json!(null), &json!(30))
+    );
+    let bad = br#"{"organization_name":null,"timezone":null,"event_window_days":null}"#;
+    let faults = world.write("PATCH", "/api/organization/", bad).faults();
+    assert_eq!(
+        faults.iter().map(|(attr, code)| format!("{attr}:{code}")).collect::<Vec<_>>(),
+        ["organization_name:null", "timezone:null", "event_window_days:null"]
+    );
+}
+
+#[test]
+fn own_units_join_the_currencies() {
+    let world = World::new();
+    let count = || world.get("/api/currencies/").ok(200).as_array().map_or(0, Vec::len);
+    let before = count();
+    let made = world
+        .post("/api/currencies/", &json!({"code": "CREDITS", "name": "Credits", "symbol": "cr", "decimals": 0}))
+        .ok(201);
+    assert_eq!(made, json!({"code": "CREDITS", "name": "Credits", "symbol": "cr"}));
+    assert_eq!(count(), before + 1);
+    let metric = world.metric();
+    let mut plan = crate::support::plan_body("P", &metric);
+    plan["initial_version"]["currency_code"] = json!("CREDITS");
+    assert_eq!(world.post("/api/plans/", &plan).ok(201)["versions"][0]["currency"], made);
+}
+
+#[test]
+fn an_archived_metric_leaves_the_list() {
+    let world = World::new();
+    let metric = world.metric();
+    let path = format!("/api/metrics/{metric}/");
+    assert_eq!(world.get(&path).ok(200).id("metric_id"), metric);
+    assert_eq!(world.write("POST", &format!("{path}archive/"), b"").status, 200);
+    assert_eq!(world.get("/api/metrics/").ok(200), json!([]));
+    assert_eq!(world.get(&path).status, 200, "it is still there by id");
+    let faults = world.post("/api/plans/", &crate::support::plan_body("P", &metric)).faults();
+    assert_eq!(faults, [("initial_version.components.0.metric_id".to_owned(), "does_not_exist".to_owned())]);
+}
