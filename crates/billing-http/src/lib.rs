@@ -19,6 +19,7 @@ pub mod app;
 pub mod auth;
 pub mod backend;
 pub mod cli;
+mod credit;
 mod currency;
 mod customer;
 pub mod demo;
