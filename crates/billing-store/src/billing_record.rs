@@ -115,6 +115,18 @@ impl BillingRecordRepo for PgTransaction<'_> {
         rows.into_iter().map(BillingRecord::try_from).collect()
     }
 
+    fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error> {
+        let query = billing_records::table
+            .filter(billing_records::organization_id.eq(self.tenant()))
+            .filter(billing_records::customer_key.eq(customer.uuid()))
+            .filter(billing_records::subscription_id.eq(subscription.uuid()))
+            .order(billing_records::position)
+            .select(BillingRecordRow::as_select());
+        let rows = self.query(|pg| query.load(pg))?;
+        self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
+        rows.into_iter().map(BillingRecord::try_from).collect()
+    }
+
     fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error> {
         let open = billing_records::table
             .filter(billing_records::customer_key.eq(subscriptions::customer_key))

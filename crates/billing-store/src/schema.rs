@@ -373,6 +373,8 @@ diesel::table! {
         filters -> Text,
         metadata -> Json,
         prepaid_units -> Jsonb,
+        flat_fee_behavior -> Nullable<Text>,
+        usage_behavior -> Nullable<Text>,
         settled_charges -> Numeric,
         settled_adjustments -> Numeric,
         settled_tax_exact -> Numeric,

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::event::Beginnings;
-use crate::ingest::IngestCache;
+use crate::ingest::{Groups, IngestCache};
 use crate::pool::Pool;
 use crate::statement::statement;
 use crate::{api_key, migration, partition, schema};
@@ -35,6 +35,7 @@ pub struct PgStore {
 pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) ingest: IngestCache,
+    pub(crate) groups: Groups,
     pub(crate) beginnings: Beginnings,
 }
 
@@ -79,7 +80,12 @@ impl PgStore {
             pool.run(|pg| schema::ingest_lanes::table.select(schema::ingest_lanes::lane_bits).first::<i16>(pg));
         let lane_bits = lane_bits.map_err(Failure::into_store_error)?;
         Ok(Self {
-            shared: Arc::new(Shared { pool, ingest: IngestCache::new(lane_bits), beginnings: Beginnings::default() }),
+            shared: Arc::new(Shared {
+                pool,
+                ingest: IngestCache::new(lane_bits),
+                groups: Groups::default(),
+                beginnings: Beginnings::default(),
+            }),
         })
     }
 

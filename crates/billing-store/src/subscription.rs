@@ -7,7 +7,9 @@ use billing_domain::adjustment::AdjustmentState;
 use billing_domain::decimal;
 use billing_domain::id::{CustomerKey, MetricId, SubscriptionId};
 use billing_domain::store::SubscriptionRepo;
-use billing_domain::subscription::{Settled, Subscription, SubscriptionFilters};
+use billing_domain::subscription::{
+    Cancellation, FlatFeeBehavior, Settled, Subscription, SubscriptionFilters, UsageBehavior,
+};
 use billing_domain::tax::TaxState;
 use billing_domain::{Error, Noun};
 use diesel::pg::Pg;
@@ -17,7 +19,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{count, from_json, period, to_json, unreadable};
+use crate::column::{count, from_json, period, to_json, unreadable, word};
 use crate::rollup;
 use crate::schema::{components, subscriptions};
 use crate::transaction::PgTransaction;
@@ -48,6 +50,8 @@ struct SubscriptionRow {
     filters: String,
     metadata: Value,
     prepaid_units: Value,
+    flat_fee_behavior: Option<String>,
+    usage_behavior: Option<String>,
     settled_charges: BigDecimal,
     settled_adjustments: BigDecimal,
     settled_tax_exact: BigDecimal,
@@ -59,6 +63,7 @@ impl SubscriptionRow {
     fn new(organization_id: Uuid, subscription: &Subscription) -> Result<Self, Error> {
         let units: BTreeMap<MetricId, Units> =
             subscription.prepaid_units.iter().map(|(metric, units)| (*metric, Units(units.clone()))).collect();
+        let flat_fee_behavior = subscription.cancellation.and_then(|own| own.flat_fee_behavior);
         Ok(Self {
             customer_key: subscription.customer.uuid(),
             id: subscription.id.uuid(),
@@ -78,6 +83,8 @@ impl SubscriptionRow {
             filters: subscription.filters.canonical(),
             metadata: Value::Object(subscription.metadata.clone()),
             prepaid_units: to_json(&units)?,
+            flat_fee_behavior: flat_fee_behavior.map(|behavior| behavior.as_str().to_owned()),
+            usage_behavior: subscription.cancellation.map(|own| own.usage_behavior.as_str().to_owned()),
             settled_charges: subscription.settled.adjustment.charges.clone(),
             settled_adjustments: subscription.settled.adjustment.given.clone(),
             settled_tax_exact: subscription.settled.tax.exact.clone(),
@@ -90,6 +97,16 @@ impl SubscriptionRow {
 /// Filters out of their canonical text.
 pub(crate) fn filters(canonical: &str) -> Result<SubscriptionFilters, Error> {
     serde_json::from_str(canonical).map_err(unreadable)
+}
+
+fn cancellation(flat_fee: Option<&str>, usage: Option<&str>) -> Result<Option<Cancellation>, Error> {
+    let Some(usage) = usage else { return Ok(None) };
+    let flat_fee_behavior = match flat_fee {
+        Some(text) => Some(word(FlatFeeBehavior::ALL, FlatFeeBehavior::as_str, text)?),
+        None => None,
+    };
+    let usage_behavior = word(UsageBehavior::ALL, UsageBehavior::as_str, usage)?;
+    Ok(Some(Cancellation { flat_fee_behavior, usage_behavior }))
 }
 
 impl TryFrom<SubscriptionRow> for Subscription {
@@ -113,6 +130,7 @@ impl TryFrom<SubscriptionRow> for Subscription {
             filters: filters(&row.filters)?,
             metadata: from_json(row.metadata)?,
             prepaid_units: units.into_iter().map(|(metric, Units(units))| (metric, units)).collect(),
+            cancellation: cancellation(row.flat_fee_behavior.as_deref(), row.usage_behavior.as_deref())?,
             settled: Settled {
                 adjustment: AdjustmentState { charges: row.settled_charges, given: row.settled_adjustments },
                 tax: TaxState { exact: row.settled_tax_exact, given: row.settled_tax },

@@ -1,0 +1,260 @@
+//! What ingesting looks at besides the events: settings, metrics, months, names, and whose time it is.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use billing_domain::event::{AHEAD_MAX, Event};
+use billing_domain::store::Window;
+use billing_domain::{Error, Noun};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::error::Failure;
+use crate::metric::aggregation;
+use crate::partition::{Month, moved};
+use crate::rollup::{self, Lanes, RolledMetric};
+use crate::statement::statement;
+
+/// Most event names that are remembered as registered.
+const NAMES_MAX: usize = 100_000;
+
+statement! {
+    /// Says that what ingesting looks at has changed.
+    MoveEpoch -> BigInt {
+        "INSERT INTO ingest_epochs (organization_id, epoch) VALUES (" organization: Uuid as SqlUuid; ", 1)
+        ON CONFLICT (organization_id) DO UPDATE SET epoch = ingest_epochs.epoch + 1"
+    }
+}
+
+/// Says that what ingesting the organization's events looks at has changed.
+pub(crate) fn move_epoch(pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
+    MoveEpoch { organization }.execute(pg).map(|_| ())
+}
+
+statement! {
+    /// The present instant, and the organization's epoch.
+    ReadEpoch -> (Timestamptz, BigInt) {
+        "SELECT clock_timestamp(), epoch FROM ingest_epochs WHERE organization_id = " organization: Uuid as SqlUuid; ""
+    }
+}
+
+statement! {
+    /// The settings that ingesting looks at.
+    ReadSettings -> (Integer, Bool) {
+        "SELECT event_window_days, EXISTS (SELECT FROM test_clocks clock WHERE clock.organization_id = organization.id)
+        FROM organizations organization WHERE organization.id = " organization: Uuid as SqlUuid; ""
+    }
+}
+
+statement! {
+    /// What is rolled up, metric by metric.
+    ReadRollups -> (Text, SqlUuid, Text, Nullable<Text>, Array<Text>) {
+        "SELECT metric.event_name, metric.id, metric.aggregation_type, metric.property_name, rollup.filter_keys
+        FROM metrics metric
+        JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
+        WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
+        ORDER BY metric.id, rollup.filter_keys"
+    }
+}
+
+statement! {
+    /// The time of those customers that live by a test clock.
+    ReadTestTimes -> (SqlUuid, Timestamptz) {
+        "SELECT customer.customer_key,
+            CASE clock.status WHEN 'ready' THEN clock.frozen_time ELSE customer.last_instant END
+        FROM customers customer
+        JOIN test_clocks clock
+            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
+        WHERE customer.organization_id = " organization: Uuid as SqlUuid; "
+            AND customer.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
+    }
+}
+
+statement! {
+    /// Registers event names, with an hour before which all their events are.
+    RegisterNames -> BigInt {
+        "INSERT INTO event_names AS name (organization_id, name, latest_before)
+        SELECT " organization: Uuid as SqlUuid; ", sent.*
+        FROM unnest(
+            " names: Vec<String> as Array<Text>; ",
+            " latest_before: Vec<OffsetDateTime> as Array<Timestamptz>; "
+        ) AS sent
+        ON CONFLICT (organization_id, name) DO UPDATE SET latest_before = excluded.latest_before
+        WHERE name.latest_before < excluded.latest_before"
+    }
+}
+
+/// What ingesting one organization's events looks at, as of an epoch.
+pub(crate) struct Rules {
+    epoch: i64,
+    window_days: u16,
+    has_test_clocks: bool,
+    /// By event name.
+    pub(crate) metrics: HashMap<String, Vec<RolledMetric>>,
+}
+
+impl Rules {
+    fn read(pg: &mut PgConnection, organization: Uuid, epoch: i64) -> Result<Self, Failure> {
+        let (window_days, has_test_clocks): (i32, bool) = ReadSettings { organization }.get_result(pg)?;
+        let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
+        let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
+        let rows: Vec<(String, Uuid, String, Option<String>, Vec<String>)> = ReadRollups { organization }.load(pg)?;
+        for (event_name, id, aggregation_type, property_name, keys) in rows {
+            let of_name = metrics.entry(event_name).or_default();
+            match of_name.last_mut() {
+                Some(metric) if metric.id == id => metric.key_sets.push(keys),
+                _ => {
+                    let aggregation = aggregation(&aggregation_type, property_name)?;
+                    of_name.push(RolledMetric { id, aggregation, key_sets: vec![keys] });
+                }
+            }
+        }
+        Ok(Self { epoch, window_days, has_test_clocks, metrics })
+    }
+}
+
+/// What the process remembers between transactions, all of it committed. Nothing in here is needed to be right, only
+/// to be fast: rules are checked against the epoch, and making a month or registering a name twice changes nothing.
+pub(crate) struct IngestCache {
+    lanes: Lanes,
+    rules: Mutex<HashMap<Uuid, Arc<Rules>>>,
+    months: Mutex<BTreeSet<Month>>,
+    names: Mutex<HashMap<(Uuid, String), OffsetDateTime>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nobody panics half way through a change in here.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl IngestCache {
+    pub(crate) fn new(lane_bits: i16) -> Self {
+        Self {
+            lanes: Lanes::new(u8::try_from(lane_bits).unwrap_or(0)),
+            rules: Mutex::default(),
+            months: Mutex::default(),
+            names: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn lanes(&self) -> Lanes {
+        self.lanes
+    }
+
+    /// The organization's rules of this very epoch.
+    fn rules(&self, pg: &mut PgConnection, organization: Uuid, epoch: i64) -> Result<Arc<Rules>, Failure> {
+        if let Some(rules) = locked(&self.rules).get(&organization)
+            && rules.epoch == epoch
+        {
+            return Ok(Arc::clone(rules));
+        }
+        let rules = Arc::new(Rules::read(pg, organization, epoch)?);
+        locked(&self.rules).insert(organization, Arc::clone(&rules));
+        Ok(rules)
+    }
+
+    /// Sees to it that everything the events need is there: partitions, and the note of how late the events of each
+    /// name are. A new metric takes an hour for complete only if no event came before it; it looks here, after
+    /// waiting for the lanes. Answers what to remember once all of it is committed.
+    pub(crate) fn prepare<'e>(
+        &self,
+        pg: &mut PgConnection,
+        organization: Uuid,
+        events: impl Iterator<Item = &'e Event>,
+    ) -> QueryResult<Prepared> {
+        let mut months = BTreeSet::new();
+        let mut names: BTreeMap<&str, OffsetDateTime> = BTreeMap::new();
+        for event in events {
+            months.insert(Month::of(event.time_created));
+            let before = rollup::hour_after(event.time_created);
+            let latest = names.entry(event.name.as_str()).or_insert(before);
+            *latest = before.max(*latest);
+        }
+        let months: Vec<Month> = months.difference(&locked(&self.months)).copied().collect();
+        for month in &months {
+            month.create(pg)?;
+        }
+        {
+            let known = locked(&self.names);
+            names.retain(|name, before| {
+                known.get(&(organization, (*name).to_owned())).is_none_or(|known| *known < *before)
+            });
+        }
+        if !names.is_empty() {
+            let (names, latest_before) = names.iter().map(|(name, before)| ((*name).to_owned(), *before)).unzip();
+            RegisterNames { organization, names, latest_before }.execute(pg)?;
+        }
+        let names = names.into_iter().map(|(name, before)| ((organization, name.to_owned()), before)).collect();
+        Ok(Prepared { months, names })
+    }
+
+    /// Remembers what has been committed.
+    pub(crate) fn remember(&self, prepared: Prepared) {
+        locked(&self.months).extend(prepared.months);
+        let mut known = locked(&self.names);
+        if known.len() > NAMES_MAX {
+            known.clear();
+        }
+        for (name, before) in prepared.names {
+            let latest = known.entry(name).or_insert(before);
+            *latest = before.max(*latest);
+        }
+    }
+}
+
+/// What one transaction has made ready for its events.
+pub(crate) struct Prepared {
+    months: Vec<Month>,
+    names: Vec<((Uuid, String), OffsetDateTime)>,
+}
+
+/// The rules that hold in one transaction, and the times at which its customers live.
+pub(crate) struct Present {
+    pub(crate) rules: Arc<Rules>,
+    now: OffsetDateTime,
+    of_test_clocks: HashMap<Uuid, OffsetDateTime>,
+}
+
+impl Present {
+    pub(crate) fn read(
+        cache: &IngestCache,
+        pg: &mut PgConnection,
+        organization: Uuid,
+        customers: impl Iterator<Item = Uuid>,
+    ) -> Result<Self, Failure> {
+        let found: Option<(OffsetDateTime, i64)> = ReadEpoch { organization }.get_result(pg).optional()?;
+        let (now, epoch) = found.ok_or(Error::NotFound(Noun::Organization))?;
+        let rules = cache.rules(pg, organization, epoch)?;
+        let mut of_test_clocks = HashMap::new();
+        if rules.has_test_clocks {
+            let customers: BTreeSet<Uuid> = customers.collect();
+            let statement = ReadTestTimes { organization, customers: customers.into_iter().collect() };
+            of_test_clocks.extend(statement.load::<(Uuid, OffsetDateTime)>(pg)?);
+        }
+        Ok(Self { rules, now, of_test_clocks })
+    }
+
+    fn now_of(&self, customer: Uuid) -> OffsetDateTime {
+        self.of_test_clocks.get(&customer).copied().unwrap_or(self.now)
+    }
+
+    /// Whether the event is dated so that it is taken in.
+    pub(crate) fn accepts(&self, customer: Uuid, event: &Event, window: Window) -> bool {
+        let now = self.now_of(customer);
+        window == Window::Open
+            || billing_domain::event::is_within_window(event.time_created, now, self.rules.window_days)
+    }
+
+    /// The whole months in which an event of the same id would be the same event.
+    pub(crate) fn probed(&self, customer: Uuid, event: &Event, window: Window) -> (OffsetDateTime, OffsetDateTime) {
+        let days = Duration::days(i64::from(self.rules.window_days));
+        let now = self.now_of(customer);
+        let (from, to) = match window {
+            Window::Enforced => (moved(now, -days), moved(now, AHEAD_MAX)),
+            Window::Open => (moved(event.time_created, -days), moved(event.time_created, days)),
+        };
+        (Month::of(from).start(), Month::of(to).next().start())
+    }
+}
