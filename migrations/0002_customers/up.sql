@@ -76,6 +76,8 @@ CREATE TABLE subscriptions (
     filters text NOT NULL,
     metadata json NOT NULL,
     prepaid_units jsonb NOT NULL,
+    flat_fee_behavior text CHECK (flat_fee_behavior IN ('refund', 'charge_prorated', 'charge_full')),
+    usage_behavior text CHECK (usage_behavior IN ('bill_full', 'bill_none')),
     settled_charges numeric NOT NULL,
     settled_adjustments numeric NOT NULL,
     settled_tax_exact numeric NOT NULL,
@@ -101,6 +103,8 @@ CREATE INDEX subscriptions_awaiting_renewal_idx ON subscriptions (customer_key) 
 COMMENT ON TABLE subscriptions IS 'A customer''s hold on a plan version for one period; a renewal is a new row';
 COMMENT ON COLUMN subscriptions.start_at IS 'The first instant inside the period';
 COMMENT ON COLUMN subscriptions.end_at IS 'The first instant after the period';
+COMMENT ON COLUMN subscriptions.flat_fee_behavior IS 'What the fees come to after a cancellation; null: what each fee says';
+COMMENT ON COLUMN subscriptions.usage_behavior IS 'What becomes of usage after a cancellation; null: it was not cancelled';
 COMMENT ON COLUMN subscriptions.full_start_at IS 'Start of the uncut interval that the period is part of: what a full price is for';
 COMMENT ON COLUMN subscriptions.full_end_at IS 'The first instant after the uncut interval';
 COMMENT ON COLUMN subscriptions.anchor_at IS 'Start of the first subscription of the chain of renewals';

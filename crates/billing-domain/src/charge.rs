@@ -13,7 +13,7 @@ use crate::metric::Metric;
 use crate::money;
 use crate::period::{Interval, Period, Tile};
 use crate::plan::{ChargeBehavior, ChargeTiming, Component, PlanVersion, RecurringCharge};
-use crate::subscription::{Subscription, SubscriptionFilters};
+use crate::subscription::{FlatFeeBehavior, Subscription, SubscriptionFilters};
 use crate::usage::Usage;
 
 /// One charge of a subscription over one reset interval.
@@ -70,6 +70,11 @@ pub struct Billed {
 }
 
 impl Billed {
+    /// Whether nothing has been billed yet.
+    pub fn is_nothing(&self) -> bool {
+        self.exact.is_zero() && self.given.is_zero()
+    }
+
     /// Bills up to `exact` in all and says what that puts on the next line.
     fn up_to(&mut self, exact: BigDecimal, decimals: u8) -> Rounding {
         let amount = money::portion(&exact, &self.given, decimals);
@@ -137,23 +142,38 @@ impl BillingRecord {
         if at < self.period.end() { BillingType::Intermediate } else { BillingType::InArrears }
     }
 
-    /// Bills a fee by time at `at`; `None` when nothing is left to bill.
+    /// Lets the last segment of prepaid units end with the record's time, and drops what lies behind it.
+    pub fn reprice_prepaid(&mut self) {
+        let Some(prepaid) = &mut self.prepaid else { return };
+        prepaid.segments.retain(|segment| segment.period.start() < self.period.end());
+        if let Some(last) = prepaid.segments.last_mut()
+            && let Ok(period) = Period::new(last.period.start(), self.period.end())
+        {
+            last.period = period;
+        }
+    }
+
+    /// Bills a fee by time at `at`; `None` when nothing is left to bill. How the subscription was cancelled may
+    /// say what the fee comes to, whatever its own behaviour.
     pub fn charge_recurring(
         &mut self,
         charge: &RecurringCharge,
-        quantity: u32,
+        subscription: &Subscription,
         decimals: u8,
         at: OffsetDateTime,
     ) -> Option<Charged> {
+        let quantity = subscription.quantity;
         let (window, billing_type) = match charge.timing {
             ChargeTiming::InAdvance => (self.period, BillingType::InAdvance),
             ChargeTiming::InArrears => (self.window(at), self.billing_type(at)),
         };
         let fraction = window.fraction_of(&self.full);
         let whole = &charge.amount * BigDecimal::from(quantity);
-        let exact = match charge.behavior {
-            ChargeBehavior::Prorate => fraction.of(&whole),
-            ChargeBehavior::Full => whole,
+        let cancelled = subscription.cancellation.and_then(|cancellation| cancellation.flat_fee_behavior);
+        let exact = match (cancelled, charge.behavior) {
+            (Some(FlatFeeBehavior::Refund), _) => BigDecimal::zero(),
+            (Some(FlatFeeBehavior::ChargeFull), _) | (None, ChargeBehavior::Full) => whole,
+            (Some(FlatFeeBehavior::ChargeProrated), _) | (None, ChargeBehavior::Prorate) => fraction.of(&whole),
         };
         let rounding = self.billed.up_to(exact, decimals);
         (!rounding.amount.is_zero()).then(|| Charged {
@@ -167,6 +187,7 @@ impl BillingRecord {
                 quantity,
                 charge_timing: charge.timing,
                 charge_behavior: charge.behavior,
+                flat_fee_behavior: cancelled,
                 window,
                 fraction,
                 rounding,

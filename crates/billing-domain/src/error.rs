@@ -238,6 +238,9 @@ pub enum Refusal {
     /// A prepaid component has no default number of units, and none was given.
     #[error("The prepaid component of metric {0} has no default units and none were given.")]
     PrepaymentCantDetermineUnits(crate::id::MetricId),
+    /// The subscription has ended.
+    #[error("The subscription has ended.")]
+    AlreadyEnded,
     /// The credit is expired, used up or voided.
     #[error("The credit is not active.")]
     CreditNotActive,
@@ -262,6 +265,7 @@ impl Refusal {
             Self::AmbiguousPlanVersion => "ambiguous_plan_version",
             Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
             Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
+            Self::AlreadyEnded => "invalid_state",
             Self::CreditNotActive => "credit_not_active",
             Self::CreditExpiryInPast => "credit_expiry_in_past",
             Self::MetricInUse => "invalid_operation",

@@ -13,7 +13,7 @@ use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, MetricId, Pla
 use crate::organization::Address;
 use crate::period::{Fraction, Period};
 use crate::plan::{self, ChargeBehavior, ChargeTiming};
-use crate::subscription::{Settled, SubscriptionFilters};
+use crate::subscription::{FlatFeeBehavior, Settled, SubscriptionFilters};
 use crate::tier::Rating;
 
 /// An issued invoice. Nothing on it ever changes but its payment status.
@@ -282,6 +282,9 @@ pub enum Trace {
         charge_timing: ChargeTiming,
         /// Whether a cut interval costs less.
         charge_behavior: ChargeBehavior,
+        /// What the cancellation of the subscription said instead.
+        #[serde(default)]
+        flat_fee_behavior: Option<FlatFeeBehavior>,
         /// The time charged so far.
         window: Period,
         /// `window` as a part of the full interval, in microseconds.

@@ -287,6 +287,8 @@ pub trait BillingRecordRepo {
     fn insert(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error>;
     /// The customer's records that have an invoicing instant to come, by instant, then in order of making.
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error>;
+    /// All records of one subscription, in order of making.
+    fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error>;
     /// The subscriptions of the customer that have no record left to bill.
     fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error>;
     /// Writes back what was billed and when the next invoicing is.

@@ -49,6 +49,8 @@ pub struct Subscription {
     pub metadata: serde_json::Map<String, serde_json::Value>,
     /// Units of prepaid components, where they differ from the version's default.
     pub prepaid_units: BTreeMap<crate::id::MetricId, BigDecimal>,
+    /// How it was cancelled, when it was.
+    pub cancellation: Option<Cancellation>,
     /// What its invoices so far add up to.
     pub settled: Settled,
     /// When it was made, in the customer's time.
@@ -73,6 +75,87 @@ pub struct NextPeriod {
     pub anchor: OffsetDateTime,
     /// Its number in the sequence.
     pub renewal: u32,
+}
+
+/// What becomes of the fees and the usage of a subscription that is cancelled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cancellation {
+    /// What its fees come to; `None`: what each fee's own behaviour says.
+    pub flat_fee_behavior: Option<FlatFeeBehavior>,
+    /// What becomes of usage that was not billed.
+    pub usage_behavior: UsageBehavior,
+}
+
+/// What the fees of a cancelled subscription come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FlatFeeBehavior {
+    /// Nothing: what was paid comes back.
+    Refund,
+    /// The part of the interval that was used.
+    ChargeProrated,
+    /// All of the interval.
+    ChargeFull,
+}
+
+impl FlatFeeBehavior {
+    /// Every choice.
+    pub const ALL: &'static [Self] = &[Self::Refund, Self::ChargeProrated, Self::ChargeFull];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Refund => "refund",
+            Self::ChargeProrated => "charge_prorated",
+            Self::ChargeFull => "charge_full",
+        }
+    }
+}
+
+/// What becomes of the usage of a cancelled subscription that was not billed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsageBehavior {
+    /// It is billed.
+    #[default]
+    BillFull,
+    /// It is dropped.
+    BillNone,
+}
+
+impl UsageBehavior {
+    /// Every choice.
+    pub const ALL: &'static [Self] = &[Self::BillFull, Self::BillNone];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BillFull => "bill_full",
+            Self::BillNone => "bill_none",
+        }
+    }
+}
+
+/// When a change of a subscription is invoiced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum InvoicingBehavior {
+    /// At once.
+    #[default]
+    InvoiceNow,
+    /// With the invoice of the period's end.
+    AddToNextInvoice,
+}
+
+impl InvoicingBehavior {
+    /// Every choice.
+    pub const ALL: &'static [Self] = &[Self::InvoiceNow, Self::AddToNextInvoice];
+
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InvoiceNow => "invoice_now",
+            Self::AddToNextInvoice => "add_to_next_invoice",
+        }
+    }
 }
 
 /// Where a subscription stands at an instant.
@@ -141,6 +224,13 @@ impl Subscription {
             current.enter(&next);
         }
         current
+    }
+
+    /// Ends it at `now`, or at its start when that is still to come, for good.
+    pub fn cancel(&mut self, cancellation: Cancellation, now: OffsetDateTime) {
+        self.period = self.period.cut_at(now.max(self.period.start()));
+        self.auto_renew = false;
+        self.cancellation = Some(cancellation);
     }
 
     /// Moves on to `next`, with nothing billed yet.

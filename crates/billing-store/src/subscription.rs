@@ -19,7 +19,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{count, from_json, period, to_json, unreadable, word};
+use crate::column::{choice, count, from_json, period, to_json, unreadable};
 use crate::rollup;
 use crate::schema::{components, subscriptions};
 use crate::transaction::PgTransaction;
@@ -102,10 +102,10 @@ pub(crate) fn filters(canonical: &str) -> Result<SubscriptionFilters, Error> {
 fn cancellation(flat_fee: Option<&str>, usage: Option<&str>) -> Result<Option<Cancellation>, Error> {
     let Some(usage) = usage else { return Ok(None) };
     let flat_fee_behavior = match flat_fee {
-        Some(text) => Some(word(FlatFeeBehavior::ALL, FlatFeeBehavior::as_str, text)?),
+        Some(text) => Some(choice(FlatFeeBehavior::ALL, FlatFeeBehavior::as_str, text)?),
         None => None,
     };
-    let usage_behavior = word(UsageBehavior::ALL, UsageBehavior::as_str, usage)?;
+    let usage_behavior = choice(UsageBehavior::ALL, UsageBehavior::as_str, usage)?;
     Ok(Some(Cancellation { flat_fee_behavior, usage_behavior }))
 }
 

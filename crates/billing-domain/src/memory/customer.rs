@@ -114,6 +114,11 @@ impl BillingRecordRepo for MemoryTransaction {
         Ok(open)
     }
 
+    fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error> {
+        let records = self.account(customer)?.records.values();
+        Ok(records.filter(|record| record.subscription == subscription).cloned().collect())
+    }
+
     fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error> {
         let account = self.account(customer)?;
         let open = |id: SubscriptionId| {

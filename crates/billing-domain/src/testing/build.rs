@@ -196,6 +196,7 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
 /// A subscription to `version` over `period`, which renews.
 pub fn subscription(ids: &mut Ids, customer: CustomerKey, version: &PlanVersion, period: Period) -> Subscription {
     Subscription {
+        cancellation: None,
         id: ids.next(),
         customer,
         plan: version.plan,

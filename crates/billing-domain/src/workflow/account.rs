@@ -87,6 +87,14 @@ impl Account {
         self.subscriptions.get_mut(&id).ok_or_else(|| no_subscription(id))
     }
 
+    /// Puts a changed record in the place of the one before; one that has nothing to come is not at work.
+    pub fn replace(&mut self, record: BillingRecord) {
+        self.records.retain(|own| own.id != record.id);
+        if record.next_invoicing_at().is_some() {
+            self.records.push(record);
+        }
+    }
+
     /// Keeps a new subscription and its records, in the store and here.
     pub fn add(
         &mut self,

@@ -141,6 +141,7 @@ fn build(
         metadata: command.metadata.clone(),
         prepaid_units,
         settled: Settled::default(),
+        cancellation: None,
         created_at: now,
     };
     if count_records(&offer.version, &subscription) > BillingRecord::PER_SUBSCRIPTION_MAX {

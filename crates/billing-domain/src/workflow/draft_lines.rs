@@ -102,7 +102,7 @@ fn charge(
     match offer.version.charge(record.charge) {
         Some(Charge::Recurring(charge)) => {
             let name = format!("{} Flat Fee", offer.version.name(&offer.plan));
-            let fee = record.charge_recurring(charge, subscription.quantity, decimals, at);
+            let fee = record.charge_recurring(charge, subscription, decimals, at);
             lines.extend(fee.map(|fee| line_of(name, fee, record, offer, subscription)));
         }
         Some(Charge::Component(component)) => {

@@ -8,6 +8,7 @@ mod account;
 mod advance_test_clock;
 mod archive_metric;
 mod bill_customer;
+mod cancel_subscription;
 mod check_metric_access;
 mod create_credit;
 mod create_customer;
@@ -25,11 +26,13 @@ mod issue_invoices;
 mod renew_subscription;
 mod update_credit;
 mod update_organization;
+mod update_subscription;
 mod void_credit;
 
 pub use advance_test_clock::{AdvanceTestClock, advance_customer, advance_test_clock, finish_test_clock};
 pub use archive_metric::archive_metric;
 pub use bill_customer::bill_customer;
+pub use cancel_subscription::{CancelSubscription, cancel_subscription};
 pub use check_metric_access::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
 pub use create_credit::{CreateCredit, create_credit};
 pub use create_customer::{CreateCustomer, create_customer};
@@ -47,6 +50,7 @@ pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoi
 pub use find_currency::find_currency;
 pub use update_credit::{UpdateCredit, update_credit};
 pub use update_organization::{OrganizationPatch, update_organization};
+pub use update_subscription::{UpdateSubscription, update_subscription};
 pub use void_credit::void_credit;
 
 #[cfg(test)]

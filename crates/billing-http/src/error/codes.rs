@@ -48,6 +48,7 @@ codes! {
     REQUEST_TIMEOUT = 408, "request_timeout", "The body did not arrive in time.";
     OVERLAPPING_PLANS = 409, "overlapping_plans",
         "The customer has a subscription to the plan whose period and filters overlap.";
+    INVALID_STATE = 409, "invalid_state", "The subscription has ended.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
     CONFLICT_RETRY = 409, "conflict_retry", "Another operation on the same customer held on for too long; try again.";
     PAYLOAD_TOO_LARGE = 413, "payload_too_large", "The body, or what it decompresses to, is larger than allowed.";
@@ -81,6 +82,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::AmbiguousPlanVersion => &AMBIGUOUS_PLAN_VERSION,
         Refusal::PlanNotAvailableToCustomer => &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
         Refusal::PrepaymentCantDetermineUnits(_) => &PREPAYMENT_CANT_DETERMINE_UNITS,
+        Refusal::AlreadyEnded => &INVALID_STATE,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
         Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
         Refusal::MetricInUse => &INVALID_OPERATION,
@@ -130,6 +132,7 @@ mod tests {
             Refusal::AmbiguousPlanVersion,
             Refusal::PlanNotAvailableToCustomer,
             Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
+            Refusal::AlreadyEnded,
             Refusal::CreditExpiryInPast,
             Refusal::CreditNotActive,
             Refusal::MetricInUse,

@@ -59,6 +59,7 @@ fn traces(ids: &mut Ids, window: crate::period::Period) -> Vec<Trace> {
         tiers(&[("0", "10", "free"), ("10", "100", "flat 2"), ("100", "", "0.01 per 3")]).rate(&decimal("250"));
     vec![
         Trace::RecurringCharge {
+            flat_fee_behavior: None,
             charge_name: "base".to_owned(),
             unit_amount: decimal("10.000"),
             quantity: 3,

@@ -3,8 +3,10 @@
 mod access;
 mod adjustment;
 mod billing;
+mod cancel;
 mod catalog;
 mod credit;
 mod prepaid;
 mod records;
 mod subscription;
+mod update;

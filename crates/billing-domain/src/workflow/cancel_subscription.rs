@@ -1,0 +1,105 @@
+//! Cancels a subscription and bills what it leaves.
+
+use time::OffsetDateTime;
+
+use super::account::Account;
+use super::bill_customer::process_due;
+use super::issue_invoices::issue_invoices;
+use crate::charge::{BillingRecord, Charge};
+use crate::error::{Error, Refusal};
+use crate::id::{CustomerKey, SubscriptionId};
+use crate::plan::PlanVersion;
+use crate::store::Transaction;
+use crate::subscription::{
+    Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, SubscriptionStatus, UsageBehavior,
+};
+
+/// Which subscriptions of one customer to cancel, and how.
+#[derive(Clone, Debug)]
+pub struct CancelSubscription {
+    /// Whose.
+    pub customer: CustomerKey,
+    /// Which: all of them or, when one of them cannot be, none.
+    pub subscriptions: Vec<SubscriptionId>,
+    /// What becomes of fees and usage.
+    pub cancellation: Cancellation,
+    /// When that is invoiced.
+    pub invoicing_behavior: InvoicingBehavior,
+}
+
+/// Ends subscriptions now, or at their start when that is still to come. What was billed in advance for time that
+/// is not used comes back as a credit, unless the cancellation says otherwise. All are billed on one invoice.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Refusal::AlreadyEnded`]; [`Refusal::TestClockAdvancing`].
+pub fn cancel_subscription(
+    tx: &mut dyn Transaction,
+    command: &CancelSubscription,
+    now: OffsetDateTime,
+) -> Result<Vec<Subscription>, Error> {
+    let mut account = Account::load(tx, command.customer, now)?;
+    account.refuse_while_advancing(tx)?;
+    process_due(tx, &mut account, now)?;
+    for id in &command.subscriptions {
+        cancel(tx, &mut account, *id, command, now)?;
+    }
+    if command.invoicing_behavior == InvoicingBehavior::InvoiceNow {
+        let due = |record: &BillingRecord| {
+            command.subscriptions.contains(&record.subscription) && record.next_invoicing_at() == Some(now)
+        };
+        issue_invoices(tx, &mut account, &due, now, now)?;
+    }
+    process_due(tx, &mut account, now)?;
+    command.subscriptions.iter().map(|id| tx.subscriptions().get(command.customer, *id)).collect()
+}
+
+/// Ends one subscription and sets its records up for their last billing.
+fn cancel(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    id: SubscriptionId,
+    command: &CancelSubscription,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    let mut subscription = tx.subscriptions().get(command.customer, id)?;
+    if subscription.status(now) == SubscriptionStatus::Ended {
+        return Err(Refusal::AlreadyEnded.into());
+    }
+    let settled_at = match command.invoicing_behavior {
+        InvoicingBehavior::InvoiceNow => now,
+        InvoicingBehavior::AddToNextInvoice => subscription.period.end().max(now),
+    };
+    subscription.cancel(command.cancellation, now);
+    tx.subscriptions().update(&subscription)?;
+    let offer = account.offer(tx, subscription.version)?;
+    for mut record in tx.billing_records().list(command.customer, id)? {
+        if record.next_invoicing_at().is_some() {
+            settle(&mut record, &offer.version, &subscription, settled_at);
+            tx.billing_records().update(command.customer, &record)?;
+            account.replace(record);
+        }
+    }
+    account.subscriptions.insert(id, subscription);
+    Ok(())
+}
+
+/// Cuts an open record at the subscription's new end and lets it be billed for the last time at `settled_at`;
+/// one that has nothing left to bill is closed.
+fn settle(record: &mut BillingRecord, version: &PlanVersion, subscription: &Subscription, settled_at: OffsetDateTime) {
+    let end = subscription.period.end();
+    let has_begun = record.period.start() < end;
+    record.period = record.period.cut_at(end);
+    let cancellation = subscription.cancellation.unwrap_or_default();
+    let is_billed = match version.charge(record.charge) {
+        Some(Charge::Component(_)) => has_begun && cancellation.usage_behavior == UsageBehavior::BillFull,
+        // The first interval of a subscription that never began can still be charged in full.
+        Some(Charge::Recurring(_)) => {
+            has_begun
+                || !record.billed.is_nothing()
+                || (cancellation.flat_fee_behavior == Some(FlatFeeBehavior::ChargeFull)
+                    && record.period.start() == subscription.period.start())
+        }
+        None => false,
+    };
+    record.invoicing_instants = if is_billed { vec![settled_at] } else { Vec::new() };
+}

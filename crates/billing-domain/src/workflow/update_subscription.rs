@@ -1,0 +1,116 @@
+//! Changes end, renewal and metadata of a subscription.
+
+use time::OffsetDateTime;
+
+use super::account::Account;
+use super::bill_customer::process_due;
+use crate::charge::{BillingRecord, count_records, records_of};
+use crate::error::{Error, FieldCode, FieldError, Refusal};
+use crate::id::{CustomerKey, SubscriptionId};
+use crate::period::{Period, instant};
+use crate::store::Transaction;
+use crate::subscription::{Subscription, SubscriptionStatus};
+
+/// What to change; `None` leaves it as it is.
+#[derive(Clone, Debug)]
+pub struct UpdateSubscription {
+    /// Whose.
+    pub customer: CustomerKey,
+    /// Which.
+    pub subscription: SubscriptionId,
+    /// The first instant after it.
+    pub end: Option<OffsetDateTime>,
+    /// Whether it stops renewing.
+    pub turn_off_auto_renew: bool,
+    /// The caller's own, whole.
+    pub metadata: Option<serde_json::Map<String, serde_json::Value>>,
+}
+
+/// Changes a subscription. With another end, what is billed for the time that is gained or lost is billed (or
+/// taken back) at the next invoicing instant.
+///
+/// # Errors
+/// [`Error::NotFound`]; an `end_date` in the past or before the start; [`Refusal::AlreadyEnded`],
+/// [`Refusal::OverlappingPlans`], [`Refusal::TestClockAdvancing`].
+pub fn update_subscription(
+    tx: &mut dyn Transaction,
+    command: &UpdateSubscription,
+    now: OffsetDateTime,
+) -> Result<Subscription, Error> {
+    let mut account = Account::load(tx, command.customer, now)?;
+    account.refuse_while_advancing(tx)?;
+    process_due(tx, &mut account, now)?;
+    let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
+    if subscription.status(now) == SubscriptionStatus::Ended {
+        return Err(Refusal::AlreadyEnded.into());
+    }
+    if command.turn_off_auto_renew {
+        subscription.auto_renew = false;
+    }
+    if let Some(metadata) = &command.metadata {
+        subscription.metadata.clone_from(metadata);
+    }
+    let end = command.end.map(instant::whole).filter(|end| *end != subscription.period.end());
+    if let Some(end) = end {
+        subscription.period = period_until(&subscription, end, now)?;
+        let others = tx.subscriptions().list(command.customer)?;
+        if others.iter().any(|other| other.id != subscription.id && other.overlaps(&subscription)) {
+            return Err(Refusal::OverlappingPlans.into());
+        }
+    }
+    tx.subscriptions().update(&subscription)?;
+    account.subscriptions.insert(subscription.id, subscription.clone());
+    if end.is_some() {
+        reschedule(tx, &mut account, &subscription, now)?;
+    }
+    process_due(tx, &mut account, now)?;
+    tx.subscriptions().get(command.customer, command.subscription)
+}
+
+fn period_until(subscription: &Subscription, end: OffsetDateTime, now: OffsetDateTime) -> Result<Period, FieldError> {
+    let invalid = |detail| FieldError::new("end_date", FieldCode::Invalid, detail);
+    if end <= now {
+        return Err(invalid("Cannot set end date to a date in the past."));
+    }
+    Period::new(subscription.period.start(), end).map_err(|_| invalid("The end must not be before the start."))
+}
+
+/// Gives the subscription's records the intervals and instants that they would have had with the new end. What
+/// was billed of them stays; one that has no place any more gives back what was billed of it.
+fn reschedule(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    subscription: &Subscription,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    let offer = account.offer(tx, subscription.version)?;
+    if count_records(&offer.version, subscription) > BillingRecord::PER_SUBSCRIPTION_MAX {
+        let detail = "The period holds too many reset intervals of the plan.";
+        return Err(FieldError::new("end_date", FieldCode::Invalid, detail).into());
+    }
+    let customer = account.customer.key;
+    let mut fresh = records_of(&offer.version, subscription, &mut || tx.new_uuid())?;
+    for mut record in tx.billing_records().list(customer, subscription.id)? {
+        let same = |own: &BillingRecord| own.charge == record.charge && own.period.start() == record.period.start();
+        let pending = std::mem::take(&mut record.invoicing_instants);
+        if let Some(i) = fresh.iter().position(same) {
+            let planned = fresh.swap_remove(i);
+            record.period = planned.period;
+            record.full = planned.full;
+            record.reprice_prepaid();
+            let is_to_come = |instant: &OffsetDateTime| *instant > now || pending.contains(instant);
+            record.invoicing_instants = planned.invoicing_instants.into_iter().filter(is_to_come).collect();
+        } else {
+            record.period = record.period.cut_at(subscription.period.end());
+            if !record.billed.is_nothing() {
+                record.invoicing_instants = vec![subscription.period.end()];
+            }
+        }
+        tx.billing_records().update(customer, &record)?;
+        account.replace(record);
+    }
+    fresh.sort_by_key(|record| record.id);
+    tx.billing_records().insert(customer, &fresh)?;
+    account.records.extend(fresh);
+    Ok(())
+}
