@@ -6,11 +6,12 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use actix_web::HttpMessage;
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::error::InternalError;
 use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
+use actix_web::{HttpMessage, ResponseError};
 
 use crate::auth::Caller;
 use crate::error::{ApiError, codes};
@@ -42,7 +43,11 @@ pub async fn surround(
         let mut response = match answered {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return Err(error),
-            Err(Panicked) => return Err(ApiError::internal("a handler panicked").into()),
+            Err(Panicked) => {
+                // Made here, where the request's id is known; the request itself is gone.
+                let answer = ApiError::internal("a handler panicked").error_response();
+                return Err(InternalError::from_response("panic", answer).into());
+            }
         };
         add_headers(&mut response, &id);
         let pattern = response.request().match_pattern();
@@ -82,5 +87,31 @@ impl<F: Future> Future for CatchUnwind<'_, F> {
             Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
             Err(_) => Poll::Ready(Err(Panicked)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::dev::Service;
+    use actix_web::middleware::from_fn;
+    use actix_web::test::{TestRequest, init_service};
+    use actix_web::{App, HttpResponse, web};
+
+    use super::*;
+
+    async fn panics() -> HttpResponse {
+        panic!("on purpose")
+    }
+
+    #[actix_web::test]
+    async fn a_panic_is_an_answer() {
+        let app = App::new().route("/", web::to(panics)).wrap(from_fn(surround));
+        let service = init_service(app).await;
+        let error = service.call(TestRequest::get().uri("/").to_request()).await.expect_err("a panic");
+        let answer = error.as_response_error().error_response();
+        assert_eq!(answer.status().as_u16(), codes::INTERNAL_ERROR.status);
+        assert!(answer.headers().contains_key(request_id::HEADER));
+        let found = service.call(TestRequest::get().uri("/nothing").to_request()).await.expect("it goes on");
+        assert_eq!(found.status().as_u16(), 404);
     }
 }

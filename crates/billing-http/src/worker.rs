@@ -1,5 +1,6 @@
 //! The work nobody calls for: billing what falls due, and carrying out advances of test clocks.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -93,7 +94,11 @@ impl Workers {
 /// Works whenever the pause is over or the bell rings, at once again while there is more, until sent home.
 fn keep_working(backend: &dyn Backend, pause: Duration, ear: &Receiver<()>, work: fn(&dyn Backend) -> bool) {
     loop {
-        let there_is_more = work(backend);
+        // A panic must not end the billing of everybody else.
+        let there_is_more = catch_unwind(AssertUnwindSafe(|| work(backend))).unwrap_or_else(|_| {
+            log::error!("a worker panicked and goes on");
+            false
+        });
         match ear.recv_timeout(if there_is_more { Duration::ZERO } else { pause }) {
             Ok(()) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,

@@ -7,6 +7,8 @@ mod bodies;
 mod demo;
 mod documents;
 mod durability;
+mod faults;
+mod import;
 mod isolation;
 mod lists;
 mod plans;

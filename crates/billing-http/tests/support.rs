@@ -51,6 +51,15 @@ impl World {
         Self { server: Some(server), opened, organization, key: key.reveal().to_owned(), agent, _store: store }
     }
 
+    /// Stops the service and starts it again on the same database.
+    pub fn restart(&mut self) {
+        self.server.take().expect("it runs").stop().expect("a clean stop");
+        let mut settings =
+            ServerSettings::new("127.0.0.1:0".parse().expect("an address"), self.opened.pepper.clone(), 8);
+        settings.notice = Duration::ZERO;
+        self.server = Some(Server::start(&settings, self.opened.backend()).expect("a server"));
+    }
+
     pub fn addr(&self) -> std::net::SocketAddr {
         self.server.as_ref().expect("it runs").addr
     }

@@ -1,6 +1,10 @@
 //! Test clocks, settings and the small catalogues.
 
+use billing_domain::id::TestClockId;
+use billing_domain::store::{Scope, Store};
+use billing_domain::workflow::{AdvanceTestClock, advance_test_clock};
 use serde_json::json;
+use time::macros::datetime;
 
 use crate::support::{Field, World};
 
@@ -28,6 +32,39 @@ fn a_clock_advances_and_never_goes_back() {
             [("frozen_time".to_owned(), "invalid".to_owned())]
         );
     }
+}
+
+#[test]
+fn nothing_changes_on_the_way_and_an_interrupted_advance_goes_on() {
+    let mut world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-01-01");
+    world.customer_at("acme", &clock);
+    world
+        .post("/api/subscriptions/", &json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01"}))
+        .ok(200);
+    // As a process leaves it that was told to advance and died.
+    let store: &dyn Store = &world.opened.store;
+    let id: TestClockId = clock.parse().expect("an id");
+    let told = store.run_for(&Scope::Catalog(world.organization), |tx, now| {
+        let command = AdvanceTestClock { clock: id, frozen_time: datetime!(2024-03-15 0:00 UTC) };
+        advance_test_clock(tx, &command, now)
+    });
+    told.expect("told");
+
+    let other = world.plan(&metric);
+    let body = json!({"customer_id": "acme", "plan_id": other, "start_date": "2024-01-01"});
+    let refused = world.post("/api/subscriptions/", &body);
+    assert_eq!((refused.status, refused.error().as_str()), (409, "test_clock_advancing"));
+    let again = world.post(&format!("/api/test_clocks/{clock}/advance/"), &json!({"frozen_time": "2024-04-01"}));
+    assert_eq!((again.status, again.error().as_str()), (409, "test_clock_advancing"));
+    assert_eq!(world.get("/api/invoices/").ok(200).as_array().map(Vec::len), Some(1));
+
+    world.restart();
+    world.advance_done(&clock);
+    assert_eq!(world.get("/api/invoices/").ok(200).as_array().map(Vec::len), Some(3), "January, February, March");
+    world.post("/api/subscriptions/", &body).ok(200);
 }
 
 #[test]

@@ -1,0 +1,140 @@
+//! What clients see of a store that fails, is slow, or is set up wrongly.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use billing_domain::api_key::ApiKey;
+use billing_domain::event::{Event, Ingested};
+use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
+use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
+use billing_domain::{Error, StoreError};
+use billing_http::auth::Pepper;
+use billing_http::cli::Cli;
+use billing_http::startup::Opened;
+use billing_http::{Backend, Server, ServerSettings};
+use billing_store::testing::TestStore;
+use clap::Parser;
+use time::OffsetDateTime;
+use ureq::Agent;
+
+/// A store that does nothing but fail, after a while.
+struct Broken {
+    error: StoreError,
+    after: Duration,
+}
+
+impl Broken {
+    fn fail<T>(&self) -> Result<T, Error> {
+        std::thread::sleep(self.after);
+        Err(self.error.clone().into())
+    }
+}
+
+impl Store for Broken {
+    fn run(&self, _: &Scope, _: &mut Work<'_>) -> Result<(), Error> {
+        self.fail()
+    }
+}
+
+impl EventIngest for Broken {
+    fn ingest(&self, _: OrganizationId, _: &[Event], _: Window) -> Result<Vec<Ingested>, Error> {
+        self.fail()
+    }
+}
+
+impl KeyRing for Broken {
+    fn find_key(&self, _: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error> {
+        self.fail()
+    }
+
+    fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {
+        self.fail()
+    }
+}
+
+impl BillingQueue for Broken {
+    fn lease_due(&self, _: u32, _: time::Duration) -> Result<Vec<(OrganizationId, CustomerKey)>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {
+        Ok(Vec::new())
+    }
+}
+
+impl Backend for Broken {
+    fn ping(&self) -> Result<(), StoreError> {
+        std::thread::sleep(self.after);
+        Err(self.error.clone())
+    }
+}
+
+/// The status, `Retry-After` and text of a GET with a key.
+fn get(addr: std::net::SocketAddr, path: &str) -> (u16, bool, String) {
+    let agent: Agent = Agent::config_builder().http_status_as_error(false).build().into();
+    let key = format!("{}.{}", "a".repeat(8), "b".repeat(32));
+    let mut answer = agent.get(format!("http://{addr}{path}")).header("X-API-KEY", key).call().expect("an answer");
+    let text = answer.body_mut().read_to_string().expect("text");
+    (answer.status().as_u16(), answer.headers().contains_key("retry-after"), text)
+}
+
+fn serve(backend: Broken, connections: usize) -> billing_http::RunningServer {
+    let addr = "127.0.0.1:0".parse().expect("an address");
+    let mut settings = ServerSettings::new(addr, Pepper::from_text("pepper"), connections);
+    settings.notice = Duration::ZERO;
+    Server::start(&settings, Arc::new(backend)).expect("a server")
+}
+
+#[test]
+fn a_failing_store_has_codes_and_keeps_its_secrets() {
+    let secret = "host=10.0.0.7 user=admin";
+    #[rustfmt::skip]
+    let cases = [
+        // error,                                     status, code,                  try again
+        (StoreError::Unavailable(secret.to_owned()),  503,    "db_unavailable",      true),
+        (StoreError::PoolExhausted,                   503,    "db_pool_exhausted",   true),
+        (StoreError::LockTimeout,                     409,    "conflict_retry",      true),
+        (StoreError::DeadlineExceeded,                504,    "deadline_exceeded",   false),
+        (StoreError::StorageFull(secret.to_owned()),  503,    "storage_unavailable", true),
+        (StoreError::ReadOnly,                        503,    "read_only_mode",      true),
+        (StoreError::Internal(secret.to_owned()),     500,    "internal_error",      false),
+    ];
+    for (error, status, code, retry) in cases {
+        let server = serve(Broken { error, after: Duration::ZERO }, 2);
+        for path in ["/api/ping/", "/readyz"] {
+            let (found, retryable, text) = get(server.addr, path);
+            assert_eq!((found, retryable), (status, retry), "{path} {code}: {text}");
+            assert!(text.contains(&format!("\"title\":\"{code}\"")), "{text}");
+            assert!(!text.contains("10.0.0.7"), "the cause is for the log: {text}");
+        }
+        assert_eq!(get(server.addr, "/livez").0, 200, "the process lives");
+        server.stop().expect("a clean stop");
+    }
+}
+
+#[test]
+fn a_slow_store_is_not_queued_on_for_ever() {
+    let error = StoreError::DeadlineExceeded;
+    let server = serve(Broken { error, after: Duration::from_secs(3) }, 1);
+    let addr = server.addr;
+    let first = std::thread::spawn(move || get(addr, "/api/ping/"));
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    let (status, retryable, text) = get(addr, "/api/ping/");
+    assert_eq!((status, retryable), (503, true), "{text}");
+    assert!(text.contains("db_pool_exhausted"), "{text}");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert_eq!(get(addr, "/livez").0, 200, "what needs no database is not held up");
+    assert_eq!(get(addr, "/readyz").0, 503, "readiness does not wait for ever either");
+    assert_eq!(first.join().expect("a thread").0, 504);
+    server.stop().expect("a clean stop");
+}
+
+#[test]
+fn a_forgetful_database_is_refused() {
+    let store = TestStore::new();
+    let cli = Cli::parse_from(["billing-http", "--database-url", store.url(), "--key-pepper", "pepper"]);
+    let refused = Opened::open(&cli.settings).err().expect("throw-away clusters do not sync");
+    let said = format!("{refused:#}");
+    assert!(said.contains("fsync is off"), "{said}");
+}

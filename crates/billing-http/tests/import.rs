@@ -1,0 +1,40 @@
+//! Back-filling from files.
+
+use std::fs::File;
+use std::io::Write;
+
+use billing_http::import::{Imported, import_events};
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use serde_json::json;
+
+use crate::support::{World, event};
+
+#[test]
+fn files_are_taken_in_once() {
+    let world = World::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines: String =
+        (0..12_000).map(|i| format!("{}\n", event("acme", &format!("e{i}"), "2019-05-01T10:00:00Z"))).collect();
+    let (plain, packed) = (folder.path().join("events.jsonl"), folder.path().join("events.jsonl.gz"));
+    std::fs::write(&plain, &lines).expect("written");
+    let mut encoder = GzEncoder::new(File::create(&packed).expect("a file"), Compression::fast());
+    encoder.write_all(lines.as_bytes()).expect("compressed");
+    encoder.finish().expect("compressed");
+
+    let import = |path| import_events(&world.opened.store, world.organization, path).expect("imported");
+    assert_eq!(import(&plain), Imported { stored: 12_000, duplicates: 0, rejected: 0 }, "years old");
+    assert_eq!(import(&packed), Imported { stored: 0, duplicates: 12_000, rejected: 0 }, "the same again, compressed");
+
+    let good = event("acme", "new", "2019-05-01T10:00:00Z");
+    let bad = "nonsense\n\n{\"idempotency_id\":\"x\"}\n\u{0}\n";
+    std::fs::write(&plain, format!("{good}\n{bad}{good}")).expect("written");
+    assert_eq!(import(&plain), Imported { stored: 1, duplicates: 1, rejected: 3 }, "bad lines spoil no others");
+    std::fs::write(&plain, b"\xff\xfe{}\n").expect("written");
+    assert_eq!(import(&plain), Imported { stored: 0, duplicates: 0, rejected: 1 }, "not UTF-8");
+    assert!(import_events(&world.opened.store, world.organization, &folder.path().join("none")).is_err());
+
+    let body = json!({"idempotency_ids": ["new", "e0", "never"], "number_days_lookback": 365});
+    let missing = world.post("/api/verify_idems_received/", &body).ok(200)["ids_not_found"].clone();
+    assert_eq!(missing, json!(["new", "e0", "never"]), "older than the lookback");
+}
