@@ -1,6 +1,7 @@
 //! Subscriptions: a customer's hold on a plan version for one period.
 
 mod body;
+mod change;
 mod view;
 
 use std::future::{Ready, ready};
@@ -38,15 +39,20 @@ const LIST_PARAMETERS: &[Parameter] = &[
 
 /// The calls about subscriptions.
 pub fn endpoints() -> Vec<Endpoint> {
-    vec![
+    let mut endpoints = vec![
         get("/api/subscriptions/", "List a customer's subscriptions", list)
             .parameters(LIST_PARAMETERS)
             .answers::<Vec<SubscriptionView>>(200),
         post("/api/subscriptions/", "Create a subscription and invoice what is due at its start", create)
             .takes::<CreateSubscription>()
             .answers::<SubscriptionView>(200),
+        post("/api/subscriptions/add/", "Create a subscription (deprecated)", create)
+            .takes::<CreateSubscription>()
+            .answers::<SubscriptionView>(200),
         get("/api/subscriptions/{subscription_id}/", "Show a subscription", show).answers::<SubscriptionView>(200),
-    ]
+    ];
+    endpoints.extend(change::endpoints());
+    endpoints
 }
 
 /// Which subscriptions a list keeps.

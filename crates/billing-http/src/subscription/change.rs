@@ -1,0 +1,211 @@
+//! Changing and ending subscriptions, by id or by customer, plan and filters.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use billing_domain::customer::CustomerId;
+use billing_domain::id::{CustomerKey, PlanId, SubscriptionId};
+use billing_domain::store::Transaction;
+use billing_domain::subscription::{
+    Cancellation, FlatFeeBehavior, InvoicingBehavior, SubscriptionFilters, SubscriptionStatus, UsageBehavior,
+};
+use billing_domain::workflow::{CancelSubscription, UpdateSubscription, cancel_subscription, update_subscription};
+use billing_domain::{Error, FieldErrors};
+use serde_json::Value;
+use time::OffsetDateTime;
+
+use super::view::{Holder, SubscriptionView};
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, Parameter, post};
+use crate::error::ApiError;
+use crate::json::ApiJson;
+use crate::path::PathParam;
+use crate::query::Query;
+use crate::wire::{Described, EndDate, FreeForm, FromJson, Schema, Schemas, Word, body};
+
+const MATCH_PARAMETERS: &[Parameter] = &[
+    Parameter::required("customer_id", "Whose subscriptions."),
+    Parameter::optional("plan_id", "Only those to any version of this plan; all of the customer's when missing."),
+    Parameter::optional(
+        "subscription_filters",
+        "Only those that have all of these filters: a JSON list of objects with property_name and value.",
+    ),
+];
+
+/// The calls that change subscriptions.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        post("/api/subscriptions/cancel/", "Cancel a customer's subscriptions (deprecated)", cancel_matching)
+            .parameters(MATCH_PARAMETERS)
+            .takes::<CancelBody>()
+            .answers::<Vec<SubscriptionView>>(200),
+        post("/api/subscriptions/{subscription_id}/update/", "Change end, renewal or metadata", update)
+            .takes::<UpdateBody>()
+            .answers::<SubscriptionView>(200),
+        post("/api/subscriptions/{subscription_id}/cancel/", "Cancel a subscription", cancel)
+            .takes::<CancelBody>()
+            .answers::<SubscriptionView>(200),
+    ]
+}
+
+body! {
+    /// How a subscription is cancelled.
+    CancelBody {
+        /// What its fees come to; what each fee's own behaviour says when missing.
+        optional flat_fee_behavior: FlatFee,
+        /// Whether usage that was not billed is billed or dropped; `bill_full` when missing.
+        optional usage_behavior: UsageBehavior,
+        /// Whether that is invoiced now or at the end of the period; `invoice_now` when missing.
+        optional invoicing_behavior: InvoicingBehavior,
+    }
+}
+
+/// [`FlatFeeBehavior`], which some clients write with `prorate` for `charge_prorated`.
+#[derive(Clone, Copy, Debug)]
+pub struct FlatFee(FlatFeeBehavior);
+
+impl FromJson for FlatFee {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        match value.as_str() {
+            Some("prorate") => Ok(Self(FlatFeeBehavior::ChargeProrated)),
+            _ => FlatFeeBehavior::from_json(value).map(Self),
+        }
+    }
+}
+
+impl Described for FlatFee {
+    fn describe(schemas: &mut Schemas) -> Schema {
+        Word::<FlatFeeBehavior>::describe(schemas)
+    }
+}
+
+impl CancelBody {
+    fn read(self, customer: CustomerKey, subscriptions: Vec<SubscriptionId>) -> CancelSubscription {
+        let cancellation = Cancellation {
+            flat_fee_behavior: self.flat_fee_behavior.map(|FlatFee(behavior)| behavior),
+            usage_behavior: self.usage_behavior.unwrap_or_default(),
+        };
+        let invoicing_behavior = self.invoicing_behavior.unwrap_or_default();
+        CancelSubscription { customer, subscriptions, cancellation, invoicing_behavior }
+    }
+}
+
+body! {
+    /// What to change of a subscription.
+    UpdateBody {
+        /// Its new last moment.
+        optional end_date: EndDate,
+        /// Whether it stops renewing.
+        optional turn_off_auto_renew: bool,
+        /// Takes the place of the metadata there was.
+        optional metadata: FreeForm,
+    }
+}
+
+impl UpdateBody {
+    fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> UpdateSubscription {
+        UpdateSubscription {
+            customer,
+            subscription,
+            end: self.end_date.map(|EndDate(end)| end),
+            turn_off_auto_renew: self.turn_off_auto_renew.unwrap_or(false),
+            metadata: self.metadata.map(|own| own.0),
+        }
+    }
+}
+
+/// Which of a customer's running and coming subscriptions a call is about.
+#[derive(Clone, Debug)]
+struct Match {
+    customer: CustomerId,
+    plan: Option<PlanId>,
+    filters: SubscriptionFilters,
+}
+
+impl FromRequest for Match {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(|mut query| {
+            let (customer, plan) = (query.required("customer_id"), query.optional("plan_id"));
+            let filters = query.filters();
+            let read = match (customer, plan, filters) {
+                (Some(customer), Some(plan), Some(filters)) => Some(Self { customer, plan, filters }),
+                _ => None,
+            };
+            query.finish(read)
+        }))
+    }
+}
+
+impl Match {
+    fn find(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<Vec<SubscriptionId>, Error> {
+        let key = CustomerKey::derive(tx.organization(), &self.customer);
+        tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+        if let Some(plan) = self.plan {
+            tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
+        }
+        let mut found = tx.subscriptions().list(key)?;
+        found.retain(|own| {
+            own.status(now) != SubscriptionStatus::Ended
+                && self.plan.is_none_or(|plan| own.plan == plan)
+                && self.filters.is_subset_of(&own.filters)
+        });
+        Ok(found.into_iter().map(|own| own.id).collect())
+    }
+}
+
+/// `POST /api/subscriptions/cancel/`
+async fn cancel_matching(
+    app: web::Data<App>,
+    caller: Caller,
+    wanted: Match,
+    ApiJson(body): ApiJson<CancelBody>,
+) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
+    let customer = wanted.customer.clone();
+    let views = app.on_customer(&caller, &customer, move |tx, now| {
+        let ids = wanted.find(tx, now)?;
+        let key = CustomerKey::derive(tx.organization(), &wanted.customer);
+        let canceled = cancel_subscription(tx, &body.clone().read(key, ids), now)?;
+        let customer = tx.customers().get(key)?;
+        let mut holder = Holder::load(tx, &customer)?;
+        canceled.iter().map(|subscription| holder.view(tx, subscription)).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(web::Json(views.await?))
+}
+
+/// `POST /api/subscriptions/{subscription_id}/update/`
+async fn update(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<SubscriptionId>,
+    ApiJson(body): ApiJson<UpdateBody>,
+) -> Result<web::Json<SubscriptionView>, ApiError> {
+    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let command = body.read(customer, id);
+    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+        let updated = update_subscription(tx, &command, now)?;
+        SubscriptionView::new(tx, &updated)
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `POST /api/subscriptions/{subscription_id}/cancel/`
+async fn cancel(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<SubscriptionId>,
+    ApiJson(body): ApiJson<CancelBody>,
+) -> Result<web::Json<SubscriptionView>, ApiError> {
+    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let command = body.read(customer, vec![id]);
+    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+        cancel_subscription(tx, &command, now)?;
+        let canceled = tx.subscriptions().get(customer, id)?;
+        SubscriptionView::new(tx, &canceled)
+    });
+    Ok(web::Json(view.await?))
+}

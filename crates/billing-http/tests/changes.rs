@@ -1,0 +1,137 @@
+//! Changing and ending subscriptions over HTTP.
+
+use serde_json::{Value, json};
+
+use crate::support::{Field, World, plan_body};
+
+/// A customer on a fee of 9 from the first of a month of 30 days, and the id of the subscription.
+fn subscribed(world: &World) -> (String, String) {
+    let metric = world.metric();
+    let plan = world.post("/api/plans/", &plan_body("Starter", &metric)).ok(201).id("plan_id");
+    let clock = world.clock("2024-04-01");
+    world.customer_at("acme", &clock);
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-04-01"});
+    let id = world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
+    world.advance(&clock, "2024-04-11");
+    (id, plan)
+}
+
+fn amounts(world: &World) -> Vec<String> {
+    let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
+    invoices.as_array().expect("a list").iter().map(|own| own["amount"].to_string()).collect()
+}
+
+fn credit(world: &World) -> String {
+    let credits = world.get("/api/credits/?customer_id=acme").ok(200);
+    credits.as_array().expect("a list").iter().map(|own| own["amount_remaining"].to_string()).collect()
+}
+
+#[test]
+fn a_cancelled_subscription_gives_back_what_was_not_used() {
+    #[rustfmt::skip]
+    let cases = [
+        // body,                                     credit, why
+        (json!({}),                                  "6",    "two thirds of 9 by default"),
+        (json!({"flat_fee_behavior": null}),         "6",    "null is the default"),
+        (json!({"flat_fee_behavior": "prorate"}),    "6",    "as some clients write it"),
+        (json!({"flat_fee_behavior": "refund"}),     "9",    "all of it"),
+        (json!({"flat_fee_behavior": "charge_full", "usage_behavior": "bill_none"}), "", "nothing"),
+    ];
+    for (body, left, why) in cases {
+        let world = World::new();
+        let (id, _) = subscribed(&world);
+        let canceled = world.post(&format!("/api/subscriptions/{id}/cancel/"), &body).ok(200);
+        assert_eq!(canceled["end_date"], "2024-04-10T23:59:59.999999Z", "{why}");
+        assert_eq!((&canceled["auto_renew"], &canceled["fully_billed"]), (&json!(false), &json!(true)), "{why}");
+        assert_eq!(credit(&world), left, "{why}");
+        let again = world.post(&format!("/api/subscriptions/{id}/cancel/"), &body);
+        assert_eq!((again.status, again.error()), (409, "invalid_state".to_owned()), "{why}");
+    }
+}
+
+#[test]
+fn a_cancellation_can_wait_for_the_next_invoice() {
+    let world = World::new();
+    let (id, _) = subscribed(&world);
+    let body = json!({"invoicing_behavior": "add_to_next_invoice"});
+    let canceled = world.post(&format!("/api/subscriptions/{id}/cancel/"), &body).ok(200);
+    assert_eq!((&canceled["fully_billed"], amounts(&world).len()), (&json!(false), 1));
+    let clock = world.get("/api/test_clocks/").ok(200)[0].id("test_clock_id");
+    world.advance(&clock, "2024-05-02");
+    assert_eq!((amounts(&world), credit(&world)), (vec!["0".to_owned(), "9".to_owned()], "6".to_owned()));
+}
+
+#[test]
+fn subscriptions_are_cancelled_by_customer_plan_and_filters() {
+    let world = World::new();
+    let metric = world.metric();
+    let (plan, other) = (world.plan(&metric), world.plan(&metric));
+    let clock = world.clock("2024-04-01");
+    world.customer_at("acme", &clock);
+    let subscribe = |plan: &str, env: &str| {
+        let filters = json!([{"property_name": "env", "value": env}]);
+        let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-04-01", "subscription_filters": filters});
+        world.post("/api/subscriptions/", &body).ok(200).id("subscription_id")
+    };
+    let (prod, test, last) = (subscribe(&plan, "prod"), subscribe(&plan, "test"), subscribe(&other, "prod"));
+    world.advance(&clock, "2024-04-11");
+    let ids = |answer: Value| {
+        answer.as_array().expect("a list").iter().map(|own| own.id("subscription_id")).collect::<Vec<_>>()
+    };
+
+    let filters = "%5B%7B%22property_name%22%3A%22env%22%2C%22value%22%3A%22test%22%7D%5D";
+    let path = format!("/api/subscriptions/cancel/?customer_id=acme&plan_id={plan}&subscription_filters={filters}");
+    assert_eq!(ids(world.post(&path, &json!({})).ok(200)), [test], "by plan and filters");
+    let before = amounts(&world).len();
+    assert_eq!(
+        ids(world.post("/api/subscriptions/cancel/?customer_id=acme", &json!({})).ok(200)),
+        [prod, last],
+        "all that is left"
+    );
+    assert_eq!(amounts(&world).len(), before + 1, "on one invoice");
+    assert_eq!(
+        world.post("/api/subscriptions/cancel/?customer_id=acme", &json!({})).ok(200),
+        json!([]),
+        "nothing is left"
+    );
+    assert_eq!(world.post("/api/subscriptions/cancel/", &json!({})).faults()[0].0, "customer_id");
+    assert_eq!(world.post("/api/subscriptions/cancel/?customer_id=ghost", &json!({})).faults()[0].1, "does_not_exist");
+}
+
+#[test]
+fn end_renewal_and_metadata_change() {
+    let world = World::new();
+    let (id, plan) = subscribed(&world);
+    let path = format!("/api/subscriptions/{id}/update/");
+    let updated = world.post(&path, &json!({"metadata": {"crm": "42"}})).ok(200);
+    assert_eq!((&updated["metadata"], &updated["auto_renew"]), (&json!({"crm": "42"}), &json!(true)));
+    let updated = world.post(&path, &json!({"turn_off_auto_renew": true, "end_date": "2024-04-15"})).ok(200);
+    assert_eq!((&updated["end_date"], &updated["auto_renew"]), (&json!("2024-04-15T23:59:59.999999Z"), &json!(false)));
+    assert_eq!(
+        world.post(&path, &json!({"end_date": "2024-04-10"})).faults(),
+        [("end_date".to_owned(), "invalid".to_owned())]
+    );
+    let clock = world.get("/api/test_clocks/").ok(200)[0].id("test_clock_id");
+    world.advance(&clock, "2024-05-02");
+    assert_eq!(credit(&world), "4.5", "half of the fee comes back");
+    let late = world.post(&path, &json!({"turn_off_auto_renew": true}));
+    assert_eq!((late.status, late.error()), (409, "invalid_state".to_owned()));
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-05-02"});
+    assert!(
+        world.post("/api/subscriptions/add/", &body).ok(200).id("subscription_id") != id,
+        "the deprecated call creates too"
+    );
+}
+
+#[test]
+fn bad_choices_name_their_field() {
+    let world = World::new();
+    let (id, _) = subscribed(&world);
+    let body = json!({"flat_fee_behavior": "half", "usage_behavior": "sometimes", "invoicing_behavior": "maybe"});
+    let faults = world.post(&format!("/api/subscriptions/{id}/cancel/"), &body).faults();
+    let expected = ["flat_fee_behavior", "usage_behavior", "invoicing_behavior"]
+        .map(|attr| (attr.to_owned(), "invalid_choice".to_owned()));
+    assert_eq!(faults, expected);
+    let absent = world.post(&format!("/api/subscriptions/sub_{:032x}/cancel/", 7), &json!({}));
+    assert_eq!((absent.status, absent.error()), (404, "resource_not_found".to_owned()));
+}
