@@ -126,8 +126,10 @@ impl Endpoint {
     }
 }
 
-/// Routes the calls of a table; those of one path stand together there.
-pub fn configure(config: &mut web::ServiceConfig, table: Vec<Endpoint>) {
+/// Routes the calls of a table.
+pub fn configure(config: &mut web::ServiceConfig, mut table: Vec<Endpoint>) {
+    // The first path that fits is taken. `{` sorts behind every letter, so a word comes before what stands for any.
+    table.sort_by_key(|endpoint| endpoint.path);
     let mut endpoints = table.into_iter().peekable();
     while let Some(first) = endpoints.next() {
         let (path, access) = (first.path, first.access);

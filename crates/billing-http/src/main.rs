@@ -1,10 +1,20 @@
 #![forbid(unsafe_code)]
 //! The server's program.
 
+use std::io::{Write, stderr};
+use std::process::ExitCode;
+
 use billing_http::cli::{Cli, run};
 use clap::Parser;
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
-    run(Cli::parse())
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // For a person: the reasons in one line. When nobody reads it, the exit code remains.
+            writeln!(stderr(), "Error: {error:#}").unwrap_or_default();
+            ExitCode::FAILURE
+        }
+    }
 }

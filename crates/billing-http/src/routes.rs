@@ -6,7 +6,7 @@ use crate::{
     subscription, test_clock, track, verify_idems,
 };
 
-/// The table. Calls of one path stand together.
+/// The table, resource by resource.
 pub fn table() -> Vec<Endpoint> {
     [
         health::endpoints(),

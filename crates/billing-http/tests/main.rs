@@ -4,6 +4,8 @@ mod access;
 mod authorization;
 mod bad_input;
 mod bodies;
+mod changes;
+mod credits;
 mod demo;
 mod documents;
 mod durability;
