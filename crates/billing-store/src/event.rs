@@ -16,8 +16,9 @@ use uuid::Uuid;
 
 use crate::column::count;
 use crate::ingest::id_hash;
+use crate::partition::{self, Month};
 use crate::rollup::{Source, dimensions_of, split};
-use crate::statement::statement;
+use crate::statement::{partition_statement, statement};
 use crate::transaction::PgTransaction;
 
 /// Most roll-ups whose beginning is remembered.
@@ -91,24 +92,31 @@ statement! {
     }
 }
 
-statement! {
-    /// Those of the ids without an event.
-    FindMissing -> Text {
-        "SELECT wanted.idempotency_id
-        FROM unnest(" ids: Vec<String> as Array<Text>; ", " hashes: Vec<Uuid> as Array<SqlUuid>; ")
-            WITH ORDINALITY AS wanted (idempotency_id, id_hash, position)
-        CROSS JOIN (SELECT " customer: Option<Uuid> as Nullable<SqlUuid>; "::uuid AS customer_key) whose
-        LEFT JOIN LATERAL (
-            SELECT true AS is_known FROM events event
-            WHERE event.id_hash = wanted.id_hash
-                AND event.idempotency_id = wanted.idempotency_id
-                AND event.organization_id = " organization: Uuid as SqlUuid; "
-                AND event.time_created >= " since: OffsetDateTime as Timestamptz; "
-                AND (whose.customer_key IS NULL OR event.customer_key = whose.customer_key)
-            LIMIT 1
-        ) known ON true
-        WHERE known.is_known IS NULL
-        ORDER BY wanted.position"
+partition_statement! {
+    /// The customer's events in one month that have one of the ids: the id, and when.
+    FindOfCustomer -> (Text, Timestamptz) {
+        "SELECT known.idempotency_id, known.time_created
+        FROM unnest(" hashes: Vec<Uuid> as Array<SqlUuid>; ") AS wanted (id_hash)
+        CROSS JOIN (SELECT " customer: Uuid as SqlUuid; "::uuid AS customer_key) whose
+        CROSS JOIN LATERAL (
+            SELECT event.* FROM " @ " event
+            WHERE event.id_hash = wanted.id_hash AND event.customer_key = whose.customer_key
+            OFFSET 0
+        ) known
+        WHERE known.organization_id = " organization: Uuid as SqlUuid; ""
+    }
+}
+
+partition_statement! {
+    /// Anybody's events in one month that have one of the ids: the id, and the latest time.
+    FindOfAnybody -> (Text, Timestamptz) {
+        "SELECT known.idempotency_id, max(known.time_created)
+        FROM unnest(" hashes: Vec<Uuid> as Array<SqlUuid>; ") AS wanted (id_hash)
+        CROSS JOIN LATERAL (
+            SELECT event.* FROM " @ " event WHERE event.id_hash = wanted.id_hash OFFSET 0
+        ) known
+        WHERE known.organization_id = " organization: Uuid as SqlUuid; "
+        GROUP BY known.idempotency_id"
     }
 }
 
@@ -227,10 +235,22 @@ impl EventRepo for PgTransaction<'_> {
         since: OffsetDateTime,
     ) -> Result<Vec<String>, Error> {
         let mut seen = HashSet::new();
-        let ids: Vec<String> = ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect();
-        let hashes = ids.iter().map(|id| id_hash(id)).collect();
-        let customer = customer.map(CustomerKey::uuid);
-        let statement = FindMissing { ids, hashes, customer, organization: self.tenant(), since };
-        self.query(|pg| statement.load(pg))
+        let mut missing: Vec<String> = ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect();
+        let (organization, first) = (self.tenant(), Month::of(since));
+        // A month at a time, latest first: what is asked for is mostly recent.
+        for month in self.query(partition::list)?.into_iter().take_while(|month| *month >= first) {
+            if missing.is_empty() {
+                break;
+            }
+            let hashes: Vec<Uuid> = missing.iter().map(|id| id_hash(id)).collect();
+            let found: Vec<(String, OffsetDateTime)> = self.query(|pg| match customer.map(CustomerKey::uuid) {
+                Some(customer) => FindOfCustomer { month, hashes, customer, organization }.load(pg),
+                None => FindOfAnybody { month, hashes, organization }.load(pg),
+            })?;
+            let known: HashSet<&str> =
+                found.iter().filter(|(_, time)| *time >= since).map(|(id, _)| id.as_str()).collect();
+            missing.retain(|id| !known.contains(id.as_str()));
+        }
+        Ok(missing)
     }
 }

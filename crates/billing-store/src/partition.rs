@@ -37,6 +37,22 @@ statement! {
     }
 }
 
+statement! {
+    /// The partitions there are.
+    ListPartitions -> Text {
+        "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass"
+    }
+}
+
+/// The months that have a partition, latest first.
+pub(crate) fn list(pg: &mut PgConnection) -> QueryResult<Vec<Month>> {
+    let tables: Vec<String> = ListPartitions {}.load(pg)?;
+    let mut months: Vec<Month> = tables.iter().filter_map(|table| Month::of_table(table)).collect();
+    months.sort();
+    months.reverse();
+    Ok(months)
+}
+
 /// The name of a partition without its indexes, if there is one.
 pub(crate) fn find_unindexed(pg: &mut PgConnection) -> QueryResult<Option<String>> {
     FindUnindexed {}.get_result(pg).optional()
@@ -53,16 +69,26 @@ impl Month {
         Self(year * 12 + i32::from(u8::from(month)) - 1)
     }
 
-    /// Its first instant; the last month's successor ends where the calendar does.
+    /// Its first instant.
     pub(crate) fn start(self) -> OffsetDateTime {
         let month = u8::try_from(self.0.rem_euclid(12) + 1).ok().and_then(|number| time::Month::try_from(number).ok());
         let date = month.and_then(|month| Date::from_calendar_date(self.0.div_euclid(12), month, 1).ok());
         date.map_or(billing_domain::period::instant::LAST, |date| date.midnight().assume_utc())
     }
 
-    /// The month after it.
-    pub(crate) fn next(self) -> Self {
-        Self(self.0 + 1)
+    /// The months from the first to the last, both included.
+    pub(crate) fn range((first, last): (Self, Self)) -> impl Iterator<Item = Self> {
+        (first.0..=last.0).map(Self)
+    }
+
+    /// The name of its partition.
+    pub(crate) fn table(self) -> String {
+        format!("events_{:04}_{:02}", self.0.div_euclid(12), self.0.rem_euclid(12) + 1)
+    }
+
+    fn of_table(table: &str) -> Option<Self> {
+        let (year, month) = table.strip_prefix("events_")?.split_once('_')?;
+        Some(Self(year.parse::<i32>().ok()? * 12 + month.parse::<i32>().ok()? - 1))
     }
 
     /// Makes its partition, unless it exists.
@@ -87,10 +113,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn months_touch() {
+    fn months_have_names_and_beginnings() {
         let december = Month::of(datetime!(2023-12-31 23:59:59.999999 UTC));
-        assert_eq!(december.start(), datetime!(2023-12-01 0:00 UTC));
-        assert_eq!(december.next().start(), datetime!(2024-01-01 0:00 UTC));
-        assert_eq!(Month::of(december.next().start()), december.next());
+        let january = Month::of(datetime!(2024-01-01 0:00 UTC));
+        assert_eq!((december.start(), december.table().as_str()), (datetime!(2023-12-01 0:00 UTC), "events_2023_12"));
+        assert_eq!(Month::range((december, january)).collect::<Vec<_>>(), [december, january]);
+        assert_eq!(Month::of_table("events_2024_01"), Some(january));
+        assert_eq!(Month::of_table("events_default"), None);
     }
 }

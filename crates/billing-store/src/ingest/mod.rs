@@ -7,7 +7,7 @@
 mod group;
 mod rules;
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId};
@@ -25,15 +25,14 @@ use self::rules::Present;
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::rollup::{self, Additions};
-use crate::statement::statement;
+use crate::statement::{partition_statement, statement};
 use crate::store::PgStore;
 
 pub(crate) use self::group::Groups;
 pub(crate) use self::rules::{IngestCache, move_epoch};
 
 statement! {
-    /// Stores what is new: in its own month by the unique index, in the other months of its window by looking.
-    /// The look-ups are written so that they stay look-ups by index, whatever the planner thinks of the table.
+    /// Stores what is new by the unique index of its own month.
     InsertEvents -> (SqlUuid, SqlUuid) {
         "INSERT INTO events
             (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
@@ -46,28 +45,26 @@ statement! {
             " ids: Vec<String> as Array<Text>; ",
             " names: Vec<String> as Array<Text>; ",
             " times: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " properties: Vec<String> as Array<Text>; ",
-            " probe_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " month_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " month_ends: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " probe_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-        ) AS sent (customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties,
-            probe_start, month_start, month_end, probe_end)
-        LEFT JOIN LATERAL (
-            SELECT true AS is_known FROM events
-            WHERE events.id_hash = sent.id_hash AND events.customer_key = sent.customer_key
-                AND events.time_created >= sent.probe_start AND events.time_created < sent.month_start
-            LIMIT 1
-        ) earlier ON true
-        LEFT JOIN LATERAL (
-            SELECT true AS is_known FROM events
-            WHERE events.id_hash = sent.id_hash AND events.customer_key = sent.customer_key
-                AND events.time_created >= sent.month_end AND events.time_created < sent.probe_end
-            LIMIT 1
-        ) later ON true
-        WHERE earlier.is_known IS NULL AND later.is_known IS NULL
+            " properties: Vec<String> as Array<Text>; "
+        ) AS sent (customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
         ON CONFLICT DO NOTHING
         RETURNING customer_key, id_hash"
+    }
+}
+
+partition_statement! {
+    /// Those that have an event in another month. Asked of each month by itself: through the partitioned table, with a
+    /// range of time, the planner would rather read all of a customer's events than look an id up. For the same reason
+    /// the inner query stands by itself: each id is looked up, however small the table was when this was planned.
+    FindKnown -> (SqlUuid, SqlUuid) {
+        "SELECT known.customer_key, known.id_hash
+        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " hashes: Vec<Uuid> as Array<SqlUuid>; ")
+            AS sent (customer_key, id_hash)
+        CROSS JOIN LATERAL (
+            SELECT event.customer_key, event.id_hash FROM " @ " event
+            WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key
+            OFFSET 0
+        ) known"
     }
 }
 
@@ -83,8 +80,9 @@ struct Row<'e> {
 struct Candidate<'r> {
     index: usize,
     row: &'r Row<'r>,
-    probe_start: OffsetDateTime,
-    probe_end: OffsetDateTime,
+    month: Month,
+    /// The months in which an event of the same id would be the same event.
+    probed: (Month, Month),
 }
 
 /// The first 16 bytes of the SHA-256 of an idempotency id: an index entry of one size, whatever the sender chose.
@@ -142,8 +140,9 @@ impl PgStore {
             rollup::lock_lanes(pg, lanes.iter().copied().collect())?;
             let present = Present::read(cache, pg, organization, rows.iter().map(|row| row.customer))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];
-            let candidates = candidates(&rows, &present, terms.window, &mut answers);
-            let prepared = cache.prepare(pg, organization, candidates.iter().map(|candidate| candidate.row.event))?;
+            let mut candidates = candidates(&rows, &present, terms.window, &mut answers);
+            let prepared = cache.prepare(pg, organization, &candidates)?;
+            drop_known(pg, &mut candidates)?;
             let stored: Vec<(Uuid, Uuid)> =
                 if candidates.is_empty() { Vec::new() } else { insert_events(organization, &candidates).load(pg)? };
             let by_id: HashMap<(Uuid, Uuid), &Candidate<'_>> = candidates
@@ -194,8 +193,8 @@ fn candidates<'r>(
         if !present.accepts(row.customer, row.event, window) {
             answers[index] = Ingested::OutsideWindow;
         } else if seen.insert((row.customer, row.id_hash)) {
-            let (probe_start, probe_end) = present.probed(row.customer, row.event, window);
-            candidates.push(Candidate { index, row, probe_start, probe_end });
+            let probed = present.probed(row.customer, row.event, window);
+            candidates.push(Candidate { index, row, month: Month::of(row.event.time_created), probed });
         }
     }
     candidates
@@ -205,7 +204,6 @@ fn insert_events(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEven
     fn column<'r, T>(candidates: &[Candidate<'r>], value: impl Fn(&Candidate<'r>) -> T) -> Vec<T> {
         candidates.iter().map(value).collect()
     }
-    let month = |candidate: &Candidate<'_>| Month::of(candidate.row.event.time_created);
     InsertEvents {
         organization,
         customers: column(candidates, |each| each.row.customer),
@@ -215,9 +213,24 @@ fn insert_events(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEven
         names: column(candidates, |each| each.row.event.name.clone()),
         times: column(candidates, |each| each.row.event.time_created),
         properties: column(candidates, |each| each.row.properties.clone()),
-        probe_starts: column(candidates, |each| each.probe_start),
-        month_starts: column(candidates, |each| month(each).start()),
-        month_ends: column(candidates, |each| month(each).next().start()),
-        probe_ends: column(candidates, |each| each.probe_end),
     }
+}
+
+/// Drops those whose id is known from another month; the own month's index knows the rest.
+fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>) -> QueryResult<()> {
+    let mut of_month: BTreeMap<Month, (Vec<Uuid>, Vec<Uuid>)> = BTreeMap::new();
+    for candidate in candidates.iter() {
+        for month in Month::range(candidate.probed).filter(|month| *month != candidate.month) {
+            let (customers, hashes) = of_month.entry(month).or_default();
+            customers.push(candidate.row.customer);
+            hashes.push(candidate.row.id_hash);
+        }
+    }
+    for (month, (customers, hashes)) in of_month {
+        let known: HashSet<(Uuid, Uuid)> = FindKnown { month, customers, hashes }.load(pg)?.into_iter().collect();
+        candidates.retain(|candidate| {
+            candidate.month == month || !known.contains(&(candidate.row.customer, candidate.row.id_hash))
+        });
+    }
+    Ok(())
 }

@@ -11,6 +11,7 @@ use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestampt
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use super::Candidate;
 use crate::error::Failure;
 use crate::metric::aggregation;
 use crate::partition::{Month, moved};
@@ -155,19 +156,21 @@ impl IngestCache {
         Ok(rules)
     }
 
-    /// Sees to it that everything the events need is there: partitions, and the note of how late the events of each
-    /// name are. A new metric takes an hour for complete only if no event came before it; it looks here, after
-    /// waiting for the lanes. Answers what to remember once all of it is committed.
-    pub(crate) fn prepare<'e>(
+    /// Sees to it that everything the events need is there: the months they are in or looked for in, and the note of
+    /// how late the events of each name are. A new metric takes an hour for complete only if no event came before it;
+    /// it looks here, after waiting for the lanes. Answers what to remember once all of it is committed.
+    pub(super) fn prepare(
         &self,
         pg: &mut PgConnection,
         organization: Uuid,
-        events: impl Iterator<Item = &'e Event>,
+        candidates: &[Candidate<'_>],
     ) -> QueryResult<Prepared> {
         let mut months = BTreeSet::new();
         let mut names: BTreeMap<&str, OffsetDateTime> = BTreeMap::new();
-        for event in events {
-            months.insert(Month::of(event.time_created));
+        for candidate in candidates {
+            let event = candidate.row.event;
+            months.insert(candidate.month);
+            months.extend(Month::range(candidate.probed));
             let before = rollup::hour_after(event.time_created);
             let latest = names.entry(event.name.as_str()).or_insert(before);
             *latest = before.max(*latest);
@@ -247,14 +250,14 @@ impl Present {
             || billing_domain::event::is_within_window(event.time_created, now, self.rules.window_days)
     }
 
-    /// The whole months in which an event of the same id would be the same event.
-    pub(crate) fn probed(&self, customer: Uuid, event: &Event, window: Window) -> (OffsetDateTime, OffsetDateTime) {
+    /// The first and the last month in which an event of the same id would be the same event.
+    pub(crate) fn probed(&self, customer: Uuid, event: &Event, window: Window) -> (Month, Month) {
         let days = Duration::days(i64::from(self.rules.window_days));
         let now = self.now_of(customer);
         let (from, to) = match window {
             Window::Enforced => (moved(now, -days), moved(now, AHEAD_MAX)),
             Window::Open => (moved(event.time_created, -days), moved(event.time_created, days)),
         };
-        (Month::of(from).start(), Month::of(to).next().start())
+        (Month::of(from), Month::of(to))
     }
 }
