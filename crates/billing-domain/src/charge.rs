@@ -142,6 +142,19 @@ impl BillingRecord {
         if at < self.period.end() { BillingType::Intermediate } else { BillingType::InArrears }
     }
 
+    /// Has `units` prepaid from `now` on: the segment that runs then ends, and another takes the rest.
+    pub fn change_prepaid_units(&mut self, units: &BigDecimal, now: OffsetDateTime) {
+        let from = now.max(self.period.start());
+        let Some(prepaid) = &mut self.prepaid else { return };
+        prepaid.segments.retain(|segment| segment.period.start() < from);
+        if let Some(last) = prepaid.segments.last_mut() {
+            last.period = last.period.cut_at(from);
+        }
+        if let Ok(period) = Period::new(from, self.period.end()) {
+            prepaid.segments.push(PrepaidSegment { units: units.clone(), period });
+        }
+    }
+
     /// Lets the last segment of prepaid units end with the record's time, and drops what lies behind it.
     pub fn reprice_prepaid(&mut self) {
         let Some(prepaid) = &mut self.prepaid else { return };
@@ -350,9 +363,11 @@ pub fn reset_period_at(component: &Component, subscription: &Subscription, insta
 }
 
 fn prepaid_units(component: &Component, subscription: &Subscription) -> Result<Option<BigDecimal>, Refusal> {
-    let Some(charge) = &component.prepaid_charge else { return Ok(None) };
-    let given = subscription.prepaid_units.get(&component.metric).or(charge.units.as_ref());
-    given.cloned().map(Some).ok_or(Refusal::PrepaymentCantDetermineUnits(component.metric))
+    if component.prepaid_charge.is_none() {
+        return Ok(None);
+    }
+    let units = subscription.prepaid_units_of(component);
+    units.map(Some).ok_or(Refusal::PrepaymentCantDetermineUnits(component.metric))
 }
 
 fn reset_tiles(interval: Option<Interval>, subscription: &Subscription) -> Vec<Tile> {

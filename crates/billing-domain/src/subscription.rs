@@ -10,6 +10,7 @@ use crate::error::{FieldCode, FieldError};
 use crate::event::{Properties, property_text};
 use crate::id::{CustomerKey, PlanId, PlanVersionId, SubscriptionId};
 use crate::period::{Anchors, Cadence, Period, PlanDuration, Tile};
+use crate::plan::Component;
 use crate::tax::TaxState;
 use crate::text;
 
@@ -198,6 +199,12 @@ impl Subscription {
     /// Whether it will be renewed at its end and has not been yet.
     pub fn awaits_renewal(&self) -> bool {
         self.auto_renew && !self.is_renewed
+    }
+
+    /// How many units of a prepaid component it has: its own number, otherwise the version's.
+    pub fn prepaid_units_of(&self, component: &Component) -> Option<BigDecimal> {
+        let charge = component.prepaid_charge.as_ref()?;
+        self.prepaid_units.get(&component.metric).or(charge.units.as_ref()).cloned()
     }
 
     /// The period that follows this one when it renews: `None` for a plan without duration.

@@ -135,3 +135,30 @@ fn bad_choices_name_their_field() {
     let absent = world.post(&format!("/api/subscriptions/sub_{:032x}/cancel/", 7), &json!({}));
     assert_eq!((absent.status, absent.error()), (404, "resource_not_found".to_owned()));
 }
+
+#[test]
+fn prepaid_units_change_in_both_directions() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = json!({"plan_name": "Seats", "plan_duration": "monthly", "initial_version": {"currency_code": "USD", "components": [
+        {"metric_id": metric, "prepaid_charge": {"units": null, "charge_behavior": "full"}, "tiers": [
+            {"type": "per_unit", "range_start": 0, "cost_per_batch": 2, "metric_units_per_batch": 1}]}]}});
+    let plan = world.post("/api/plans/", &plan).ok(201).id("plan_id");
+    world.customer("acme");
+    let mut body = json!({"customer_id": "acme", "plan_id": plan, "start_date": crate::support::now()});
+    let refused = world.post("/api/subscriptions/", &body);
+    assert_eq!((refused.status, refused.error()), (400, "prepayment_cant_determine_units".to_owned()));
+    assert_eq!(world.get("/api/subscriptions/?customer_id=acme").ok(200), json!([]), "nothing is left of it");
+    body["component_fixed_charges_initial_units"] = json!([{"metric_id": metric, "units": 15}]);
+    let id = world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
+    assert_eq!(amounts(&world), ["30"]);
+
+    let path = format!("/api/subscriptions/{id}/components/{metric}/change_prepaid_units/");
+    world.post(&path, &json!({"units": 20})).ok(200);
+    assert_eq!((amounts(&world), credit(&world)), (vec!["10".to_owned(), "30".to_owned()], String::new()));
+    world.post(&path, &json!({"units": "12.5", "invoice_now": false})).ok(200);
+    assert_eq!(credit(&world), "15", "fewer come back at once");
+    assert_eq!(world.post(&path, &json!({})).faults(), [("units".to_owned(), "required".to_owned())]);
+    let other = format!("/api/subscriptions/{id}/components/metric_{:032x}/change_prepaid_units/", 7);
+    assert_eq!(world.post(&other, &json!({"units": 1})).faults(), [("metric_id".to_owned(), "invalid".to_owned())]);
+}

@@ -4,7 +4,7 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::draft_lines::{Draft, draft_lines};
+use super::draft_lines::{Draft, Part, draft_lines};
 use crate::charge::{BillingRecord, records_of};
 use crate::currency::Currency;
 use crate::customer::{Customer, CustomerId};
@@ -65,7 +65,7 @@ pub fn draft_invoice(
     let mut account = Account::load(tx, key, now)?;
     let mut records: Vec<BillingRecord> = account.records.clone();
     records.retain(|record| record.period.start() <= now);
-    let mut drafts = draft_lines(tx, &mut account, &mut records, now)?;
+    let mut drafts = draft_lines(tx, &mut account, &mut records, Part::All, now)?;
     if command.include_next_period {
         add_next_periods(tx, &mut account, &mut drafts)?;
     }
@@ -102,7 +102,7 @@ fn add_next_periods(tx: &mut dyn Transaction, account: &mut Account, drafts: &mu
         let mut records = records_of(&offer.version, &next, &mut || tx.new_uuid())?;
         records.retain(|record| record.next_invoicing_at() == Some(start) && in_advance(record));
         account.subscriptions.insert(next.id, next);
-        for mut draft in draft_lines(tx, account, &mut records, start)? {
+        for mut draft in draft_lines(tx, account, &mut records, Part::All, start)? {
             for line in &mut draft.lines {
                 line.name = format!("{} - Next Period", line.name);
             }

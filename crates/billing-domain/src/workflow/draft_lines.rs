@@ -27,23 +27,34 @@ pub(super) struct Draft {
     pub lines: Vec<LineItem>,
 }
 
+/// How much of each record is billed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    /// Everything that is due of it.
+    All,
+    /// Its prepaid units alone.
+    Prepaid,
+}
+
 /// Bills `records` as of the billing instant `at`, here and not in the store: the lines by currency, adjusted
 /// and taxed. All usage is read at once.
 pub(super) fn draft_lines(
     tx: &mut dyn Transaction,
     account: &mut Account,
     records: &mut [BillingRecord],
+    part: Part,
     at: OffsetDateTime,
 ) -> Result<Vec<Draft>, Error> {
+    let bills_usage = |record: &BillingRecord, offer: &Offer| part == Part::All && has_usage(record, offer, at);
     let offers = records.iter().map(|record| account.offer(tx, record.version)).collect::<Result<Vec<_>, _>>()?;
     let mut requests = Vec::new();
-    for (record, offer) in records.iter().zip(&offers) {
+    for (record, offer) in records.iter().zip(&offers).filter(|(record, offer)| bills_usage(record, offer)) {
         requests.extend(usage_request(account, record, offer, at)?);
     }
     let mut usages = tx.events().usages(&requests)?.into_iter();
     let mut drafts: BTreeMap<String, Draft> = BTreeMap::new();
     for (record, offer) in records.iter_mut().zip(&offers) {
-        let usage = if bills_usage(record, offer, at) { usages.next() } else { None };
+        let usage = if bills_usage(record, offer) { usages.next() } else { None };
         let lines = charge(account, record, offer, usage.as_ref(), at)?;
         let empty = || Draft { currency: offer.currency.clone(), lines: Vec::new() };
         drafts.entry(offer.currency.code.clone()).or_insert_with(empty).lines.extend(lines);
@@ -64,8 +75,8 @@ pub(super) fn draft_lines(
     Ok(drafts.into_values().filter(|draft| !draft.lines.is_empty()).collect())
 }
 
-/// Whether usage of the record is due at `at`: not at its very start, where only prepaid units are billed.
-fn bills_usage(record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> bool {
+/// Whether the record has usage to bill at `at`: not at its very start, where only prepaid units are billed.
+fn has_usage(record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> bool {
     let is_component = matches!(offer.version.charge(record.charge), Some(Charge::Component(_)));
     is_component && at > record.period.start()
 }
@@ -77,9 +88,6 @@ fn usage_request(
     at: OffsetDateTime,
 ) -> Result<Option<UsageRequest>, Error> {
     let Some(Charge::Component(component)) = offer.version.charge(record.charge) else { return Ok(None) };
-    if !bills_usage(record, offer, at) {
-        return Ok(None);
-    }
     Ok(Some(UsageRequest {
         customer: account.customer.key,
         metric: metric_of(offer, component)?.clone(),

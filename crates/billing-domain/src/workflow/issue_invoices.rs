@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::draft_lines::{Draft, draft_lines};
+use super::draft_lines::{Draft, Part, draft_lines};
 use crate::charge::BillingRecord;
 use crate::credit::{Credit, CreditLedger, drawdown_plan};
 use crate::currency::Currency;
@@ -29,10 +29,28 @@ pub(super) fn issue_invoices(
 ) -> Result<(), Error> {
     let (mut selected, others) = std::mem::take(&mut account.records).into_iter().partition(due);
     account.records = others;
-    let drafts = draft_lines(tx, account, &mut selected, at)?;
+    let drafts = draft_lines(tx, account, &mut selected, Part::All, at)?;
     save(tx, account, selected, at)?;
     for draft in drafts {
         issue(tx, account, draft, issued_at)?;
+    }
+    Ok(())
+}
+
+/// Bills what has changed of one record's prepaid units, and nothing else of it.
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn issue_prepaid(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    record: &mut BillingRecord,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    let drafts = draft_lines(tx, account, std::slice::from_mut(record), Part::Prepaid, now)?;
+    tx.subscriptions().update(account.subscription(record.subscription)?)?;
+    for draft in drafts {
+        issue(tx, account, draft, now)?;
     }
     Ok(())
 }

@@ -9,6 +9,7 @@ mod advance_test_clock;
 mod archive_metric;
 mod bill_customer;
 mod cancel_subscription;
+mod change_prepaid_units;
 mod check_metric_access;
 mod create_credit;
 mod create_customer;
@@ -33,6 +34,7 @@ pub use advance_test_clock::{AdvanceTestClock, advance_customer, advance_test_cl
 pub use archive_metric::archive_metric;
 pub use bill_customer::bill_customer;
 pub use cancel_subscription::{CancelSubscription, cancel_subscription};
+pub use change_prepaid_units::{ChangePrepaidUnits, change_prepaid_units};
 pub use check_metric_access::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
 pub use create_credit::{CreateCredit, create_credit};
 pub use create_customer::{CreateCustomer, create_customer};

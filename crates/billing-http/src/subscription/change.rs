@@ -5,12 +5,15 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::customer::CustomerId;
-use billing_domain::id::{CustomerKey, PlanId, SubscriptionId};
+use billing_domain::id::{CustomerKey, MetricId, PlanId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::{
     Cancellation, FlatFeeBehavior, InvoicingBehavior, SubscriptionFilters, SubscriptionStatus, UsageBehavior,
 };
-use billing_domain::workflow::{CancelSubscription, UpdateSubscription, cancel_subscription, update_subscription};
+use billing_domain::workflow::{
+    CancelSubscription, ChangePrepaidUnits, UpdateSubscription, cancel_subscription, change_prepaid_units,
+    update_subscription,
+};
 use billing_domain::{Error, FieldErrors};
 use serde_json::Value;
 use time::OffsetDateTime;
@@ -21,9 +24,9 @@ use crate::auth::Caller;
 use crate::endpoint::{Endpoint, Parameter, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
-use crate::path::PathParam;
+use crate::path::{PathPair, PathParam};
 use crate::query::Query;
-use crate::wire::{Described, EndDate, FreeForm, FromJson, Schema, Schemas, Word, body};
+use crate::wire::{Described, EndDate, FreeForm, FromJson, Number, Schema, Schemas, Word, body};
 
 const MATCH_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose subscriptions."),
@@ -47,6 +50,13 @@ pub fn endpoints() -> Vec<Endpoint> {
         post("/api/subscriptions/{subscription_id}/cancel/", "Cancel a subscription", cancel)
             .takes::<CancelBody>()
             .answers::<SubscriptionView>(200),
+        post(
+            "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/",
+            "Change how many units are paid for in advance",
+            change_units,
+        )
+        .takes::<PrepaidChangeBody>()
+        .answers::<SubscriptionView>(200),
     ]
 }
 
@@ -113,6 +123,16 @@ impl UpdateBody {
             turn_off_auto_renew: self.turn_off_auto_renew.unwrap_or(false),
             metadata: self.metadata.map(|own| own.0),
         }
+    }
+}
+
+body! {
+    /// A new number of prepaid units.
+    PrepaidChangeBody {
+        /// How many units from now on.
+        required units: Number,
+        /// Whether more units are invoiced at once or with the next invoice; true when missing.
+        optional invoice_now: bool,
     }
 }
 
@@ -206,6 +226,23 @@ async fn cancel(
         cancel_subscription(tx, &command, now)?;
         let canceled = tx.subscriptions().get(customer, id)?;
         SubscriptionView::new(tx, &canceled)
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `POST /api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/`
+async fn change_units(
+    app: web::Data<App>,
+    caller: Caller,
+    PathPair(id, metric): PathPair<SubscriptionId, MetricId>,
+    ApiJson(body): ApiJson<PrepaidChangeBody>,
+) -> Result<web::Json<SubscriptionView>, ApiError> {
+    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let (units, invoice_now) = (body.units.0, body.invoice_now.unwrap_or(true));
+    let command = ChangePrepaidUnits { customer, subscription: id, metric, units, invoice_now };
+    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+        let changed = change_prepaid_units(tx, &command, now)?;
+        SubscriptionView::new(tx, &changed)
     });
     Ok(web::Json(view.await?))
 }

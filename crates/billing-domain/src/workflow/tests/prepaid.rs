@@ -1,10 +1,13 @@
+use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 use time::macros::datetime;
 
-use crate::error::{Error, Refusal};
+use crate::decimal::plain;
+use crate::error::{Error, FieldCode, Refusal};
 use crate::period::PlanDuration;
-use crate::plan::ChargeBehavior::{Full, Prorate};
-use crate::testing::world::{World, decimal, prepaid_component, subscription, tiers, version};
+use crate::plan::ChargeBehavior::{self, Full, Prorate};
+use crate::testing::world::{World, component, decimal, prepaid_component, subscription, tiers, version};
+use crate::workflow::{ChangePrepaidUnits, change_prepaid_units};
 
 const START: OffsetDateTime = datetime!(2024-01-01 00:00 UTC);
 
@@ -65,4 +68,95 @@ fn prepaid_units_renew() {
     world.advance("acme", datetime!(2024-02-02 00:00 UTC));
     let issued: Vec<_> = world.invoices("acme").into_iter().map(|invoice| invoice.amount).collect();
     assert_eq!(issued, [decimal("7"), decimal("7")], "the subscription's units, not the plan's");
+}
+
+/// A month of 30 days with 15 units prepaid, free up to 10 and 1 each beyond; the clock stands after a third.
+fn prepaid_april(behavior: ChargeBehavior) -> (World, ChangePrepaidUnits) {
+    let start = datetime!(2024-04-01 00:00 UTC);
+    let world = World::at(start);
+    let seats = world.metric("seat", None);
+    let schedule = tiers(&[("0", "10", "free"), ("10", "", "1")]);
+    let plain = component(world.metric("call", None).id, schedule.clone());
+    let plan = world.plan(
+        Some(PlanDuration::Monthly),
+        version(Vec::new(), vec![prepaid_component(seats.id, schedule, "15", behavior), plain]),
+    );
+    let customer = world.customer("acme");
+    let mut command = subscription("acme", plan, start);
+    command.auto_renew = false;
+    let subscription = world.subscribe(&command).expect("subscribed").id;
+    world.store.set_now(datetime!(2024-04-11 00:00 UTC));
+    let command =
+        ChangePrepaidUnits { customer, subscription, metric: seats.id, units: decimal("15"), invoice_now: true };
+    (world, command)
+}
+
+fn change(world: &World, command: &ChangePrepaidUnits, units: &str) -> Result<(), Error> {
+    let command = ChangePrepaidUnits { units: decimal(units), ..command.clone() };
+    world.on("acme", |tx, now| change_prepaid_units(tx, &command, now)).map(drop)
+}
+
+/// What each invoice says, and what credits have left.
+fn books(world: &World) -> (Vec<String>, String) {
+    let key = world.key("acme");
+    let left: BigDecimal =
+        world.on("acme", |tx, _| tx.credits().list(key)).expect("credits").iter().map(|own| own.remaining()).sum();
+    (world.invoices("acme").iter().map(|own| plain(&own.amount)).collect(), plain(&left))
+}
+
+#[test]
+fn a_change_bills_the_difference_and_nothing_else() {
+    #[rustfmt::skip]
+    let cases = [
+        // behaviour, units, now,   at once,          credit, why
+        (Full,        "20",  true,  vec!["5", "5"],   "0",    "5 more units"),
+        (Full,        "20",  false, vec!["5"],        "0",    "with the next invoice"),
+        (Full,        "12",  false, vec!["5", "0"],   "3",    "3 fewer come back at once, whatever was asked for"),
+        (Full,        "15",  true,  vec!["5"],        "0",    "as many as there are"),
+        (Prorate,     "30",  true,  vec!["5", "10"],  "0",    "15 more for two thirds of the month"),
+        (Prorate,     "12",  true,  vec!["5", "0"],   "2",    "3 fewer for two thirds"),
+    ];
+    for (behavior, units, invoice_now, at_once, credit, why) in cases {
+        let (world, mut command) = prepaid_april(behavior);
+        command.invoice_now = invoice_now;
+        world.track_many("acme", "seat", datetime!(2024-04-05 00:00 UTC), 25);
+        change(&world, &command, units).expect("changed");
+        let at_once: Vec<_> = at_once.into_iter().map(str::to_owned).collect();
+        assert_eq!(books(&world), (at_once, credit.to_owned()), "{why}");
+        world.advance("acme", datetime!(2024-06-01 00:00 UTC));
+        let invoices = world.invoices("acme");
+        let charges = invoices.iter().flat_map(|own| &own.lines).filter(|line| line.subscription.is_some());
+        let billed: BigDecimal = charges.map(|line| &line.base).sum();
+        assert_eq!(billed, decimal("15"), "{why}: 25 used cost 15 in all, prepaid or not");
+    }
+}
+
+#[test]
+fn there_and_back_again_costs_the_time_in_between() {
+    let (world, command) = prepaid_april(Prorate);
+    change(&world, &command, "30").expect("more");
+    world.store.set_now(datetime!(2024-04-21 00:00 UTC));
+    change(&world, &command, "15").expect("as before");
+    let (_, credit) = books(&world);
+    assert_eq!(credit, "5", "15 more units for a third of the month cost 5; the other 5 come back");
+    let (full, command) = prepaid_april(Full);
+    change(&full, &command, "30").expect("more");
+    change(&full, &command, "15").expect("as before");
+    assert_eq!(books(&full), (vec!["5".to_owned(), "15".to_owned(), "0".to_owned()], "15".to_owned()), "all of it");
+}
+
+#[test]
+fn only_prepaid_components_of_running_subscriptions_change() {
+    let (world, command) = prepaid_april(Full);
+    let not_prepaid = world.catalog(|tx, _| tx.metrics().list()).expect("metrics")[1].id;
+    let absent = uuid::Uuid::from_u128(u128::MAX).into();
+    for metric in [not_prepaid, absent] {
+        let refused = change(&world, &ChangePrepaidUnits { metric, ..command.clone() }, "20");
+        let Err(Error::Fields(errors)) = refused else { panic!("refused") };
+        assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("metric_id", FieldCode::Invalid));
+    }
+    let Err(Error::Fields(errors)) = change(&world, &command, "-1") else { panic!("refused") };
+    assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("units", FieldCode::MinValue));
+    world.advance("acme", datetime!(2024-06-01 00:00 UTC));
+    assert_eq!(change(&world, &command, "20"), Err(Refusal::AlreadyEnded.into()));
 }

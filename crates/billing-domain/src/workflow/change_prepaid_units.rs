@@ -1,0 +1,91 @@
+//! Changes how many units of a component are paid for in advance.
+
+use bigdecimal::{BigDecimal, Signed};
+use time::OffsetDateTime;
+
+use super::account::Account;
+use super::bill_customer::process_due;
+use super::issue_invoices::issue_prepaid;
+use crate::charge::ChargeRef;
+use crate::error::{Error, FieldCode, FieldError, Refusal};
+use crate::id::{CustomerKey, MetricId, SubscriptionId};
+use crate::plan::{Component, PlanVersion};
+use crate::store::Transaction;
+use crate::subscription::{Subscription, SubscriptionStatus};
+
+/// Which units, and how many from now on.
+#[derive(Clone, Debug)]
+pub struct ChangePrepaidUnits {
+    /// Whose.
+    pub customer: CustomerKey,
+    /// Of which subscription.
+    pub subscription: SubscriptionId,
+    /// Of which component: that of this metric.
+    pub metric: MetricId,
+    /// How many.
+    pub units: BigDecimal,
+    /// Whether more units are invoiced at once; otherwise with the next invoice.
+    pub invoice_now: bool,
+}
+
+/// Changes prepaid units from now on. More units are invoiced, fewer come back as a credit at once; only the
+/// difference is billed, usage is not. As many units as there are change nothing.
+///
+/// # Errors
+/// [`Error::NotFound`]; a metric without prepaid component, negative units; [`Refusal::AlreadyEnded`],
+/// [`Refusal::TestClockAdvancing`].
+pub fn change_prepaid_units(
+    tx: &mut dyn Transaction,
+    command: &ChangePrepaidUnits,
+    now: OffsetDateTime,
+) -> Result<Subscription, Error> {
+    if command.units.is_negative() {
+        let detail = "Ensure this value is greater than or equal to 0.";
+        return Err(FieldError::new("units", FieldCode::MinValue, detail).into());
+    }
+    let mut account = Account::load(tx, command.customer, now)?;
+    account.refuse_while_advancing(tx)?;
+    process_due(tx, &mut account, now)?;
+    let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
+    if subscription.status(now) == SubscriptionStatus::Ended {
+        return Err(Refusal::AlreadyEnded.into());
+    }
+    let offer = account.offer(tx, subscription.version)?;
+    let component = prepaid_component(&offer.version, command.metric)?;
+    let before = subscription.prepaid_units_of(component);
+    if before.as_ref() == Some(&command.units) {
+        return Ok(subscription);
+    }
+    subscription.prepaid_units.insert(command.metric, command.units.clone());
+    tx.subscriptions().update(&subscription)?;
+    account.subscriptions.insert(subscription.id, subscription.clone());
+
+    let is_fewer = before.is_some_and(|before| command.units < before);
+    let mut changed = account.records.clone();
+    changed.retain(|record| {
+        record.subscription == command.subscription
+            && record.charge == ChargeRef::Component(component.id)
+            && record.period.end() > now
+    });
+    for mut record in changed {
+        record.change_prepaid_units(&command.units, now);
+        let is_running = record.period.contains(now);
+        if is_running && (is_fewer || command.invoice_now) {
+            issue_prepaid(tx, &mut account, &mut record, now)?;
+        }
+        tx.billing_records().update(command.customer, &record)?;
+        account.replace(record);
+    }
+    process_due(tx, &mut account, now)?;
+    tx.subscriptions().get(command.customer, command.subscription)
+}
+
+fn prepaid_component(version: &PlanVersion, metric: MetricId) -> Result<&Component, FieldError> {
+    let invalid = |detail| FieldError::new("metric_id", FieldCode::Invalid, detail);
+    let component = version.component_of(metric);
+    let component = component.ok_or_else(|| invalid("The plan has no component of this metric."))?;
+    match component.prepaid_charge {
+        Some(_) => Ok(component),
+        None => Err(invalid("The plan's component of this metric has no prepaid units.")),
+    }
+}
