@@ -8,9 +8,10 @@ use billing_domain::id::{CustomerKey, InvoiceId};
 use billing_domain::invoice::{BillingType, Invoice, LineItem, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
+use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -188,9 +189,15 @@ impl PgTransaction<'_> {
     fn with_lines(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<Invoice>, Error> {
         let keys: Vec<Uuid> = rows.iter().map(|row| row.customer_key).collect();
         let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
+        // As pairs: two separate lists would be looked up as every key with every id.
+        let wanted = sql::<Bool>("(customer_key, invoice_id) IN (SELECT * FROM unnest(")
+            .bind::<Array<SqlUuid>, _>(keys)
+            .sql(", ")
+            .bind::<Array<SqlUuid>, _>(ids)
+            .sql("))");
         let query = invoice_lines::table
             .filter(invoice_lines::organization_id.eq(self.tenant()))
-            .filter(invoice_lines::customer_key.eq_any(keys).and(invoice_lines::invoice_id.eq_any(ids)))
+            .filter(wanted)
             .order((invoice_lines::invoice_id, invoice_lines::position))
             .select(InvoiceLineRow::as_select());
         let mut lines: BTreeMap<Uuid, Vec<LineItem>> = BTreeMap::new();

@@ -114,7 +114,8 @@ impl Pool {
         manager.connect()?;
         let inner = r2d2::Pool::builder()
             .max_size(size.max(1))
-            .min_idle(Some(1))
+            // Made when needed, and then kept: nobody has to wait for those that nobody needs.
+            .min_idle(Some(0))
             .test_on_check_out(false)
             .connection_timeout(CHECK_OUT_MAX)
             .build_unchecked(manager);
