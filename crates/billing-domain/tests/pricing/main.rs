@@ -1,17 +1,24 @@
 //! Computes every example of `docs/pricing.md` with the engine. A table is found by its heading row; one that
 //! no test here knows fails [`every_table_is_checked`].
 
+mod billing;
+mod invoices;
 mod money;
 mod periods;
+mod prepaid;
 mod tiers;
+mod traces;
+mod usage;
 
 use std::collections::BTreeSet;
 
 use billing_domain::BigDecimal;
 use billing_domain::currency::Currency;
 use billing_domain::decimal::{parse_property, plain};
+use billing_domain::period::Interval;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
+use time::macros::format_description;
 
 /// A row of an example table, cell by cell.
 type Row = Vec<String>;
@@ -58,13 +65,58 @@ fn instant(text: &str) -> OffsetDateTime {
     OffsetDateTime::parse(&text, &Rfc3339).unwrap_or_else(|_| panic!("{text} is not an instant"))
 }
 
+/// The date alone when it is midnight.
+fn shown_at(at: OffsetDateTime) -> String {
+    let long = at.format(format_description!("[year]-[month]-[day]T[hour]:[minute]")).expect("a date");
+    long.strip_suffix("T00:00").map_or_else(|| long.clone(), str::to_owned)
+}
+
+/// `2 week`; none when empty.
+fn interval(text: &str) -> Option<Interval> {
+    let (count, unit) = text.split_once(' ')?;
+    Some(Interval::new(unit.parse().expect("a unit"), count.parse().expect("a count")).expect("at least 1"))
+}
+
+/// The code blocks in a language.
+fn blocks(language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    let ends = |block: &str| block.split_once("```").expect("a block ends").0.to_owned();
+    text().split(&fence).skip(1).map(ends).collect()
+}
+
+/// An example in Rust is one that the crate's own documentation has, where it is run.
+#[test]
+fn examples_in_code_are_those_of_the_crate() {
+    let documented: String = [include_str!("../../src/lib.rs"), include_str!("../../src/simulate/mod.rs")]
+        .into_iter()
+        .flat_map(str::lines)
+        .filter_map(|line| line.strip_prefix("//!"))
+        .map(|line| format!("{}\n", line.strip_prefix(' ').unwrap_or(line)))
+        .collect();
+    let examples = blocks("rust");
+    assert!(!examples.is_empty());
+    for example in examples {
+        assert!(documented.contains(&example), "no test runs this example:\n{example}");
+    }
+}
+
 #[test]
 fn every_table_is_checked() {
     let headings: BTreeSet<&str> = {
         let lines: Vec<&str> = text().lines().collect();
         lines.windows(2).filter(|pair| pair[1].starts_with("|---")).map(|pair| pair[0]).collect()
     };
-    let known = [money::TABLES.as_slice(), &periods::TABLES, &tiers::TABLES].concat();
+    let known = [
+        billing::TABLES.as_slice(),
+        &invoices::TABLES,
+        &money::TABLES,
+        &periods::TABLES,
+        &prepaid::TABLES,
+        &tiers::TABLES,
+        &traces::TABLES,
+        &usage::TABLES,
+    ];
+    let known = known.concat();
     // Read by the vectors' own test.
     let vectors = ["| kind |", "| vector |", "| reason |"];
     for heading in &headings {

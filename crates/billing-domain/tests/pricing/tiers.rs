@@ -1,7 +1,4 @@
-use billing_domain::BigDecimal;
 use billing_domain::decimal::plain;
-use billing_domain::money::round_half_away_from_zero;
-use billing_domain::period::Fraction;
 use billing_domain::tier::{Tier, TierPrice, TierSchedule};
 
 use super::{number, table};
@@ -9,8 +6,7 @@ use super::{number, table};
 const GRADUATED: &str = "| tiers | quantity | price |";
 const BULK: &str = "| bulk tiers | quantity | price |";
 const BAD: &str = "| bad tiers | faults |";
-const PREPAID: &str = "| prepaid tiers | behaviour | spans | K | used | usage due |";
-pub const TABLES: [&str; 4] = [GRADUATED, BULK, BAD, PREPAID];
+pub const TABLES: [&str; 3] = [GRADUATED, BULK, BAD];
 
 /// `start-end free`, `start-end flat 5`, `start- 5/100 round_up`.
 fn tier(text: &str) -> Tier {
@@ -32,7 +28,7 @@ fn tiers(text: &str) -> Vec<Tier> {
     text.split(';').map(tier).collect()
 }
 
-fn schedule(text: &str, bulk: bool) -> TierSchedule {
+pub fn schedule(text: &str, bulk: bool) -> TierSchedule {
     TierSchedule::new(tiers(text), bulk).expect("valid tiers")
 }
 
@@ -54,25 +50,4 @@ fn bad_tiers_are_refused() {
             faults.iter().map(|fault| format!("{} {} {}", fault.tier, fault.field, fault.code)).collect();
         assert_eq!(faults.join("; "), row[1], "{row:?}");
     }
-}
-
-#[test]
-fn prepaid_units_are_subtracted_from_usage() {
-    for row in table(PREPAID) {
-        let schedule = schedule(&row[0], false);
-        let cost = |units: &str| schedule.rate(&number(units)).amount;
-        let spans: Vec<(&str, &str)> =
-            row[2].split(", ").map(|span| span.split_once('x').expect("units x days")).collect();
-        let prepaid: BigDecimal = match row[1].as_str() {
-            "full" => cost(spans.last().expect("a span").0),
-            _ => spans.iter().map(|(units, days)| part_of_week(days).of(&cost(units))).sum(),
-        };
-        let due = (cost(&row[4]) - &prepaid).max(0.into());
-        let cents = |amount: &BigDecimal| plain(&round_half_away_from_zero(amount, 2));
-        assert_eq!((cents(&prepaid), cents(&due)), (row[3].clone(), row[5].clone()), "{row:?}");
-    }
-}
-
-fn part_of_week(days: &str) -> Fraction {
-    Fraction { numerator: days.parse().expect("days"), denominator: 7 }
 }

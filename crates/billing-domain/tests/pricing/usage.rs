@@ -1,0 +1,54 @@
+use billing_domain::decimal::plain;
+use billing_domain::event::{Event, Properties};
+use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::period::Period;
+use billing_domain::store::{EventIngest, Scope, Store, Window};
+use billing_domain::subscription::SubscriptionFilters;
+use billing_domain::testing::world::{World, filters};
+use billing_domain::usage::UsageRequest;
+
+use super::{instant, table};
+
+const USAGE: &str = "| metric | filter | events | quantity | events counted |";
+pub const TABLES: [&str; 1] = [USAGE];
+
+/// `id name day properties`, in January 2026 unless the day says otherwise.
+fn event(text: &str) -> Event {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let [id, name, at, json] = words[..] else { panic!("{text:?} is not an event") };
+    let properties: Properties = serde_json::from_str(json).expect("a JSON object");
+    Event {
+        customer: "acme".parse().expect("an id"),
+        name: name.to_owned(),
+        idempotency_id: id.to_owned(),
+        time_created: instant(&format!("2026-{at}")),
+        properties,
+    }
+}
+
+fn filter(text: &str) -> SubscriptionFilters {
+    filters(&text.split_once('=').into_iter().collect::<Vec<_>>())
+}
+
+#[test]
+fn events_fold_into_a_quantity() {
+    let january = Period::new(instant("2026-01-01"), instant("2026-02-01")).expect("a period");
+    for row in table(USAGE) {
+        let world = World::at(january.end());
+        let events: Vec<Event> = row[2].split(';').filter(|text| !text.is_empty()).map(event).collect();
+        world.store.ingest(world.organization, &events, Window::Open).expect("stored");
+        let mut words = row[0].split_whitespace();
+        let aggregation = match (words.next(), words.next()) {
+            (Some("count"), None) => Aggregation::Count,
+            (Some("sum"), Some(property_name)) => Aggregation::Sum { property_name: property_name.to_owned() },
+            _ => panic!("{row:?} has no metric"),
+        };
+        let metric = Metric { aggregation, ..world.metric("call", None) };
+        let request = UsageRequest { customer: world.key("acme"), metric, filters: filter(&row[1]), period: january };
+        let store: &dyn Store = &world.store;
+        let scope = Scope::Organization(world.organization);
+        let usages = store.run_for(&scope, |tx, _| tx.events().usages(std::slice::from_ref(&request))).expect("usage");
+        let found = (plain(&usages[0].quantity), usages[0].event_count.to_string());
+        assert_eq!(found, (row[3].clone(), row[4].clone()), "{row:?}");
+    }
+}
