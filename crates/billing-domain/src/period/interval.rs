@@ -165,10 +165,13 @@ impl Interval {
             n = n.saturating_add(1);
             let end = self.boundary_in(zone, anchor, n);
             let full = Period::from_whole(start, end);
-            // Nothing in common: the calendar's end, where boundaries stand still.
-            let Some(period) = full.intersection(span) else { break };
-            tiles.push(Tile { period, full });
-            start = end;
+            if let Some(period) = full.intersection(span) {
+                tiles.push(Tile { period, full });
+            } else if end == instant::LAST {
+                break; // The calendar's end, where boundaries stand still.
+            }
+            // Else it is a day that the zone skipped, or one before the span.
+            start = full.end();
         }
         tiles
     }

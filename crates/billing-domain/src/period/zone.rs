@@ -6,29 +6,38 @@ use super::instant;
 
 /// A time zone, as the offset from UTC in force at an instant.
 ///
-/// This crate knows no zone database: bring one (a zone of the IANA database is a function from instants to
-/// offsets), or use a [`UtcOffset`], which is a zone that never changes. Billing itself is in UTC; zones serve
-/// usage windows and embedders.
+/// This crate knows no zone database: bring one, or use a [`UtcOffset`], which is a zone that never changes.
+/// Billing itself is in UTC; zones serve usage windows and embedders. With the crate `jiff` a zone of the IANA
+/// database is a few lines, and any other database will do as well:
 ///
 /// ```
-/// use billing_domain::period::{Interval, IntervalUnit, Zone};
-/// use time::macros::{datetime, offset};
+/// use billing_domain::period::{Interval, IntervalUnit, Period, Zone};
+/// use time::macros::datetime;
 /// use time::{OffsetDateTime, UtcOffset};
 ///
-/// /// New York in the spring of 2025: clocks go forward on 9 March at 07:00 UTC.
-/// struct NewYork;
-/// impl Zone for NewYork {
+/// struct Iana(jiff::tz::TimeZone);
+///
+/// impl Zone for Iana {
 ///     fn offset_at(&self, instant: OffsetDateTime) -> UtcOffset {
-///         if instant < datetime!(2025-03-09 7:00 UTC) { offset!(-5) } else { offset!(-4) }
+///         // UTC is the answer for what the database does not reach: years far away.
+///         let Ok(timestamp) = jiff::Timestamp::from_second(instant.unix_timestamp()) else { return UtcOffset::UTC };
+///         let seconds = self.0.to_offset(timestamp).seconds();
+///         UtcOffset::from_whole_seconds(seconds).unwrap_or(UtcOffset::UTC)
 ///     }
 /// }
 ///
-/// let daily = Interval::new(IntervalUnit::Day, 1).unwrap();
-/// let midnight = datetime!(2025-03-09 0:00 -5);
-/// let next = daily.boundary_in(&NewYork, midnight, 1);
-/// assert_eq!(next, datetime!(2025-03-10 0:00 -4)); // a day of 23 hours
-/// assert_eq!((next - midnight).whole_hours(), 23);
+/// let berlin = Iana(jiff::tz::TimeZone::get("Europe/Berlin")?);
+/// let month = Interval::new(IntervalUnit::Month, 1)?;
+/// let march = datetime!(2026-03-01 0:00 +1);
+/// let span = Period::new(march, datetime!(2026-05-01 0:00 +2))?;
+/// let tiles = month.tiles_in(&berlin, march, &span);
+/// let hours = tiles.iter().map(|tile| (tile.period.end() - tile.period.start()).whole_hours());
+/// assert_eq!(hours.collect::<Vec<_>>(), [31 * 24 - 1, 30 * 24]); // clocks go forward on the last Sunday of March
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+///
+/// Surprising: a day that a zone skipped, as Samoa did in 2011, is no tile; the one before it ends where the one
+/// behind it starts.
 pub trait Zone {
     /// The offset that clocks in the zone show at `instant`.
     fn offset_at(&self, instant: OffsetDateTime) -> UtcOffset;
