@@ -76,6 +76,8 @@ CREATE TABLE subscriptions (
     filters text NOT NULL,
     metadata json NOT NULL,
     prepaid_units jsonb NOT NULL,
+    carried_usage jsonb NOT NULL,
+    replaced_by uuid,
     flat_fee_behavior text CHECK (flat_fee_behavior IN ('refund', 'charge_prorated', 'charge_full')),
     usage_behavior text CHECK (usage_behavior IN ('bill_full', 'bill_none')),
     settled_charges numeric NOT NULL,
@@ -103,6 +105,8 @@ CREATE INDEX subscriptions_awaiting_renewal_idx ON subscriptions (customer_key) 
 COMMENT ON TABLE subscriptions IS 'A customer''s hold on a plan version for one period; a renewal is a new row';
 COMMENT ON COLUMN subscriptions.start_at IS 'The first instant inside the period';
 COMMENT ON COLUMN subscriptions.end_at IS 'The first instant after the period';
+COMMENT ON COLUMN subscriptions.carried_usage IS 'Since when usage counts that came along from a replaced subscription, by metric';
+COMMENT ON COLUMN subscriptions.replaced_by IS 'The subscription that took its place by a switch; its own id is no longer valid';
 COMMENT ON COLUMN subscriptions.flat_fee_behavior IS 'What the fees come to after a cancellation; null: what each fee says';
 COMMENT ON COLUMN subscriptions.usage_behavior IS 'What becomes of usage after a cancellation; null: it was not cancelled';
 COMMENT ON COLUMN subscriptions.full_start_at IS 'Start of the uncut interval that the period is part of: what a full price is for';

@@ -356,10 +356,12 @@ pub fn count_records(version: &PlanVersion, subscription: &Subscription) -> usiz
     resets.map(|interval| reset_tiles(interval, subscription).len()).sum()
 }
 
-/// The reset interval of `component` that holds `instant`, within the subscription's period.
+/// The reset interval of `component` that holds `instant`, within the subscription's period; it begins earlier
+/// where usage was carried over from a subscription that was replaced.
 pub fn reset_period_at(component: &Component, subscription: &Subscription, instant: OffsetDateTime) -> Option<Period> {
     let tiles = reset_tiles(component.reset_interval, subscription);
-    tiles.into_iter().map(|tile| tile.period).find(|period| period.contains(instant))
+    let period = tiles.into_iter().map(|tile| tile.period).find(|period| period.contains(instant))?;
+    Period::new(subscription.usage_start(component.metric, period.start()), period.end()).ok()
 }
 
 fn prepaid_units(component: &Component, subscription: &Subscription) -> Result<Option<BigDecimal>, Refusal> {

@@ -155,6 +155,12 @@ impl FieldErrors {
         if self.0.is_empty() { Ok(value) } else { Err(self) }
     }
 
+    /// The same errors one level further out.
+    #[must_use]
+    pub fn under(self, outer: &str) -> Self {
+        Self(self.0.into_iter().map(|error| error.under(outer)).collect())
+    }
+
     /// Whether nothing was noted.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

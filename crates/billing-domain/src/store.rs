@@ -269,13 +269,14 @@ pub trait SubscriptionRepo {
     /// # Errors
     /// [`Refusal::OverlappingPlans`](crate::Refusal::OverlappingPlans) as the last wall.
     fn insert(&mut self, subscription: &Subscription) -> Result<(), Error>;
-    /// The customer that holds the subscription: the way from an id alone to its scope.
+    /// The customer that holds the subscription: the way from an id alone to its scope. A subscription that was
+    /// replaced by a switch is not found: its id is no longer valid.
     fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error>;
-    /// The subscription.
+    /// The subscription, replaced or not.
     fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error>;
-    /// Everything a customer holds or held, by start, then by id.
+    /// Everything a customer holds or held, by start, then by id, but for what was replaced by a switch.
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error>;
-    /// What a customer holds that ends after `instant` or still awaits renewal, by start, then by id.
+    /// Of [`SubscriptionRepo::list`], what ends after `instant` or still awaits renewal.
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;
     /// Writes back what can change.
     fn update(&mut self, subscription: &Subscription) -> Result<(), Error>;

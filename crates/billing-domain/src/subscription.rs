@@ -50,6 +50,10 @@ pub struct Subscription {
     pub metadata: serde_json::Map<String, serde_json::Value>,
     /// Units of prepaid components, where they differ from the version's default.
     pub prepaid_units: BTreeMap<crate::id::MetricId, BigDecimal>,
+    /// Since when usage counts of metrics whose usage came along from the subscription that this one replaced.
+    pub carried_usage: BTreeMap<crate::id::MetricId, OffsetDateTime>,
+    /// The subscription that took its place by a switch of plans: its own id is no longer valid.
+    pub replaced_by: Option<SubscriptionId>,
     /// How it was cancelled, when it was.
     pub cancellation: Option<Cancellation>,
     /// What its invoices so far add up to.
@@ -136,6 +140,29 @@ impl UsageBehavior {
     }
 }
 
+/// What becomes of the usage of a subscription that is switched to another plan.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SwitchUsageBehavior {
+    /// It goes on in the new subscription.
+    #[default]
+    TransferToNewSubscription,
+    /// It stays with the old one, and the new one starts from zero.
+    KeepSeparate,
+}
+
+impl SwitchUsageBehavior {
+    /// Every choice.
+    pub const ALL: &'static [Self] = &[Self::TransferToNewSubscription, Self::KeepSeparate];
+
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TransferToNewSubscription => "transfer_to_new_subscription",
+            Self::KeepSeparate => "keep_separate",
+        }
+    }
+}
+
 /// When a change of a subscription is invoiced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum InvoicingBehavior {
@@ -201,6 +228,13 @@ impl Subscription {
         self.auto_renew && !self.is_renewed
     }
 
+    /// Where the usage of a metric begins that counts in the reset interval which starts at `start`: earlier in the
+    /// first one, when usage was carried over.
+    pub fn usage_start(&self, metric: crate::id::MetricId, start: OffsetDateTime) -> OffsetDateTime {
+        let carried = self.carried_usage.get(&metric).filter(|_| start == self.period.start());
+        carried.copied().unwrap_or(start)
+    }
+
     /// How many units of a prepaid component it has: its own number, otherwise the version's.
     pub fn prepaid_units_of(&self, component: &Component) -> Option<BigDecimal> {
         let charge = component.prepaid_charge.as_ref()?;
@@ -247,6 +281,7 @@ impl Subscription {
         self.anchor = next.anchor;
         self.renewal = next.renewal;
         self.settled = Settled::default();
+        self.carried_usage.clear();
     }
 
     /// Whether the two would count the same events of the same plan twice: same customer, same plan (any

@@ -162,3 +162,60 @@ fn prepaid_units_change_in_both_directions() {
     let other = format!("/api/subscriptions/{id}/components/metric_{:032x}/change_prepaid_units/", 7);
     assert_eq!(world.post(&other, &json!({"units": 1})).faults(), [("metric_id".to_owned(), "invalid".to_owned())]);
 }
+
+#[test]
+fn a_switch_bills_the_difference_and_retires_the_old_id() {
+    let world = World::new();
+    let (old, _) = subscribed(&world);
+    let metric = world.get("/api/metrics/").ok(200)[0].id("metric_id");
+    let mut body = plan_body("Business", &metric);
+    body["initial_version"]["recurring_charges"][0]["amount"] = json!(30);
+    let plan = world.post("/api/plans/", &body).ok(201).id("plan_id");
+    let path = format!("/api/subscriptions/{old}/switch_plan/");
+    // Some clients send an object where the units should be.
+    let body =
+        json!({"switch_plan_id": plan, "component_fixed_charges_initial_units": {"invoicing_behavior": "invoice_now"}});
+    let new = world.post(&path, &body).ok(200);
+    assert_eq!(
+        (&new["start_date"], &new["end_date"]),
+        (&json!("2024-04-11T00:00:00Z"), &json!("2024-04-30T23:59:59.999999Z"))
+    );
+    assert_eq!(new["billing_plan"]["plan_id"], json!(plan));
+    assert_eq!(amounts(&world), ["14", "9"], "two thirds of 30 less two thirds of 9");
+
+    for answer in [
+        world.get(&format!("/api/subscriptions/{old}/")),
+        world.post(&path, &body),
+        world.post(&format!("/api/subscriptions/{old}/cancel/"), &json!({})),
+        world.post(&format!("/api/subscriptions/{old}/update/"), &json!({"turn_off_auto_renew": true})),
+    ] {
+        assert_eq!((answer.status, answer.error()), (404, "resource_not_found".to_owned()));
+    }
+    let list = world.get("/api/subscriptions/?customer_id=acme&status=active,ended,not_started").ok(200);
+    assert_eq!(list.as_array().map(Vec::len), Some(1), "absent from lists");
+    let path = format!("/api/subscriptions/{}/switch_plan/", new.id("subscription_id"));
+    assert_eq!(
+        world.post(&path, &body).faults(),
+        [("switch_plan_id".to_owned(), "invalid".to_owned())],
+        "the same plan"
+    );
+    assert_eq!(world.post(&path, &json!({})).faults(), [("switch_plan_id".to_owned(), "required".to_owned())]);
+}
+
+#[test]
+fn matching_subscriptions_are_switched_or_updated() {
+    let world = World::new();
+    let (old, plan) = subscribed(&world);
+    let metric = world.get("/api/metrics/").ok(200)[0].id("metric_id");
+    let other = world.plan(&metric);
+    let path = format!("/api/subscriptions/update/?customer_id=acme&plan_id={plan}");
+    let updated = world.post(&path, &json!({"turn_off_auto_renew": true})).ok(200);
+    assert_eq!((updated[0].id("subscription_id"), &updated[0]["auto_renew"]), (old.clone(), &json!(false)));
+    let body = json!({"replace_plan_id": other, "invoicing_behavior": "add_to_next_invoice"});
+    let switched = world.post(&path, &body).ok(200);
+    assert_eq!((switched.as_array().map(Vec::len), &switched[0]["billing_plan"]["plan_id"]), (Some(1), &json!(other)));
+    assert!(switched[0].id("subscription_id") != old, "the new subscription is answered");
+    let none = world.post(&path, &body);
+    assert_eq!((none.status, none.error()), (404, "resource_not_found".to_owned()), "nothing matches any more");
+    assert_eq!(world.post("/api/subscriptions/update/?customer_id=acme", &body).faults()[0].0, "plan_id");
+}

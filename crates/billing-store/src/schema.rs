@@ -373,6 +373,8 @@ diesel::table! {
         filters -> Text,
         metadata -> Json,
         prepaid_units -> Jsonb,
+        carried_usage -> Jsonb,
+        replaced_by -> Nullable<Uuid>,
         flat_fee_behavior -> Nullable<Text>,
         usage_behavior -> Nullable<Text>,
         settled_charges -> Numeric,

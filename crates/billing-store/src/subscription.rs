@@ -6,6 +6,7 @@ use bigdecimal::BigDecimal;
 use billing_domain::adjustment::AdjustmentState;
 use billing_domain::decimal;
 use billing_domain::id::{CustomerKey, MetricId, SubscriptionId};
+use billing_domain::period::instant;
 use billing_domain::store::SubscriptionRepo;
 use billing_domain::subscription::{
     Cancellation, FlatFeeBehavior, Settled, Subscription, SubscriptionFilters, UsageBehavior,
@@ -29,6 +30,11 @@ use crate::transaction::PgTransaction;
 #[serde(transparent)]
 struct Units(#[serde(with = "decimal::number")] BigDecimal);
 
+/// An instant, as its column has it.
+#[derive(Serialize, Deserialize)]
+#[serde(transparent)]
+struct Since(#[serde(with = "instant")] OffsetDateTime);
+
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = subscriptions, primary_key(customer_key, id), treat_none_as_null = true, check_for_backend(Pg))]
 struct SubscriptionRow {
@@ -50,6 +56,8 @@ struct SubscriptionRow {
     filters: String,
     metadata: Value,
     prepaid_units: Value,
+    carried_usage: Value,
+    replaced_by: Option<Uuid>,
     flat_fee_behavior: Option<String>,
     usage_behavior: Option<String>,
     settled_charges: BigDecimal,
@@ -63,6 +71,8 @@ impl SubscriptionRow {
     fn new(organization_id: Uuid, subscription: &Subscription) -> Result<Self, Error> {
         let units: BTreeMap<MetricId, Units> =
             subscription.prepaid_units.iter().map(|(metric, units)| (*metric, Units(units.clone()))).collect();
+        let carried: BTreeMap<MetricId, Since> =
+            subscription.carried_usage.iter().map(|(metric, since)| (*metric, Since(*since))).collect();
         let flat_fee_behavior = subscription.cancellation.and_then(|own| own.flat_fee_behavior);
         Ok(Self {
             customer_key: subscription.customer.uuid(),
@@ -83,6 +93,8 @@ impl SubscriptionRow {
             filters: subscription.filters.canonical(),
             metadata: Value::Object(subscription.metadata.clone()),
             prepaid_units: to_json(&units)?,
+            carried_usage: to_json(&carried)?,
+            replaced_by: subscription.replaced_by.map(SubscriptionId::uuid),
             flat_fee_behavior: flat_fee_behavior.map(|behavior| behavior.as_str().to_owned()),
             usage_behavior: subscription.cancellation.map(|own| own.usage_behavior.as_str().to_owned()),
             settled_charges: subscription.settled.adjustment.charges.clone(),
@@ -114,6 +126,7 @@ impl TryFrom<SubscriptionRow> for Subscription {
 
     fn try_from(row: SubscriptionRow) -> Result<Self, Error> {
         let units: BTreeMap<MetricId, Units> = from_json(row.prepaid_units)?;
+        let carried: BTreeMap<MetricId, Since> = from_json(row.carried_usage)?;
         Ok(Self {
             id: row.id.into(),
             customer: row.customer_key.into(),
@@ -130,6 +143,8 @@ impl TryFrom<SubscriptionRow> for Subscription {
             filters: filters(&row.filters)?,
             metadata: from_json(row.metadata)?,
             prepaid_units: units.into_iter().map(|(metric, Units(units))| (metric, units)).collect(),
+            carried_usage: carried.into_iter().map(|(metric, Since(since))| (metric, since)).collect(),
+            replaced_by: row.replaced_by.map(SubscriptionId::from),
             cancellation: cancellation(row.flat_fee_behavior.as_deref(), row.usage_behavior.as_deref())?,
             settled: Settled {
                 adjustment: AdjustmentState { charges: row.settled_charges, given: row.settled_adjustments },
@@ -168,6 +183,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
         let query = subscriptions::table
             .filter(subscriptions::organization_id.eq(self.tenant()).and(subscriptions::id.eq(id.uuid())))
+            .filter(subscriptions::replaced_by.is_null())
             .select(subscriptions::customer_key);
         let key: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
         key.map(CustomerKey::from).ok_or(Error::NotFound(Noun::Subscription))
@@ -185,7 +201,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
         let query = subscriptions::table
             .filter(subscriptions::organization_id.eq(self.tenant()))
-            .filter(subscriptions::customer_key.eq(customer.uuid()))
+            .filter(subscriptions::customer_key.eq(customer.uuid()).and(subscriptions::replaced_by.is_null()))
             .order((subscriptions::start_at, subscriptions::id))
             .select(SubscriptionRow::as_select());
         self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
@@ -195,7 +211,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
         let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
         let query = subscriptions::table
             .filter(subscriptions::organization_id.eq(self.tenant()))
-            .filter(subscriptions::customer_key.eq(customer.uuid()))
+            .filter(subscriptions::customer_key.eq(customer.uuid()).and(subscriptions::replaced_by.is_null()))
             .filter(subscriptions::end_at.gt(instant).or(awaits_renewal))
             .order((subscriptions::start_at, subscriptions::id))
             .select(SubscriptionRow::as_select());

@@ -74,7 +74,8 @@ impl SubscriptionRepo for MemoryTransaction {
 
     fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
         let mut accounts = self.tenant()?.accounts.iter();
-        let owner = accounts.find(|(_, account)| account.subscriptions.contains_key(&id));
+        let holds = |own: &Subscription| own.id == id && own.replaced_by.is_none();
+        let owner = accounts.find(|(_, account)| account.subscriptions.get(&id).is_some_and(holds));
         owner.map(|(key, _)| *key).ok_or(Error::NotFound(Noun::Subscription))
     }
 
@@ -84,6 +85,7 @@ impl SubscriptionRepo for MemoryTransaction {
 
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
         let mut all: Vec<_> = self.account(customer)?.subscriptions.values().cloned().collect();
+        all.retain(|own| own.replaced_by.is_none());
         all.sort_by_key(|own| (own.period.start(), own.id));
         Ok(all)
     }

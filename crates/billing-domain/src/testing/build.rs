@@ -197,6 +197,8 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
 pub fn subscription(ids: &mut Ids, customer: CustomerKey, version: &PlanVersion, period: Period) -> Subscription {
     Subscription {
         cancellation: None,
+        carried_usage: BTreeMap::new(),
+        replaced_by: None,
         id: ids.next(),
         customer,
         plan: version.plan,

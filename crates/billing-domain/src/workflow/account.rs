@@ -87,11 +87,15 @@ impl Account {
         self.subscriptions.get_mut(&id).ok_or_else(|| no_subscription(id))
     }
 
-    /// Puts a changed record in the place of the one before; one that has nothing to come is not at work.
+    /// Puts a changed record in the place of the one before, so that lines keep their order; one that has nothing
+    /// to come is not at work.
     pub fn replace(&mut self, record: BillingRecord) {
-        self.records.retain(|own| own.id != record.id);
-        if record.next_invoicing_at().is_some() {
-            self.records.push(record);
+        let place = self.records.iter().position(|own| own.id == record.id);
+        match (place, record.next_invoicing_at()) {
+            (Some(i), Some(_)) => self.records[i] = record,
+            (Some(i), None) => drop(self.records.remove(i)),
+            (None, Some(_)) => self.records.push(record),
+            (None, None) => {}
         }
     }
 

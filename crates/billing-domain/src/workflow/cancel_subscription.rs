@@ -40,17 +40,44 @@ pub fn cancel_subscription(
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
+    let mut settled = command.subscriptions.clone();
     for id in &command.subscriptions {
         cancel(tx, &mut account, *id, command, now)?;
+        settled.extend(bring_forward(tx, &mut account, *id, now)?);
     }
     if command.invoicing_behavior == InvoicingBehavior::InvoiceNow {
-        let due = |record: &BillingRecord| {
-            command.subscriptions.contains(&record.subscription) && record.next_invoicing_at() == Some(now)
-        };
+        let due =
+            |record: &BillingRecord| settled.contains(&record.subscription) && record.next_invoicing_at() == Some(now);
         issue_invoices(tx, &mut account, &due, now, now)?;
     }
     process_due(tx, &mut account, now)?;
     command.subscriptions.iter().map(|id| tx.subscriptions().get(command.customer, *id)).collect()
+}
+
+/// What waits to be billed of the subscriptions that `id` took the place of is billed with it.
+fn bring_forward(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    id: SubscriptionId,
+    now: OffsetDateTime,
+) -> Result<Vec<SubscriptionId>, Error> {
+    let mut replaced = vec![id];
+    let mut waiting = Vec::new();
+    while let Some(successor) = replaced.pop() {
+        let before = account.subscriptions.values().filter(|own| own.replaced_by == Some(successor));
+        let before: Vec<_> = before.map(|own| own.id).collect();
+        replaced.extend(&before);
+        waiting.extend(before);
+    }
+    let mut records = account.records.clone();
+    records.retain(|record| waiting.contains(&record.subscription));
+    let customer = account.customer.key;
+    for mut record in records {
+        record.invoicing_instants = vec![now];
+        tx.billing_records().update(customer, &record)?;
+        account.replace(record);
+    }
+    Ok(waiting)
 }
 
 /// Ends one subscription and sets its records up for their last billing.

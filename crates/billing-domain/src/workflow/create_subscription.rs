@@ -66,7 +66,8 @@ pub fn create_subscription(
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
 
-    let version = choose(tx, &account, command.version, now)?;
+    let currency = account.customer.default_currency_code.clone();
+    let version = choose(tx, &account, command.version, &currency, now)?;
     let offer = account.offer(tx, version.id)?;
     let subscription = build(tx, &account, command, &offer, now)?;
     let existing = tx.subscriptions().list(key)?;
@@ -89,10 +90,12 @@ pub fn create_subscription(
     tx.subscriptions().get(key, id)
 }
 
-fn choose(
+/// The version that is named, or that a plan has for the customer, preferably in `currency`.
+pub(super) fn choose(
     tx: &mut dyn Transaction,
     account: &Account,
     choice: VersionChoice,
+    currency: &str,
     now: OffsetDateTime,
 ) -> Result<PlanVersion, Error> {
     let customer = &account.customer;
@@ -100,7 +103,7 @@ fn choose(
         VersionChoice::Plan(plan) => {
             tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
             let versions = tx.plans().list_versions(Some(plan))?;
-            let currencies = [&*customer.default_currency_code, &*account.organization.default_currency_code];
+            let currencies = [currency, &*account.organization.default_currency_code];
             Ok(choose_version(&versions, customer.key, currencies, now)?.clone())
         }
         VersionChoice::Version(id) => {
@@ -122,7 +125,8 @@ fn build(
 ) -> Result<Subscription, Error> {
     let mut errors = FieldErrors::default();
     let tile = errors.keep("", tile_of(command, offer, now));
-    let units = errors.keep_all("component_fixed_charges_initial_units", prepaid_units(command, &offer.version));
+    let units =
+        errors.keep_all("component_fixed_charges_initial_units", prepaid_units(&command.prepaid_units, &offer.version));
     let (Some(tile), Some(prepaid_units)) = (tile, units) else { return Err(errors.into()) };
     let subscription = Subscription {
         id: tx.new_uuid().into(),
@@ -141,6 +145,8 @@ fn build(
         metadata: command.metadata.clone(),
         prepaid_units,
         settled: Settled::default(),
+        carried_usage: BTreeMap::new(),
+        replaced_by: None,
         cancellation: None,
         created_at: now,
     };
@@ -176,13 +182,14 @@ fn tile_of(command: &CreateSubscription, offer: &Offer, now: OffsetDateTime) -> 
     Ok(Tile { period, full })
 }
 
-fn prepaid_units(
-    command: &CreateSubscription,
+/// Units by metric, each of a prepaid component of the version.
+pub(super) fn prepaid_units(
+    given: &[(MetricId, BigDecimal)],
     version: &PlanVersion,
 ) -> Result<BTreeMap<MetricId, BigDecimal>, FieldErrors> {
     let mut errors = FieldErrors::default();
     let mut units = BTreeMap::new();
-    for (i, (metric, given)) in command.prepaid_units.iter().enumerate() {
+    for (i, (metric, given)) in given.iter().enumerate() {
         let prepaid = version.component_of(*metric).is_some_and(|component| component.prepaid_charge.is_some());
         if !prepaid {
             let detail = format!("No prepaid component of the plan has this {}.", Noun::Metric);

@@ -25,6 +25,7 @@ mod draft_lines;
 mod find_currency;
 mod issue_invoices;
 mod renew_subscription;
+mod switch_plan;
 mod update_credit;
 mod update_organization;
 mod update_subscription;
@@ -50,6 +51,7 @@ pub use create_subscription::{CreateSubscription, VersionChoice, create_subscrip
 pub use create_test_clock::{CreateTestClock, create_test_clock};
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
 pub use find_currency::find_currency;
+pub use switch_plan::{SwitchPlan, switch_plan};
 pub use update_credit::{UpdateCredit, update_credit};
 pub use update_organization::{OrganizationPatch, update_organization};
 pub use update_subscription::{UpdateSubscription, update_subscription};

@@ -33,6 +33,7 @@ pub(super) fn renew_subscription(
             version: offer.version.id,
             is_new: false,
             is_renewed: false,
+            replaced_by: None,
             created_at: ended.period.end(),
             ..ended.clone()
         };

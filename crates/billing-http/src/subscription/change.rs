@@ -5,19 +5,21 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::customer::CustomerId;
-use billing_domain::id::{CustomerKey, MetricId, PlanId, SubscriptionId};
+use billing_domain::id::{CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::{
-    Cancellation, FlatFeeBehavior, InvoicingBehavior, SubscriptionFilters, SubscriptionStatus, UsageBehavior,
+    Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, SubscriptionFilters, SubscriptionStatus,
+    SwitchUsageBehavior, UsageBehavior,
 };
 use billing_domain::workflow::{
-    CancelSubscription, ChangePrepaidUnits, UpdateSubscription, cancel_subscription, change_prepaid_units,
-    update_subscription,
+    CancelSubscription, ChangePrepaidUnits, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
+    change_prepaid_units, switch_plan, update_subscription,
 };
-use billing_domain::{Error, FieldErrors};
+use billing_domain::{Error, FieldCode, FieldError, FieldErrors, Noun};
 use serde_json::Value;
 use time::OffsetDateTime;
 
+use super::body::PrepaidUnitsBody;
 use super::view::{Holder, SubscriptionView};
 use crate::app::App;
 use crate::auth::Caller;
@@ -37,6 +39,15 @@ const MATCH_PARAMETERS: &[Parameter] = &[
     ),
 ];
 
+const MATCH_PLAN_PARAMETERS: &[Parameter] = &[
+    Parameter::required("customer_id", "Whose subscriptions."),
+    Parameter::required("plan_id", "Only those to any version of this plan."),
+    Parameter::optional(
+        "subscription_filters",
+        "Only those that have all of these filters: a JSON list of objects with property_name and value.",
+    ),
+];
+
 /// The calls that change subscriptions.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
@@ -44,11 +55,22 @@ pub fn endpoints() -> Vec<Endpoint> {
             .parameters(MATCH_PARAMETERS)
             .takes::<CancelBody>()
             .answers::<Vec<SubscriptionView>>(200),
+        post(
+            "/api/subscriptions/update/",
+            "Change a customer's subscriptions to a plan, or switch them to another (deprecated)",
+            update_matching,
+        )
+        .parameters(MATCH_PLAN_PARAMETERS)
+        .takes::<UpdateMatchingBody>()
+        .answers::<Vec<SubscriptionView>>(200),
         post("/api/subscriptions/{subscription_id}/update/", "Change end, renewal or metadata", update)
             .takes::<UpdateBody>()
             .answers::<SubscriptionView>(200),
         post("/api/subscriptions/{subscription_id}/cancel/", "Cancel a subscription", cancel)
             .takes::<CancelBody>()
+            .answers::<SubscriptionView>(200),
+        post("/api/subscriptions/{subscription_id}/switch_plan/", "Switch a subscription to another plan", switch)
+            .takes::<SwitchBody>()
             .answers::<SubscriptionView>(200),
         post(
             "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/",
@@ -127,6 +149,109 @@ impl UpdateBody {
 }
 
 body! {
+    /// What a subscription is switched to. One of switch_plan_id and switch_plan_version_id is given.
+    SwitchBody {
+        /// The new plan; its one active version that suits the customer is taken.
+        optional switch_plan_id: PlanId,
+        /// The new plan version; it wins over the plan.
+        optional switch_plan_version_id: PlanVersionId,
+        /// Whether the difference is invoiced now or at the end of the period; `invoice_now` when missing.
+        optional invoicing_behavior: InvoicingBehavior,
+        /// Whether usage goes on or stays with the old plan; `transfer_to_new_subscription` when missing.
+        optional usage_behavior: SwitchUsageBehavior,
+        /// Units of prepaid components that the old plan did not have; anything but a list is ignored.
+        optional component_fixed_charges_initial_units: InitialUnits,
+    }
+}
+
+/// A list of prepaid units. Some clients send an object here that means nothing.
+#[derive(Clone, Debug, Default)]
+pub struct InitialUnits(Vec<PrepaidUnitsBody>);
+
+impl FromJson for InitialUnits {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        match value {
+            Value::Array(_) => Vec::from_json(value).map(Self),
+            _ => Ok(Self::default()),
+        }
+    }
+}
+
+impl Described for InitialUnits {
+    fn describe(schemas: &mut Schemas) -> Schema {
+        Vec::<PrepaidUnitsBody>::describe(schemas)
+    }
+}
+
+impl SwitchBody {
+    fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> Result<SwitchPlan, FieldError> {
+        let version = match (self.switch_plan_version_id, self.switch_plan_id) {
+            (Some(version), _) => VersionChoice::Version(version),
+            (None, Some(plan)) => VersionChoice::Plan(plan),
+            (None, None) => {
+                let detail = "Give switch_plan_id or switch_plan_version_id.";
+                return Err(FieldError::new("switch_plan_id", FieldCode::Required, detail));
+            }
+        };
+        let units = self.component_fixed_charges_initial_units.unwrap_or_default().0;
+        Ok(SwitchPlan {
+            customer,
+            subscription,
+            version,
+            invoicing_behavior: self.invoicing_behavior.unwrap_or_default(),
+            usage_behavior: self.usage_behavior.unwrap_or_default(),
+            prepaid_units: units.into_iter().map(|own| (own.metric_id, own.units.0)).collect(),
+        })
+    }
+}
+
+body! {
+    /// What to change of all subscriptions that match: either another plan, or end and renewal.
+    UpdateMatchingBody {
+        /// The plan they are switched to.
+        optional replace_plan_id: PlanId,
+        /// Whether the difference is invoiced now or at the end of the period; `invoice_now` when missing.
+        optional invoicing_behavior: InvoicingBehavior,
+        /// Whether usage goes on or stays with the old plan; `transfer_to_new_subscription` when missing.
+        optional usage_behavior: SwitchUsageBehavior,
+        /// Their new last moment.
+        optional end_date: EndDate,
+        /// Whether they stop renewing.
+        optional turn_off_auto_renew: bool,
+    }
+}
+
+impl UpdateMatchingBody {
+    fn carry_out(
+        &self,
+        tx: &mut dyn Transaction,
+        customer: CustomerKey,
+        subscription: SubscriptionId,
+        now: OffsetDateTime,
+    ) -> Result<Subscription, Error> {
+        let Some(plan) = self.replace_plan_id else {
+            let command = UpdateSubscription {
+                customer,
+                subscription,
+                end: self.end_date.map(|EndDate(end)| end),
+                turn_off_auto_renew: self.turn_off_auto_renew.unwrap_or(false),
+                metadata: None,
+            };
+            return update_subscription(tx, &command, now);
+        };
+        let command = SwitchPlan {
+            customer,
+            subscription,
+            version: VersionChoice::Plan(plan),
+            invoicing_behavior: self.invoicing_behavior.unwrap_or_default(),
+            usage_behavior: self.usage_behavior.unwrap_or_default(),
+            prepaid_units: Vec::new(),
+        };
+        switch_plan(tx, &command, now)
+    }
+}
+
+body! {
     /// A new number of prepaid units.
     PrepaidChangeBody {
         /// How many units from now on.
@@ -195,6 +320,47 @@ async fn cancel_matching(
         canceled.iter().map(|subscription| holder.view(tx, subscription)).collect::<Result<Vec<_>, _>>()
     });
     Ok(web::Json(views.await?))
+}
+
+/// `POST /api/subscriptions/update/`
+async fn update_matching(
+    app: web::Data<App>,
+    caller: Caller,
+    wanted: Match,
+    ApiJson(body): ApiJson<UpdateMatchingBody>,
+) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
+    if wanted.plan.is_none() {
+        return Err(ApiError::field("plan_id", FieldCode::Required, "This field is required."));
+    }
+    let customer = wanted.customer.clone();
+    let views = app.on_customer(&caller, &customer, move |tx, now| {
+        let ids = wanted.find(tx, now)?;
+        if ids.is_empty() {
+            return Err(Error::NotFound(Noun::Subscription));
+        }
+        let key = CustomerKey::derive(tx.organization(), &wanted.customer);
+        let updated = ids.into_iter().map(|id| body.carry_out(tx, key, id, now)).collect::<Result<Vec<_>, _>>()?;
+        let customer = tx.customers().get(key)?;
+        let mut holder = Holder::load(tx, &customer)?;
+        updated.iter().map(|subscription| holder.view(tx, subscription)).collect::<Result<Vec<_>, _>>()
+    });
+    Ok(web::Json(views.await?))
+}
+
+/// `POST /api/subscriptions/{subscription_id}/switch_plan/`
+async fn switch(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<SubscriptionId>,
+    ApiJson(body): ApiJson<SwitchBody>,
+) -> Result<web::Json<SubscriptionView>, ApiError> {
+    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let command = body.read(customer, id).map_err(Error::from)?;
+    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+        let new = switch_plan(tx, &command, now)?;
+        SubscriptionView::new(tx, &new)
+    });
+    Ok(web::Json(view.await?))
 }
 
 /// `POST /api/subscriptions/{subscription_id}/update/`

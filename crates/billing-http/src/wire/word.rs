@@ -6,7 +6,9 @@ use billing_domain::invoice::{BillingType, PaymentStatus};
 use billing_domain::organization::AccessPolicy;
 use billing_domain::period::{IntervalUnit, PlanDuration};
 use billing_domain::plan::{ChargeBehavior, ChargeTiming, PlanVersionStatus, PriceAdjustmentKind};
-use billing_domain::subscription::{FlatFeeBehavior, InvoicingBehavior, SubscriptionStatus, UsageBehavior};
+use billing_domain::subscription::{
+    FlatFeeBehavior, InvoicingBehavior, SubscriptionStatus, SwitchUsageBehavior, UsageBehavior,
+};
 use billing_domain::test_clock::TestClockStatus;
 use billing_domain::tier::{BatchRounding, StepKind};
 use billing_domain::{FieldCode, FieldErrors};
@@ -80,5 +82,5 @@ pub(crate) use words as words_of;
 words_of! {
     AccessPolicy, BatchRounding, BillingType, ChargeBehavior, ChargeTiming, CreditStatus, FlatFeeBehavior,
     IntervalUnit, InvoicingBehavior, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
-    PriceAdjustmentKind, StepKind, SubscriptionStatus, TestClockStatus, UsageBehavior,
+    PriceAdjustmentKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TestClockStatus, UsageBehavior,
 }

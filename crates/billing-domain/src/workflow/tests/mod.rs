@@ -9,4 +9,5 @@ mod credit;
 mod prepaid;
 mod records;
 mod subscription;
+mod switch;
 mod update;
