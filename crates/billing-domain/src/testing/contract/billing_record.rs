@@ -69,6 +69,22 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
     assert_eq!(changed.invoicing_instants, [held.period.end()]);
 }
 
+pub(super) fn lists_all_of_one_subscription(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (holder, held) = holder_of_a_subscription(&tenant);
+    let (open, mut done) = (recurring(&tenant, &held), recurring(&tenant, &held));
+    let both = [open.clone(), done.clone()];
+    tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, &both));
+    done.invoicing_instants.clear();
+    tenant.customer(holder.key, |tx, _| {
+        tx.billing_records().list(holder.key, held.id)?;
+        tx.billing_records().update(holder.key, &done)
+    });
+    let list = |id| tenant.look(|tx, _| tx.billing_records().list(holder.key, id));
+    assert_eq!(list(held.id), [open, done], "billed or not, in order of making");
+    assert_eq!(list(tenant.build(Ids::next)), [], "no other's");
+}
+
 pub(super) fn lists_open_records_in_order(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (holder, held) = holder_of_a_subscription(&tenant);

@@ -114,12 +114,14 @@ cases! {
         lists_by_start,
         lists_what_is_current,
         updates,
+        hides_what_was_replaced,
         refuses_an_overlap,
         allows_what_does_not_overlap,
     }
     billing_record {
         keeps_every_field,
         lists_open_records_in_order,
+        lists_all_of_one_subscription,
         says_what_is_fully_billed,
     }
     billing_queue {

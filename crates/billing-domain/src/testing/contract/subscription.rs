@@ -9,7 +9,7 @@ use crate::adjustment::AdjustmentState;
 use crate::error::{Error, Noun, Refusal};
 use crate::period::Period;
 use crate::store::Scope;
-use crate::subscription::{Settled, Subscription};
+use crate::subscription::{Cancellation, FlatFeeBehavior, Settled, Subscription, UsageBehavior};
 use crate::tax::TaxState;
 use crate::testing::build::{Ids, days_from, properties, subscription};
 use crate::testing::world::{decimal, filters};
@@ -102,6 +102,11 @@ pub(super) fn updates(harness: &Harness<'_>) {
         auto_renew: false,
         is_renewed: true,
         metadata: properties(r#"{"note": "cancelled"}"#),
+        cancellation: Some(Cancellation {
+            flat_fee_behavior: Some(FlatFeeBehavior::ChargeFull),
+            usage_behavior: UsageBehavior::BillNone,
+        }),
+        carried_usage: BTreeMap::from([(tenant.build(Ids::next), made.period.start())]),
         settled,
         ..made
     };
@@ -110,6 +115,22 @@ pub(super) fn updates(harness: &Harness<'_>) {
     let absent = Subscription { id: tenant.build(Ids::next), ..changed };
     let missing = tenant.try_customer(holder.key, |tx, _| tx.subscriptions().update(&absent));
     assert_eq!(missing, Err(Error::NotFound(Noun::Subscription)));
+}
+
+pub(super) fn hides_what_was_replaced(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let holder = tenant.new_customer("acme");
+    let period = days_from(holder.created_at, 30);
+    let made = tenant.build(|ids| subscription(ids, holder.key, &version, period));
+    let replaced = Subscription { replaced_by: Some(tenant.build(Ids::next)), ..made.clone() };
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&made));
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().update(&replaced));
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().get(holder.key, made.id)), replaced, "who knows it finds it");
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().list(holder.key)), []);
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().list_current(holder.key, period.start())), []);
+    let gone = tenant.try_customer(holder.key, |tx, _| tx.subscriptions().customer_of(made.id));
+    assert_eq!(gone, Err(Error::NotFound(Noun::Subscription)), "its id is no longer valid");
 }
 
 pub(super) fn refuses_an_overlap(harness: &Harness<'_>) {
