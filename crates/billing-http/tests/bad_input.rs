@@ -80,6 +80,7 @@ fn changed(body: &Value, pointer: &str, value: Option<Value>) -> Value {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn bad_fields_are_named_and_nothing_is_written() {
     let world = World::new();
     let metric = world.metric();

@@ -9,6 +9,7 @@ fn names(answer: &Value) -> Vec<String> {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn filters_keep_plans_and_versions() {
     let world = World::new();
     let metric = world.metric();

@@ -14,6 +14,7 @@ fn quick_start() -> &'static str {
 }
 
 #[test]
+#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
 fn the_quick_start_works_as_pasted() {
     if Command::new("curl").arg("--version").output().is_err() {
         assert!(std::env::var_os("CI").is_none(), "CI must have curl: the README's quick start needs it");
