@@ -55,8 +55,10 @@ CREATE TABLE metrics (
     id uuid NOT NULL,
     name text NOT NULL,
     event_name text NOT NULL,
-    aggregation_type text NOT NULL CHECK (aggregation_type IN ('count', 'sum')),
+    aggregation_type text NOT NULL
+        CHECK (aggregation_type IN ('count', 'sum', 'max', 'min', 'unique', 'average', 'latest')),
     property_name text,
+    filters jsonb,
     is_cost_metric boolean NOT NULL,
     created_at timestamptz NOT NULL,
     archived_at timestamptz,
@@ -65,7 +67,8 @@ CREATE TABLE metrics (
     CONSTRAINT metrics_property_name_check CHECK ((aggregation_type = 'count') = (property_name IS NULL))
 );
 COMMENT ON TABLE metrics IS 'What is measured: which events count, and what of them';
-COMMENT ON COLUMN metrics.property_name IS 'The event property that is summed; null when events are counted';
+COMMENT ON COLUMN metrics.property_name IS 'The event property that is aggregated; null when events are counted';
+COMMENT ON COLUMN metrics.filters IS 'Which events count: lists numeric_filters and categorical_filters; null: all of the name';
 
 CREATE TABLE features (
     organization_id uuid NOT NULL CONSTRAINT features_organization_id_fkey REFERENCES organizations,

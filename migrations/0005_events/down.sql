@@ -1,4 +1,5 @@
 DROP FUNCTION create_events_partition;
+DROP FUNCTION metered_events;
 DROP FUNCTION property_text;
 DROP FUNCTION property_number;
 DROP FUNCTION bounded_number;

@@ -62,15 +62,25 @@ CREATE TABLE usage_rollup (
     bucket_hours smallint NOT NULL CHECK (bucket_hours IN (1, 24)),
     bucket timestamptz NOT NULL,
     event_count bigint NOT NULL,
-    quantity numeric NOT NULL,
+    sum numeric NOT NULL,
+    max numeric,
+    min numeric,
+    latest numeric,
+    latest_at timestamptz,
+    latest_id text COLLATE "C",
     PRIMARY KEY (customer_key, metric_id, dimensions, bucket_hours, bucket)
 );
 COMMENT ON TABLE usage_rollup IS 'Usage by metric, hour and UTC day, moved in the transaction that stores the events';
 COMMENT ON COLUMN usage_rollup.dimensions IS 'Empty: all events; otherwise those whose properties have the names and values of this canonical JSON object';
 COMMENT ON COLUMN usage_rollup.bucket_hours IS 'Length of the bucket in hours';
 COMMENT ON COLUMN usage_rollup.bucket IS 'The first instant of the bucket, UTC';
-COMMENT ON COLUMN usage_rollup.event_count IS 'Events of the metric''s name in the bucket';
-COMMENT ON COLUMN usage_rollup.quantity IS 'What they add up to, in units of the metric';
+COMMENT ON COLUMN usage_rollup.event_count IS 'Events in the bucket that count for the metric';
+COMMENT ON COLUMN usage_rollup.sum IS 'Their numbers added up, for metrics that need it; otherwise 0';
+COMMENT ON COLUMN usage_rollup.max IS 'The greatest of their numbers, for metrics that need it';
+COMMENT ON COLUMN usage_rollup.min IS 'The least of their numbers, for metrics that need it';
+COMMENT ON COLUMN usage_rollup.latest IS 'The number of the latest event, for metrics that need it';
+COMMENT ON COLUMN usage_rollup.latest_at IS 'When the latest event was';
+COMMENT ON COLUMN usage_rollup.latest_id IS 'Its idempotency id: of events at one instant that with the greatest is the latest';
 
 -- The number that a text is, by the rules of the domain's decimal::parse_property: at most 60 characters, exponent
 -- within 30 either way; null for anything else. Never raises, and keeps every digit. (These functions are not STRICT,
@@ -104,6 +114,51 @@ CREATE FUNCTION property_text(properties json, name text) RETURNS text LANGUAGE 
     END
 $$;
 COMMENT ON FUNCTION property_text IS 'The text of an event property that filters compare; agrees with the domain''s event::property_text';
+
+-- The events that a part of a usage figure stands on. Postgres puts its text in place of a call, so that the months
+-- outside the part are never looked at.
+CREATE FUNCTION metered_events(
+    owner uuid, customer uuid, name text, start_at timestamptz, end_at timestamptz, wanted json, metric_filters json
+) RETURNS SETOF events LANGUAGE sql STABLE PARALLEL SAFE AS $$
+    SELECT event.*
+    FROM events event
+    WHERE event.customer_key = customer
+        AND event.time_created >= start_at AND event.time_created < end_at
+        AND event.event_name = name
+        AND event.organization_id = owner
+        AND (
+            wanted IS NULL
+            OR NOT EXISTS (
+                SELECT FROM json_each_text(wanted) filter
+                WHERE property_text(event.properties, filter.key) IS DISTINCT FROM filter.value
+            )
+        )
+        AND (
+            metric_filters IS NULL
+            OR NOT EXISTS (
+                SELECT FROM json_to_recordset(coalesce(metric_filters -> 'numeric_filters', '[]'))
+                    AS filter (property_name text, operator text, comparison_value numeric)
+                WHERE NOT coalesce(
+                    CASE filter.operator
+                        WHEN 'gte' THEN property_number(event.properties, filter.property_name) >= filter.comparison_value
+                        WHEN 'gt' THEN property_number(event.properties, filter.property_name) > filter.comparison_value
+                        WHEN 'eq' THEN property_number(event.properties, filter.property_name) = filter.comparison_value
+                        WHEN 'lt' THEN property_number(event.properties, filter.property_name) < filter.comparison_value
+                        WHEN 'lte' THEN property_number(event.properties, filter.property_name) <= filter.comparison_value
+                    END,
+                    false
+                )
+            )
+            AND NOT EXISTS (
+                SELECT FROM json_to_recordset(coalesce(metric_filters -> 'categorical_filters', '[]'))
+                    AS filter (property_name text, operator text, comparison_value text[])
+                WHERE coalesce(
+                    property_text(event.properties, filter.property_name) = ANY (filter.comparison_value), false
+                ) <> (filter.operator = 'isin')
+            )
+        )
+$$;
+COMMENT ON FUNCTION metered_events IS 'A customer''s events of a name within a time that pass the filters of a subscription and of a metric; agrees with the domain''s MetricFilters::matches';
 
 -- Months are made here and nowhere else. CREATE TABLE .. PARTITION OF would wait for every running insert; ATTACH does
 -- not, and an empty table has nothing to be checked.

@@ -5,7 +5,7 @@ use billing_domain::BigDecimal;
 use billing_domain::charge::{Billed, BillingRecord, ChargeRef};
 use billing_domain::decimal::{Whole, divide_whole};
 use billing_domain::invoice::{LineItem, Trace, add_tax};
-use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::metric::{Aggregation, Metric, MetricFilters};
 use billing_domain::period::Period;
 use billing_domain::plan::Component;
 use billing_domain::simulate::{Offer, Simulation, tiers};
@@ -73,6 +73,7 @@ fn invoice_of_ten_lines(bencher: Bencher<'_, '_>) {
         name: "calls".to_owned(),
         event_name: "call".to_owned(),
         aggregation: Aggregation::Count,
+        filters: MetricFilters::default(),
         is_cost_metric: false,
         created_at: start,
         archived_at: None,

@@ -298,6 +298,8 @@ fn metric_trace(metric: &Metric, filters: &SubscriptionFilters) -> MetricTrace {
         event_name: metric.event_name.clone(),
         aggregation_type: metric.aggregation.as_str().to_owned(),
         property_name: metric.aggregation.property_name().map(str::to_owned),
+        numeric_filters: metric.filters.numeric_filters.clone(),
+        categorical_filters: metric.filters.categorical_filters.clone(),
         subscription_filters: filters.clone(),
     }
 }

@@ -10,6 +10,7 @@ use crate::currency::Currency;
 use crate::customer::CustomerId;
 use crate::decimal;
 use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, MetricId, PlanId, PlanVersionId, SubscriptionId};
+use crate::metric::{CategoricalFilter, NumericFilter};
 use crate::organization::Address;
 use crate::period::{Fraction, Period};
 use crate::plan::{self, ChargeBehavior, ChargeTiming};
@@ -355,7 +356,11 @@ pub struct MetricTrace {
     pub aggregation_type: String,
     /// What of them is aggregated.
     pub property_name: Option<String>,
-    /// Which of them count.
+    /// Which of them count, by the numbers they have.
+    pub numeric_filters: Vec<NumericFilter>,
+    /// Which of them count, by the texts they have.
+    pub categorical_filters: Vec<CategoricalFilter>,
+    /// Which of them count for the subscription.
     pub subscription_filters: SubscriptionFilters,
 }
 

@@ -1,8 +1,18 @@
 //! Metric definitions: which events count, and what of them.
 
+mod filter;
+
+use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
+use crate::decimal;
+use crate::event::{Event, property_number, property_text};
 use crate::id::MetricId;
+use crate::usage::Totals;
+
+pub use self::filter::{
+    CategoricalFilter, CategoricalOperator, FILTERS_MAX, MetricFilters, NumericFilter, NumericOperator, TEXTS_MAX,
+};
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,6 +25,8 @@ pub struct Metric {
     pub event_name: String,
     /// How the events become a quantity.
     pub aggregation: Aggregation,
+    /// Only events that pass all of these count.
+    pub filters: MetricFilters,
     /// Whether it tracks the organization's own costs.
     pub is_cost_metric: bool,
     /// When it was made.
@@ -23,32 +35,178 @@ pub struct Metric {
     pub archived_at: Option<OffsetDateTime>,
 }
 
+impl Metric {
+    /// What `event`, which is of the metric's name, brings to its usage; none if it does not count.
+    pub fn measured(&self, event: &Event) -> Option<Measured> {
+        if self.filters.matches(&event.properties) { self.aggregation.measured(event) } else { None }
+    }
+}
+
+/// What one event brings to the usage of a metric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// Itself.
+    Event,
+    /// A number.
+    Number(BigDecimal),
+    /// A text, to be told from others.
+    Text(String),
+}
+
 /// How a counter metric's events become a quantity.
+///
+/// All but [`Aggregation::Count`] look at one property. An event whose property cannot be used does not count at
+/// all: a number is needed, or a numeric string; for [`Aggregation::Unique`] anything with a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Aggregation {
     /// The number of events.
     Count,
-    /// The sum of an event property. An event without a usable number there adds nothing.
+    /// The sum of a property.
     Sum {
+        /// The property.
+        property_name: String,
+    },
+    /// The greatest value of a property; it may be negative. Of no events: 0.
+    Max {
+        /// The property.
+        property_name: String,
+    },
+    /// The least value of a property; it may be negative. Of no events: 0.
+    Min {
+        /// The property.
+        property_name: String,
+    },
+    /// How many different texts a property has.
+    Unique {
+        /// The property.
+        property_name: String,
+    },
+    /// The sum of a property divided by the number of events. Of no events: 0.
+    Average {
+        /// The property.
+        property_name: String,
+    },
+    /// The value of the latest event. Of events at one instant that with the greatest idempotency id counts, by the
+    /// bytes of its text. Of no events: 0.
+    Latest {
         /// The property.
         property_name: String,
     },
 }
 
-impl Aggregation {
+/// The kinds of [`Aggregation`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AggregationKind {
+    /// [`Aggregation::Count`].
+    Count,
+    /// [`Aggregation::Sum`].
+    Sum,
+    /// [`Aggregation::Max`].
+    Max,
+    /// [`Aggregation::Min`].
+    Min,
+    /// [`Aggregation::Unique`].
+    Unique,
+    /// [`Aggregation::Average`].
+    Average,
+    /// [`Aggregation::Latest`].
+    Latest,
+}
+
+impl AggregationKind {
+    /// Every kind.
+    pub const ALL: &'static [Self] =
+        &[Self::Count, Self::Sum, Self::Max, Self::Min, Self::Unique, Self::Average, Self::Latest];
+
     /// The text on the wire and in the store.
-    pub fn as_str(&self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Count => "count",
-            Self::Sum { .. } => "sum",
+            Self::Sum => "sum",
+            Self::Max => "max",
+            Self::Min => "min",
+            Self::Unique => "unique",
+            Self::Average => "average",
+            Self::Latest => "latest",
         }
+    }
+
+    /// The aggregation of a property; a count takes none and ignores it. `None`: a property is needed.
+    pub fn of(self, property_name: Option<String>) -> Option<Aggregation> {
+        Some(match (self, property_name) {
+            (Self::Count, _) => Aggregation::Count,
+            (_, None) => return None,
+            (Self::Sum, Some(property_name)) => Aggregation::Sum { property_name },
+            (Self::Max, Some(property_name)) => Aggregation::Max { property_name },
+            (Self::Min, Some(property_name)) => Aggregation::Min { property_name },
+            (Self::Unique, Some(property_name)) => Aggregation::Unique { property_name },
+            (Self::Average, Some(property_name)) => Aggregation::Average { property_name },
+            (Self::Latest, Some(property_name)) => Aggregation::Latest { property_name },
+        })
+    }
+}
+
+impl Aggregation {
+    /// Its kind.
+    pub fn kind(&self) -> AggregationKind {
+        match self {
+            Self::Count => AggregationKind::Count,
+            Self::Sum { .. } => AggregationKind::Sum,
+            Self::Max { .. } => AggregationKind::Max,
+            Self::Min { .. } => AggregationKind::Min,
+            Self::Unique { .. } => AggregationKind::Unique,
+            Self::Average { .. } => AggregationKind::Average,
+            Self::Latest { .. } => AggregationKind::Latest,
+        }
+    }
+
+    /// The text on the wire and in the store.
+    pub fn as_str(&self) -> &'static str {
+        self.kind().as_str()
     }
 
     /// The event property that is aggregated, if one is.
     pub fn property_name(&self) -> Option<&str> {
         match self {
             Self::Count => None,
-            Self::Sum { property_name } => Some(property_name),
+            Self::Sum { property_name }
+            | Self::Max { property_name }
+            | Self::Min { property_name }
+            | Self::Unique { property_name }
+            | Self::Average { property_name }
+            | Self::Latest { property_name } => Some(property_name),
+        }
+    }
+
+    /// Whether the totals of two spans give those of both: different texts do not add up.
+    pub fn adds_up(&self) -> bool {
+        !matches!(self, Self::Unique { .. })
+    }
+
+    /// What one event brings; none if its property cannot be used.
+    pub fn measured(&self, event: &Event) -> Option<Measured> {
+        match self {
+            Self::Count => Some(Measured::Event),
+            Self::Unique { property_name } => property_text(&event.properties, property_name).map(Measured::Text),
+            Self::Sum { property_name }
+            | Self::Max { property_name }
+            | Self::Min { property_name }
+            | Self::Average { property_name }
+            | Self::Latest { property_name } => property_number(&event.properties, property_name).map(Measured::Number),
+        }
+    }
+
+    /// The quantity that the totals come to.
+    pub fn quantity(&self, totals: &Totals) -> BigDecimal {
+        let or_zero = |value: &Option<BigDecimal>| value.clone().unwrap_or_default();
+        match self {
+            Self::Count => BigDecimal::from(totals.event_count),
+            Self::Sum { .. } => totals.sum.clone(),
+            Self::Max { .. } => or_zero(&totals.max),
+            Self::Min { .. } => or_zero(&totals.min),
+            Self::Unique { .. } => BigDecimal::from(totals.distinct),
+            Self::Average { .. } => decimal::divide(&totals.sum, &BigDecimal::from(totals.event_count)),
+            Self::Latest { .. } => or_zero(&totals.latest),
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use actix_web::web;
 use billing_domain::id::MetricId;
-use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::metric::{
+    Aggregation, AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter,
+    NumericOperator,
+};
 use billing_domain::workflow::{CreateMetric, archive_metric, create_metric};
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -15,7 +18,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::wire::{Word, body, read_through, view, words_of};
+use crate::wire::{Number, Word, body, read_through, view, words_of};
 
 /// The calls about metrics.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -45,27 +48,31 @@ impl MetricType {
     }
 }
 
-/// What a metric makes of its events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AggregationType {
-    /// Their number.
-    Count,
-    /// The sum of a property.
-    Sum,
-}
+words_of! { MetricType, AggregationKind, NumericOperator, CategoricalOperator }
 
-impl AggregationType {
-    const ALL: &'static [Self] = &[Self::Count, Self::Sum];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Sum => "sum",
-        }
+body! {
+    /// Lets an event count by a number in it.
+    NumericFilterBody {
+        /// The property; an event without a usable number there does not count.
+        required property_name: String,
+        /// How it must compare.
+        required operator: NumericOperator,
+        /// With what.
+        required comparison_value: Number,
     }
 }
 
-words_of! { MetricType, AggregationType }
+body! {
+    /// Lets an event count by a text in it.
+    CategoricalFilterBody {
+        /// The property; an event that lacks it has none of the texts.
+        required property_name: String,
+        /// Whether it must have one of the texts, or none.
+        required operator: CategoricalOperator,
+        /// The texts, at most 100.
+        required comparison_value: Vec<String>,
+    }
+}
 
 body! {
     /// A new metric.
@@ -77,8 +84,8 @@ body! {
         /// How it looks at them; `counter` when missing.
         optional metric_type: MetricType,
         /// What it makes of them; `count` when missing.
-        optional aggregation_type: AggregationType,
-        /// The event property that is aggregated; for a sum.
+        optional aggregation_type: AggregationKind,
+        /// The event property that is aggregated; needed for all but a count, which ignores it.
         optional property_name: String,
         /// Whether it tracks the organization's own costs.
         optional is_cost_metric: bool,
@@ -90,10 +97,10 @@ body! {
         optional proration: Value,
         /// Not supported yet: leave it out.
         optional custom_sql: Value,
-        /// Not supported yet: leave it out or empty.
-        optional categorical_filters: Value,
-        /// Not supported yet: leave it out or empty.
-        optional numeric_filters: Value,
+        /// Which events count, by text; at most 20, and all must let an event pass.
+        optional categorical_filters: Vec<CategoricalFilter>,
+        /// Which events count, by number; at most 20, and all must let an event pass.
+        optional numeric_filters: Vec<NumericFilter>,
     }
 }
 
@@ -108,32 +115,53 @@ impl CreateMetricBody {
             ("granularity", &self.granularity),
             ("proration", &self.proration),
             ("custom_sql", &self.custom_sql),
-            ("categorical_filters", &self.categorical_filters),
-            ("numeric_filters", &self.numeric_filters),
         ];
         for (attr, value) in unsupported {
             if value.as_ref().is_some_and(|value| !is_empty(value)) {
                 errors.push(attr, FieldCode::InvalidChoice, "This field is not supported yet; leave it out.");
             }
         }
-        let aggregation = match (self.aggregation_type, self.property_name) {
-            (None | Some(AggregationType::Count), _) => Aggregation::Count,
-            (Some(AggregationType::Sum), Some(property_name)) => Aggregation::Sum { property_name },
-            (Some(AggregationType::Sum), None) => {
-                errors.push("property_name", FieldCode::Required, "A sum needs a property.");
-                Aggregation::Count
-            }
+        let kind = self.aggregation_type.unwrap_or(AggregationKind::Count);
+        let aggregation = kind.of(self.property_name.filter(|name| !name.is_empty())).unwrap_or_else(|| {
+            let detail = format!("An aggregation_type of {} needs a property.", kind.as_str());
+            errors.push("property_name", FieldCode::Required, detail);
+            Aggregation::Count
+        });
+        let filters = MetricFilters {
+            numeric_filters: self.numeric_filters.unwrap_or_default(),
+            categorical_filters: self.categorical_filters.unwrap_or_default(),
         };
-        errors.finish(CreateMetric {
+        let command = CreateMetric {
             name: self.metric_name,
             event_name: self.event_name,
             aggregation,
+            filters,
             is_cost_metric: self.is_cost_metric.unwrap_or(false),
-        })
+        };
+        errors.keep_all("", command.check());
+        errors.finish(command)
     }
 }
 
-read_through! { CreateMetric = CreateMetricBody; }
+impl NumericFilterBody {
+    fn read(self) -> Result<NumericFilter, FieldErrors> {
+        let Self { property_name, operator, comparison_value: Number(comparison_value) } = self;
+        Ok(NumericFilter { property_name, operator, comparison_value })
+    }
+}
+
+impl CategoricalFilterBody {
+    fn read(self) -> Result<CategoricalFilter, FieldErrors> {
+        let Self { property_name, operator, comparison_value } = self;
+        Ok(CategoricalFilter { property_name, operator, comparison_value })
+    }
+}
+
+read_through! {
+    CreateMetric = CreateMetricBody;
+    NumericFilter = NumericFilterBody;
+    CategoricalFilter = CategoricalFilterBody;
+}
 
 /// Whether a value says nothing.
 fn is_empty(value: &Value) -> bool {
@@ -142,6 +170,50 @@ fn is_empty(value: &Value) -> bool {
         Value::String(text) => text.is_empty(),
         Value::Array(list) => list.is_empty(),
         _ => false,
+    }
+}
+
+view! {
+    /// Lets an event count by a number in it.
+    NumericFilterView {
+        /// The property.
+        property_name: String,
+        /// How it must compare.
+        operator: Word<NumericOperator>,
+        /// With what.
+        comparison_value: Number,
+    }
+}
+
+view! {
+    /// Lets an event count by a text in it.
+    CategoricalFilterView {
+        /// The property.
+        property_name: String,
+        /// Whether it must have one of the texts, or none.
+        operator: Word<CategoricalOperator>,
+        /// The texts.
+        comparison_value: Vec<String>,
+    }
+}
+
+impl From<&NumericFilter> for NumericFilterView {
+    fn from(filter: &NumericFilter) -> Self {
+        Self {
+            property_name: filter.property_name.clone(),
+            operator: Word(filter.operator),
+            comparison_value: (&filter.comparison_value).into(),
+        }
+    }
+}
+
+impl From<&CategoricalFilter> for CategoricalFilterView {
+    fn from(filter: &CategoricalFilter) -> Self {
+        Self {
+            property_name: filter.property_name.clone(),
+            operator: Word(filter.operator),
+            comparison_value: filter.comparison_value.clone(),
+        }
     }
 }
 
@@ -157,7 +229,7 @@ view! {
         /// How it looks at them.
         metric_type: Word<MetricType>,
         /// What it makes of them.
-        aggregation_type: &'static str,
+        aggregation_type: Word<AggregationKind>,
         /// The event property that is aggregated.
         property_name: Option<String>,
         /// For gauges only.
@@ -171,9 +243,9 @@ view! {
         /// Whether it tracks the organization's own costs.
         is_cost_metric: bool,
         /// Which events count, by text.
-        categorical_filters: Vec<Value>,
+        categorical_filters: Vec<CategoricalFilterView>,
         /// Which events count, by number.
-        numeric_filters: Vec<Value>,
+        numeric_filters: Vec<NumericFilterView>,
     }
 }
 
@@ -184,15 +256,15 @@ impl From<&Metric> for MetricView {
             metric_name: metric.name.clone(),
             event_name: metric.event_name.clone(),
             metric_type: Word(MetricType::Counter),
-            aggregation_type: metric.aggregation.as_str(),
+            aggregation_type: Word(metric.aggregation.kind()),
             property_name: metric.aggregation.property_name().map(str::to_owned),
             event_type: None,
             granularity: None,
             proration: None,
             custom_sql: None,
             is_cost_metric: metric.is_cost_metric,
-            categorical_filters: Vec::new(),
-            numeric_filters: Vec::new(),
+            categorical_filters: metric.filters.categorical_filters.iter().map(Into::into).collect(),
+            numeric_filters: metric.filters.numeric_filters.iter().map(Into::into).collect(),
         }
     }
 }

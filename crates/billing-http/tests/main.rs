@@ -13,6 +13,7 @@ mod faults;
 mod import;
 mod isolation;
 mod lists;
+mod metrics;
 mod plans;
 mod readme;
 mod shapes;

@@ -1,15 +1,16 @@
 //! Metrics.
 
 use billing_domain::id::MetricId;
-use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::metric::{Aggregation, AggregationKind, Metric, MetricFilters};
 use billing_domain::store::MetricRepo;
 use billing_domain::{Error, Noun};
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::unreadable;
+use crate::column::{choice, from_json, to_json, unreadable};
 use crate::rollup;
 use crate::schema::metrics;
 use crate::transaction::PgTransaction;
@@ -23,6 +24,7 @@ struct MetricRow {
     event_name: String,
     aggregation_type: String,
     property_name: Option<String>,
+    filters: Option<Value>,
     is_cost_metric: bool,
     created_at: OffsetDateTime,
     archived_at: Option<OffsetDateTime>,
@@ -30,11 +32,13 @@ struct MetricRow {
 
 /// An aggregation out of its two columns.
 pub(crate) fn aggregation(aggregation_type: &str, property_name: Option<String>) -> Result<Aggregation, Error> {
-    match (aggregation_type, property_name) {
-        ("count", None) => Ok(Aggregation::Count),
-        ("sum", Some(property_name)) => Ok(Aggregation::Sum { property_name }),
-        (other, _) => Err(unreadable(format!("aggregation {other:?}"))),
-    }
+    let kind = choice(AggregationKind::ALL, AggregationKind::as_str, aggregation_type)?;
+    kind.of(property_name).ok_or_else(|| unreadable(format!("{aggregation_type} of no property")))
+}
+
+/// A metric's filters out of their column.
+pub(crate) fn filters(column: Option<Value>) -> Result<MetricFilters, Error> {
+    column.map_or_else(|| Ok(MetricFilters::default()), from_json)
 }
 
 impl TryFrom<MetricRow> for Metric {
@@ -46,6 +50,7 @@ impl TryFrom<MetricRow> for Metric {
             name: row.name,
             event_name: row.event_name,
             aggregation: aggregation(&row.aggregation_type, row.property_name)?,
+            filters: filters(row.filters)?,
             is_cost_metric: row.is_cost_metric,
             created_at: row.created_at,
             archived_at: row.archived_at,
@@ -62,6 +67,7 @@ impl MetricRepo for PgTransaction<'_> {
             event_name: metric.event_name.clone(),
             aggregation_type: metric.aggregation.as_str().to_owned(),
             property_name: metric.aggregation.property_name().map(str::to_owned),
+            filters: if metric.filters.is_empty() { None } else { Some(to_json(&metric.filters)?) },
             is_cost_metric: metric.is_cost_metric,
             created_at: metric.created_at,
             archived_at: metric.archived_at,

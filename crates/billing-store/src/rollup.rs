@@ -11,12 +11,11 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use billing_domain::event::{Event, property_text};
 use billing_domain::id::CustomerKey;
-use billing_domain::metric::Aggregation;
+use billing_domain::metric::{Aggregation, Measured, MetricFilters};
 use billing_domain::period::Period;
 use billing_domain::subscription::SubscriptionFilters;
-use billing_domain::usage::contribution;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Integer, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -76,6 +75,8 @@ statement! {
         FROM metrics metric, (SELECT " filter_keys: Vec<String> as Array<Text>; "::text[] AS filter_keys) wanted
         WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
             AND metric.id = ANY (" metrics: Vec<Uuid> as Array<SqlUuid>; ")
+            -- Different texts do not add up: see Aggregation::adds_up.
+            AND metric.aggregation_type <> 'unique'
             AND NOT EXISTS (
                 SELECT FROM metric_rollups rollup
                 WHERE rollup.organization_id = metric.organization_id
@@ -137,6 +138,7 @@ pub(crate) fn start(
 pub(crate) struct RolledMetric {
     pub(crate) id: Uuid,
     pub(crate) aggregation: Aggregation,
+    pub(crate) filters: MetricFilters,
     /// Sets of property names, each in order; the empty one is the total.
     pub(crate) key_sets: Vec<Vec<String>>,
 }
@@ -164,17 +166,50 @@ fn bounded(text: String) -> String {
 
 type BucketKey = (Uuid, Uuid, String, i16, OffsetDateTime);
 
+/// What one bucket gains. Only what the metric's aggregation needs is there.
+#[derive(Default)]
+struct Gain {
+    event_count: i64,
+    sum: BigDecimal,
+    max: Option<BigDecimal>,
+    min: Option<BigDecimal>,
+    latest: Option<(OffsetDateTime, String, BigDecimal)>,
+}
+
+impl Gain {
+    fn add(&mut self, aggregation: &Aggregation, event: &Event, measured: &Measured) {
+        self.event_count += 1;
+        let Measured::Number(number) = measured else { return };
+        match aggregation {
+            Aggregation::Sum { .. } | Aggregation::Average { .. } => self.sum += number,
+            Aggregation::Max { .. } if self.max.as_ref().is_none_or(|max| number > max) => {
+                self.max = Some(number.clone());
+            }
+            Aggregation::Min { .. } if self.min.as_ref().is_none_or(|min| number < min) => {
+                self.min = Some(number.clone());
+            }
+            Aggregation::Latest { .. } => {
+                let key = (event.time_created, event.idempotency_id.as_str());
+                if self.latest.as_ref().is_none_or(|(at, id, _)| key > (*at, id.as_str())) {
+                    self.latest = Some((key.0, key.1.to_owned(), number.clone()));
+                }
+            }
+            Aggregation::Max { .. } | Aggregation::Min { .. } | Aggregation::Count | Aggregation::Unique { .. } => {}
+        }
+    }
+}
+
 /// What one transaction adds to the roll-ups, in the order of their primary key.
 #[derive(Default)]
 pub(crate) struct Additions {
-    buckets: BTreeMap<BucketKey, (i64, BigDecimal)>,
+    buckets: BTreeMap<BucketKey, Gain>,
 }
 
 statement! {
     /// Adds to the roll-ups.
     AddToRollups -> BigInt {
-        "INSERT INTO usage_rollup AS rollup
-            (organization_id, customer_key, metric_id, dimensions, bucket_hours, bucket, event_count, quantity)
+        "INSERT INTO usage_rollup AS rollup (organization_id, customer_key, metric_id, dimensions, bucket_hours, bucket,
+            event_count, sum, max, min, latest, latest_at, latest_id)
         SELECT " organization: Uuid as SqlUuid; ", addition.*
         FROM unnest(
             " customers: Vec<Uuid> as Array<SqlUuid>; ",
@@ -183,10 +218,24 @@ statement! {
             " bucket_hours: Vec<i16> as Array<SmallInt>; ",
             " buckets: Vec<OffsetDateTime> as Array<Timestamptz>; ",
             " event_counts: Vec<i64> as Array<BigInt>; ",
-            " quantities: Vec<BigDecimal> as Array<Numeric>; "
+            " sums: Vec<BigDecimal> as Array<Numeric>; ",
+            " maxima: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
+            " minima: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
+            " latest: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
+            " latest_times: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ",
+            " latest_ids: Vec<Option<String>> as Array<Nullable<Text>>; "
         ) AS addition
-        ON CONFLICT (customer_key, metric_id, dimensions, bucket_hours, bucket) DO UPDATE
-        SET event_count = rollup.event_count + excluded.event_count, quantity = rollup.quantity + excluded.quantity"
+        ON CONFLICT (customer_key, metric_id, dimensions, bucket_hours, bucket) DO UPDATE SET
+            event_count = rollup.event_count + excluded.event_count,
+            sum = rollup.sum + excluded.sum,
+            max = greatest(rollup.max, excluded.max),
+            min = least(rollup.min, excluded.min),
+            latest = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
+                THEN excluded.latest ELSE rollup.latest END,
+            latest_at = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
+                THEN excluded.latest_at ELSE rollup.latest_at END,
+            latest_id = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
+                THEN excluded.latest_id ELSE rollup.latest_id END"
     }
 }
 
@@ -195,14 +244,15 @@ impl Additions {
     pub(crate) fn add(&mut self, customer: Uuid, event: &Event, metrics: &[RolledMetric]) {
         let (hour, day) = (floor(event.time_created, HOUR), floor(event.time_created, 24 * HOUR));
         for metric in metrics {
-            let quantity = contribution(&metric.aggregation, event);
+            if !metric.filters.matches(&event.properties) {
+                continue;
+            }
+            let Some(measured) = metric.aggregation.measured(event) else { continue };
             for keys in &metric.key_sets {
                 let Some(dimensions) = event_dimensions(event, keys) else { continue };
                 for (hours, bucket) in [(1, hour), (24, day)] {
                     let key = (customer, metric.id, dimensions.clone(), hours, bucket);
-                    let (count, sum) = self.buckets.entry(key).or_default();
-                    *count += 1;
-                    *sum += &quantity;
+                    self.buckets.entry(key).or_default().add(&metric.aggregation, event, &measured);
                 }
             }
         }
@@ -222,16 +272,28 @@ impl Additions {
             bucket_hours: Vec::with_capacity(rows),
             buckets: Vec::with_capacity(rows),
             event_counts: Vec::with_capacity(rows),
-            quantities: Vec::with_capacity(rows),
+            sums: Vec::with_capacity(rows),
+            maxima: Vec::with_capacity(rows),
+            minima: Vec::with_capacity(rows),
+            latest: Vec::with_capacity(rows),
+            latest_times: Vec::with_capacity(rows),
+            latest_ids: Vec::with_capacity(rows),
         };
-        for ((customer, metric, dimensions, hours, bucket), (count, quantity)) in self.buckets {
+        for ((customer, metric, dimensions, hours, bucket), gain) in self.buckets {
             statement.customers.push(customer);
             statement.metrics.push(metric);
             statement.dimensions.push(dimensions);
             statement.bucket_hours.push(hours);
             statement.buckets.push(bucket);
-            statement.event_counts.push(count);
-            statement.quantities.push(quantity);
+            statement.event_counts.push(gain.event_count);
+            statement.sums.push(gain.sum);
+            statement.maxima.push(gain.max);
+            statement.minima.push(gain.min);
+            let (at, id, number) =
+                gain.latest.map_or((None, None, None), |(at, id, number)| (Some(at), Some(id), Some(number)));
+            statement.latest.push(number);
+            statement.latest_times.push(at);
+            statement.latest_ids.push(id);
         }
         statement.execute(pg).map(|_| ())
     }

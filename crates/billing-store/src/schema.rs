@@ -259,6 +259,7 @@ diesel::table! {
         event_name -> Text,
         aggregation_type -> Text,
         property_name -> Nullable<Text>,
+        filters -> Nullable<Jsonb>,
         is_cost_metric -> Bool,
         created_at -> Timestamptz,
         archived_at -> Nullable<Timestamptz>,
@@ -405,7 +406,12 @@ diesel::table! {
         bucket_hours -> Int2,
         bucket -> Timestamptz,
         event_count -> Int8,
-        quantity -> Numeric,
+        sum -> Numeric,
+        max -> Nullable<Numeric>,
+        min -> Nullable<Numeric>,
+        latest -> Nullable<Numeric>,
+        latest_at -> Nullable<Timestamptz>,
+        latest_id -> Nullable<Text>,
     }
 }
 

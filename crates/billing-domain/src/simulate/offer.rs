@@ -3,7 +3,7 @@
 use crate::decimal;
 use crate::error::{FieldCode, FieldErrors};
 use crate::id::MetricId;
-use crate::metric::Aggregation;
+use crate::metric::{Aggregation, MetricFilters};
 use crate::period::{Anchors, PlanDuration};
 use crate::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge};
 use crate::tier::TierSchedule;
@@ -130,8 +130,13 @@ impl Offer {
         prepaid: Option<PrepaidCharge>,
     ) -> Self {
         if let Some(tiers) = self.errors.keep_all(event_name, tiers.build()) {
-            let metric =
-                CreateMetric { name: None, event_name: event_name.to_owned(), aggregation, is_cost_metric: false };
+            let metric = CreateMetric {
+                name: None,
+                event_name: event_name.to_owned(),
+                aggregation,
+                filters: MetricFilters::default(),
+                is_cost_metric: false,
+            };
             self.metered.push(Metered { metric, tiers, prepaid });
         }
         self

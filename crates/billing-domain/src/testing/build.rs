@@ -15,7 +15,7 @@ use crate::customer::Customer;
 use crate::event::{Event, Properties};
 use crate::id::{CustomerKey, InvoiceId, MetricId, OrganizationId};
 use crate::invoice::{BilledTo, Invoice, LineItem, PaymentStatus, Seller, Trace};
-use crate::metric::{Aggregation, Metric};
+use crate::metric::{Aggregation, Metric, MetricFilters};
 use crate::organization::Organization;
 use crate::period::{Anchors, Period, PlanDuration};
 use crate::plan::{ChargeBehavior, ChargeTiming, Component, Feature, Plan, PlanVersion, RecurringCharge};
@@ -84,6 +84,7 @@ pub fn count_metric(ids: &mut Ids, event_name: &str, now: OffsetDateTime) -> Met
         name: format!("{event_name} {id}"),
         event_name: event_name.to_owned(),
         aggregation: Aggregation::Count,
+        filters: MetricFilters::default(),
         is_cost_metric: false,
         created_at: now,
         archived_at: None,

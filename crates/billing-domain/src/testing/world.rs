@@ -12,7 +12,7 @@ use crate::event::{Event, Ingested, Properties};
 use crate::id::{CustomerKey, MetricId, OrganizationId, PlanId, SubscriptionId};
 use crate::invoice::{Adjustment, Invoice, Trace};
 use crate::memory::MemoryStore;
-use crate::metric::{Aggregation, Metric};
+use crate::metric::{Aggregation, Metric, MetricFilters};
 use crate::period::{Anchors, PlanDuration};
 use crate::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge};
 use crate::store::{EventIngest, InvoiceFilter, PageRequest, Scope, Store, Transaction, Window};
@@ -187,6 +187,7 @@ impl World {
             name: None,
             event_name: event_name.to_owned(),
             aggregation: sum_of.map_or(Aggregation::Count, |name| Aggregation::Sum { property_name: name.to_owned() }),
+            filters: MetricFilters::default(),
             is_cost_metric: false,
         };
         self.catalog(|tx, now| create_metric(tx, &command, now)).expect("a metric")

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use crate::error::{Error, FieldErrors, Refusal};
-use crate::metric::{Aggregation, Metric};
+use crate::metric::{Aggregation, Metric, MetricFilters};
 use crate::store::Transaction;
 use crate::text;
 
@@ -16,29 +16,43 @@ pub struct CreateMetric {
     pub event_name: String,
     /// How.
     pub aggregation: Aggregation,
+    /// Which of them.
+    pub filters: MetricFilters,
     /// Whether it tracks the organization's own costs.
     pub is_cost_metric: bool,
+}
+
+impl CreateMetric {
+    /// Checks what can be checked without looking anything up.
+    ///
+    /// # Errors
+    /// Every bad name and filter.
+    pub fn check(&self) -> Result<(), FieldErrors> {
+        let mut errors = FieldErrors::default();
+        if let Some(name) = &self.name {
+            errors.keep("metric_name", text::check(name, text::NAME_CHARACTERS_MAX));
+        }
+        errors.keep("event_name", text::check_id(&self.event_name));
+        if let Some(property) = self.aggregation.property_name() {
+            errors.keep("property_name", text::check_id(property));
+        }
+        errors.keep_all("", self.filters.check());
+        errors.finish(())
+    }
 }
 
 /// Creates a metric. Events that came before it count too.
 ///
 /// # Errors
-/// Bad names; [`Refusal::DuplicateResource`] when a metric has the name already.
+/// Bad names or filters; [`Refusal::DuplicateResource`] when a metric has the name already.
 pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: OffsetDateTime) -> Result<Metric, Error> {
-    let mut errors = FieldErrors::default();
-    if let Some(name) = &command.name {
-        errors.keep("metric_name", text::check(name, text::NAME_CHARACTERS_MAX));
-    }
-    errors.keep("event_name", text::check_id(&command.event_name));
-    if let Some(property) = command.aggregation.property_name() {
-        errors.keep("property_name", text::check_id(property));
-    }
-    errors.finish(())?;
+    command.check()?;
     let metric = Metric {
         id: tx.new_uuid().into(),
         name: command.name.clone().unwrap_or_else(|| name_of(command)),
         event_name: command.event_name.clone(),
         aggregation: command.aggregation.clone(),
+        filters: command.filters.clone(),
         is_cost_metric: command.is_cost_metric,
         created_at: now,
         archived_at: None,
@@ -51,8 +65,9 @@ pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: Offs
 }
 
 fn name_of(command: &CreateMetric) -> String {
-    match &command.aggregation {
-        Aggregation::Count => format!("count of {}", command.event_name),
-        Aggregation::Sum { property_name } => format!("sum of {property_name} of {}", command.event_name),
+    let (kind, event_name) = (command.aggregation.as_str(), &command.event_name);
+    match command.aggregation.property_name() {
+        None => format!("{kind} of {event_name}"),
+        Some(property_name) => format!("{kind} of {property_name} of {event_name}"),
     }
 }

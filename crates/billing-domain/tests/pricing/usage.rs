@@ -1,6 +1,9 @@
 use billing_domain::decimal::plain;
 use billing_domain::event::{Event, Properties};
-use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::metric::{
+    Aggregation, AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter,
+    NumericOperator,
+};
 use billing_domain::period::Period;
 use billing_domain::store::{EventIngest, Scope, Store, Window};
 use billing_domain::subscription::SubscriptionFilters;
@@ -26,6 +29,37 @@ fn event(text: &str) -> Event {
     }
 }
 
+/// `aggregation [property] [where property operator value]`.
+fn metric(text: &str) -> (Aggregation, MetricFilters) {
+    let (aggregation, condition) = text.split_once(" where ").map_or((text, None), |(text, rest)| (text, Some(rest)));
+    let mut words = aggregation.split_whitespace();
+    let (kind, property_name) = (words.next(), words.next().map(str::to_owned));
+    let kind = AggregationKind::ALL.iter().find(|known| Some(known.as_str()) == kind);
+    let aggregation = kind.and_then(|kind| kind.of(property_name)).unwrap_or_else(|| panic!("{text:?} is no metric"));
+    let mut filters = MetricFilters::default();
+    if let Some(condition) = condition {
+        let [property, operator, value] = condition.split_whitespace().collect::<Vec<_>>()[..] else {
+            panic!("{condition:?} is no condition")
+        };
+        let property_name = property.to_owned();
+        match NumericOperator::ALL.iter().find(|known| known.as_str() == operator) {
+            Some(operator) => {
+                let comparison_value = value.parse().expect("a number");
+                filters.numeric_filters.push(NumericFilter { property_name, operator: *operator, comparison_value });
+            }
+            None => {
+                let operator = CategoricalOperator::ALL.iter().find(|known| known.as_str() == operator);
+                filters.categorical_filters.push(CategoricalFilter {
+                    property_name,
+                    operator: *operator.expect("an operator"),
+                    comparison_value: value.split(',').map(str::to_owned).collect(),
+                });
+            }
+        }
+    }
+    (aggregation, filters)
+}
+
 fn filter(text: &str) -> SubscriptionFilters {
     filters(&text.split_once('=').into_iter().collect::<Vec<_>>())
 }
@@ -37,13 +71,8 @@ fn events_fold_into_a_quantity() {
         let world = World::at(january.end());
         let events: Vec<Event> = row[2].split(';').filter(|text| !text.is_empty()).map(event).collect();
         world.store.ingest(world.organization, &events, Window::Open).expect("stored");
-        let mut words = row[0].split_whitespace();
-        let aggregation = match (words.next(), words.next()) {
-            (Some("count"), None) => Aggregation::Count,
-            (Some("sum"), Some(property_name)) => Aggregation::Sum { property_name: property_name.to_owned() },
-            _ => panic!("{row:?} has no metric"),
-        };
-        let metric = Metric { aggregation, ..world.metric("call", None) };
+        let (aggregation, filters) = metric(&row[0]);
+        let metric = Metric { aggregation, filters, ..world.metric("call", None) };
         let request = UsageRequest { customer: world.key("acme"), metric, filters: filter(&row[1]), period: january };
         let store: &dyn Store = &world.store;
         let scope = Scope::Organization(world.organization);

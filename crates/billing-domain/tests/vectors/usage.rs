@@ -4,7 +4,7 @@ use billing_domain::BigDecimal;
 use billing_domain::customer::CustomerId;
 use billing_domain::decimal::plain;
 use billing_domain::event::{Event, Properties};
-use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::metric::{Aggregation, Metric, MetricFilters};
 use billing_domain::period::{Fraction, Period};
 use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::usage::fold;
@@ -28,6 +28,7 @@ fn folded(values: &[Value], aggregation: Aggregation) -> String {
         name: "values".to_owned(),
         event_name: "value".to_owned(),
         aggregation,
+        filters: MetricFilters::default(),
         is_cost_metric: false,
         created_at,
         archived_at: None,

@@ -7,13 +7,14 @@ use billing_domain::event::{AHEAD_MAX, Event};
 use billing_domain::store::Window;
 use billing_domain::{Error, Noun};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Candidate;
 use crate::error::Failure;
-use crate::metric::aggregation;
+use crate::metric;
 use crate::partition::{Month, moved};
 use crate::rollup::{self, Lanes, RolledMetric};
 use crate::statement::statement;
@@ -51,14 +52,17 @@ statement! {
 
 statement! {
     /// What is rolled up, metric by metric.
-    ReadRollups -> (Text, SqlUuid, Text, Nullable<Text>, Array<Text>) {
-        "SELECT metric.event_name, metric.id, metric.aggregation_type, metric.property_name, rollup.filter_keys
+    ReadRollups -> (Text, SqlUuid, Text, Nullable<Text>, Nullable<Jsonb>, Array<Text>) {
+        "SELECT metric.event_name, metric.id, metric.aggregation_type, metric.property_name, metric.filters,
+            rollup.filter_keys
         FROM metrics metric
         JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
         WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
         ORDER BY metric.id, rollup.filter_keys"
     }
 }
+
+type RollupRow = (String, Uuid, String, Option<String>, Option<Value>, Vec<String>);
 
 statement! {
     /// The time of those customers that live by a test clock.
@@ -101,14 +105,15 @@ impl Rules {
         let (window_days, has_test_clocks): (i32, bool) = ReadSettings { organization }.get_result(pg)?;
         let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
         let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
-        let rows: Vec<(String, Uuid, String, Option<String>, Vec<String>)> = ReadRollups { organization }.load(pg)?;
-        for (event_name, id, aggregation_type, property_name, keys) in rows {
+        let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
+        for (event_name, id, aggregation_type, property_name, filters, keys) in rows {
             let of_name = metrics.entry(event_name).or_default();
             match of_name.last_mut() {
-                Some(metric) if metric.id == id => metric.key_sets.push(keys),
+                Some(known) if known.id == id => known.key_sets.push(keys),
                 _ => {
-                    let aggregation = aggregation(&aggregation_type, property_name)?;
-                    of_name.push(RolledMetric { id, aggregation, key_sets: vec![keys] });
+                    let aggregation = metric::aggregation(&aggregation_type, property_name)?;
+                    let filters = metric::filters(filters)?;
+                    of_name.push(RolledMetric { id, aggregation, filters, key_sets: vec![keys] });
                 }
             }
         }

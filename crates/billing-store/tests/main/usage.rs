@@ -4,7 +4,9 @@ use std::cell::RefCell;
 
 use billing_domain::event::Event;
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::metric::Metric;
+use billing_domain::metric::{
+    AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter, NumericOperator,
+};
 use billing_domain::period::Period;
 use billing_domain::plan::PlanVersion;
 use billing_domain::store::{EventIngest, Scope, Store, Window};
@@ -63,7 +65,37 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     prop::collection::vec(event, 0..40)
 }
 
+/// One filter of each kind, or neither.
+fn metric_filters() -> impl Strategy<Value = MetricFilters> {
+    let operator = prop::sample::select(NumericOperator::ALL);
+    let number = prop_oneof![Just("0"), Just("1.0"), Just("-250.5"), Just("1e3")];
+    let numeric = (operator, number).prop_map(|(operator, number)| NumericFilter {
+        property_name: "amount".to_owned(),
+        operator,
+        comparison_value: number.parse().expect("a number"),
+    });
+    let operator = prop::sample::select(CategoricalOperator::ALL);
+    let texts = prop::collection::vec(prop_oneof![Just("a"), Just("1"), Just("1.0"), Just("")], 1..3);
+    let categorical = (operator, texts).prop_map(|(operator, texts)| CategoricalFilter {
+        property_name: "region".to_owned(),
+        operator,
+        comparison_value: texts.into_iter().map(str::to_owned).collect(),
+    });
+    let filters = (prop::collection::vec(numeric, 0..2), prop::collection::vec(categorical, 0..2));
+    filters.prop_map(|(numeric_filters, categorical_filters)| MetricFilters { numeric_filters, categorical_filters })
+}
+
+/// A metric of every aggregation, each with filters of its own and some of the region, which has few texts.
+fn definitions() -> impl Strategy<Value = Vec<(AggregationKind, &'static str, MetricFilters)>> {
+    let definition = (prop_oneof![3 => Just("amount"), 1 => Just("region")], metric_filters());
+    prop::collection::vec(definition, AggregationKind::ALL.len()).prop_map(|definitions| {
+        let kinds = AggregationKind::ALL.iter().zip(definitions);
+        kinds.map(|(kind, (property_name, filters))| (*kind, property_name, filters)).collect()
+    })
+}
+
 struct Case {
+    definitions: Vec<(AggregationKind, &'static str, MetricFilters)>,
     first: Vec<Event>,
     second: Vec<Event>,
     metrics_first: bool,
@@ -74,8 +106,9 @@ struct Case {
 fn cases() -> impl Strategy<Value = Case> {
     let period = (instants(), instants()).prop_map(|(a, b)| Period::new(a.min(b), a.max(b)).expect("a period"));
     let periods = prop::collection::vec(period, 1..6);
-    (events(), events(), any::<bool>(), any::<bool>(), periods).prop_map(
-        |(first, second, metrics_first, filters_first, periods)| Case {
+    (definitions(), events(), events(), any::<bool>(), any::<bool>(), periods).prop_map(
+        |(definitions, first, second, metrics_first, filters_first, periods)| Case {
+            definitions,
             first,
             second,
             metrics_first,
@@ -91,6 +124,7 @@ impl std::fmt::Debug for Case {
             format!("{} {} {} {:?}", event.idempotency_id, event.name, event.time_created, event.properties)
         };
         f.debug_struct("Case")
+            .field("definitions", &self.definitions)
             .field("first", &self.first.iter().map(event).collect::<Vec<_>>())
             .field("second", &self.second.iter().map(event).collect::<Vec<_>>())
             .field("metrics_first", &self.metrics_first)
@@ -129,14 +163,18 @@ impl<'s> World<'s> {
         store.run_for(&Scope::Catalog(self.organization), |tx, _| work(tx)).expect("work")
     }
 
-    fn new_metrics(&self) -> [Metric; 2] {
+    fn new_metrics(&self, case: &Case) -> Vec<Metric> {
         let ids = &mut *self.ids.borrow_mut();
-        let metrics = [build::count_metric(ids, "call", CENTER), build::sum_metric(ids, "call", CENTER)];
+        let metrics = case.definitions.iter().map(|(kind, property_name, filters)| {
+            let aggregation = kind.of(Some((*property_name).to_owned())).expect("an aggregation");
+            Metric { aggregation, filters: filters.clone(), ..build::count_metric(ids, "call", CENTER) }
+        });
+        let metrics: Vec<Metric> = metrics.collect();
         self.catalog(|tx| metrics.iter().try_for_each(|metric| tx.metrics().insert(metric)));
         metrics
     }
 
-    fn use_filters(&self, metrics: &[Metric; 2], used: &[SubscriptionFilters]) {
+    fn use_filters(&self, metrics: &[Metric], used: &[SubscriptionFilters]) {
         let ids = &mut *self.ids.borrow_mut();
         let plan = build::plan(ids, "gold", CENTER);
         let components = metrics.iter().map(|metric| build::component(ids, metric.id)).collect();
@@ -167,12 +205,12 @@ fn agrees_with_the_fold() {
     let all = [SubscriptionFilters::none(), used[0].clone(), used[1].clone(), never_used];
     let check = |case: Case| {
         let world = World::new(&store, seed.replace_with(|seed| *seed + 1) + 1);
-        let early = case.metrics_first.then(|| world.new_metrics());
+        let early = case.metrics_first.then(|| world.new_metrics(&case));
         if let (Some(metrics), true) = (&early, case.filters_first) {
             world.use_filters(metrics, &used);
         }
         world.import(&case.first);
-        let metrics = early.unwrap_or_else(|| world.new_metrics());
+        let metrics = early.unwrap_or_else(|| world.new_metrics(&case));
         if !(case.metrics_first && case.filters_first) {
             world.use_filters(&metrics, &used);
         }
@@ -198,8 +236,9 @@ fn agrees_with_the_fold() {
             prop_assert_eq!(
                 &found,
                 &expected,
-                "{:?} {:?} {:?}",
+                "{:?} {:?} {:?} {:?}",
                 request.metric.aggregation,
+                request.metric.filters,
                 request.filters,
                 request.period
             );

@@ -4,10 +4,13 @@ use time::Duration;
 
 use super::{Harness, Tenant};
 use crate::error::{Error, Noun};
-use crate::metric::Metric;
+use crate::metric::{
+    AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter, NumericOperator,
+};
 use crate::plan::Feature;
 use crate::store::Scope;
 use crate::testing::build::{Ids, count_metric, feature, sum_metric};
+use crate::testing::world::decimal;
 
 pub(super) fn keeps_metrics(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
@@ -24,6 +27,36 @@ pub(super) fn keeps_metrics(harness: &Harness<'_>) {
     let absent = tenant.build(Ids::next);
     let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.metrics().get(absent));
     assert_eq!(missing, Err(Error::NotFound(Noun::Metric)));
+}
+
+pub(super) fn keeps_aggregations_and_filters(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let filters = MetricFilters {
+        numeric_filters: NumericOperator::ALL
+            .iter()
+            .map(|operator| NumericFilter {
+                property_name: "amount".to_owned(),
+                operator: *operator,
+                comparison_value: decimal("-12345678901234567890.000000000000001"),
+            })
+            .collect(),
+        categorical_filters: CategoricalOperator::ALL
+            .iter()
+            .map(|operator| CategoricalFilter {
+                property_name: "tier".to_owned(),
+                operator: *operator,
+                comparison_value: ["\"free\"", "", "é"].map(str::to_owned).to_vec(),
+            })
+            .collect(),
+    };
+    for kind in AggregationKind::ALL {
+        let aggregation = kind.of(Some("amount".to_owned())).expect("an aggregation");
+        let made = tenant.build(|ids| count_metric(ids, "api_call", now));
+        let made = Metric { aggregation, filters: filters.clone(), ..made };
+        tenant.catalog(|tx, _| tx.metrics().insert(&made));
+        assert_eq!(tenant.look(|tx, _| tx.metrics().get(made.id)), made);
+    }
 }
 
 pub(super) fn updates_metrics(harness: &Harness<'_>) {

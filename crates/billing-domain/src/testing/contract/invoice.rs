@@ -12,6 +12,7 @@ use crate::invoice::{
     Adjustment, AdjustmentBasis, BilledTo, BillingType, Invoice, LineItem, MetricTrace, PaymentStatus,
     PlanVersionBrief, PrepaidSegmentTrace, Rounding, Seller, Trace,
 };
+use crate::metric::{CategoricalFilter, CategoricalOperator, NumericFilter, NumericOperator};
 use crate::organization::Address;
 use crate::period::Fraction;
 use crate::plan::{ChargeBehavior, ChargeTiming, PlanVersion};
@@ -52,6 +53,16 @@ fn traces(ids: &mut Ids, window: crate::period::Period) -> Vec<Trace> {
         event_name: "api_call".to_owned(),
         aggregation_type: "sum".to_owned(),
         property_name: Some("amount".to_owned()),
+        numeric_filters: vec![NumericFilter {
+            property_name: "amount".to_owned(),
+            operator: NumericOperator::Lt,
+            comparison_value: decimal("123456789012345678901234567890.5"),
+        }],
+        categorical_filters: vec![CategoricalFilter {
+            property_name: "tier".to_owned(),
+            operator: CategoricalOperator::IsNotIn,
+            comparison_value: vec!["free".to_owned(), String::new()],
+        }],
         subscription_filters: filters(&[("region", "eu")]),
     };
     let fraction = Fraction { numerator: 1, denominator: 2_592_000_000_000 };

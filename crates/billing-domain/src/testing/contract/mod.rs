@@ -85,6 +85,7 @@ cases! {
     }
     catalog {
         keeps_metrics,
+        keeps_aggregations_and_filters,
         updates_metrics,
         keeps_features,
     }

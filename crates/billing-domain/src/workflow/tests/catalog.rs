@@ -3,7 +3,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::error::{Error, FieldCode, Refusal};
 use crate::id::PlanId;
-use crate::metric::Aggregation;
+use crate::metric::{Aggregation, MetricFilters};
 use crate::period::PlanDuration;
 use crate::plan::{ChargeTiming::InAdvance, PlanVersion, PlanVersionStatus};
 use crate::test_clock::TestClockStatus;
@@ -166,6 +166,7 @@ fn metric_names_are_unique_and_made_up_where_missing() {
         name: name.map(str::to_owned),
         event_name: "commit".to_owned(),
         aggregation: Aggregation::Sum { property_name: "insertions".to_owned() },
+        filters: MetricFilters::default(),
         is_cost_metric: false,
     };
     let create = |name| world.catalog(|tx, now| create_metric(tx, &command(name), now));
