@@ -26,6 +26,7 @@ pub mod demo;
 pub mod endpoint;
 pub mod error;
 mod feature;
+mod feature_access;
 mod health;
 pub mod import;
 mod invoice;

@@ -5,7 +5,9 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::id::MetricId;
+use billing_domain::invoice::PlanVersionBrief;
 use billing_domain::metric::Metric;
+use billing_domain::subscription::Subscription;
 use billing_domain::workflow::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
 
 use crate::app::App;
@@ -114,16 +116,23 @@ impl From<&Metric> for MetricBriefView {
     }
 }
 
+impl AccessSubscriptionView {
+    /// A subscription as of now, and its plan version.
+    pub fn new(subscription: &Subscription, plan: &PlanVersionBrief) -> Self {
+        Self {
+            start_date: Instant(subscription.period.start()),
+            end_date: Instant(subscription.period.last_instant()),
+            subscription_filters: FilterView::list(&subscription.filters),
+            plan: plan.into(),
+        }
+    }
+}
+
 impl From<&SubscriptionAccess> for SubscriptionAccessView {
     fn from(considered: &SubscriptionAccess) -> Self {
-        let (period, access) = (considered.subscription.period, &considered.access);
+        let access = &considered.access;
         Self {
-            subscription: AccessSubscriptionView {
-                start_date: Instant(period.start()),
-                end_date: Instant(period.last_instant()),
-                subscription_filters: FilterView::list(&considered.subscription.filters),
-                plan: (&considered.plan).into(),
-            },
+            subscription: AccessSubscriptionView::new(&considered.subscription, &considered.plan),
             metric_usage: (&access.usage).into(),
             metric_free_limit: access.free_limit.as_ref().map(Into::into),
             metric_total_limit: access.total_limit.as_ref().map(Into::into),

@@ -2,8 +2,8 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    api_key, credit, currency, customer, feature, health, invoice, metric, metric_access, organization, ping, plan,
-    subscription, test_clock, track, verify_idems,
+    api_key, credit, currency, customer, feature, feature_access, health, invoice, metric, metric_access, organization,
+    ping, plan, subscription, test_clock, track, verify_idems,
 };
 
 /// The table, resource by resource.
@@ -16,6 +16,7 @@ pub fn table() -> Vec<Endpoint> {
         metric_access::endpoints(),
         metric::endpoints(),
         feature::endpoints(),
+        feature_access::endpoints(),
         plan::endpoints(),
         customer::endpoints(),
         subscription::endpoints(),

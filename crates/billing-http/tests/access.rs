@@ -88,3 +88,23 @@ fn questions_are_checked() {
         assert_eq!(faults, expected, "{why}");
     }
 }
+
+#[test]
+fn a_feature_is_granted_by_the_plan() {
+    let world = World::new();
+    let feature = world.post("/api/features/", &json!({"feature_name": "sso"})).ok(201);
+    let plan = json!({"plan_name": "Pro", "plan_duration": "monthly",
+        "initial_version": {"currency_code": "USD", "features": [feature["feature_id"]]}});
+    let plan = world.post("/api/plans/", &plan).ok(201).id("plan_id");
+    world.customer("acme");
+    let path = format!("/api/feature_access/?customer_id=acme&feature_id={}", feature.id("feature_id"));
+    let none = world.get(&path).ok(200);
+    assert_eq!((&none["access"], &none["access_per_subscription"]), (&json!(false), &json!([])));
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": crate::support::now()});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let granted = world.get(&path).ok(200);
+    assert_eq!((&granted["access"], &granted["feature"]), (&json!(true), &feature));
+    assert_eq!(granted["access_per_subscription"][0]["access"], json!(true));
+    assert_eq!(granted["access_per_subscription"][0]["subscription"]["plan"]["plan_name"], "Pro");
+    assert_eq!(world.get("/api/feature_access/?customer_id=acme").faults()[0].0, "feature_id");
+}

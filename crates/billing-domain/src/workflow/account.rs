@@ -16,7 +16,7 @@ use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::Transaction;
-use crate::subscription::Subscription;
+use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
 use crate::test_clock::TestClockStatus;
 
 /// A customer's open records and the subscriptions behind them, with the catalogue they are priced by.
@@ -112,6 +112,26 @@ impl Account {
         self.subscriptions.insert(subscription.id, subscription);
         Ok(())
     }
+}
+
+/// The subscriptions that an access check looks at: those that run at `now` and have all of `filters`, taken as
+/// renewed where their renewal is due but not yet made, each with what it is to.
+pub(super) fn considered(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    filters: &SubscriptionFilters,
+    now: OffsetDateTime,
+) -> Result<Vec<(Subscription, Rc<Offer>)>, Error> {
+    let mut catalog = Catalog::default();
+    let mut considered = Vec::new();
+    for held in tx.subscriptions().list_current(customer, now)? {
+        let offer = catalog.offer(tx, held.version)?;
+        let subscription = held.as_renewed_at(now, offer.plan.duration, offer.version.anchors);
+        if subscription.status(now) == SubscriptionStatus::Active && filters.is_subset_of(&subscription.filters) {
+            considered.push((subscription, offer));
+        }
+    }
+    Ok(considered)
 }
 
 fn no_subscription(id: SubscriptionId) -> Error {

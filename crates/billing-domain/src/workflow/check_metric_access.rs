@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::account::Catalog;
+use super::account::considered;
 use crate::access::{MetricAccess, decide};
 use crate::charge::reset_period_at;
 use crate::customer::{Customer, CustomerId};
@@ -12,7 +12,7 @@ use crate::invoice::PlanVersionBrief;
 use crate::metric::Metric;
 use crate::period::MICROSECOND;
 use crate::store::Transaction;
-use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
+use crate::subscription::{Subscription, SubscriptionFilters};
 use crate::usage::UsageRequest;
 
 /// The question.
@@ -67,15 +67,7 @@ pub fn check_metric_access(
 
     let mut subscriptions = Vec::new();
     let mut requests = Vec::new();
-    let mut catalog = Catalog::default();
-    for held in tx.subscriptions().list_current(key, now)? {
-        let offer = catalog.offer(tx, held.version)?;
-        let subscription = held.as_renewed_at(now, offer.plan.duration, offer.version.anchors);
-        let is_considered = subscription.status(now) == SubscriptionStatus::Active
-            && command.filters.is_subset_of(&subscription.filters);
-        if !is_considered {
-            continue;
-        }
+    for (subscription, offer) in considered(tx, key, &command.filters, now)? {
         let mut access = MetricAccess::absent();
         let component = offer.version.component_of(metric.id);
         if let Some((component, period)) =

@@ -7,7 +7,7 @@ use crate::organization::AccessPolicy;
 use crate::period::{Interval, IntervalUnit, PlanDuration};
 use crate::subscription::SubscriptionFilters;
 use crate::testing::world::{World, component, decimal, filters, subscription, tiers, version};
-use crate::workflow::OrganizationPatch;
+use crate::workflow::{CheckFeatureAccess, CreateFeature, OrganizationPatch, check_feature_access, create_feature};
 
 const START: OffsetDateTime = datetime!(2024-01-01 00:00 UTC);
 
@@ -135,4 +135,35 @@ fn unknown_references_name_their_field() {
         };
         assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), (attr, FieldCode::DoesNotExist));
     }
+}
+
+#[test]
+fn a_feature_is_granted_by_any_subscription_that_runs() {
+    let world = World::at(START);
+    let create = CreateFeature { name: "sso".to_owned(), description: None };
+    let feature = world.catalog(|tx, now| create_feature(tx, &create, now)).expect("a feature").id;
+    let mut with = version(Vec::new(), Vec::new());
+    with.features = vec![feature];
+    let (with, without) = (
+        world.plan(Some(PlanDuration::Monthly), with),
+        world.plan(Some(PlanDuration::Monthly), version(Vec::new(), Vec::new())),
+    );
+    world.customer("acme");
+    let check = |feature| {
+        let customer = "acme".parse().expect("an id");
+        let command = CheckFeatureAccess { customer, feature, filters: SubscriptionFilters::none() };
+        world.catalog(|tx, now| check_feature_access(tx, &command, now))
+    };
+    assert!(!check(feature).expect("an answer").access, "no subscription");
+    world.subscribe(&subscription("acme", without, START)).expect("subscribed");
+    assert!(!check(feature).expect("an answer").access, "another plan");
+    world.subscribe(&subscription("acme", with, START + Duration::days(1))).expect("subscribed");
+    assert!(!check(feature).expect("an answer").access, "not started yet");
+    world.store.set_now(START + Duration::days(1));
+    let checked = check(feature).expect("an answer");
+    assert!(checked.access);
+    let granted: Vec<_> = checked.subscriptions.iter().map(|(.., granted)| *granted).collect();
+    assert_eq!(granted, [false, true]);
+    let Err(Error::Fields(errors)) = check(uuid::Uuid::from_u128(u128::MAX).into()) else { panic!("refused") };
+    assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("feature_id", FieldCode::DoesNotExist));
 }
