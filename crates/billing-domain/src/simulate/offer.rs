@@ -4,10 +4,10 @@ use crate::decimal;
 use crate::error::{FieldCode, FieldErrors};
 use crate::id::MetricId;
 use crate::metric::{Aggregation, MetricFilters};
-use crate::period::{Anchors, PlanDuration};
+use crate::period::PlanDuration;
 use crate::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge};
 use crate::tier::TierSchedule;
-use crate::workflow::{ActiveFrom, CreateMetric, MakeActiveType, NewComponent, NewPlanVersion, NewRecurringCharge};
+use crate::workflow::{CreateMetric, NewComponent, NewPlanVersion, NewRecurringCharge};
 
 use super::TierBuilder;
 
@@ -49,21 +49,7 @@ impl Offer {
     }
 
     fn lasting(duration: PlanDuration, name: &str) -> Self {
-        let version = NewPlanVersion {
-            number: None,
-            localized_name: None,
-            description: None,
-            currency_code: "USD".to_owned(),
-            components: Vec::new(),
-            recurring_charges: Vec::new(),
-            features: Vec::new(),
-            price_adjustment: None,
-            anchors: Anchors::NONE,
-            target_customers: Vec::new(),
-            active_from: ActiveFrom::Now,
-            active_to: None,
-            make_active_type: MakeActiveType::ReplaceOnRenewal,
-        };
+        let version = NewPlanVersion::empty("USD");
         let (metered, errors) = (Vec::new(), FieldErrors::default());
         Self { name: name.to_owned(), duration, metered, version, configure: None, errors }
     }

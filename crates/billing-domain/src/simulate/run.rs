@@ -86,7 +86,8 @@ fn set_up(
         Ok((create_plan(tx, &command, now)?.0.id, metrics))
     })?;
     let key = CustomerKey::derive(organization, customer);
-    store.run_for(&Scope::Customer(organization, key), |tx, now| create_customer(tx, &new_customer(customer), now))?;
+    let new_customer = CreateCustomer::new(customer.clone(), "customer@example.com");
+    store.run_for(&Scope::Customer(organization, key), |tx, now| create_customer(tx, &new_customer, now))?;
     let units_of = |(name, units): &(String, bigdecimal::BigDecimal)| {
         let metric = metrics.iter().find(|metric| metric.event_name == *name)?;
         Some((metric.id, units.clone()))
@@ -102,23 +103,6 @@ fn set_up(
         metadata: serde_json::Map::new(),
         prepaid_units: simulation.prepaid_units.iter().filter_map(units_of).collect(),
     })
-}
-
-fn new_customer(id: &CustomerId) -> CreateCustomer {
-    CreateCustomer {
-        id: id.clone(),
-        name: None,
-        email: "customer@example.com".to_owned(),
-        default_currency_code: None,
-        billing_address: None,
-        shipping_address: None,
-        tax_rate: None,
-        timezone: None,
-        payment_provider: None,
-        payment_provider_id: None,
-        properties: serde_json::Map::new(),
-        test_clock: None,
-    }
 }
 
 fn all_invoices(store: &dyn Store, scope: &Scope) -> Result<Vec<Invoice>, Error> {

@@ -13,16 +13,16 @@ use crate::id::{CustomerKey, MetricId, OrganizationId, PlanId, SubscriptionId};
 use crate::invoice::{Adjustment, Invoice, Trace};
 use crate::memory::MemoryStore;
 use crate::metric::{Aggregation, Metric, MetricFilters};
-use crate::period::{Anchors, PlanDuration};
+use crate::period::PlanDuration;
 use crate::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge};
 use crate::store::{EventIngest, InvoiceFilter, PageRequest, Scope, Store, Transaction, Window};
 use crate::subscription::{Subscription, SubscriptionFilters};
 use crate::tier::{Tier, TierPrice, TierSchedule};
 use crate::workflow::{
-    ActiveFrom, CheckMetricAccess, CheckedAccess, CreateCustomer, CreateMetric, CreateOrganization, CreatePlan,
-    CreateSubscription, MakeActiveType, NewComponent, NewPlanVersion, NewRecurringCharge, OrganizationPatch,
-    VersionChoice, bill_customer, check_metric_access, create_customer, create_metric, create_organization,
-    create_plan, create_subscription, update_organization,
+    CheckMetricAccess, CheckedAccess, CreateCustomer, CreateMetric, CreateOrganization, CreatePlan, CreateSubscription,
+    NewComponent, NewPlanVersion, NewRecurringCharge, OrganizationPatch, VersionChoice, bill_customer,
+    check_metric_access, create_customer, create_metric, create_organization, create_plan, create_subscription,
+    update_organization,
 };
 
 /// One organization in memory.
@@ -90,21 +90,7 @@ pub fn fee(amount: &str, timing: ChargeTiming) -> NewRecurringCharge {
 
 /// A public version in US dollars, active at once.
 pub fn version(recurring_charges: Vec<NewRecurringCharge>, components: Vec<NewComponent>) -> NewPlanVersion {
-    NewPlanVersion {
-        number: None,
-        localized_name: None,
-        description: None,
-        currency_code: "USD".to_owned(),
-        components,
-        recurring_charges,
-        features: Vec::new(),
-        price_adjustment: None,
-        anchors: Anchors::NONE,
-        target_customers: Vec::new(),
-        active_from: ActiveFrom::Now,
-        active_to: None,
-        make_active_type: MakeActiveType::ReplaceOnRenewal,
-    }
+    NewPlanVersion { recurring_charges, components, ..NewPlanVersion::empty("USD") }
 }
 
 /// A subscription of `customer` to `plan` from `start` for as long as the plan lasts.
@@ -208,20 +194,7 @@ impl World {
 
     /// A customer in US dollars and UTC.
     pub fn customer(&self, id: &str) -> CustomerKey {
-        let command = CreateCustomer {
-            id: id.parse().expect("a customer id"),
-            name: None,
-            email: format!("{id}@acme.io"),
-            default_currency_code: None,
-            billing_address: None,
-            shipping_address: None,
-            tax_rate: None,
-            timezone: None,
-            payment_provider: None,
-            payment_provider_id: None,
-            properties: serde_json::Map::new(),
-            test_clock: None,
-        };
+        let command = CreateCustomer::new(id.parse().expect("a customer id"), &format!("{id}@acme.io"));
         self.on(id, |tx, now| create_customer(tx, &command, now)).expect("a customer").key
     }
 

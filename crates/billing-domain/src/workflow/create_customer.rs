@@ -42,6 +42,26 @@ pub struct CreateCustomer {
     pub test_clock: Option<TestClockId>,
 }
 
+impl CreateCustomer {
+    /// A customer with everything else as the organization has it.
+    pub fn new(id: CustomerId, email: &str) -> Self {
+        Self {
+            id,
+            name: None,
+            email: email.to_owned(),
+            default_currency_code: None,
+            billing_address: None,
+            shipping_address: None,
+            tax_rate: None,
+            timezone: None,
+            payment_provider: None,
+            payment_provider_id: None,
+            properties: serde_json::Map::new(),
+            test_clock: None,
+        }
+    }
+}
+
 /// Creates a customer, in the scope of its own key.
 ///
 /// # Errors

@@ -56,6 +56,27 @@ pub struct NewPlanVersion {
     pub make_active_type: MakeActiveType,
 }
 
+impl NewPlanVersion {
+    /// A public version that charges nothing, active at once.
+    pub fn empty(currency_code: &str) -> Self {
+        Self {
+            number: None,
+            localized_name: None,
+            description: None,
+            currency_code: currency_code.to_owned(),
+            components: Vec::new(),
+            recurring_charges: Vec::new(),
+            features: Vec::new(),
+            price_adjustment: None,
+            anchors: Anchors::NONE,
+            target_customers: Vec::new(),
+            active_from: ActiveFrom::Now,
+            active_to: None,
+            make_active_type: MakeActiveType::ReplaceOnRenewal,
+        }
+    }
+}
+
 /// From when on a new version can be subscribed to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActiveFrom {

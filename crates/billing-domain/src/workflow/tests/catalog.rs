@@ -182,20 +182,8 @@ fn customers_live_by_their_test_clock() {
     let frozen = datetime!(2020-03-31 00:00 UTC);
     let command = CreateTestClock { name: "march".to_owned(), frozen_time: frozen };
     let clock = world.catalog(|tx, now| create_test_clock(tx, &command, now)).expect("a clock").id;
-    let command = CreateCustomer {
-        id: "acme".parse().expect("an id"),
-        name: None,
-        email: "a@acme.io".to_owned(),
-        default_currency_code: None,
-        billing_address: None,
-        shipping_address: None,
-        tax_rate: None,
-        timezone: None,
-        payment_provider: None,
-        payment_provider_id: None,
-        properties: serde_json::Map::new(),
-        test_clock: Some(clock),
-    };
+    let command =
+        CreateCustomer { test_clock: Some(clock), ..CreateCustomer::new("acme".parse().expect("an id"), "a@acme.io") };
     let customer = world.on("acme", |tx, now| create_customer(tx, &command, now)).expect("a customer");
     assert_eq!(customer.created_at, frozen);
     let first = world.subscribe(&subscription("acme", plan, frozen)).expect("a plan made after the clock's time");
