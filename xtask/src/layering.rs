@@ -13,7 +13,7 @@ const ALLOWED: [(&str, &[&str]); 5] = [
     ("billing-domain", &["bigdecimal", "serde", "serde_json", "thiserror", "time", "uuid"]),
     ("billing-http", &[
         "actix-web", "anyhow", "bigdecimal", "billing-domain", "billing-store", "clap", "env_logger", "flate2",
-        "getrandom", "hmac", "indicatif", "log", "postgres-local", "serde", "serde_json", "sha2", "subtle", "time",
+        "getrandom", "hmac", "indicatif", "jiff", "log", "postgres-local", "serde", "serde_json", "sha2", "subtle", "time",
         "tokio", "ureq", "utoipa", "uuid",
     ]),
     ("billing-store", &[

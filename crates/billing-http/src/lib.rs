@@ -50,9 +50,11 @@ mod subscription;
 mod test_clock;
 mod track;
 mod unread;
+mod usage;
 mod verify_idems;
 pub mod wire;
 pub mod worker;
+mod zone;
 
 pub use backend::Backend;
 pub use server::{RunningServer, Server, ServerSettings};

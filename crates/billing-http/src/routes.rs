@@ -3,7 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::{
     api_key, credit, currency, customer, feature, feature_access, health, invoice, metric, metric_access, organization,
-    ping, plan, subscription, test_clock, track, verify_idems,
+    ping, plan, subscription, test_clock, track, usage, verify_idems,
 };
 
 /// The table, resource by resource.
@@ -14,6 +14,7 @@ pub fn table() -> Vec<Endpoint> {
         track::endpoints(),
         verify_idems::endpoints(),
         metric_access::endpoints(),
+        usage::endpoints(),
         metric::endpoints(),
         feature::endpoints(),
         feature_access::endpoints(),

@@ -21,3 +21,4 @@ mod subscriptions;
 mod support;
 mod test_clocks;
 mod track;
+mod usage;

@@ -25,6 +25,7 @@ mod draft_invoice;
 mod draft_lines;
 mod find_currency;
 mod issue_invoices;
+mod measure_usage;
 mod renew_subscription;
 mod switch_plan;
 mod update_credit;
@@ -53,6 +54,7 @@ pub use create_subscription::{CreateSubscription, VersionChoice, create_subscrip
 pub use create_test_clock::{CreateTestClock, create_test_clock};
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
 pub use find_currency::find_currency;
+pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, WINDOWS_MAX, measure_usage};
 pub use switch_plan::{SwitchPlan, switch_plan};
 pub use update_credit::{UpdateCredit, update_credit};
 pub use update_organization::{OrganizationPatch, update_organization};

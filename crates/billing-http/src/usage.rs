@@ -1,0 +1,199 @@
+//! How much of a metric a customer used, window by window.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::http::header::ACCEPT;
+use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use billing_domain::period::Period;
+use billing_domain::usage::Usage;
+use billing_domain::workflow::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, measure_usage};
+use billing_domain::{FieldErrors, decimal};
+use serde_json::Value;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, Parameter, get};
+use crate::error::ApiError;
+use crate::metric_access::MetricBriefView;
+use crate::query::Query;
+use crate::wire::{EndDate, FromJson, Instant, Number, StartDate, Word, view, words_of};
+use crate::zone::IanaZone;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::required("customer_id", "Whose usage."),
+    Parameter::required("metric_id", "Of what."),
+    Parameter::required("start", "The first instant; a date alone begins at midnight in the time zone."),
+    Parameter::optional(
+        "end",
+        "The last instant inside; a date alone ends with its day in the time zone. The customer's now when missing.",
+    ),
+    Parameter::optional(
+        "window",
+        "Divides the time by hour, day or month on the zone's clocks, at most 1,000 windows; not divided when missing.",
+    ),
+    Parameter::optional("timezone", "A name of the IANA database; the customer's own when missing."),
+    Parameter::optional(
+        "subscription_filters",
+        "Counts only events that have all of these properties: a JSON list of objects with property_name and value.",
+    ),
+];
+
+/// The calls about usage.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/usage/", "Show usage by time; as CSV with `Accept: text/csv`", show)
+            .parameters(PARAMETERS)
+            .answers::<UsageView>(200),
+    ]
+}
+
+words_of! { UsageWindow }
+
+/// The first instant, or a day.
+struct StartMoment(Moment);
+
+/// The first instant behind the end, or a day.
+struct EndMoment(Moment);
+
+/// Whether a text is a date without a time.
+fn is_date(value: &Value) -> bool {
+    value.as_str().is_some_and(|text| text.len() == "YYYY-MM-DD".len())
+}
+
+impl FromJson for StartMoment {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        let is_date = is_date(&value);
+        let StartDate(start) = StartDate::from_json(value)?;
+        Ok(Self(if is_date { Moment::Midnight(start.date()) } else { Moment::Instant(start) }))
+    }
+}
+
+impl FromJson for EndMoment {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        let is_date = is_date(&value);
+        let EndDate(end) = EndDate::from_json(value)?;
+        Ok(Self(if is_date { Moment::Midnight(end.date()) } else { Moment::Instant(end) }))
+    }
+}
+
+/// The question, out of a query string.
+struct Question(MeasureUsage);
+
+impl FromRequest for Question {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(|mut query| {
+            let ids = (query.required("customer_id"), query.required("metric_id"));
+            let times = (query.required::<StartMoment>("start"), query.optional::<EndMoment>("end"));
+            let ways = (query.optional("window"), query.optional("timezone"), query.filters());
+            let read = match (ids, times, ways) {
+                (
+                    (Some(customer), Some(metric)),
+                    (Some(StartMoment(start)), Some(end)),
+                    (Some(window), Some(timezone), Some(filters)),
+                ) => {
+                    let end = end.map(|EndMoment(end)| end);
+                    Some(Self(MeasureUsage { customer, metric, filters, start, end, window, timezone }))
+                }
+                _ => None,
+            };
+            query.finish(read)
+        }))
+    }
+}
+
+view! {
+    /// The usage of a metric.
+    UsageView {
+        /// Whose.
+        customer_id: String,
+        /// Of what.
+        metric: MetricBriefView,
+        /// In which zone windows begin.
+        timezone: String,
+        /// How the time is divided; null: it is not.
+        window: Option<Word<UsageWindow>>,
+        /// The whole time.
+        total: UsageWindowView,
+        /// The same, divided; the first and the last window may be cut short.
+        windows: Vec<UsageWindowView>,
+    }
+}
+
+view! {
+    /// The usage of a span of time.
+    UsageWindowView {
+        /// The first instant inside.
+        start: Instant,
+        /// The last microsecond inside.
+        end: Instant,
+        /// In units of the metric.
+        quantity: Number,
+        /// How many events it stands on.
+        event_count: u64,
+    }
+}
+
+impl From<&(Period, Usage)> for UsageWindowView {
+    fn from((period, usage): &(Period, Usage)) -> Self {
+        Self {
+            start: Instant(period.start()),
+            end: Instant(period.last_instant()),
+            quantity: (&usage.quantity).into(),
+            event_count: usage.event_count,
+        }
+    }
+}
+
+impl UsageView {
+    fn new(measured: &MeasuredUsage, window: Option<UsageWindow>) -> Self {
+        Self {
+            customer_id: measured.customer.id.as_str().to_owned(),
+            metric: (&measured.metric).into(),
+            timezone: measured.timezone.clone(),
+            window: window.map(Word),
+            total: (&measured.total).into(),
+            windows: measured.windows.iter().map(Into::into).collect(),
+        }
+    }
+
+    /// The windows, one a line.
+    fn csv(&self) -> Result<String, ApiError> {
+        let mut text = "start,end,quantity,event_count\r\n".to_owned();
+        let instant = |instant: &Instant| match serde_json::to_value(instant) {
+            Ok(Value::String(text)) => Ok(text),
+            other => Err(ApiError::internal(format!("an instant that is no text: {other:?}"))),
+        };
+        for UsageWindowView { start, end, quantity: Number(quantity), event_count } in &self.windows {
+            let (start, end, quantity) = (instant(start)?, instant(end)?, decimal::plain(quantity));
+            text.push_str(&format!("{start},{end},{quantity},{event_count}\r\n"));
+        }
+        Ok(text)
+    }
+}
+
+/// Whether the client would rather have CSV.
+fn wants_csv(request: &HttpRequest) -> bool {
+    let accept = request.headers().get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let types = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    types.into_iter().any(|kind| kind.eq_ignore_ascii_case("text/csv"))
+}
+
+/// `GET /api/usage/`
+async fn show(
+    app: web::Data<App>,
+    caller: Caller,
+    Question(question): Question,
+    request: HttpRequest,
+) -> Result<HttpResponse, ApiError> {
+    let window = question.window;
+    let measured = app.read(&caller, move |tx, _| measure_usage(tx, &question, IanaZone::find)).await?;
+    let view = UsageView::new(&measured, window);
+    if wants_csv(&request) {
+        return Ok(HttpResponse::Ok().content_type("text/csv; charset=utf-8").body(view.csv()?));
+    }
+    Ok(HttpResponse::Ok().json(view))
+}

@@ -1,0 +1,107 @@
+//! Usage by time.
+
+use serde_json::{Value, json};
+
+use crate::support::{Field, World, event};
+
+/// A customer in New York in the spring of 2024 with a call in each of three days around the change of clocks.
+fn new_york() -> (World, String) {
+    let world = World::new();
+    let metric = world.metric();
+    let clock = world.clock("2024-03-12T12:00:00Z");
+    let body = json!({"customer_id": "acme", "email": "a@acme.io", "test_clock_id": clock,
+        "timezone": "America/New_York"});
+    world.post("/api/customers/", &body).ok(201);
+    #[rustfmt::skip]
+    let times = [
+        "2024-03-09T05:00:00Z", // midnight in winter
+        "2024-03-10T04:59:59.999999Z", // the last microsecond of the 9th
+        "2024-03-10T05:00:00Z", // the first of the 10th
+        "2024-03-11T03:59:59.999999Z", // the last of the 10th, in summer
+        "2024-03-11T04:00:00Z",
+        "2024-03-12T12:00:00Z", // now
+    ];
+    let events: Vec<Value> = (0..).zip(times).map(|(n, time)| event("acme", &format!("e{n}"), time)).collect();
+    world.post("/api/track/", &json!({"batch": events})).ok(201);
+    (world, metric)
+}
+
+fn windows(answer: &Value) -> Vec<(String, String, String)> {
+    let all = answer["windows"].as_array().expect("windows").iter();
+    all.map(|window| (window.id("start"), window.id("end"), window["quantity"].to_string())).collect()
+}
+
+#[test]
+fn windows_follow_the_customers_clocks() {
+    let (world, metric) = new_york();
+    let path = format!("/api/usage/?customer_id=acme&metric_id={metric}&start=2024-03-09&end=2024-03-11");
+    let days = world.get(&format!("{path}&window=day")).ok(200);
+    let expected = [
+        ("2024-03-09T05:00:00Z", "2024-03-10T04:59:59.999999Z", "2"),
+        ("2024-03-10T05:00:00Z", "2024-03-11T03:59:59.999999Z", "2"),
+        ("2024-03-11T04:00:00Z", "2024-03-12T03:59:59.999999Z", "1"),
+    ];
+    assert_eq!(windows(&days), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    let whole = json!({"start": "2024-03-09T05:00:00Z", "end": "2024-03-12T03:59:59.999999Z", "quantity": 5,
+        "event_count": 5});
+    assert_eq!((&days["total"], &days["window"]), (&whole, &json!("day")));
+    assert_eq!((days.id("timezone"), days.id("customer_id")), ("America/New_York".to_owned(), "acme".to_owned()));
+
+    let undivided = world.get(&path).ok(200);
+    assert_eq!((&undivided["windows"], &undivided["window"]), (&json!([whole]), &json!(null)));
+    let hours = world.get(&format!("{path}&window=hour")).ok(200);
+    assert_eq!(hours["windows"].as_array().map(Vec::len), Some(24 + 23 + 24));
+    let utc = world.get(&format!("{path}&window=day&timezone=UTC")).ok(200);
+    let quantities: Vec<_> = windows(&utc).into_iter().map(|(.., quantity)| quantity).collect();
+    assert_eq!(quantities, ["1", "2", "2"]);
+    let until_now = format!("/api/usage/?customer_id=acme&metric_id={metric}&start=2024-02-10T12:00:00-05:00");
+    let until_now = world.get(&format!("{until_now}&window=month")).ok(200);
+    let expected = [
+        ("2024-02-10T17:00:00Z", "2024-03-01T04:59:59.999999Z", "0"),
+        ("2024-03-01T05:00:00Z", "2024-03-12T12:00:00Z", "6"),
+    ];
+    assert_eq!(windows(&until_now), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    let (start, end) = (days["total"].id("start"), days["total"].id("end"));
+    let again = format!("/api/usage/?customer_id=acme&metric_id={metric}&start={start}&end={end}");
+    assert_eq!(world.get(&again).ok(200)["total"], whole, "what an answer says can be asked");
+}
+
+#[test]
+fn usage_comes_as_csv_too() {
+    let (world, metric) = new_york();
+    let path = format!("/api/usage/?customer_id=acme&metric_id={metric}&start=2024-03-10&end=2024-03-11&window=day");
+    let ask = |accept: &str| world.send("GET", &path, &[("X-API-KEY", &world.key), ("Accept", accept)], b"");
+    let answer = ask("text/html, Text/CSV;q=0.9");
+    assert_eq!((answer.status, answer.header("content-type")), (200, "text/csv; charset=utf-8"));
+    let expected = "start,end,quantity,event_count\r\n\
+        2024-03-10T05:00:00Z,2024-03-11T03:59:59.999999Z,2,2\r\n\
+        2024-03-11T04:00:00Z,2024-03-12T03:59:59.999999Z,1,1\r\n";
+    assert_eq!(answer.text, expected);
+    assert_eq!(ask("*/*").header("content-type"), "application/json");
+}
+
+#[test]
+fn bad_questions_about_usage_are_named() {
+    let (world, metric) = new_york();
+    let own = format!("customer_id=acme&metric_id={metric}");
+    let absent = "metric_00000000000000000000000000000001";
+    #[rustfmt::skip]
+    let cases = [
+        // query,                                                       attr,          code
+        (format!("customer_id=nobody&metric_id={metric}&start=2024-01-01"), "customer_id", "does_not_exist"),
+        (format!("customer_id=acme&metric_id={absent}&start=2024-01-01"), "metric_id",  "does_not_exist"),
+        (own.clone(),                                                   "start",       "required"),
+        (format!("{own}&start=yesterday"),                              "start",       "invalid"),
+        (format!("{own}&start=2024-01-02&end=2024-01-01T00:00:00Z"),    "end",         "min_value"),
+        (format!("{own}&start=2024-01-01&window=week"),                 "window",      "invalid_choice"),
+        (format!("{own}&start=2024-01-01&timezone=Mars%2FOlympus"),     "timezone",    "invalid_choice"),
+        (format!("{own}&start=2024-01-01&window=hour"),                 "end",         "max_value"),
+        (format!("{own}&start=2024-01-01&subscription_filters=x"),      "subscription_filters", "invalid"),
+    ];
+    for (query, attr, code) in cases {
+        let faults = world.get(&format!("/api/usage/?{query}")).faults();
+        assert_eq!(faults, [(attr.to_owned(), code.to_owned())], "{query}");
+    }
+    let faults = world.get("/api/usage/?start=x&window=y").faults();
+    assert_eq!(faults.len(), 4, "all at once: {faults:?}");
+}
