@@ -1,0 +1,29 @@
+//! Laws of the engine as a whole, over its public interface: what is given in parts adds up to the whole, neither order
+//! nor steps matter, and every line can be computed again from its trace.
+
+mod charges;
+mod exact;
+mod invoices;
+mod recompute;
+mod usage;
+mod values;
+
+use proptest::test_runner::Config;
+
+/// Of a whole customer's life there are so many times fewer cases than of a single charge or fold, because it takes
+/// that much longer.
+const LIVES: u32 = 10;
+
+/// 10,000 cases, or as many as `PROPTEST_CASES` says.
+fn laws() -> Config {
+    let config = Config::default();
+    // 256 is what proptest takes when nobody asks for a number.
+    let cases = if config.cases == 256 { 10_000 } else { config.cases };
+    Config { cases, failure_persistence: None, ..config }
+}
+
+/// 1,000 cases; as many as `PROPTEST_CASES` says all the same.
+fn laws_of_lives() -> Config {
+    let config = laws();
+    Config { cases: config.cases / LIVES, ..config }
+}
