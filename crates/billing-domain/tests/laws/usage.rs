@@ -2,7 +2,7 @@
 
 use billing_domain::event::{Event, Properties};
 use billing_domain::memory::MemoryStore;
-use billing_domain::metric::{Aggregation, Metric};
+use billing_domain::metric::{AggregationKind, Metric};
 use billing_domain::period::Period;
 use billing_domain::store::{EventIngest, Scope, Store, Window};
 use billing_domain::subscription::SubscriptionFilters;
@@ -55,9 +55,8 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
 }
 
 fn any_metric() -> impl Strategy<Value = Metric> {
-    any::<bool>().prop_map(|is_count| {
-        let property_name = "amount".to_owned();
-        let aggregation = if is_count { Aggregation::Count } else { Aggregation::Sum { property_name } };
+    prop::sample::select(AggregationKind::ALL.to_vec()).prop_map(|kind| {
+        let aggregation = kind.of(Some("amount".to_owned())).expect("a property is named");
         Metric { aggregation, ..build::count_metric(&mut Ids::new(1), "call", START) }
     })
 }
@@ -113,8 +112,29 @@ proptest! {
         let after = Period::new(before.end(), period.end()).expect("time goes on");
         let usage = |period| fold(&metric, &filters, &period, &events);
         let (whole, before, after) = (usage(period), usage(before), usage(after));
-        prop_assert_eq!(whole.quantity, before.quantity + after.quantity);
         prop_assert_eq!(whole.event_count, before.event_count + after.event_count);
+        let parts = match metric.aggregation.kind() {
+            AggregationKind::Count | AggregationKind::Sum => before.quantity + after.quantity,
+            // Of nothing the others are 0, which then is no value of a part.
+            _ if after.event_count == 0 => before.quantity,
+            AggregationKind::Latest => after.quantity,
+            _ if before.event_count == 0 => after.quantity,
+            AggregationKind::Max => before.quantity.max(after.quantity),
+            AggregationKind::Min => before.quantity.min(after.quantity),
+            // These do not follow from their parts, but lie within bounds that do.
+            AggregationKind::Unique => {
+                let (greater, both) = (before.quantity.clone().max(after.quantity.clone()), before.quantity + after.quantity);
+                prop_assert!(greater <= whole.quantity && whole.quantity <= both);
+                return Ok(());
+            }
+            AggregationKind::Average => {
+                let least = before.quantity.clone().min(after.quantity.clone());
+                let greatest = before.quantity.max(after.quantity);
+                prop_assert!(least <= whole.quantity && whole.quantity <= greatest);
+                return Ok(());
+            }
+        };
+        prop_assert_eq!(whole.quantity, parts);
     }
 
     #[test]
