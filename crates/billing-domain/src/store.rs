@@ -16,7 +16,7 @@ use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
-use crate::error::Error;
+use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, Ingested};
 use crate::id::{CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
@@ -335,10 +335,59 @@ pub trait CreditRepo {
     fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error>;
 }
 
+/// Which events are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Whose.
+    pub customer: CustomerKey,
+    /// Only those of this name.
+    pub name: Option<String>,
+    /// Only the one with this id; it may be there once in every month.
+    pub idempotency_id: Option<String>,
+}
+
+/// Behind which event a list of events goes on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventCursor {
+    /// When it happened.
+    pub time_created: OffsetDateTime,
+    /// Its id.
+    pub idempotency_id: String,
+}
+
+impl EventCursor {
+    /// That of an event.
+    pub fn of(event: &Event) -> Self {
+        Self { time_created: event.time_created, idempotency_id: event.idempotency_id.clone() }
+    }
+
+    /// As text: whole microseconds and the id.
+    pub fn to_text(&self) -> String {
+        format!("{}_{}", self.time_created.unix_timestamp_nanos() / 1_000, self.idempotency_id)
+    }
+
+    /// Out of its text.
+    ///
+    /// # Errors
+    /// A text that [`EventCursor::to_text`] never makes.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let read = || {
+            let (microseconds, id) = text.split_once('_')?;
+            let nanoseconds = microseconds.parse::<i64>().ok().map(|microseconds| i128::from(microseconds) * 1_000)?;
+            let time_created = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok()?;
+            Some(Self { time_created, idempotency_id: id.to_owned() })
+        };
+        read().ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+    }
+}
+
 /// The organization's events, as far as they can be read.
 pub trait EventRepo {
     /// The usage behind each request, all from one snapshot, in the order of the requests.
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error>;
+    /// A customer's events, newest first; at one instant the greatest id, by its bytes, comes first. The cursor of a
+    /// page is an [`EventCursor`].
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error>;
     /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.
     fn missing(
         &mut self,

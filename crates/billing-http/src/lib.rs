@@ -25,6 +25,7 @@ mod customer;
 pub mod demo;
 pub mod endpoint;
 pub mod error;
+mod event;
 mod feature;
 mod feature_access;
 mod health;

@@ -2,8 +2,8 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    api_key, credit, currency, customer, feature, feature_access, health, invoice, metric, metric_access, organization,
-    ping, plan, subscription, test_clock, track, usage, verify_idems,
+    api_key, credit, currency, customer, event, feature, feature_access, health, invoice, metric, metric_access,
+    organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
 };
 
 /// The table, resource by resource.
@@ -13,6 +13,7 @@ pub fn table() -> Vec<Endpoint> {
         ping::endpoints(),
         track::endpoints(),
         verify_idems::endpoints(),
+        event::endpoints(),
         metric_access::endpoints(),
         usage::endpoints(),
         metric::endpoints(),

@@ -9,6 +9,7 @@ mod credits;
 mod demo;
 mod documents;
 mod durability;
+mod events;
 mod faults;
 mod import;
 mod isolation;

@@ -4,20 +4,27 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use bigdecimal::BigDecimal;
+use billing_domain::event::Event;
 use billing_domain::id::CustomerKey;
 use billing_domain::period::Period;
-use billing_domain::store::EventRepo;
+use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
 use billing_domain::usage::{Totals, Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
+use diesel::dsl::sql;
+use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{
+    Array, BigInt, Bool, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
+use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{count, to_json};
+use crate::column::{count, to_json, unreadable};
 use crate::ingest::id_hash;
 use crate::partition::{self, Month};
 use crate::rollup::{Source, dimensions_of, split};
+use crate::schema::events;
 use crate::statement::{partition_statement, statement};
 use crate::transaction::PgTransaction;
 
@@ -182,6 +189,33 @@ partition_statement! {
     }
 }
 
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = events, check_for_backend(Pg))]
+struct EventRow {
+    customer_id: String,
+    event_name: String,
+    idempotency_id: String,
+    time_created: OffsetDateTime,
+    properties: Value,
+}
+
+impl TryFrom<EventRow> for Event {
+    type Error = Error;
+
+    fn try_from(row: EventRow) -> Result<Self, Error> {
+        let Value::Object(properties) = row.properties else {
+            return Err(unreadable("the properties of an event are no object"));
+        };
+        Ok(Self {
+            customer: row.customer_id.parse().map_err(|_| unreadable("a customer id"))?,
+            name: row.event_name,
+            idempotency_id: row.idempotency_id,
+            time_created: row.time_created,
+            properties,
+        })
+    }
+}
+
 /// Since when the roll-ups of a metric by a set of properties are complete. That never changes to a later instant, so
 /// what is remembered may cost a slower read but never a wrong figure.
 #[derive(Default)]
@@ -302,6 +336,37 @@ impl EventRepo for PgTransaction<'_> {
             *usage = Totals { event_count, sum, max, min, latest, distinct }.usage(&request.metric.aggregation);
         }
         Ok(usages)
+    }
+
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {
+        let after = page.after.as_deref().map(EventCursor::parse).transpose()?;
+        let own = events::organization_id.eq(self.tenant()).and(events::customer_key.eq(filter.customer.uuid()));
+        let mut query = events::table.filter(own).into_boxed();
+        if let Some(name) = &filter.name {
+            query = query.filter(events::event_name.eq(name));
+        }
+        if let Some(id) = &filter.idempotency_id {
+            query = query.filter(events::id_hash.eq(id_hash(id)).and(events::idempotency_id.eq(id)));
+        }
+        if let Some(after) = after {
+            // The first condition is for the index.
+            query = query.filter(events::time_created.le(after.time_created)).filter(
+                events::time_created
+                    .lt(after.time_created)
+                    .or(sql::<Bool>("idempotency_id COLLATE \"C\" < ").bind::<Text, _>(after.idempotency_id)),
+            );
+        }
+        let query = query
+            .order((events::time_created.desc(), sql::<Text>("idempotency_id COLLATE \"C\" DESC")))
+            .limit(i64::from(page.limit) + 1)
+            .select(EventRow::as_select());
+        let mut rows = self.query(|pg| query.load(pg))?;
+        let limit = page.limit as usize;
+        let is_last = rows.len() <= limit;
+        rows.truncate(limit);
+        let items = rows.into_iter().map(Event::try_from).collect::<Result<Vec<_>, _>>()?;
+        let next = items.last().filter(|_| !is_last).map(|event| EventCursor::of(event).to_text());
+        Ok(Page { items, next })
     }
 
     fn missing(

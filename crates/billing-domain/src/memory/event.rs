@@ -1,13 +1,15 @@
 //! Events, read by folding them.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use time::OffsetDateTime;
 
 use super::transaction::MemoryTransaction;
 use crate::error::Error;
+use crate::event::Event;
 use crate::id::CustomerKey;
-use crate::store::EventRepo;
+use crate::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
 use crate::usage::{Usage, UsageRequest, fold};
 
 impl EventRepo for MemoryTransaction {
@@ -18,6 +20,24 @@ impl EventRepo for MemoryTransaction {
             fold(&request.metric, &request.filters, &request.period, events)
         };
         Ok(requests.iter().map(usage).collect())
+    }
+
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {
+        let after = page.after.as_deref().map(EventCursor::parse).transpose()?;
+        let account = self.tenant()?.accounts.get(&filter.customer);
+        let mut events: Vec<&Event> = account
+            .into_iter()
+            .flat_map(|account| account.events.values())
+            .filter(|event| filter.name.as_ref().is_none_or(|name| event.name == *name))
+            .filter(|event| filter.idempotency_id.as_ref().is_none_or(|id| event.idempotency_id == *id))
+            .filter(|event| after.as_ref().is_none_or(|after| EventCursor::of(event) < *after))
+            .collect();
+        events.sort_by_key(|event| Reverse(EventCursor::of(event)));
+        let limit = page.limit as usize;
+        let is_last = events.len() <= limit;
+        events.truncate(limit);
+        let next = events.last().filter(|_| !is_last).map(|event| EventCursor::of(event).to_text());
+        Ok(Page { items: events.into_iter().cloned().collect(), next })
     }
 
     fn missing(

@@ -8,8 +8,8 @@ use crate::error::{Error, Noun};
 use crate::event::{Event, Ingested};
 use crate::id::{CustomerKey, OrganizationId};
 use crate::organization::Organization;
-use crate::store::{Scope, Window};
-use crate::testing::build::{Ids, count_metric, customer, days_from, event};
+use crate::store::{EventFilter, PageRequest, Scope, Window};
+use crate::testing::build::{Ids, count_metric, customer, days_from, event, properties};
 use crate::usage::UsageRequest;
 
 /// Where the test clocks of these cases stand.
@@ -162,4 +162,42 @@ pub(super) fn needs_an_organization(harness: &Harness<'_>) {
         tx.events().missing(None, &["1".to_owned()], now - Duration::days(1))
     });
     assert_eq!(none, Ok(vec!["1".to_owned()]));
+}
+
+pub(super) fn lists_the_newest_first(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let old = NOW - Duration::days(40);
+    let json = r#"{"n": 1.50, "s": "é", "list": [1e30, null], "big": 123456789012345678901234567890.5}"#;
+    let sent = [
+        Event { properties: properties(json), ..event("acme", "call", "a", NOW) },
+        event("acme", "mail", "é", NOW),
+        event("acme", "call", "Z", NOW),
+        event("acme", "call", "b", NOW - Duration::MICROSECOND),
+        event("acme", "call", "old_1", old),
+        event("other", "call", "a", NOW),
+    ];
+    tenant.import(&sent);
+    let customer = tenant.key("acme");
+    let all = EventFilter { customer, name: None, idempotency_id: None };
+    let list = |filter: &EventFilter, limit, after| {
+        tenant.look(|tx, _| tx.events().list(filter, &PageRequest { limit, after: Clone::clone(&after) }))
+    };
+    let newest_first = [1, 0, 2, 3, 4].map(|index: usize| sent[index].clone());
+    assert_eq!(list(&all, 9, None).items, newest_first, "with every digit");
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let page = list(&all, 2, after);
+        found.extend(page.items);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, newest_first, "page by page");
+    let of_name = EventFilter { name: Some("mail".to_owned()), ..all.clone() };
+    assert_eq!(list(&of_name, 9, None).items, [sent[1].clone()]);
+    let of_id = EventFilter { idempotency_id: Some("old_1".to_owned()), ..all.clone() };
+    assert_eq!(list(&of_id, 9, None).items, [sent[4].clone()]);
+    let page = PageRequest { limit: 1, after: Some("x".to_owned()) };
+    assert!(tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.events().list(&all, &page)).is_err());
 }

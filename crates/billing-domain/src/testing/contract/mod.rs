@@ -150,6 +150,7 @@ cases! {
         accepts_its_window,
         accepts_anything_when_open,
         says_what_is_missing,
+        lists_the_newest_first,
         needs_an_organization,
     }
     usage {

@@ -1,0 +1,110 @@
+//! The events that came in, as they are kept.
+
+use std::future::{Ready, ready};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use billing_domain::customer::CustomerId;
+use billing_domain::event::{Event, Properties};
+use billing_domain::id::{CustomerKey, MetricId};
+use billing_domain::metric::Metric;
+use billing_domain::store::EventFilter;
+
+use crate::app::App;
+use crate::auth::Caller;
+use crate::endpoint::{Endpoint, Parameter, get};
+use crate::error::ApiError;
+use crate::list::{ListAnswer, Paging, map_page};
+use crate::query::Query;
+use crate::wire::{Instant, view};
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::required("customer_id", "Whose events; the customer need not exist."),
+    Parameter::optional("event_name", "Only events of this name."),
+    Parameter::optional("idempotency_id", "Only the event with this id."),
+    Parameter::optional("limit", "At most so many, 1,000 when missing."),
+    Parameter::optional("cursor", "Where the list goes on, as a `Link` header says."),
+];
+
+/// The calls about events.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/events/", "List a customer's events, newest first", list)
+            .parameters(PARAMETERS)
+            .answers::<Vec<EventView>>(200),
+    ]
+}
+
+/// Which events, out of a query string.
+struct Question {
+    customer: CustomerId,
+    name: Option<String>,
+    idempotency_id: Option<String>,
+}
+
+impl FromRequest for Question {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(|mut query| {
+            let customer = query.required("customer_id");
+            let texts = (query.optional("event_name"), query.optional("idempotency_id"));
+            let read = match (customer, texts) {
+                (Some(customer), (Some(name), Some(idempotency_id))) => Some(Self { customer, name, idempotency_id }),
+                _ => None,
+            };
+            query.finish(read)
+        }))
+    }
+}
+
+view! {
+    /// An event.
+    EventView {
+        /// Whose.
+        customer_id: String,
+        /// What happened.
+        event_name: String,
+        /// The sender's id for it.
+        idempotency_id: String,
+        /// When it happened.
+        time_created: Instant,
+        /// Its properties as they were sent.
+        properties: Properties,
+        /// The metrics of its name that it does not count for, because their property is missing or cannot be used.
+        unusable_for: Vec<MetricId>,
+    }
+}
+
+impl EventView {
+    fn new(event: Event, metrics: &[Metric]) -> Self {
+        let of_name = metrics.iter().filter(|metric| metric.archived_at.is_none() && metric.event_name == event.name);
+        let unusable = of_name.filter(|metric| metric.aggregation.measured(&event).is_none());
+        Self {
+            unusable_for: unusable.map(|metric| metric.id).collect(),
+            customer_id: event.customer.as_str().to_owned(),
+            event_name: event.name,
+            idempotency_id: event.idempotency_id,
+            time_created: Instant(event.time_created),
+            properties: event.properties,
+        }
+    }
+}
+
+/// `GET /api/events/`
+async fn list(
+    app: web::Data<App>,
+    caller: Caller,
+    question: Question,
+    paging: Paging,
+) -> Result<ListAnswer<EventView>, ApiError> {
+    let page = app.read(&caller, move |tx, _| {
+        let customer = CustomerKey::derive(tx.organization(), &question.customer);
+        let (name, idempotency_id) = (question.name.clone(), question.idempotency_id.clone());
+        let page = tx.events().list(&EventFilter { customer, name, idempotency_id }, &paging.0)?;
+        let metrics = tx.metrics().list()?;
+        map_page(page, |event| Ok(EventView::new(event, &metrics)))
+    });
+    Ok(ListAnswer(page.await?))
+}
