@@ -131,6 +131,22 @@ fn draws_in_order_and_only_what_may_be_drawn() {
 }
 
 #[test]
+fn the_dearest_credit_is_drawn_first_wherever_it_stands() {
+    let paid = |n, paid, amount| {
+        let amount_paid_currency_code = Some("USD".to_owned());
+        ledger(Credit { amount_paid: number_of(paid), amount_paid_currency_code, ..credit(n, amount) })
+    };
+    // A quarter, a half and three quarters of what they are worth.
+    let mut ledgers = vec![paid(1, "1", "4"), paid(2, "1", "2"), paid(3, "3", "4")];
+    for _ in 0..3 {
+        ledgers.rotate_left(1);
+        let drawn = drawdown_plan(&ledgers, &number_of("7"), &usd(), NOW);
+        let ids: Vec<CreditId> = drawn.iter().map(|drawdown| drawdown.credit).collect();
+        assert_eq!(ids, [id(3), id(2), id(1)]);
+    }
+}
+
+#[test]
 fn less_than_a_minor_unit_cannot_be_drawn() {
     let ledgers = [ledger(credit(1, "10.009"))];
     let plan = drawdown_plan(&ledgers, &number_of("20"), &usd(), NOW);
@@ -213,6 +229,8 @@ fn replaying_checks_every_entry() {
         (vec![entry(EntryKind::Drawdown, "100.01")],                                     Some(LedgerError::Overdrawn),  "more than there was"),
         (vec![entry(EntryKind::Void, "60"), entry(EntryKind::Expiry, "60")],             Some(LedgerError::Overdrawn),  "twice the same"),
         (vec![entry(EntryKind::Restored, "1")],                                          Some(LedgerError::OverRestored), "nothing was drawn"),
+        (vec![entry(EntryKind::Drawdown, "30"), entry(EntryKind::Restored, "30"), entry(EntryKind::Restored, "1")],
+                                                                                         Some(LedgerError::OverRestored), "given back twice"),
         (vec![entry(EntryKind::Drawdown, "0")],                                          Some(LedgerError::NotPositive), "nothing"),
         (vec![entry(EntryKind::Drawdown, "-5")],                                         Some(LedgerError::NotPositive), "backwards"),
         (vec![entry(EntryKind::Grant, "5")],                                             Some(LedgerError::Grant),      "a second grant"),
@@ -230,11 +248,11 @@ fn replaying_checks_every_entry() {
 #[test]
 fn words_are_read_as_they_are_written() {
     for kind in EntryKind::ALL {
-        assert_eq!(kind.as_str().parse(), Ok(kind));
+        assert_eq!((kind.as_str().parse(), kind.to_string().as_str()), (Ok(kind), kind.as_str()));
         assert_eq!(serde_json::to_value(kind).expect("json"), kind.as_str());
     }
     for status in CreditStatus::ALL {
-        assert_eq!(status.as_str().parse(), Ok(status));
+        assert_eq!((status.as_str().parse(), status.to_string().as_str()), (Ok(status), status.as_str()));
     }
 }
 

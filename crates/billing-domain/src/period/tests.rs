@@ -84,13 +84,30 @@ fn json_writes_rfc_3339_and_checks_what_it_reads() {
 }
 
 #[test]
+fn an_instant_can_be_absent_in_json() {
+    #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+    struct Expiry(#[serde(with = "instant::optional")] Option<OffsetDateTime>);
+    for (expiry, json) in [(Expiry(None), "null"), (Expiry(Some(at("2026-03-01"))), r#""2026-03-01T00:00:00Z""#)] {
+        assert_eq!(serde_json::to_string(&expiry).expect("json"), json);
+        assert_eq!(serde_json::from_str::<Expiry>(json).expect("read back"), expiry);
+    }
+}
+
+#[test]
+fn a_fraction_knows_the_whole() {
+    assert!(Fraction::ONE.is_one() && Fraction { numerator: 7, denominator: 7 }.is_one());
+    assert!(!Fraction::ZERO.is_one() && !Fraction { numerator: 6, denominator: 7 }.is_one());
+    assert!(!Fraction { numerator: 0, denominator: 0 }.is_one(), "no time is no whole");
+}
+
+#[test]
 fn words_are_read_as_they_are_written() {
     for unit in IntervalUnit::ALL {
-        assert_eq!(unit.as_str().parse(), Ok(unit));
+        assert_eq!((unit.as_str().parse(), unit.to_string().as_str()), (Ok(unit), unit.as_str()));
         assert_eq!(serde_json::to_value(unit).expect("json"), unit.as_str());
     }
     for duration in PlanDuration::ALL {
-        assert_eq!(duration.as_str().parse(), Ok(duration));
+        assert_eq!((duration.as_str().parse(), duration.to_string().as_str()), (Ok(duration), duration.as_str()));
         assert_eq!(serde_json::to_value(duration).expect("json"), duration.as_str());
     }
     assert_eq!("fortnight".parse::<IntervalUnit>(), Err(UnknownWord));

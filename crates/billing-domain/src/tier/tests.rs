@@ -138,11 +138,11 @@ fn batches_are_rounded_per_tier() {
         check(&schedule, &[("1018", at_1018, why), ("100", at_100, why)]);
     }
     for rounding in BatchRounding::ALL {
-        assert_eq!(rounding.as_str().parse(), Ok(rounding));
+        assert_eq!((rounding.as_str().parse(), rounding.to_string().as_str()), (Ok(rounding), rounding.as_str()));
         assert_eq!(serde_json::to_value(rounding).expect("json"), rounding.as_str());
     }
     for kind in StepKind::ALL {
-        assert_eq!(kind.as_str().parse(), Ok(kind));
+        assert_eq!((kind.as_str().parse(), kind.to_string().as_str()), (Ok(kind), kind.as_str()));
     }
     assert_eq!("ceil".parse::<BatchRounding>(), Err(UnknownWord));
 }
@@ -202,6 +202,7 @@ fn limits_are_those_of_the_first_and_last_tier() {
 fn refuses_a_bad_schedule_and_names_every_fault() {
     use TierFaultCode::*;
     let many: Vec<Tier> = (0..=TIERS_MAX).map(|n| free(&n.to_string(), Some(&(n + 1).to_string()))).collect();
+    assert!(TierSchedule::new(many[..TIERS_MAX].to_vec(), false).is_ok(), "as many as there may be");
     #[rustfmt::skip]
     let cases: [(Vec<Tier>, &[(usize, &str, TierFaultCode)], &str); 14] = [
         (vec![],                                                          &[(0, "tiers", Required)],            "no tier"),
