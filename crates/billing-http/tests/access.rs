@@ -100,7 +100,7 @@ fn a_feature_is_granted_by_the_plan() {
     let path = format!("/api/feature_access/?customer_id=acme&feature_id={}", feature.id("feature_id"));
     let none = world.get(&path).ok(200);
     assert_eq!((&none["access"], &none["access_per_subscription"]), (&json!(false), &json!([])));
-    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": crate::support::now()});
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()});
     world.post("/api/subscriptions/", &body).ok(200);
     let granted = world.get(&path).ok(200);
     assert_eq!((&granted["access"], &granted["feature"]), (&json!(true), &feature));
