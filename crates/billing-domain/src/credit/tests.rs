@@ -282,7 +282,7 @@ proptest! {
     fn a_credit_is_conserved_whatever_happens(
         cents in 1..10_000_u32,
         lifetime in prop::option::of(1..10_i64),
-        steps in prop::collection::vec(any_step(), 0..30),
+        steps in prop::collection::vec(any_step(), 0..15),
     ) {
         let amount = BigDecimal::new(cents.into(), 2);
         let granted = Credit { amount: amount.clone(), expires_at: lifetime.map(day), ..credit(1, "1") };

@@ -27,7 +27,7 @@ fn any_price() -> impl Strategy<Value = TierPrice> {
 fn any_tiers() -> impl Strategy<Value = Vec<Tier>> {
     // Widths, prices, whether ranges are written as integers, whether the last one is open.
     let tier = (1..10_000_i64, any_price(), any::<bool>());
-    (prop::collection::vec(tier, 1..7), any::<bool>()).prop_map(|(parts, open)| {
+    (prop::collection::vec(tier, 1..5), any::<bool>()).prop_map(|(parts, open)| {
         let last = parts.len() - 1;
         let mut edge = 0;
         let mut tiers = Vec::new();

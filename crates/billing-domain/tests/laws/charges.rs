@@ -15,9 +15,9 @@ use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
 use crate::exact::Ratio;
-use crate::laws;
 use crate::recompute::{in_minor_units, portion};
 use crate::values::{any_amount, any_quantity, any_schedule};
+use crate::{laws, laws_of_lives};
 
 const START: OffsetDateTime = datetime!(2026-01-01 0:00 UTC);
 const MONTH_US: i64 = 31 * 24 * 3_600 * 1_000_000;
@@ -221,6 +221,27 @@ proptest! {
     }
 
     #[test]
+    fn a_fee_taken_back_is_what_was_paid_for_the_time_not_used(
+        amount in any_amount(),
+        cut in 0..=MONTH_US,
+        decimals in 0..=3_u8,
+    ) {
+        let mut charging = Charging::new(MONTH_US);
+        charging.fee.amount = amount.clone();
+        let paid = charging.bill_fee(START, decimals);
+        charging.record.period = span(0, cut);
+        let refund = charging.bill_fee(at(cut), decimals);
+        let used = (ratio(&amount) * part(cut)).rounded(decimals.into());
+        prop_assert!(refund <= BigDecimal::zero() && -&refund <= paid);
+        prop_assert_eq!(in_minor_units(&(paid + refund), decimals), used);
+    }
+}
+
+proptest! {
+    // Fewer, because the law of changes above implies it.
+    #![proptest_config(laws_of_lives())]
+
+    #[test]
     fn a_change_and_the_change_back_at_once_cost_nothing(
         tiers in any_schedule(),
         changes in any_changes(),
@@ -235,21 +256,5 @@ proptest! {
         let changes = others.into_iter().chain([units]).map(|units| charging.change_units(&(units, from), decimals));
         let sum: BigDecimal = changes.sum();
         prop_assert_eq!(sum, BigDecimal::zero());
-    }
-
-    #[test]
-    fn a_fee_taken_back_is_what_was_paid_for_the_time_not_used(
-        amount in any_amount(),
-        cut in 0..=MONTH_US,
-        decimals in 0..=3_u8,
-    ) {
-        let mut charging = Charging::new(MONTH_US);
-        charging.fee.amount = amount.clone();
-        let paid = charging.bill_fee(START, decimals);
-        charging.record.period = span(0, cut);
-        let refund = charging.bill_fee(at(cut), decimals);
-        let used = (ratio(&amount) * part(cut)).rounded(decimals.into());
-        prop_assert!(refund <= BigDecimal::zero() && -&refund <= paid);
-        prop_assert_eq!(in_minor_units(&(paid + refund), decimals), used);
     }
 }
