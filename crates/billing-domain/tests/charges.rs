@@ -1,10 +1,10 @@
 //! Billing records by themselves: what they remember, and what they put on a line.
 
 use billing_domain::BigDecimal;
-use billing_domain::charge::{Billed, BillingRecord, ChargeRef, Prepaid};
+use billing_domain::charge::{Billed, BillingRecord, ChargeRef, Prepaid, count_records, records_of};
 use billing_domain::decimal::plain;
-use billing_domain::period::Period;
-use billing_domain::plan::{ChargeTiming, RecurringCharge};
+use billing_domain::period::{Interval, IntervalUnit, Period};
+use billing_domain::plan::{ChargeTiming, Component, RecurringCharge};
 use billing_domain::subscription::Subscription;
 use billing_domain::testing::build::{self, Ids, days_from};
 use time::macros::datetime;
@@ -85,6 +85,20 @@ fn arrears_are_intermediate_until_the_time_is_over() {
     }
     let expected = [Some(("intermediate", "4".to_owned())), Some(("in_arrears", "6".to_owned())), None];
     assert_eq!(lines, expected);
+}
+
+#[test]
+fn records_are_counted_as_they_would_be_made() {
+    let (charge, subscription, _) = fee();
+    let mut ids = Ids::new(2);
+    let plan = build::plan(&mut ids, "Pro", START);
+    let mut version = build::plan_version(&mut ids, &plan, START);
+    let every = |days| Some(Interval::new(IntervalUnit::Day, days).expect("at least 1"));
+    let component = build::component(&mut ids, Uuid::from_u128(9).into());
+    version.components = vec![Component { reset_interval: every(3), ..component.clone() }, component];
+    version.recurring_charges = vec![RecurringCharge { reset_interval: every(1), ..charge }];
+    let records = records_of(&version, &subscription, &mut || ids.next::<Uuid>()).expect("records");
+    assert_eq!((records.len(), count_records(&version, &subscription)), (15, 15), "4 and 1 of usage, 10 fees");
 }
 
 /// The segments as `units from-to`, in days.
