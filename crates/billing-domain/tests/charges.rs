@@ -99,6 +99,8 @@ fn records_are_counted_as_they_would_be_made() {
     version.recurring_charges = vec![RecurringCharge { reset_interval: every(1), ..charge }];
     let records = records_of(&version, &subscription, &mut || ids.next::<Uuid>()).expect("records");
     assert_eq!((records.len(), count_records(&version, &subscription)), (15, 15), "4 and 1 of usage, 10 fees");
+    let empty = Subscription { period: Period::at(START), ..subscription };
+    assert_eq!(count_records(&version, &empty), 0, "no time, no records");
 }
 
 /// The segments as `units from-to`, in days.

@@ -161,16 +161,13 @@ impl Interval {
         let mut tiles = Vec::new();
         let mut n = self.index_at(zone, anchor, span.start());
         let mut start = self.boundary_in(zone, anchor, n);
-        while start < span.end() && !span.is_empty() {
+        while start < span.end() {
             n = n.saturating_add(1);
-            let end = self.boundary_in(zone, anchor, n);
-            let full = Period::from_whole(start, end);
+            let full = Period::from_whole(start, self.boundary_in(zone, anchor, n));
+            // Nothing in common: a day that the zone skipped, or one that shows twice and was over before the span.
             if let Some(period) = full.intersection(span) {
                 tiles.push(Tile { period, full });
-            } else if end == instant::LAST {
-                break; // The calendar's end, where boundaries stand still.
             }
-            // Else it is a day that the zone skipped, or one before the span.
             start = full.end();
         }
         tiles

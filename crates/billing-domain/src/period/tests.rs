@@ -275,3 +275,45 @@ fn local_times_are_found_where_clocks_change() {
     let repeated = datetime!(2025-11-02 06:30 UTC);
     assert_eq!(local_time(&NewYork, repeated), datetime!(2025-11-02 01:30), "the second showing reads the same");
 }
+
+/// UTC, counting how often it is asked.
+#[derive(Default)]
+struct Asked(std::cell::Cell<u32>);
+
+impl Zone for Asked {
+    fn offset_at(&self, _: OffsetDateTime) -> UtcOffset {
+        self.0.set(self.0.get() + 1);
+        UtcOffset::UTC
+    }
+}
+
+#[test]
+fn intervals_far_from_their_anchor_are_found_without_walking_there() {
+    let anchor = datetime!(1950-03-15 18:00 UTC);
+    let span = Period::new(datetime!(2050-07-04 9:00 UTC), datetime!(2050-07-06 9:00 UTC)).expect("a period");
+    #[rustfmt::skip]
+    let cases = [
+        // unit,              count, first tile's start
+        (IntervalUnit::Day,   1,     datetime!(2050-07-03 18:00 UTC)),
+        (IntervalUnit::Day,   7,     datetime!(2050-06-29 18:00 UTC)),
+        (IntervalUnit::Week,  1,     datetime!(2050-06-29 18:00 UTC)),
+        (IntervalUnit::Week,  2,     datetime!(2050-06-22 18:00 UTC)),
+        (IntervalUnit::Month, 1,     datetime!(2050-06-15 18:00 UTC)),
+        (IntervalUnit::Month, 5,     datetime!(2050-03-15 18:00 UTC)),
+        (IntervalUnit::Year,  1,     datetime!(2050-03-15 18:00 UTC)),
+        (IntervalUnit::Year,  3,     datetime!(2049-03-15 18:00 UTC)),
+    ];
+    for (unit, count, first) in cases {
+        let (interval, zone) = (Interval { unit, count }, Asked::default());
+        let tiles = interval.tiles_in(&zone, anchor, &span);
+        assert_eq!(tiles[0].full.start(), first, "{interval:?}");
+        assert_eq!((tiles[0].period.start(), tiles[tiles.len() - 1].period.end()), (span.start(), span.end()));
+        // Each boundary takes a handful of questions, and a few boundaries are all that is needed.
+        assert!(zone.0.get() < 40, "{interval:?}: asked {} times", zone.0.get());
+    }
+    let on_boundary = Period::new(datetime!(2050-07-03 18:00 UTC), span.end()).expect("a period");
+    let daily = Interval { unit: IntervalUnit::Day, count: 1 };
+    assert_eq!(daily.tiles(anchor, &on_boundary)[0].period.start(), on_boundary.start());
+    let empty = Period::at(span.start());
+    assert_eq!(daily.tiles(anchor, &empty), []);
+}

@@ -229,6 +229,7 @@ fn refuses_a_bad_schedule_and_names_every_fault() {
         assert!(faults.iter().all(|fault| !fault.detail.is_empty()));
         for fault in faults {
             assert_eq!(serde_json::to_value(fault.code).expect("json"), fault.code.as_str());
+            assert_eq!(fault.code.to_string(), fault.code.as_str());
         }
     }
 }
