@@ -1,6 +1,6 @@
 //! The types of the wire: what a JSON value must look like to become a domain value, and back.
 //!
-//! [`body!`] declares what comes in and [`view!`] what goes out. A body is read whole: every bad field of it,
+//! `body!` declares what comes in and `view!` what goes out. A body is read whole: every bad field of it,
 //! however deep, is found in one go. Both describe themselves for the OpenAPI document.
 
 mod basic;
