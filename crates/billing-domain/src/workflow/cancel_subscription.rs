@@ -116,6 +116,7 @@ fn settle(record: &mut BillingRecord, version: &PlanVersion, subscription: &Subs
     let end = subscription.period.end();
     let has_begun = record.period.start() < end;
     record.period = record.period.cut_at(end);
+    record.reprice_prepaid();
     let cancellation = subscription.cancellation.unwrap_or_default();
     let is_billed = match version.charge(record.charge) {
         Some(Charge::Component(_)) => has_begun && cancellation.usage_behavior == UsageBehavior::BillFull,

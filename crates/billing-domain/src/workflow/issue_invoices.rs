@@ -27,8 +27,10 @@ pub(super) fn issue_invoices(
     at: OffsetDateTime,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let (mut selected, others) = std::mem::take(&mut account.records).into_iter().partition(due);
+    let (mut selected, others): (Vec<_>, Vec<_>) = std::mem::take(&mut account.records).into_iter().partition(due);
     account.records = others;
+    // In order of making, however often the run came by: which line carries a cent of rounding depends on it.
+    selected.sort_by_key(|record| record.id);
     let drafts = draft_lines(tx, account, &mut selected, Part::All, at)?;
     save(tx, account, selected, at)?;
     for draft in drafts {

@@ -6,8 +6,9 @@ use crate::decimal::plain;
 use crate::error::{Error, FieldCode, Refusal};
 use crate::period::PlanDuration;
 use crate::plan::ChargeBehavior::{self, Full, Prorate};
+use crate::subscription::{Cancellation, InvoicingBehavior};
 use crate::testing::world::{World, component, decimal, prepaid_component, subscription, tiers, version};
-use crate::workflow::{ChangePrepaidUnits, change_prepaid_units};
+use crate::workflow::{CancelSubscription, ChangePrepaidUnits, cancel_subscription, change_prepaid_units};
 
 const START: OffsetDateTime = datetime!(2024-01-01 00:00 UTC);
 
@@ -159,4 +160,19 @@ fn only_prepaid_components_of_running_subscriptions_change() {
     assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("units", FieldCode::MinValue));
     world.advance("acme", datetime!(2024-06-01 00:00 UTC));
     assert_eq!(change(&world, &command, "20"), Err(Refusal::AlreadyEnded.into()));
+}
+
+#[test]
+fn a_cancellation_gives_back_prepaid_units_for_the_time_that_is_left() {
+    for (behavior, credit) in [(Prorate, "3.33"), (Full, "0")] {
+        let (world, command) = prepaid_april(behavior);
+        let cancel = CancelSubscription {
+            customer: command.customer,
+            subscriptions: vec![command.subscription],
+            cancellation: Cancellation::default(),
+            invoicing_behavior: InvoicingBehavior::InvoiceNow,
+        };
+        world.on("acme", |tx, now| cancel_subscription(tx, &cancel, now)).expect("cancelled");
+        assert_eq!(books(&world).1, credit, "{behavior:?}: two thirds of 5, unless the charge is full");
+    }
 }
