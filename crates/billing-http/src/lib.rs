@@ -23,6 +23,7 @@ mod credit;
 mod currency;
 mod customer;
 pub mod demo;
+mod deprecated_access;
 pub mod endpoint;
 pub mod error;
 mod event;

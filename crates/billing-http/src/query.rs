@@ -108,6 +108,9 @@ impl Query {
     }
 
     fn filter_values(&self) -> Result<Vec<Value>, FieldErrors> {
+        if self.has_lost_filters() {
+            return Ok(Vec::new());
+        }
         let mut values = Vec::new();
         let mut parts: BTreeMap<u32, serde_json::Map<String, Value>> = BTreeMap::new();
         for (name, value) in &self.pairs {
@@ -127,6 +130,14 @@ impl Query {
         }
         values.extend(parts.into_values().map(Value::Object));
         Ok(values)
+    }
+
+    /// Whether only the names of the two parts of a filter are left, as many times as there were filters: a known
+    /// client encodes them so. What it meant never left it, and it has always been answered without filters.
+    fn has_lost_filters(&self) -> bool {
+        let parts = self.pairs.iter().filter(|(name, _)| name.starts_with(FILTERS));
+        let parts: Vec<_> = parts.map(|(name, value)| (name == FILTERS).then_some(value.as_str())).collect();
+        !parts.is_empty() && parts.chunks(2).all(|pair| pair == [Some("property_name"), Some("value")])
     }
 
     /// The values read, or everything that was wrong with the parameters.
@@ -230,6 +241,7 @@ mod tests {
                                                                                          r#"{"az":"1","env":"a"}"#,       "parts in brackets"),
             ("subscription_filters[0].property_name=env&subscription_filters[0].value=a", r#"{"env":"a"}"#,               "parts behind a dot"),
             ("subscription_filters=",                                                    "{}",                            "empty"),
+            ("subscription_filters=property_name&subscription_filters=value",            "{}",                            "lost by the client"),
         ];
         for (text, expected, why) in cases {
             let mut query = Query::parse(text).expect(text);
@@ -240,6 +252,7 @@ mod tests {
         let faults = [
             // query,                                              attr,                                      why
             ("subscription_filters=nonsense",                      "subscription_filters",                    "not JSON"),
+            ("subscription_filters=value",                         "subscription_filters",                    "a word that no client leaves"),
             ("subscription_filters=[1]",                           "subscription_filters.0",                  "not an object"),
             (r#"subscription_filters=[{"property_name":"a"}]"#,    "subscription_filters.0.value",            "half a pair"),
             ("subscription_filters[0]value=a",                     "subscription_filters.0.property_name",    "half a pair"),

@@ -2,8 +2,8 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    api_key, credit, currency, customer, event, feature, feature_access, health, invoice, metric, metric_access,
-    organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
+    api_key, credit, currency, customer, deprecated_access, event, feature, feature_access, health, invoice, metric,
+    metric_access, organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
 };
 
 /// The table, resource by resource.
@@ -19,6 +19,7 @@ pub fn table() -> Vec<Endpoint> {
         metric::endpoints(),
         feature::endpoints(),
         feature_access::endpoints(),
+        deprecated_access::endpoints(),
         plan::endpoints(),
         customer::endpoints(),
         subscription::endpoints(),

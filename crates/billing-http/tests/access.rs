@@ -108,3 +108,44 @@ fn a_feature_is_granted_by_the_plan() {
     assert_eq!(granted["access_per_subscription"][0]["subscription"]["plan"]["plan_name"], "Pro");
     assert_eq!(world.get("/api/feature_access/?customer_id=acme").faults()[0].0, "feature_id");
 }
+
+#[test]
+fn the_older_forms_of_the_checks_say_the_same() {
+    let world = World::new();
+    let metric = world.metric();
+    let feature = world.post("/api/features/", &json!({"feature_name": "sso"})).ok(201).id("feature_id");
+    let mut plan = crate::support::plan_body("Tiny", &metric);
+    plan["initial_version"]["features"] = json!([feature]);
+    let plan = world.post("/api/plans/", &plan).ok(201).id("plan_id");
+    world.customer("acme");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]});
+    world.post("/api/subscriptions/", &body).ok(200);
+    world.post("/api/track/", &event("acme", "e1", &now())).ok(201);
+
+    let component = json!({"event_name": "api_call", "metric_name": world.get(&format!("/api/metrics/{metric}/"))
+        .ok(200)["metric_name"], "metric_id": metric, "metric_usage": 1, "metric_free_limit": 10, "metric_total_limit": 1000});
+    let usage = json!([{"plan_id": plan, "subscription_filters": [], "usage_per_component": [component]}]);
+    let path = "/api/customer_metric_access/?customer_id=acme";
+    assert_eq!(world.get(&format!("{path}&metric_id={metric}")).ok(200), usage);
+    assert_eq!(world.get(&format!("{path}&event_name=api_call")).ok(200), usage);
+    let path = "/api/customer_feature_access/?customer_id=acme&feature_name=sso";
+    let granted = json!([{"feature_name": "sso", "plan_id": plan, "subscription_filters": [], "access": true}]);
+    assert_eq!(world.get(path).ok(200), granted);
+
+    #[rustfmt::skip]
+    let cases = [
+        // path,                                                                attr,           code,             why
+        ("/api/customer_metric_access/?metric_id=1".to_owned(),                 "customer_id",  "required",       "whose"),
+        ("/api/customer_metric_access/?customer_id=acme".to_owned(),            "metric_id",    "invalid",        "of what"),
+        (format!("/api/customer_metric_access/?customer_id=acme&metric_id={metric}&event_name=api_call"),
+                                                                                "metric_id",    "invalid",        "two of one"),
+        ("/api/customer_metric_access/?customer_id=acme&event_name=x".to_owned(), "event_name", "does_not_exist", "nobody counts it"),
+        (format!("/api/customer_metric_access/?customer_id=x&metric_id={metric}"), "customer_id", "does_not_exist", "nobody"),
+        ("/api/customer_feature_access/?customer_id=acme".to_owned(),           "feature_name", "required",       "which"),
+        ("/api/customer_feature_access/?customer_id=acme&feature_name=x".to_owned(), "feature_name", "does_not_exist", "no such feature"),
+    ];
+    for (path, attr, code, why) in cases {
+        let faults = world.get(&path).faults();
+        assert!(faults.contains(&(attr.to_owned(), code.to_owned())), "{path}: {why}: {faults:?}");
+    }
+}

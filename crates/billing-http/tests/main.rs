@@ -14,6 +14,7 @@ mod faults;
 mod import;
 mod isolation;
 mod lists;
+mod lotus_python;
 mod metrics;
 mod plans;
 mod readme;

@@ -8,18 +8,17 @@ use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::{
-    Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, SubscriptionFilters, SubscriptionStatus,
-    SwitchUsageBehavior, UsageBehavior,
+    Cancellation, InvoicingBehavior, Subscription, SubscriptionFilters, SubscriptionStatus, SwitchUsageBehavior,
+    UsageBehavior,
 };
 use billing_domain::workflow::{
     CancelSubscription, ChangePrepaidUnits, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
     change_prepaid_units, switch_plan, update_subscription,
 };
-use billing_domain::{Error, FieldCode, FieldError, FieldErrors, Noun};
-use serde_json::Value;
+use billing_domain::{Error, FieldCode, FieldError, Noun};
 use time::OffsetDateTime;
 
-use super::body::PrepaidUnitsBody;
+use super::spelling::{FlatFee, InitialUnits, SwitchInvoicing};
 use super::view::{Holder, SubscriptionView};
 use crate::app::App;
 use crate::auth::Caller;
@@ -28,7 +27,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::path::{PathPair, PathParam};
 use crate::query::Query;
-use crate::wire::{Described, EndDate, FreeForm, FromJson, Number, Schema, Schemas, Word, body};
+use crate::wire::{EndDate, FreeForm, Number, body};
 
 const MATCH_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose subscriptions."),
@@ -94,25 +93,6 @@ body! {
     }
 }
 
-/// [`FlatFeeBehavior`], which some clients write with `prorate` for `charge_prorated`.
-#[derive(Clone, Copy, Debug)]
-pub struct FlatFee(FlatFeeBehavior);
-
-impl FromJson for FlatFee {
-    fn from_json(value: Value) -> Result<Self, FieldErrors> {
-        match value.as_str() {
-            Some("prorate") => Ok(Self(FlatFeeBehavior::ChargeProrated)),
-            _ => FlatFeeBehavior::from_json(value).map(Self),
-        }
-    }
-}
-
-impl Described for FlatFee {
-    fn describe(schemas: &mut Schemas) -> Schema {
-        Word::<FlatFeeBehavior>::describe(schemas)
-    }
-}
-
 impl CancelBody {
     fn read(self, customer: CustomerKey, subscriptions: Vec<SubscriptionId>) -> CancelSubscription {
         let cancellation = Cancellation {
@@ -156,30 +136,11 @@ body! {
         /// The new plan version; it wins over the plan.
         optional switch_plan_version_id: PlanVersionId,
         /// Whether the difference is invoiced now or at the end of the period; `invoice_now` when missing.
-        optional invoicing_behavior: InvoicingBehavior,
+        optional invoicing_behavior: SwitchInvoicing,
         /// Whether usage goes on or stays with the old plan; `transfer_to_new_subscription` when missing.
         optional usage_behavior: SwitchUsageBehavior,
         /// Units of prepaid components that the old plan did not have; anything but a list is ignored.
         optional component_fixed_charges_initial_units: InitialUnits,
-    }
-}
-
-/// A list of prepaid units. Some clients send an object here that means nothing.
-#[derive(Clone, Debug, Default)]
-pub struct InitialUnits(Vec<PrepaidUnitsBody>);
-
-impl FromJson for InitialUnits {
-    fn from_json(value: Value) -> Result<Self, FieldErrors> {
-        match value {
-            Value::Array(_) => Vec::from_json(value).map(Self),
-            _ => Ok(Self::default()),
-        }
-    }
-}
-
-impl Described for InitialUnits {
-    fn describe(schemas: &mut Schemas) -> Schema {
-        Vec::<PrepaidUnitsBody>::describe(schemas)
     }
 }
 
@@ -194,12 +155,13 @@ impl SwitchBody {
             }
         };
         let units = self.component_fixed_charges_initial_units.unwrap_or_default().0;
+        let (invoicing_behavior, usage_behavior) = SwitchInvoicing::read(self.invoicing_behavior, self.usage_behavior);
         Ok(SwitchPlan {
             customer,
             subscription,
             version,
-            invoicing_behavior: self.invoicing_behavior.unwrap_or_default(),
-            usage_behavior: self.usage_behavior.unwrap_or_default(),
+            invoicing_behavior,
+            usage_behavior,
             prepaid_units: units.into_iter().map(|own| (own.metric_id, own.units.0)).collect(),
         })
     }

@@ -2,6 +2,7 @@
 
 mod body;
 mod change;
+mod spelling;
 mod view;
 
 use std::future::{Ready, ready};

@@ -1,0 +1,79 @@
+//! An existing client of this interface, unmodified: the Python package of the system that the interface comes from.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::json;
+
+use crate::support::{Field, World, plan_body};
+
+/// The package, and what it needs: its models are of the first generation of pydantic.
+const PACKAGES: [&str; 2] = ["lotus-python==0.12.0", "pydantic<2"];
+const SCRIPT: &str = include_str!("lotus_python.py");
+
+/// A folder with the packages in it; installed once for each build folder.
+fn packages() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lotus-python-0.12.0");
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let target = fresh.path().join("packages");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]).arg(&target);
+    let output = pip.args(PACKAGES).output().map_err(|error| format!("python3: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    // Another process may have been faster; then its folder is as good.
+    match std::fs::rename(&target, &folder) {
+        Err(_) if !folder.exists() => Err("the installed packages could not be put in place".to_owned()),
+        _ => Ok(folder),
+    }
+}
+
+fn run(packages: &Path, world: &World, names: &[(&str, String)]) -> Output {
+    Command::new("python3")
+        .args(["-W", "ignore", "-c", SCRIPT])
+        .env("PYTHONPATH", packages)
+        .env("URL", format!("http://{}", world.addr()))
+        .env("KEY", &world.key)
+        .envs(names.iter().map(|(name, value)| (*name, value.as_str())))
+        .output()
+        .expect("python3")
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
+fn the_whole_python_client_works_unmodified() {
+    let packages = match packages() {
+        Ok(folder) => folder,
+        Err(reason) => {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to install lotus-python: {reason}");
+            eprintln!("SKIPPED: lotus-python could not be installed: {reason}");
+            return;
+        }
+    };
+    let world = World::new();
+    let metric = world.metric();
+    let feature = |name: &str| world.post("/api/features/", &json!({"feature_name": name})).ok(201).id("feature_id");
+    let (support, _) = (feature("support"), feature("sso"));
+    let plan = |name: &str| {
+        let mut body = plan_body(name, &metric);
+        body["tags"] = json!(["public"]);
+        body["initial_version"]["features"] = json!([support]);
+        world.post("/api/plans/", &body).ok(201)
+    };
+    let (starter, business) = (plan("Starter"), plan("Business"));
+    let names = [
+        ("METRIC", metric.clone()),
+        ("FEATURE", support.clone()),
+        ("STARTER", starter.id("plan_id")),
+        ("STARTER_VERSION", starter["versions"][0].id("version_id")),
+        ("BUSINESS", business.id("plan_id")),
+    ];
+    let output = run(&packages, &world, &names);
+    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{err}");
+    assert!(out.contains("calls of lotus-python 0.12.0 work"), "{out}\n{err}");
+}
