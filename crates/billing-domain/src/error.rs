@@ -40,6 +40,15 @@ impl Error {
         FieldError::new(attr, FieldCode::DoesNotExist, format!("No such {noun}.")).into()
     }
 
+    /// Whether a rule has decided on input that is well formed: the same request, sent again, is answered the same.
+    pub fn is_final(&self) -> bool {
+        match self {
+            Self::Refused(refusal) => !refusal.is_passing(),
+            Self::NotFound(_) => true,
+            Self::Fields(_) | Self::Store(_) => false,
+        }
+    }
+
     /// Turns "not found" into "this field names something that does not exist".
     #[must_use]
     pub fn at_field(self, attr: &str) -> Self {
@@ -259,6 +268,9 @@ pub enum Refusal {
     /// The customer's test clock is on its way; wait until it is ready.
     #[error("The customer's test clock is advancing.")]
     TestClockAdvancing,
+    /// A request with the same idempotency key is at work, or has just been answered.
+    #[error("A request with this Idempotency-Key is being worked on.")]
+    IdempotencyKeyInUse,
 }
 
 impl Refusal {
@@ -276,7 +288,13 @@ impl Refusal {
             Self::CreditExpiryInPast => "credit_expiry_in_past",
             Self::MetricInUse => "invalid_operation",
             Self::TestClockAdvancing => "test_clock_advancing",
+            Self::IdempotencyKeyInUse => "idempotency_key_in_use",
         }
+    }
+
+    /// Whether the same request may be granted a little later although nobody changes anything.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::TestClockAdvancing | Self::IdempotencyKeyInUse)
     }
 }
 

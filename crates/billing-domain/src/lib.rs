@@ -212,6 +212,7 @@ pub mod decimal;
 pub mod error;
 pub mod event;
 pub mod id;
+pub mod idempotency;
 pub mod invoice;
 pub mod memory;
 pub mod metric;

@@ -14,10 +14,11 @@ use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
-use crate::error::{Error, Noun};
+use crate::error::{Error, Noun, Refusal};
 use crate::event::{Event, Ingested, is_within_window};
 use crate::id::{BillingRecordId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
+use crate::idempotency::{Attempt, Claim, ClaimedWork, KeptAnswer};
 use crate::invoice::Invoice;
 use crate::metric::Metric;
 use crate::organization::Organization;
@@ -30,6 +31,7 @@ use crate::test_clock::{TestClock, TestClockStatus};
 mod catalog;
 mod customer;
 mod event;
+mod idempotency;
 mod transaction;
 
 use transaction::MemoryTransaction;
@@ -77,6 +79,7 @@ struct Tenant {
     accounts: BTreeMap<CustomerKey, AccountState>,
     invoices: BTreeMap<InvoiceId, Invoice>,
     invoice_sequence: u64,
+    answers: BTreeMap<String, (KeptAnswer, OffsetDateTime)>,
 }
 
 /// Everything of one customer; events may come before the customer does.
@@ -124,6 +127,14 @@ impl State {
         self.tenants.get(&organization).ok_or(Error::NotFound(Noun::Organization))
     }
 
+    /// The instant that holds in a scope.
+    fn now_in(&self, scope: &Scope) -> OffsetDateTime {
+        match scope {
+            Scope::Customer(organization, customer) => self.now_of(*organization, *customer),
+            Scope::Catalog(_) | Scope::Organization(_) => self.now,
+        }
+    }
+
     fn now_of(&self, organization: OrganizationId, customer: CustomerKey) -> OffsetDateTime {
         let Some(tenant) = self.tenants.get(&organization) else { return self.now };
         let Some(account) = tenant.accounts.get(&customer) else { return self.now };
@@ -140,14 +151,28 @@ impl State {
 impl Store for MemoryStore {
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
         let mut state = self.lock();
-        let now = match scope {
-            Scope::Customer(organization, customer) => state.now_of(*organization, *customer),
-            Scope::Catalog(_) | Scope::Organization(_) => state.now,
-        };
+        let now = state.now_in(scope);
         let mut transaction = MemoryTransaction { organization: scope.organization(), state: state.clone() };
         work(&mut transaction, now)?;
         *state = transaction.state;
         Ok(())
+    }
+
+    fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
+        let mut state = self.lock();
+        let (organization, now) = (scope.organization(), state.now_in(scope));
+        if state.tenant(organization)?.answers.contains_key(&claim.key) {
+            return Err(Refusal::IdempotencyKeyInUse.into());
+        }
+        let mut transaction = MemoryTransaction { organization, state: state.clone() };
+        let answer = match work(&mut transaction, now)? {
+            Attempt::Done(answer) => {
+                *state = transaction.state;
+                answer
+            }
+            Attempt::Refused(answer) => answer,
+        };
+        state.keep(organization, claim, answer)
     }
 }
 

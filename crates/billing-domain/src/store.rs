@@ -20,6 +20,7 @@ use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, Ingested};
 use crate::id::{CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
+use crate::idempotency::{Claim, ClaimedWork};
 use crate::invoice::{Invoice, PaymentStatus};
 use crate::metric::Metric;
 use crate::organization::Organization;
@@ -64,6 +65,15 @@ pub trait Store: Send + Sync {
     /// # Errors
     /// Those of `work`, or [`Error::Store`].
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error>;
+
+    /// [`Store::run`] of work that is done once for all requests with one key: effects and answer are kept together
+    /// or not at all. The key is taken before the scope's lock. Not for [`Scope::Organization`], where nothing is
+    /// written.
+    ///
+    /// # Errors
+    /// As [`Store::run`]; [`Refusal::IdempotencyKeyInUse`](crate::Refusal::IdempotencyKeyInUse) when a request with
+    /// the key has been answered, or is at work and does not come to an end.
+    fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error>;
 }
 
 impl dyn Store + '_ {

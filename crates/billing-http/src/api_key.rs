@@ -22,10 +22,12 @@ pub fn endpoints() -> Vec<Endpoint> {
         get("/api/api_keys/", "List keys", list).answers::<Vec<ApiKeyView>>(200),
         post("/api/api_keys/", "Create a key; its text is shown this once", create)
             .takes::<ApiKeyBody>()
-            .answers::<NewApiKeyView>(201),
+            .answers::<NewApiKeyView>(201)
+            .reveals("key"),
         delete("/api/api_keys/{prefix}/", "Delete a key", remove),
         post("/api/api_keys/{prefix}/regenerate/", "Put a new key in the place of one", regenerate)
-            .answers::<NewApiKeyView>(201),
+            .answers::<NewApiKeyView>(201)
+            .reveals("key"),
     ]
 }
 

@@ -9,12 +9,14 @@ use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Scope, Store, Transaction};
+use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
 
 use crate::auth::{Caller, Pepper};
 use crate::backend::Backend;
 use crate::error::{ApiError, codes};
+use crate::request_id;
 use crate::worker::Alarm;
 
 /// How long a request waits for one of the places that block on the database.
@@ -84,6 +86,21 @@ impl App {
         .await
     }
 
+    /// [`App::run`] of work whose result is the answer: once for all requests with the caller's `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    async fn write<T: Serialize + Send + 'static>(
+        &self,
+        caller: &Caller,
+        scope: Scope,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let Some(claim) = caller.claim.clone() else { return self.run(scope, work).await };
+        let request_id = request_id::current();
+        self.block(move |backend| claim.run(backend, &scope, &request_id, work)).await
+    }
+
     /// [`App::run`] for reading.
     ///
     /// # Errors
@@ -96,42 +113,42 @@ impl App {
         self.run(Scope::Organization(caller.organization), work).await
     }
 
-    /// [`App::run`] alone on the catalogue.
+    /// Work alone on the catalogue, whose result is the answer.
     ///
     /// # Errors
     /// As [`App::run`].
-    pub async fn on_catalog<T: Send + 'static>(
+    pub async fn on_catalog<T: Serialize + Send + 'static>(
         &self,
         caller: &Caller,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.run(Scope::Catalog(caller.organization), work).await
+        self.write(caller, Scope::Catalog(caller.organization), work).await
     }
 
-    /// [`App::run`] alone on one customer.
+    /// Work alone on one customer, whose result is the answer.
     ///
     /// # Errors
     /// As [`App::run`].
-    pub async fn on_customer<T: Send + 'static>(
+    pub async fn on_customer<T: Serialize + Send + 'static>(
         &self,
         caller: &Caller,
         customer: &CustomerId,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.run(customer_scope(caller.organization, customer), work).await
+        self.write(caller, customer_scope(caller.organization, customer), work).await
     }
 
-    /// [`App::run`] alone on a customer whose key was looked up.
+    /// Work alone on a customer whose key was looked up; its result is the answer.
     ///
     /// # Errors
     /// As [`App::run`].
-    pub async fn on_customer_key<T: Send + 'static>(
+    pub async fn on_customer_key<T: Serialize + Send + 'static>(
         &self,
         caller: &Caller,
         customer: CustomerKey,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.run(Scope::Customer(caller.organization, customer), work).await
+        self.write(caller, Scope::Customer(caller.organization, customer), work).await
     }
 }
 

@@ -1,12 +1,13 @@
 //! What the service needs of a store, all in one.
 
 use billing_domain::StoreError;
+use billing_domain::idempotency::AnswerBook;
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Store};
 use billing_store::PgStore;
 
-/// A store that can serve: it keeps, takes in events, knows keys and hands out due customers.
-pub trait Backend: Store + EventIngest + KeyRing + BillingQueue {
+/// A store that can serve: it keeps, takes in events, knows keys and answers, and hands out due customers.
+pub trait Backend: Store + EventIngest + KeyRing + BillingQueue + AnswerBook {
     /// Whether it answers right now.
     ///
     /// # Errors

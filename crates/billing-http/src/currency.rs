@@ -75,14 +75,13 @@ async fn create(
     caller: Caller,
     ApiJson(currency): ApiJson<Currency>,
 ) -> Result<Created<CurrencyView>, ApiError> {
-    let view = CurrencyView::from(&currency);
-    let inserted = app.on_catalog(&caller, move |tx, _| {
+    let view = app.on_catalog(&caller, move |tx, _| {
         let own = tx.currencies().list()?;
         if Currency::iso_4217(&currency.code).is_some() || own.iter().any(|other| other.code == currency.code) {
             return Err(Refusal::DuplicateResource("A currency with this code already exists").into());
         }
-        tx.currencies().insert(&currency)
+        tx.currencies().insert(&currency)?;
+        Ok(CurrencyView::from(&currency))
     });
-    inserted.await?;
-    Ok(Created(view))
+    Ok(Created(view.await?))
 }

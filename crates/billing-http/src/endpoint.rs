@@ -1,12 +1,15 @@
 //! One row of the route table: how a call is routed, and how it is described.
 
+use actix_web::body::BoxBody;
 use actix_web::dev::ServiceRequest;
 use actix_web::http::Method;
+use actix_web::middleware::{Next, from_fn};
 use actix_web::{FromRequest, Handler, Responder, Route, web};
 use std::future::ready;
 
 use crate::auth::authenticate;
 use crate::error::{ApiError, codes};
+use crate::idempotency::{Terms, once};
 use crate::unread::refuse;
 use crate::wire::{Described, Schema, Schemas};
 
@@ -61,6 +64,10 @@ pub struct Endpoint {
     pub request: Option<Describe>,
     /// What it answers when all is well.
     pub answer: Option<(u16, Describe)>,
+    /// Whether it takes an `Idempotency-Key`.
+    pub takes_key: bool,
+    /// The field of its answer that is shown once and kept nowhere.
+    pub secret: Option<&'static str>,
     route: Route,
 }
 
@@ -82,6 +89,8 @@ macro_rules! methods {
                     parameters: &[],
                     request: None,
                     answer: None,
+                    takes_key: Method::$method == Method::POST,
+                    secret: None,
                     route: web::method(Method::$method).to(handler),
                 }
             }
@@ -120,6 +129,27 @@ impl Endpoint {
         self
     }
 
+    /// Takes no `Idempotency-Key`: it can be repeated as it is.
+    #[must_use]
+    pub fn repeatable(mut self) -> Self {
+        self.takes_key = false;
+        self
+    }
+
+    /// The field of its answer that is shown this once.
+    #[must_use]
+    pub fn reveals(mut self, field: &'static str) -> Self {
+        self.secret = Some(field);
+        self
+    }
+
+    /// Its route, by which a request with an `Idempotency-Key` is worked on once.
+    fn into_route(self) -> Route {
+        let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return self.route };
+        let terms = Terms { status, secret: self.secret };
+        self.route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next)))
+    }
+
     /// The names in braces in its path.
     pub fn path_parameters(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
@@ -151,7 +181,7 @@ fn register(config: &mut web::ServiceConfig, path: &'static str, access: Access,
     let without_slash = path.trim_end_matches('/');
     let mut resource = web::resource(vec![path, without_slash]);
     for endpoint in endpoints {
-        resource = resource.route(endpoint.route);
+        resource = resource.route(endpoint.into_route());
     }
     let resource = resource.default_service(move |request: ServiceRequest| {
         let error = ApiError::plain(&codes::METHOD_NOT_ALLOWED).allowing(allow.clone());
@@ -159,6 +189,6 @@ fn register(config: &mut web::ServiceConfig, path: &'static str, access: Access,
     });
     match access {
         Access::Public => config.service(resource),
-        Access::Key => config.service(resource.wrap(actix_web::middleware::from_fn(authenticate))),
+        Access::Key => config.service(resource.wrap(from_fn(authenticate))),
     };
 }

@@ -74,6 +74,6 @@ async fn create(
     caller: Caller,
     ApiJson(command): ApiJson<CreateFeature>,
 ) -> Result<Created<FeatureView>, ApiError> {
-    let feature = app.on_catalog(&caller, move |tx, now| create_feature(tx, &command, now)).await?;
-    Ok(Created(FeatureView::from(&feature)))
+    let view = app.on_catalog(&caller, move |tx, now| Ok(FeatureView::from(&create_feature(tx, &command, now)?)));
+    Ok(Created(view.await?))
 }

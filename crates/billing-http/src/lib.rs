@@ -9,6 +9,7 @@
 //! | [`json`], [`query`], [`path`] | bodies, query strings and ids in paths, made safe to read |
 //! | [`error`] | every failure as one shape of answer, every code in one table |
 //! | [`auth`] | API keys, and the check that every route but the public ones goes through |
+//! | [`idempotency`] | requests that are sent twice and take effect once |
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
 //! | [`server`], [`worker`], [`middleware`] | the running service and what surrounds a request |
 //! | [`cli`], [`settings`], [`startup`], [`import`] | the command line, configuration, start-up, back-filling of events |
@@ -30,6 +31,7 @@ mod event;
 mod feature;
 mod feature_access;
 mod health;
+pub mod idempotency;
 pub mod import;
 mod invoice;
 pub mod json;

@@ -285,8 +285,8 @@ async fn create(
     caller: Caller,
     ApiJson(command): ApiJson<CreateMetric>,
 ) -> Result<Created<MetricView>, ApiError> {
-    let metric = app.on_catalog(&caller, move |tx, now| create_metric(tx, &command, now)).await?;
-    Ok(Created(MetricView::from(&metric)))
+    let view = app.on_catalog(&caller, move |tx, now| Ok(MetricView::from(&create_metric(tx, &command, now)?)));
+    Ok(Created(view.await?))
 }
 
 /// `GET /api/metrics/{metric_id}/`
@@ -305,6 +305,6 @@ async fn archive(
     caller: Caller,
     PathParam(id): PathParam<MetricId>,
 ) -> Result<web::Json<MetricView>, ApiError> {
-    let metric = app.on_catalog(&caller, move |tx, now| archive_metric(tx, &id, now)).await?;
-    Ok(web::Json(MetricView::from(&metric)))
+    let view = app.on_catalog(&caller, move |tx, now| Ok(MetricView::from(&archive_metric(tx, &id, now)?)));
+    Ok(web::Json(view.await?))
 }

@@ -41,6 +41,12 @@ pub fn document(table: &[Endpoint]) -> OpenApi {
             let built = built.required(required).description(Some(parameter.meaning));
             operation = operation.parameter(built.schema(Some(String::describe(&mut schemas))));
         }
+        if endpoint.takes_key {
+            let meaning = "Names the request: sent again with the same key, it is done once and answered the same.";
+            let header = ParameterBuilder::new().name("Idempotency-Key").parameter_in(ParameterIn::Header);
+            let header = header.required(Required::False).description(Some(meaning));
+            operation = operation.parameter(header.schema(Some(String::describe(&mut schemas))));
+        }
         if let Some(describe) = endpoint.request {
             let content = ContentBuilder::new().schema(Some(describe(&mut schemas))).build();
             let body = RequestBodyBuilder::new().content("application/json", content).required(Some(Required::True));

@@ -95,8 +95,8 @@ async fn create(
     caller: Caller,
     ApiJson(command): ApiJson<CreateTestClock>,
 ) -> Result<Created<TestClockView>, ApiError> {
-    let clock = app.on_catalog(&caller, move |tx, now| create_test_clock(tx, &command, now)).await?;
-    Ok(Created(TestClockView::from(&clock)))
+    let view = app.on_catalog(&caller, move |tx, now| Ok(TestClockView::from(&create_test_clock(tx, &command, now)?)));
+    Ok(Created(view.await?))
 }
 
 /// `GET /api/test_clocks/{test_clock_id}/`
@@ -117,7 +117,8 @@ async fn advance(
     ApiJson(body): ApiJson<AdvanceBody>,
 ) -> Result<web::Json<TestClockView>, ApiError> {
     let command = AdvanceTestClock { clock, frozen_time: body.frozen_time.0 };
-    let clock = app.on_catalog(&caller, move |tx, now| advance_test_clock(tx, &command, now)).await?;
+    let view = app.on_catalog(&caller, move |tx, now| Ok(TestClockView::from(&advance_test_clock(tx, &command, now)?)));
+    let view = view.await?;
     app.clock_alarm.ring();
-    Ok(web::Json(TestClockView::from(&clock)))
+    Ok(web::Json(view))
 }

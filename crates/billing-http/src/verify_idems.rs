@@ -24,6 +24,7 @@ const LOOKBACK_DAYS_MAX: u32 = 365;
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         post("/api/verify_idems_received/", "Which idempotency ids have not been received", verify)
+            .repeatable()
             .takes::<VerifyBody>()
             .answers::<VerifyView>(200),
     ]

@@ -1,4 +1,4 @@
-//! The work nobody calls for: billing what falls due, and carrying out advances of test clocks.
+//! The work nobody calls for: billing what falls due, carrying out advances of test clocks, and forgetting old answers.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -18,6 +18,10 @@ use crate::backend::Backend;
 const BILLING_PAUSE: Duration = Duration::from_secs(1);
 /// How often advancing clocks are looked for without being told: another process may have died over one.
 const CLOCK_PAUSE: Duration = Duration::from_secs(30);
+/// How often answers that are too old to be asked for again are dropped.
+const RETENTION_PAUSE: Duration = Duration::from_secs(600);
+/// Answers dropped at once.
+const FORGOTTEN_MAX: u32 = 1_000;
 /// How long a leased customer is nobody else's.
 const LEASE: time::Duration = time::Duration::minutes(5);
 /// Customers leased at once.
@@ -59,17 +63,19 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts both workers; `clock` wakes the one for test clocks.
+    /// Starts all workers; `clock` wakes the one for test clocks.
     ///
     /// # Errors
     /// When the system has no more threads.
     pub fn start(backend: &Arc<dyn Backend>, clock: (Alarm, Receiver<()>)) -> std::io::Result<Self> {
         let (billing_alarm, billing_ear) = Alarm::new();
         let (clock_alarm, clock_ear) = clock;
-        let mut workers = Self { alarms: vec![billing_alarm, clock_alarm], threads: Vec::new() };
+        let (retention_alarm, retention_ear) = Alarm::new();
+        let mut workers = Self { alarms: vec![billing_alarm, clock_alarm, retention_alarm], threads: Vec::new() };
         for (name, pause, ear, work) in [
             ("billing", BILLING_PAUSE, billing_ear, bill_due as fn(&dyn Backend) -> bool),
             ("test-clocks", CLOCK_PAUSE, clock_ear, advance_clocks),
+            ("retention", RETENTION_PAUSE, retention_ear, forget_answers),
         ] {
             let backend = backend.clone();
             let thread = thread::Builder::new().name(name.to_owned());
@@ -78,7 +84,7 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Lets both finish what they are at, and waits for them.
+    /// Lets all finish what they are at, and waits for them.
     pub fn stop(self) {
         for alarm in &self.alarms {
             alarm.silence();
@@ -124,6 +130,15 @@ fn bill_due(backend: &dyn Backend) -> bool {
         }
     }
     !leased.is_empty()
+}
+
+/// Drops old answers, some at a time; whether there may be more.
+fn forget_answers(backend: &dyn Backend) -> bool {
+    let forgotten = backend.forget_answers(FORGOTTEN_MAX).unwrap_or_else(|error| {
+        log::error!("old answers could not be dropped: {error}");
+        0
+    });
+    forgotten == FORGOTTEN_MAX
 }
 
 fn advance_clocks(backend: &dyn Backend) -> bool {

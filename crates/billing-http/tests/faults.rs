@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use billing_domain::api_key::ApiKey;
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
+use billing_domain::idempotency::{Answer, AnswerBook, Claim, ClaimedWork, KeptAnswer};
 use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
 use billing_domain::{Error, StoreError};
 use billing_http::auth::Pepper;
@@ -33,6 +34,24 @@ impl Broken {
 impl Store for Broken {
     fn run(&self, _: &Scope, _: &mut Work<'_>) -> Result<(), Error> {
         self.fail()
+    }
+
+    fn run_once(&self, _: &Scope, _: &Claim, _: &mut ClaimedWork<'_>) -> Result<(), Error> {
+        self.fail()
+    }
+}
+
+impl AnswerBook for Broken {
+    fn find_answer(&self, _: OrganizationId, _: &str) -> Result<Option<KeptAnswer>, Error> {
+        self.fail()
+    }
+
+    fn keep_answer(&self, _: OrganizationId, _: &Claim, _: &Answer) -> Result<KeptAnswer, Error> {
+        self.fail()
+    }
+
+    fn forget_answers(&self, _: u32) -> Result<u32, Error> {
+        Ok(0)
     }
 }
 

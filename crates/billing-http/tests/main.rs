@@ -18,6 +18,7 @@ mod lotus_python;
 mod metrics;
 mod plans;
 mod readme;
+mod retries;
 mod shapes;
 mod subscriptions;
 mod support;

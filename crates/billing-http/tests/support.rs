@@ -21,7 +21,7 @@ pub struct World {
     pub organization: OrganizationId,
     pub key: String,
     agent: Agent,
-    _store: TestStore,
+    store: TestStore,
 }
 
 /// What the service answered.
@@ -48,7 +48,7 @@ impl World {
         change(&mut settings);
         let server = Server::start(&settings, opened.backend()).expect("a server");
         let agent = Agent::config_builder().http_status_as_error(false).build().into();
-        Self { server: Some(server), opened, organization, key: key.reveal().to_owned(), agent, _store: store }
+        Self { server: Some(server), opened, organization, key: key.reveal().to_owned(), agent, store }
     }
 
     /// Stops the service and starts it again on the same database.
@@ -58,6 +58,11 @@ impl World {
             ServerSettings::new("127.0.0.1:0".parse().expect("an address"), self.opened.pepper.clone(), 8);
         settings.notice = Duration::ZERO;
         self.server = Some(Server::start(&settings, self.opened.backend()).expect("a server"));
+    }
+
+    /// Where the database is.
+    pub fn url(&self) -> &str {
+        self.store.url()
     }
 
     pub fn addr(&self) -> std::net::SocketAddr {

@@ -26,6 +26,7 @@ mod customer;
 mod error;
 mod event;
 mod feature;
+mod idempotency;
 mod ingest;
 mod invoice;
 mod metric;

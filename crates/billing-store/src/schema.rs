@@ -171,6 +171,17 @@ diesel::table! {
 }
 
 diesel::table! {
+    idempotency_keys (organization_id, key) {
+        organization_id -> Uuid,
+        key -> Text,
+        fingerprint -> Bytea,
+        status -> Nullable<Int2>,
+        answer -> Nullable<Text>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     ingest_epochs (organization_id) {
         organization_id -> Uuid,
         epoch -> Int8,
@@ -428,6 +439,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     event_names,
     events,
     features,
+    idempotency_keys,
     ingest_epochs,
     ingest_lanes,
     invoice_counters,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
+use billing_domain::idempotency::{Claim, ClaimedWork};
 use billing_domain::store::{BillingQueue, KeyRing, Scope, Store, Work};
 use billing_domain::test_clock::TestClockStatus;
 use billing_domain::{Error, StoreError, api_key::ApiKey};
@@ -146,6 +147,10 @@ impl PgStore {
 impl Store for PgStore {
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
         self.run_work(scope, work)
+    }
+
+    fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
+        self.run_claimed(scope, claim, work)
     }
 }
 

@@ -113,6 +113,7 @@ pub fn columns() -> Vec<String> {
         event_names,
         events,
         features,
+        idempotency_keys,
         ingest_epochs,
         ingest_lanes,
         invoice_counters,

@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use billing_domain::id::{BillingRecordId, CustomerKey, OrganizationId};
+use billing_domain::idempotency::{Answer, Attempt, Claim, ClaimedWork};
 use billing_domain::store::{
     ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
     MetricRepo, OrganizationRepo, PlanRepo, Scope, SubscriptionRepo, TestClockRepo, Transaction, Work,
 };
 use billing_domain::{Error, StoreError};
+use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Integer, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::Failure;
+use crate::idempotency;
 use crate::statement::statement;
 use crate::store::{PgStore, Shared};
 
@@ -117,6 +120,20 @@ impl<'c> PgTransaction<'c> {
             (None, Ok(())) => Ok(()),
         }
     }
+
+    /// The answer that claimed work ended with, its effects undone where they are not to stay.
+    fn settle(self, attempt: Result<Attempt, Error>) -> Result<Answer, Failure> {
+        match (self.failure, attempt) {
+            (Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_))), _) => Err(failure),
+            (_, Err(error)) => Err(error.into()),
+            (_, Ok(Attempt::Refused(answer))) => {
+                self.pg.batch_execute("ROLLBACK TO SAVEPOINT work")?;
+                Ok(answer)
+            }
+            (Some(failure), Ok(Attempt::Done(_))) => Err(failure),
+            (None, Ok(Attempt::Done(answer))) => Ok(answer),
+        }
+    }
 }
 
 impl PgStore {
@@ -131,6 +148,22 @@ impl PgStore {
             let mut transaction = PgTransaction::new(pg, &self.shared, scope.organization());
             let result = work(&mut transaction, now);
             transaction.verdict(result)
+        });
+        result.map_err(Failure::into_error)
+    }
+
+    /// The key's row first, so that a twin waits before it takes any other lock; then the scope's lock; the work in
+    /// a savepoint, so that the answer of a refusal can be kept without its effects.
+    pub(crate) fn run_claimed(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
+        let organization = scope.organization();
+        let result = self.transact_at(Isolation::ReadCommitted, |pg| {
+            idempotency::take_key(pg, organization, claim)?;
+            let now = begin(pg, scope)?;
+            pg.batch_execute("SAVEPOINT work")?;
+            let mut transaction = PgTransaction::new(pg, &self.shared, organization);
+            let attempt = work(&mut transaction, now);
+            let answer = transaction.settle(attempt)?;
+            idempotency::write_answer(pg, organization, claim, &answer)
         });
         result.map_err(Failure::into_error)
     }

@@ -31,6 +31,7 @@ impl OrganizationRepo for MemoryTransaction {
             accounts: BTreeMap::new(),
             invoices: BTreeMap::new(),
             invoice_sequence: 0,
+            answers: BTreeMap::new(),
         };
         self.state.tenants.insert(organization.id, tenant);
         Ok(())

@@ -1,6 +1,7 @@
 //! The check of the key, and what handlers learn from it.
 
 use std::future::{Ready, ready};
+use std::sync::Arc;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -13,6 +14,7 @@ use billing_domain::store::KeyRing;
 use super::key::{KeyText, Pepper};
 use crate::app::App;
 use crate::error::{ApiError, codes};
+use crate::idempotency::Pending;
 use crate::unread::refuse;
 
 const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
@@ -24,6 +26,8 @@ pub struct Caller {
     pub organization: OrganizationId,
     /// The part of the key that may be logged.
     pub key_prefix: String,
+    /// The claim of the request: what it changes is changed once.
+    pub claim: Option<Arc<Pending>>,
 }
 
 impl FromRequest for Caller {
@@ -85,7 +89,7 @@ fn find(keys: &dyn KeyRing, pepper: &Pepper, key: &KeyText) -> Result<Option<Cal
     let digest = found.as_ref().map(|(known, _)| known.digest.clone()).unwrap_or_default();
     let matches = pepper.matches(key, &digest);
     let valid = found.filter(|(known, now)| matches && !known.is_expired(*now));
-    Ok(valid.map(|(known, _)| Caller { organization: known.organization, key_prefix: known.prefix }))
+    Ok(valid.map(|(known, _)| Caller { organization: known.organization, key_prefix: known.prefix, claim: None }))
 }
 
 /// The token of `Authorization: Token <token>`.

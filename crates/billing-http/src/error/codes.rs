@@ -39,6 +39,8 @@ codes! {
     CREDIT_EXPIRY_IN_PAST = 400, "credit_expiry_in_past", "The expiry given for the credit has passed.";
     CREDIT_NOT_ACTIVE = 400, "credit_not_active", "The credit is expired, used up or voided.";
     INVALID_OPERATION = 400, "invalid_operation", "The object is in use, so this cannot be done to it.";
+    IDEMPOTENCY_KEY_INVALID = 400, "idempotency_key_invalid",
+        "The Idempotency-Key header is not one of 1 to 255 printable ASCII characters.";
     NOT_AUTHENTICATED = 401, "not_authenticated", "The X-API-KEY header is missing, or holds no valid key.";
     AUTHENTICATION_FAILED = 401, "authentication_failed",
         "An Authorization header was sent beside the key, and is malformed or of another organization.";
@@ -51,10 +53,14 @@ codes! {
     INVALID_STATE = 409, "invalid_state", "The subscription has ended.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
     CONFLICT_RETRY = 409, "conflict_retry", "Another operation on the same customer held on for too long; try again.";
+    IDEMPOTENCY_KEY_IN_USE = 409, "idempotency_key_in_use",
+        "A request with this Idempotency-Key is being worked on; try again.";
     PAYLOAD_TOO_LARGE = 413, "payload_too_large", "The body, or what it decompresses to, is larger than allowed.";
     URI_TOO_LONG = 414, "uri_too_long", "The path and query are longer than 8 KiB.";
     UNSUPPORTED_MEDIA_TYPE = 415, "unsupported_media_type",
         "The body's Content-Type is not application/json, or its Content-Encoding is not gzip.";
+    IDEMPOTENCY_KEY_REUSED = 422, "idempotency_key_reused",
+        "The Idempotency-Key was sent before with another method, path, query or body.";
     INTERNAL_ERROR = 500, "internal_error", "A fault of the service; its log has the cause under the same request id.";
     DB_UNAVAILABLE = 503, "db_unavailable", "The database cannot be reached; try again.";
     DB_POOL_EXHAUSTED = 503, "db_pool_exhausted", "All database connections are busy; try again.";
@@ -87,6 +93,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
         Refusal::MetricInUse => &INVALID_OPERATION,
         Refusal::TestClockAdvancing => &TEST_CLOCK_ADVANCING,
+        Refusal::IdempotencyKeyInUse => &IDEMPOTENCY_KEY_IN_USE,
     }
 }
 
@@ -137,6 +144,7 @@ mod tests {
             Refusal::CreditNotActive,
             Refusal::MetricInUse,
             Refusal::TestClockAdvancing,
+            Refusal::IdempotencyKeyInUse,
         ];
         for refusal in refusals {
             assert_eq!(of_refusal(&refusal).text, refusal.code());

@@ -7,6 +7,7 @@ use std::fmt;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
+use billing_domain::idempotency::Answer;
 use billing_domain::{Error, FieldCode, FieldError, FieldErrors};
 
 use crate::request_id;
@@ -31,6 +32,8 @@ pub struct ApiError {
     cause: Option<String>,
     /// The methods of the path, for [`codes::METHOD_NOT_ALLOWED`].
     allow: Option<String>,
+    /// Whether the same request, sent again, is answered the same.
+    is_final: bool,
 }
 
 impl ApiError {
@@ -43,6 +46,7 @@ impl ApiError {
             faults: Vec::new(),
             cause: None,
             allow: None,
+            is_final: false,
         }
     }
 
@@ -73,8 +77,27 @@ impl ApiError {
         self.title
     }
 
+    /// Whether a rule has decided: the same request, sent again, is answered the same.
+    pub fn is_final(&self) -> bool {
+        self.is_final
+    }
+
+    /// What the request `request_id` is told, to the byte.
+    pub fn answer(&self, request_id: &str) -> Answer {
+        let problem = ProblemView {
+            r#type: format!("/docs/errors#{}", self.title),
+            title: self.title.to_owned(),
+            detail: self.detail.clone(),
+            status: self.status,
+            request_id: request_id.to_owned(),
+            validation_errors: self.faults.iter().map(FaultView::from).collect(),
+        };
+        Answer { status: self.status, text: serde_json::to_string(&problem).unwrap_or_default() }
+    }
+
     fn is_retryable(&self) -> bool {
-        matches!(self.status, 429 | 503) || self.title == codes::CONFLICT_RETRY.text
+        let retryable = [&codes::CONFLICT_RETRY, &codes::IDEMPOTENCY_KEY_IN_USE];
+        matches!(self.status, 429 | 503) || retryable.iter().any(|code| self.title == code.text)
     }
 }
 
@@ -85,7 +108,7 @@ impl From<FieldErrors> for ApiError {
             Some(first) => (first.code.as_str(), first.detail.clone()),
             None => (FieldCode::Invalid.as_str(), "The input is not valid.".to_owned()),
         };
-        Self { title, status: codes::FIELD_STATUS, detail, faults, cause: None, allow: None }
+        Self { title, status: codes::FIELD_STATUS, detail, faults, cause: None, allow: None, is_final: false }
     }
 }
 
@@ -97,10 +120,11 @@ impl From<FieldError> for ApiError {
 
 impl From<Error> for ApiError {
     fn from(error: Error) -> Self {
+        let is_final = error.is_final();
         match error {
             Error::Fields(errors) => errors.into(),
-            Error::Refused(refusal) => Self::new(codes::of_refusal(&refusal), refusal.to_string()),
-            Error::NotFound(noun) => Self::new(codes::of_absent(noun), format!("No such {noun}.")),
+            Error::Refused(refusal) => Self { is_final, ..Self::new(codes::of_refusal(&refusal), refusal.to_string()) },
+            Error::NotFound(noun) => Self { is_final, ..Self::new(codes::of_absent(noun), format!("No such {noun}.")) },
             Error::Store(error) => {
                 let code = codes::of_store_error(&error);
                 Self { cause: Some(error.to_string()), ..Self::plain(code) }
@@ -125,14 +149,7 @@ impl ResponseError for ApiError {
         if let Some(cause) = &self.cause {
             log::error!("{} request_id={request_id} cause={cause:?}", self.title);
         }
-        let problem = ProblemView {
-            r#type: format!("/docs/errors#{}", self.title),
-            title: self.title.to_owned(),
-            detail: self.detail.clone(),
-            status: self.status,
-            request_id: request_id.clone(),
-            validation_errors: self.faults.iter().map(FaultView::from).collect(),
-        };
+        let Answer { text, .. } = self.answer(&request_id);
         let mut response = HttpResponse::build(self.status_code());
         response.insert_header((CONTENT_TYPE, PROBLEM_JSON)).insert_header((request_id::HEADER, request_id));
         match self.status {
@@ -151,7 +168,7 @@ impl ResponseError for ApiError {
         if self.is_retryable() {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
         }
-        response.body(serde_json::to_string(&problem).unwrap_or_default())
+        response.body(text)
     }
 }
 

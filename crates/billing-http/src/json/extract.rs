@@ -11,6 +11,7 @@ use actix_web::body::{BodyStream, to_bytes_limited};
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
+use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
@@ -66,6 +67,20 @@ impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
                 Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
             }
         })
+    }
+}
+
+/// All of an ordinary body, as it was sent and of whatever media type.
+///
+/// # Errors
+/// When it is too large or does not arrive in time.
+pub async fn receive_all(request: &HttpRequest, payload: &mut Payload) -> Result<Bytes, BodyError> {
+    let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
+    let payload = web::Payload::from_request(request, payload).await.map_err(ApiError::internal)?;
+    let mut rest = BodyStream::new(payload);
+    match receive(&mut rest, BODY_BYTES_MAX, deadline).await {
+        Ok(bytes) => Ok(bytes.into()),
+        Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
     }
 }
 

@@ -3,5 +3,5 @@
 mod extract;
 mod scan;
 
-pub use extract::{ApiJson, BODY_BYTES_MAX, BodyDeadline, RawBody, decode, parse};
+pub use extract::{ApiJson, BODY_BYTES_MAX, BodyDeadline, RawBody, decode, parse, receive_all};
 pub use scan::{DEPTH_MAX, JsonFault, scan};

@@ -35,6 +35,7 @@ const INTERNAL: &[&str] = &[
     "credits_pkey",
     "event_names_pkey",
     "features_pkey",
+    "idempotency_keys_pkey",
     "ingest_epochs_pkey",
     "ingest_lanes_pkey",
     "invoice_counters_pkey",

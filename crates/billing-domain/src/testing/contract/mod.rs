@@ -6,7 +6,7 @@
 //! use time::macros::datetime;
 //!
 //! let store = MemoryStore::at(datetime!(2026-03-31 12:00 UTC));
-//! let harness = Harness { store: &store, ingest: &store, keys: &store, queue: &store };
+//! let harness = Harness { store: &store, ingest: &store, keys: &store, queue: &store, answers: &store };
 //! for (name, case) in all().into_iter().filter(|(name, _)| name.starts_with("transaction::")) {
 //!     println!("{name}");
 //!     case(&harness);
@@ -19,6 +19,7 @@ mod catalog;
 mod credit;
 mod customer;
 mod event;
+mod idempotency;
 mod invoice;
 mod organization;
 mod plan;
@@ -37,6 +38,7 @@ use super::build::{self, Ids};
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
+use crate::idempotency::AnswerBook;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Transaction};
 
@@ -51,6 +53,8 @@ pub struct Harness<'s> {
     pub keys: &'s dyn KeyRing,
     /// Its queue of due customers.
     pub queue: &'s dyn BillingQueue,
+    /// Its answers to requests that come again.
+    pub answers: &'s dyn AnswerBook,
 }
 
 /// One case of the contract. It makes organizations of its own, so cases may share a store.
@@ -74,6 +78,16 @@ cases! {
         is_alone_with_its_catalog,
         gives_whole_microseconds,
         gives_new_ids,
+    }
+    idempotency {
+        keeps_effects_and_answer_together,
+        keeps_the_answer_of_a_refusal_alone,
+        keeps_nothing_of_an_error,
+        takes_a_key_once,
+        takes_a_key_once_among_twins,
+        keeps_keys_apart_by_organization,
+        keeps_the_first_of_two_answers,
+        forgets_only_what_is_old,
     }
     organization {
         keeps_every_setting,
