@@ -94,7 +94,9 @@ fn invoice_of_ten_lines(bencher: Bencher<'_, '_>) {
         period,
         full: period,
         invoicing_instants: vec![end],
+        late_until: None,
         billed: Billed::default(),
+        tax_rate: None,
         prepaid: None,
     };
     let usage = Usage { quantity: quantity(), event_count: 123_456 };

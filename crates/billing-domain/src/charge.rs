@@ -33,8 +33,13 @@ pub struct BillingRecord {
     pub full: Period,
     /// When it is put on an invoice, ascending, only instants to come; none: it is fully billed.
     pub invoicing_instants: Vec<OffsetDateTime>,
+    /// Until when events of its time may still arrive after all of it was billed; `None`: none are looked for.
+    pub late_until: Option<OffsetDateTime>,
     /// What has been billed of it.
     pub billed: Billed,
+    /// The sales tax, in percent, of what was billed of it last: what is taken back or comes late has the same. 0 when
+    /// there was none; `None`: nothing was billed yet.
+    pub tax_rate: Option<BigDecimal>,
     /// Its prepaid units, when the component has a prepaid charge.
     pub prepaid: Option<Prepaid>,
 }
@@ -128,14 +133,25 @@ impl BillingRecord {
         self.invoicing_instants.first().copied()
     }
 
-    /// Leaves every invoicing instant up to and with `at` behind.
+    /// Leaves every invoicing instant up to and with `at` behind, and the end of the wait for late events.
     pub fn pass(&mut self, at: OffsetDateTime) {
         self.invoicing_instants.retain(|instant| *instant > at);
+        self.late_until = self.late_until.filter(|until| *until > at);
     }
 
-    /// The time whose usage is due at `at`.
+    /// Whether all of it was billed and events of its time may still arrive.
+    pub fn awaits_late_usage(&self) -> bool {
+        self.invoicing_instants.is_empty() && self.late_until.is_some()
+    }
+
+    /// When it is next looked at: its next invoicing instant, otherwise the end of the wait for late events.
+    pub fn next_due_at(&self) -> Option<OffsetDateTime> {
+        self.next_invoicing_at().or(self.late_until)
+    }
+
+    /// The time whose usage is due at `at`: all of it once all of it was billed.
     pub fn window(&self, at: OffsetDateTime) -> Period {
-        self.period.cut_at(at)
+        if self.awaits_late_usage() { self.period } else { self.period.cut_at(at) }
     }
 
     fn billing_type(&self, at: OffsetDateTime) -> BillingType {
@@ -248,6 +264,7 @@ impl BillingRecord {
         let rating = component.tiers.rate(&usage.quantity);
         let (prepaid_amount, _) = self.prepaid_price(component);
         let exact = (&rating.amount - &prepaid_amount).max(BigDecimal::zero());
+        let billed_before = self.awaits_late_usage().then(|| self.billed.quantity.clone());
         let quantity = &usage.quantity - &self.billed.quantity;
         let rounding = self.billed.up_to(exact, decimals);
         self.billed.quantity.clone_from(&usage.quantity);
@@ -261,11 +278,31 @@ impl BillingRecord {
                 window: self.window(at),
                 event_count: usage.event_count,
                 quantity: usage.quantity.clone(),
+                billed_before,
                 rating,
                 prepaid_amount,
                 rounding,
             },
         }
+    }
+
+    /// Bills what late events change of a price that was billed: all of the usage at the same prices, less what was
+    /// billed, which may be less than nothing. `None`, and nothing changes, when it comes to less than a minor unit.
+    pub fn charge_late_usage(
+        &mut self,
+        component: &Component,
+        metric: &Metric,
+        filters: &SubscriptionFilters,
+        usage: &Usage,
+        decimals: u8,
+    ) -> Option<Charged> {
+        let before = self.billed.clone();
+        let charged = self.charge_usage(component, metric, filters, usage, decimals, self.period.end());
+        if charged.amount.is_zero() {
+            self.billed = before;
+            return None;
+        }
+        Some(charged)
     }
 
     /// What the prepaid units cost, unrounded, and how: prorated, each segment its part; full, the latest units.
@@ -324,7 +361,9 @@ pub fn records_of(
             period: tile.period,
             full: tile.full,
             invoicing_instants,
+            late_until: None,
             billed: Billed::default(),
+            tax_rate: None,
             prepaid,
         });
     };

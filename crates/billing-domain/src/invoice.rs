@@ -305,6 +305,9 @@ pub enum Trace {
         /// The usage since the start of the window.
         #[serde(with = "decimal::number")]
         quantity: BigDecimal,
+        /// What was billed of it when the time was over; there only on a line for events that arrived later.
+        #[serde(default, with = "decimal::optional_number", skip_serializing_if = "Option::is_none")]
+        billed_before: Option<BigDecimal>,
         /// The walk through the tiers.
         rating: Rating,
         /// What the prepaid units cost; usage is charged only beyond it.

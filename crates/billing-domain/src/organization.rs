@@ -66,6 +66,11 @@ impl Organization {
         time::Duration::minutes(i64::from(self.invoice_grace_minutes))
     }
 
+    /// How old an event may be when it arrives.
+    pub fn event_window(&self) -> time::Duration {
+        time::Duration::days(i64::from(self.event_window_days))
+    }
+
     /// When an invoice issued at `issued_at` falls due.
     pub fn due_at(&self, issued_at: OffsetDateTime) -> Option<OffsetDateTime> {
         let days = self.payment_grace_period_days.filter(|days| *days > 0)?;

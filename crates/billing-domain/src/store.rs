@@ -296,7 +296,8 @@ pub trait SubscriptionRepo {
 pub trait BillingRecordRepo {
     /// Keeps new records of one customer.
     fn insert(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error>;
-    /// The customer's records that have an invoicing instant to come, by instant, then in order of making.
+    /// The customer's records that have an invoicing instant to come or wait for late events, by
+    /// [`BillingRecord::next_due_at`], then in order of making.
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error>;
     /// All records of one subscription, in order of making.
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error>;

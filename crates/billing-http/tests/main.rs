@@ -13,6 +13,7 @@ mod events;
 mod faults;
 mod import;
 mod isolation;
+mod late_usage;
 mod lists;
 mod lotus_python;
 mod metrics;

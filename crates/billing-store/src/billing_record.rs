@@ -5,8 +5,10 @@ use billing_domain::charge::{Billed, BillingRecord, ChargeRef};
 use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::store::BillingRecordRepo;
 use billing_domain::{Error, StoreError};
+use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::Timestamptz;
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -34,9 +36,11 @@ struct BillingRecordRow {
     full_start_at: OffsetDateTime,
     full_end_at: OffsetDateTime,
     invoicing_instants: Vec<OffsetDateTime>,
+    late_until: Option<OffsetDateTime>,
     billed_quantity: BigDecimal,
     billed_exact: BigDecimal,
     billed_given: BigDecimal,
+    tax_rate: Option<BigDecimal>,
     prepaid: Option<Value>,
 }
 
@@ -60,9 +64,11 @@ impl BillingRecordRow {
             full_start_at: record.full.start(),
             full_end_at: record.full.end(),
             invoicing_instants: record.invoicing_instants.clone(),
+            late_until: record.late_until,
             billed_quantity: record.billed.quantity.clone(),
             billed_exact: record.billed.exact.clone(),
             billed_given: record.billed.given.clone(),
+            tax_rate: record.tax_rate.clone(),
             prepaid: record.prepaid.as_ref().map(to_json).transpose()?,
         })
     }
@@ -85,7 +91,9 @@ impl TryFrom<BillingRecordRow> for BillingRecord {
             period: period(row.start_at, row.end_at)?,
             full: period(row.full_start_at, row.full_end_at)?,
             invoicing_instants: row.invoicing_instants,
+            late_until: row.late_until,
             billed: Billed { quantity: row.billed_quantity, exact: row.billed_exact, given: row.billed_given },
+            tax_rate: row.tax_rate,
             prepaid: row.prepaid.map(from_json).transpose()?,
         })
     }
@@ -107,8 +115,8 @@ impl BillingRecordRepo for PgTransaction<'_> {
         let query = billing_records::table
             .filter(billing_records::organization_id.eq(self.tenant()))
             .filter(billing_records::customer_key.eq(customer.uuid()))
-            .filter(billing_records::next_invoicing_at.is_not_null())
-            .order((billing_records::next_invoicing_at, billing_records::position))
+            .filter(billing_records::next_invoicing_at.is_not_null().or(billing_records::late_until.is_not_null()))
+            .order((sql::<Timestamptz>("coalesce(next_invoicing_at, late_until)"), billing_records::position))
             .select(BillingRecordRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
         self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));

@@ -41,6 +41,8 @@ diesel::table! {
         billed_exact -> Numeric,
         billed_given -> Numeric,
         prepaid -> Nullable<Jsonb>,
+        late_until -> Nullable<Timestamptz>,
+        tax_rate -> Nullable<Numeric>,
     }
 }
 

@@ -111,8 +111,8 @@ impl BillingRecordRepo for MemoryTransaction {
 
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error> {
         let records = self.account(customer)?.records.values();
-        let mut open: Vec<_> = records.filter(|record| record.next_invoicing_at().is_some()).cloned().collect();
-        open.sort_by_key(|record| (record.next_invoicing_at(), record.id));
+        let mut open: Vec<_> = records.filter(|record| record.next_due_at().is_some()).cloned().collect();
+        open.sort_by_key(|record| (record.next_due_at(), record.id));
         Ok(open)
     }
 

@@ -230,7 +230,9 @@ pub fn billing_record(ids: &mut Ids, subscription: &Subscription, charge: Charge
         period: subscription.period,
         full: subscription.full,
         invoicing_instants: vec![subscription.period.end()],
+        late_until: None,
         billed: Billed::default(),
+        tax_rate: None,
         prepaid: None,
     }
 }

@@ -23,10 +23,12 @@ use crate::test_clock::TestClockStatus;
 pub(super) struct Account {
     pub organization: Organization,
     pub customer: Customer,
-    /// Subscriptions that run, await renewal, or have an open record.
+    /// Subscriptions that run, await renewal, or have a record here.
     pub subscriptions: BTreeMap<SubscriptionId, Subscription>,
     /// Records with an invoicing instant to come, in order of making.
     pub records: Vec<BillingRecord>,
+    /// Records that are billed and may still get late events.
+    pub late: Vec<BillingRecord>,
     /// Credits that have something left.
     pub credits: BTreeMap<CreditId, CreditLedger>,
     catalog: Catalog,
@@ -57,10 +59,11 @@ impl Account {
                 subscriptions.insert(ended.id, ended);
             }
         }
+        let (late, records) = records.into_iter().partition(BillingRecord::awaits_late_usage);
         let customer = tx.customers().get(customer)?;
         let credits = tx.credits().list_open(customer.key)?;
         let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
-        Ok(Self { organization, customer, subscriptions, records, credits, catalog: Catalog::default() })
+        Ok(Self { organization, customer, subscriptions, records, late, credits, catalog: Catalog::default() })
     }
 
     /// Refuses while the customer's test clock is on its way.
@@ -90,6 +93,10 @@ impl Account {
     /// Puts a changed record in the place of the one before, so that lines keep their order; one that has nothing
     /// to come is not at work.
     pub fn replace(&mut self, record: BillingRecord) {
+        self.late.retain(|own| own.id != record.id);
+        if record.awaits_late_usage() {
+            self.late.push(record.clone());
+        }
         let place = self.records.iter().position(|own| own.id == record.id);
         match (place, record.next_invoicing_at()) {
             (Some(i), Some(_)) => self.records[i] = record,

@@ -29,7 +29,7 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until
             Step::Renew(subscription) => renew_subscription(tx, account, subscription)?,
             Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at)?,
             Step::Invoice(instant) => {
-                let due = |record: &BillingRecord| record.next_invoicing_at() == Some(instant);
+                let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
                 issue_invoices(tx, account, &due, instant, at)?;
             }
         }
@@ -59,7 +59,8 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
     let invoices = account
         .records
         .iter()
-        .filter_map(BillingRecord::next_invoicing_at)
+        .chain(&account.late)
+        .filter_map(BillingRecord::next_due_at)
         .map(|instant| (instant + grace, Step::Invoice(instant)));
     let expiries = account
         .credits

@@ -99,8 +99,13 @@ fn cancel(
     subscription.cancel(command.cancellation, now);
     tx.subscriptions().update(&subscription)?;
     let offer = account.offer(tx, subscription.version)?;
+    let drops_usage = command.cancellation.usage_behavior == UsageBehavior::BillNone;
     for mut record in tx.billing_records().list(command.customer, id)? {
-        if record.next_invoicing_at().is_some() {
+        if record.awaits_late_usage() && drops_usage {
+            record.late_until = None;
+            tx.billing_records().update(command.customer, &record)?;
+            account.replace(record);
+        } else if record.next_invoicing_at().is_some() {
             settle(&mut record, &offer.version, &subscription, settled_at);
             tx.billing_records().update(command.customer, &record)?;
             account.replace(record);

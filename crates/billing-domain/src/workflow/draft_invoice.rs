@@ -63,7 +63,7 @@ pub fn draft_invoice(
     let customer = tx.customers().get(key)?;
     let now = tx.customers().now(key)?;
     let mut account = Account::load(tx, key, now)?;
-    let mut records: Vec<BillingRecord> = account.records.clone();
+    let mut records: Vec<BillingRecord> = account.late.iter().chain(&account.records).cloned().collect();
     records.retain(|record| record.period.start() <= now);
     let mut drafts = draft_lines(tx, &mut account, &mut records, Part::All, now)?;
     if command.include_next_period {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bigdecimal::Zero;
+use bigdecimal::{Signed, Zero};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
@@ -11,7 +11,7 @@ use crate::adjustment::Span;
 use crate::charge::{BillingRecord, Charge, Charged};
 use crate::currency::Currency;
 use crate::error::{Error, StoreError};
-use crate::id::SubscriptionId;
+use crate::id::{BillingRecordId, SubscriptionId};
 use crate::invoice::{BillingType, LineItem, Trace, add_tax, adjust_price};
 use crate::metric::Metric;
 use crate::period::Period;
@@ -37,7 +37,7 @@ pub(super) enum Part {
 }
 
 /// Bills `records` as of the billing instant `at`, here and not in the store: the lines by currency, adjusted
-/// and taxed. All usage is read at once.
+/// and taxed. Of those that wait for late events, what these have changed is billed. All usage is read at once.
 pub(super) fn draft_lines(
     tx: &mut dyn Transaction,
     account: &mut Account,
@@ -53,14 +53,17 @@ pub(super) fn draft_lines(
     }
     let mut usages = tx.events().usages(&requests)?.into_iter();
     let mut drafts: BTreeMap<String, Draft> = BTreeMap::new();
+    let mut billed: BTreeMap<SubscriptionId, Rc<Offer>> = BTreeMap::new();
     for (record, offer) in records.iter_mut().zip(&offers) {
         let usage = if bills_usage(record, offer) { usages.next() } else { None };
         let lines = charge(account, record, offer, usage.as_ref(), at)?;
+        if lines.is_empty() && record.awaits_late_usage() {
+            continue;
+        }
+        billed.insert(record.subscription, offer.clone());
         let empty = || Draft { currency: offer.currency.clone(), lines: Vec::new() };
         drafts.entry(offer.currency.code.clone()).or_insert_with(empty).lines.extend(lines);
     }
-    let billed: BTreeMap<SubscriptionId, Rc<Offer>> =
-        records.iter().map(|record| record.subscription).zip(offers).collect();
     for (id, offer) in billed {
         let is_last = !account.records.iter().chain(records.iter()).any(|record| {
             record.subscription == id && record.invoicing_instants.last().is_some_and(|instant| *instant > at)
@@ -70,7 +73,7 @@ pub(super) fn draft_lines(
         }
     }
     for draft in drafts.values_mut() {
-        tax(account, draft)?;
+        tax(account, draft, records)?;
     }
     Ok(drafts.into_values().filter(|draft| !draft.lines.is_empty()).collect())
 }
@@ -78,7 +81,7 @@ pub(super) fn draft_lines(
 /// Whether the record has usage to bill at `at`: not at its very start, where only prepaid units are billed.
 fn has_usage(record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> bool {
     let is_component = matches!(offer.version.charge(record.charge), Some(Charge::Component(_)));
-    is_component && at > record.period.start()
+    is_component && (at > record.period.start() || record.awaits_late_usage())
 }
 
 fn usage_request(
@@ -118,8 +121,13 @@ fn charge(
             let filters = &subscription.filters;
             let name = format!("{} Prepaid Units", metric.name);
             let prepaid = record.charge_prepaid(component, metric, filters, decimals);
+            let late = record.awaits_late_usage();
             lines.extend(prepaid.map(|prepaid| line_of(name, prepaid, record, offer, subscription)));
-            if let Some(usage) = usage {
+            if let Some(usage) = usage.filter(|_| late) {
+                let name = format!("{} - Late Usage", metric.name);
+                let used = record.charge_late_usage(component, metric, filters, usage, decimals);
+                lines.extend(used.map(|used| line_of(name, used, record, offer, subscription)));
+            } else if let Some(usage) = usage {
                 let used = record.charge_usage(component, metric, filters, usage, decimals, at);
                 lines.push(line_of(metric.name.clone(), used, record, offer, subscription));
             }
@@ -190,16 +198,35 @@ fn adjustment_line(offer: &Offer, subscription: &Subscription, name: &str, at: O
     }
 }
 
-fn tax(account: &mut Account, draft: &mut Draft) -> Result<(), Error> {
+/// Adds sales tax to the lines of subscriptions: at the rate of the day, and for what takes back or comes late at the
+/// rate of what was billed of the same record before.
+fn tax(account: &mut Account, draft: &mut Draft, records: &mut [BillingRecord]) -> Result<(), Error> {
     let question = TaxQuestion {
         customer_rate: account.customer.tax_rate.as_ref(),
         organization_rate: account.organization.tax_rate.as_ref(),
         country_code: account.customer.shipping_address.as_ref().map(|address| address.country.as_str()),
         currency_code: &draft.currency.code,
     };
-    let Some(rate) = tax::rate(&[&FlatRate], &question) else { return Ok(()) };
+    let today = tax::rate(&[&FlatRate], &question);
+    let mut records: BTreeMap<BillingRecordId, &mut BillingRecord> =
+        records.iter_mut().map(|record| (record.id, record)).collect();
     for line in &mut draft.lines {
-        if let Some(id) = line.subscription {
+        let Some(id) = line.subscription else { continue };
+        let mut record = line.record.and_then(|id| records.get_mut(&id));
+        let before = record.as_ref().and_then(|record| {
+            record.tax_rate.clone().filter(|_| line.amount.is_negative() || record.awaits_late_usage())
+        });
+        // What was not taxed then is not taxed now.
+        let rate = match before {
+            Some(before) => Some(before).filter(|rate| !rate.is_zero()),
+            None => {
+                if let Some(record) = &mut record {
+                    record.tax_rate = Some(today.clone().unwrap_or_default());
+                }
+                today.clone()
+            }
+        };
+        if let Some(rate) = rate {
             add_tax(line, &rate, &mut account.subscription_mut(id)?.settled, draft.currency.decimals);
         }
     }

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::draft_lines::{Draft, Part, draft_lines};
-use crate::charge::BillingRecord;
+use crate::charge::{BillingRecord, ChargeRef};
 use crate::credit::{Credit, CreditLedger, drawdown_plan};
 use crate::currency::Currency;
 use crate::error::{Error, StoreError};
@@ -16,7 +16,8 @@ use crate::invoice::{self, BilledTo, Invoice, LineItem, PaymentStatus, Seller, T
 use crate::store::Transaction;
 
 /// Bills the records that `due` selects as of the billing instant `at`: one invoice for each currency, issued
-/// at `issued_at`; none where there is no line.
+/// at `issued_at`; none where there is no line. What late events have changed of records that were billed before goes
+/// on the same invoices.
 ///
 /// # Errors
 /// [`Error::Store`].
@@ -29,14 +30,36 @@ pub(super) fn issue_invoices(
 ) -> Result<(), Error> {
     let (mut selected, others): (Vec<_>, Vec<_>) = std::mem::take(&mut account.records).into_iter().partition(due);
     account.records = others;
+    let late = take_late(tx, account, due, &selected)?;
+    selected.extend(late.iter().cloned());
     // In order of making, however often the run came by: which line carries a cent of rounding depends on it.
     selected.sort_by_key(|record| record.id);
     let drafts = draft_lines(tx, account, &mut selected, Part::All, at)?;
-    save(tx, account, selected, at)?;
+    save(tx, account, selected, &late, at)?;
     for draft in drafts {
         issue(tx, account, draft, issued_at)?;
     }
     Ok(())
+}
+
+/// The records to look at for late events: those whose wait is over, and those in the currencies of `selected`.
+fn take_late(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    due: &dyn Fn(&BillingRecord) -> bool,
+    selected: &[BillingRecord],
+) -> Result<Vec<BillingRecord>, Error> {
+    let mut currencies = BTreeSet::new();
+    for record in selected {
+        currencies.insert(account.offer(tx, record.version)?.currency.code.clone());
+    }
+    let (mut taken, mut left) = (Vec::new(), Vec::new());
+    for record in std::mem::take(&mut account.late) {
+        let goes_along = currencies.contains(&account.offer(tx, record.version)?.currency.code);
+        if goes_along || due(&record) { taken.push(record) } else { left.push(record) }
+    }
+    account.late = left;
+    Ok(taken)
 }
 
 /// Bills what has changed of one record's prepaid units, and nothing else of it.
@@ -57,24 +80,41 @@ pub(super) fn issue_prepaid(
     Ok(())
 }
 
-/// Writes back what was billed of each record and subscription.
+/// Writes back what was billed of each record and subscription; `late` are the records that may be as they were.
 fn save(
     tx: &mut dyn Transaction,
     account: &mut Account,
     mut billed: Vec<BillingRecord>,
+    late: &[BillingRecord],
     at: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut subscriptions = BTreeSet::new();
     for record in &mut billed {
-        record.pass(at);
+        close(account, record, at);
+        if late.contains(record) {
+            continue;
+        }
         tx.billing_records().update(account.customer.key, record)?;
         subscriptions.insert(record.subscription);
     }
     for id in subscriptions {
         tx.subscriptions().update(account.subscription(id)?)?;
     }
+    let (late, billed): (Vec<_>, Vec<_>) = billed.into_iter().partition(BillingRecord::awaits_late_usage);
+    account.late.extend(late);
     account.records.extend(billed.into_iter().filter(|record| record.next_invoicing_at().is_some()));
     Ok(())
+}
+
+/// Leaves `at` behind. A record of usage whose last instant that was then waits for late events, for as long as they
+/// are accepted.
+fn close(account: &Account, record: &mut BillingRecord, at: OffsetDateTime) {
+    let was_open = record.next_invoicing_at().is_some();
+    record.pass(at);
+    if was_open && record.next_invoicing_at().is_none() && matches!(record.charge, ChargeRef::Component(_)) {
+        let until = record.period.end() + account.organization.event_window();
+        record.late_until = Some(until).filter(|until| *until > at && !record.period.is_empty());
+    }
 }
 
 fn issue(

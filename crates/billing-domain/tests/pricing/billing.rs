@@ -14,7 +14,8 @@ const RENEWALS: &str = "| plan | from | billed at | invoices issued | current pe
 const INSTANTS: &str = "| charge | reset interval | invoicing interval | billed on day |";
 const STEPS: &str = "| billed at | invoices |";
 const LATE: &str = "| dated | arrives | on the invoice of |";
-pub const TABLES: [&str; 4] = [RENEWALS, INSTANTS, STEPS, LATE];
+const LATE_USAGE: &str = "| after January | calls billed | late calls, arriving | late line | on the invoice of |";
+pub const TABLES: [&str; 5] = [RENEWALS, INSTANTS, STEPS, LATE, LATE_USAGE];
 
 const START: &str = "2026-01-01";
 
@@ -114,5 +115,33 @@ fn late_events_count_while_the_invoice_waits() {
         let billed = invoices.iter().find(|own| own.amount == 1).expect("one call");
         let Trace::UsageCharge { event_count: 1, .. } = billed.lines[0].trace else { panic!("{row:?}: one event") };
         assert_eq!(shown_at(billed.issued_at), row[2], "{row:?}");
+    }
+}
+
+#[test]
+fn late_usage_is_the_difference_to_what_was_billed() {
+    for row in table(LATE_USAGE) {
+        let world = World::at(instant("2026-01-01"));
+        let calls = component(world.metric("call", None).id, tiers(&[("0", "2", "free"), ("2", "", "1")]));
+        let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![calls]));
+        world.customer("acme");
+        let mut command = subscription("acme", plan, instant("2026-01-01"));
+        command.auto_renew = row[0] == "renewed";
+        world.subscribe(&command).expect("subscribed");
+        let (late, arriving) = row[2].split_once(", ").expect("how many, and when");
+        let january = instant("2026-01-20");
+        world.track_many("acme", "call", january, row[1].parse().expect("a number"));
+        world.advance("acme", instant(arriving));
+        world.track_many("acme", "call", january, late.parse().expect("a number"));
+        world.advance("acme", instant("2026-06-15"));
+        let lines = world
+            .invoices("acme")
+            .into_iter()
+            .flat_map(|own| own.lines.into_iter().map(move |line| (own.issued_at, line)));
+        let late: Vec<_> = lines.filter(|(_, line)| line.name.ends_with("Late Usage")).collect();
+        let shown: Vec<_> = late.iter().map(|(at, line)| (plain(&line.amount), shown_at(*at))).collect();
+        let expected: Vec<_> =
+            std::iter::once((row[3].clone(), row[4].clone())).filter(|own| !own.0.is_empty()).collect();
+        assert_eq!(shown, expected, "{row:?}");
     }
 }

@@ -3,7 +3,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use billing_domain::credit::Drawdown;
 use billing_domain::decimal::plain;
 use billing_domain::invoice::{Invoice, LineItem, Trace};
-use billing_domain::testing::world::World;
+use billing_domain::period::PlanDuration;
+use billing_domain::testing::world::{World, component, subscription, tiers, version};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -26,6 +27,19 @@ fn taxed_and_adjusted() -> LineItem {
     invoices[0].lines[0].clone()
 }
 
+/// A line for an event that arrived when its time had been billed.
+fn late_line() -> LineItem {
+    let world = World::at(instant("2026-01-01"));
+    let calls = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
+    let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![calls]));
+    world.customer("acme");
+    world.subscribe(&subscription("acme", plan, instant("2026-01-01"))).expect("subscribed");
+    world.advance("acme", instant("2026-02-02"));
+    world.track_many("acme", "call", instant("2026-01-20"), 1);
+    world.advance("acme", instant("2026-03-02"));
+    world.invoices("acme")[1].lines[0].clone()
+}
+
 /// One of everything that a trace or an adjustment can be, by the name the table gives it.
 fn samples() -> BTreeMap<String, Value> {
     let mut samples = BTreeMap::new();
@@ -35,6 +49,7 @@ fn samples() -> BTreeMap<String, Value> {
     for line in month().iter().flat_map(|invoice| &invoice.lines) {
         add(json(&line.trace));
     }
+    add(json(&late_line().trace));
     let credit_id = Uuid::from_u128(1).into();
     let drawdowns = vec![Drawdown { credit: credit_id, amount: 1.into() }];
     for trace in

@@ -39,6 +39,8 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         period: days_from(start, 10),
         full: days_from(start - Duration::days(1), 31),
         invoicing_instants: vec![start, start + Duration::microseconds(1), held.period.end()],
+        late_until: Some(start + Duration::microseconds(3)),
+        tax_rate: Some(decimal("8.125")),
         billed: billed("1e-30", "0.333333333333333333333333333333333333333333333333333333333333", "0.33"),
         prepaid: Some(Prepaid {
             segments: halves.map(|period| PrepaidSegment { units: decimal("100.5"), period }).into(),
@@ -94,10 +96,11 @@ pub(super) fn lists_open_records_in_order(harness: &Harness<'_>) {
         ..recurring(&tenant, &held)
     };
     let (late, early, done, tied) = (record(&[9, 30]), record(&[3]), record(&[]), record(&[9]));
-    let records = [late.clone(), early.clone(), done, tied.clone()];
+    let waiting = BillingRecord { late_until: Some(at(4)), ..record(&[]) };
+    let records = [late.clone(), early.clone(), done, tied.clone(), waiting.clone()];
     tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, &records));
     let open = tenant.look(|tx, _| tx.billing_records().list_open(holder.key));
-    assert_eq!(open, [early, late, tied], "by instant, then in order of making; none that is fully billed");
+    assert_eq!(open, [early, waiting, late, tied], "by instant, then in order of making; none that is done with");
     let other = tenant.new_customer("other");
     assert_eq!(tenant.look(|tx, _| tx.billing_records().list_open(other.key)), []);
 }
@@ -108,6 +111,7 @@ pub(super) fn says_what_is_fully_billed(harness: &Harness<'_>) {
     let fully_billed = || tenant.look(|tx, _| tx.billing_records().list_fully_billed(holder.key));
     let (mut open, mut done) = (recurring(&tenant, &held), recurring(&tenant, &held));
     done.invoicing_instants.clear();
+    done.late_until = Some(held.period.end());
     tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, &[open.clone(), done.clone()]));
     assert_eq!(fully_billed(), [], "one record is left");
     tenant.customer(holder.key, |tx, _| {

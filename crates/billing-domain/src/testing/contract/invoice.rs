@@ -85,6 +85,7 @@ fn traces(ids: &mut Ids, window: crate::period::Period) -> Vec<Trace> {
             window,
             event_count: u64::from(u32::MAX) + 1,
             quantity: decimal("250.000000000000000000001"),
+            billed_before: Some(decimal("249.5")),
             rating: rating.clone(),
             prepaid_amount: decimal("0"),
             rounding: rounding("3.33"),

@@ -6,6 +6,7 @@ mod billing;
 mod cancel;
 mod catalog;
 mod credit;
+mod late;
 mod prepaid;
 mod records;
 mod subscription;
