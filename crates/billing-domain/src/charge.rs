@@ -133,6 +133,11 @@ impl BillingRecord {
         self.invoicing_instants.first().copied()
     }
 
+    /// Whether an invoice has charged for it.
+    pub fn has_billed(&self) -> bool {
+        !self.billed.is_nothing() || self.prepaid.as_ref().is_some_and(|prepaid| !prepaid.billed.is_nothing())
+    }
+
     /// Leaves every invoicing instant up to and with `at` behind, and the end of the wait for late events.
     pub fn pass(&mut self, at: OffsetDateTime) {
         self.invoicing_instants.retain(|instant| *instant > at);
@@ -201,6 +206,8 @@ impl BillingRecord {
         let cancelled = subscription.cancellation.and_then(|cancellation| cancellation.flat_fee_behavior);
         let exact = match (cancelled, charge.behavior) {
             (Some(FlatFeeBehavior::Refund), _) => BigDecimal::zero(),
+            // What never began costs nothing, unless the cancellation says so.
+            (None, _) if self.period.is_empty() => BigDecimal::zero(),
             (Some(FlatFeeBehavior::ChargeFull), _) | (None, ChargeBehavior::Full) => whole,
             (Some(FlatFeeBehavior::ChargeProrated), _) | (None, ChargeBehavior::Prorate) => fraction.of(&whole),
         };

@@ -124,11 +124,12 @@ fn settle(record: &mut BillingRecord, version: &PlanVersion, subscription: &Subs
     record.reprice_prepaid();
     let cancellation = subscription.cancellation.unwrap_or_default();
     let is_billed = match version.charge(record.charge) {
-        Some(Charge::Component(_)) => has_begun && cancellation.usage_behavior == UsageBehavior::BillFull,
+        Some(Charge::Component(_)) if has_begun => cancellation.usage_behavior == UsageBehavior::BillFull,
+        Some(Charge::Component(_)) => record.has_billed(),
         // The first interval of a subscription that never began can still be charged in full.
         Some(Charge::Recurring(_)) => {
             has_begun
-                || !record.billed.is_nothing()
+                || record.has_billed()
                 || (cancellation.flat_fee_behavior == Some(FlatFeeBehavior::ChargeFull)
                     && record.period.start() == subscription.period.start())
         }

@@ -78,10 +78,12 @@ pub(super) fn draft_lines(
     Ok(drafts.into_values().filter(|draft| !draft.lines.is_empty()).collect())
 }
 
-/// Whether the record has usage to bill at `at`: not at its very start, where only prepaid units are billed.
+/// Whether the record has usage to bill at `at`: not at its very start, where only prepaid units are billed, and never
+/// when it was cut there.
 fn has_usage(record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> bool {
     let is_component = matches!(offer.version.charge(record.charge), Some(Charge::Component(_)));
-    is_component && (at > record.period.start() || record.awaits_late_usage())
+    let has_begun = at > record.period.start() || record.awaits_late_usage();
+    is_component && has_begun && !record.period.is_empty()
 }
 
 fn usage_request(

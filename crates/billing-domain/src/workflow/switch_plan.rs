@@ -221,16 +221,16 @@ impl Switch<'_> {
         self.defer(record);
     }
 
-    /// Cuts an old record now and lets it be billed for the last time; one that has not begun is closed.
+    /// Cuts an old record now and lets it be billed for the last time; one that neither began nor was billed is closed.
     fn settle(&self, record: &mut BillingRecord) {
-        let has_begun = record.period.start() < self.from;
+        let is_open = record.period.start() < self.from || record.has_billed();
         record.period = record.period.cut_at(self.from);
         record.reprice_prepaid();
         let is_usage = self.metric_of(record).is_some();
         let waits = is_usage && self.command.usage_behavior == SwitchUsageBehavior::KeepSeparate
             || self.command.invoicing_behavior == InvoicingBehavior::AddToNextInvoice;
         let at = if waits { self.old.period.end() } else { self.from };
-        record.invoicing_instants = if has_begun { vec![at] } else { Vec::new() };
+        record.invoicing_instants = if is_open { vec![at] } else { Vec::new() };
     }
 
     /// With the next invoice, what would be billed in advance now is billed at the end of the period.

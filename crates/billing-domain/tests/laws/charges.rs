@@ -15,9 +15,9 @@ use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
 use crate::exact::Ratio;
+use crate::laws;
 use crate::recompute::{in_minor_units, portion};
 use crate::values::{any_amount, any_quantity, any_schedule};
-use crate::{laws, laws_of_lives};
 
 const START: OffsetDateTime = datetime!(2026-01-01 0:00 UTC);
 const MONTH_US: i64 = 31 * 24 * 3_600 * 1_000_000;
@@ -235,11 +235,6 @@ proptest! {
         prop_assert!(refund <= BigDecimal::zero() && -&refund <= paid);
         prop_assert_eq!(in_minor_units(&(paid + refund), decimals), used);
     }
-}
-
-proptest! {
-    // Fewer, because the law of changes above implies it.
-    #![proptest_config(laws_of_lives())]
 
     #[test]
     fn a_change_and_the_change_back_at_once_cost_nothing(

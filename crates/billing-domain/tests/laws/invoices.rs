@@ -1,257 +1,148 @@
-//! Whole lives of customers: random plans, random usage, billed by the workflows of the service.
+//! Laws of whole lives: random plans, random usage, random changes, billed by the workflows of the service.
+
+use std::collections::BTreeMap;
 
 use bigdecimal::num_bigint::BigInt;
 use bigdecimal::{BigDecimal, Zero};
-use billing_domain::invoice::{AdjustmentBasis, Invoice, PaymentStatus};
+use billing_domain::id::SubscriptionId;
+use billing_domain::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
 use billing_domain::money::round_half_away_from_zero;
-use billing_domain::period::{Anchors, Interval, IntervalUnit, PlanDuration};
-use billing_domain::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge, PriceAdjustment, PriceAdjustmentKind};
-use billing_domain::store::{InvoiceFilter, PageRequest};
-use billing_domain::testing::world::{World, component, subscription, version};
-use billing_domain::tier::TierSchedule;
-use billing_domain::workflow::{CreateCredit, NewRecurringCharge, OrganizationPatch, create_credit};
+use billing_domain::period::Period;
+use billing_domain::subscription::UsageBehavior;
 use proptest::prelude::*;
-use serde_json::json;
-use time::macros::datetime;
+use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 
-use crate::laws_of_lives;
-use crate::recompute::{check, in_minor_units};
-use crate::values::{any_amount, any_quantity, any_schedule};
+use crate::laws;
+use crate::life::{Books, DAYS, START, any_life, end};
+use crate::recompute::{check, exact, in_minor_units};
 
-const START: OffsetDateTime = datetime!(2026-01-31 9:30 UTC);
-const DAYS: i64 = 100;
-
-/// A plan, its subscriber, and what they do.
-#[derive(Clone, Debug)]
-struct Life {
-    duration: PlanDuration,
-    currency: &'static str,
-    anchors: Anchors,
-    fees: Vec<NewRecurringCharge>,
-    components: Vec<Metered>,
-    adjustment: Option<(PriceAdjustmentKind, BigDecimal)>,
-    tax_rate: Option<BigDecimal>,
-    credit: Option<BigDecimal>,
-    /// Which component's event, when, how much.
-    events: Vec<(usize, Duration, i64)>,
+/// An invoice is the sum of its lines, is never below nothing, and each line follows from its trace; numbers have no
+/// gap, time goes on.
+fn adds_up_and_explains_itself(books: &Books) {
+    for (sequence, invoice) in (1_u64..).zip(&books.invoices) {
+        let decimals = invoice.currency.decimals;
+        let sum: BigInt = invoice.lines.iter().map(|line| in_minor_units(&line.amount, decimals)).sum();
+        assert_eq!(in_minor_units(&invoice.amount, decimals), sum);
+        assert!(invoice.amount >= BigDecimal::zero(), "less than nothing becomes a credit");
+        assert_eq!(invoice.payment_status == PaymentStatus::Paid, invoice.amount.is_zero());
+        assert!(invoice.number.ends_with(&format!("-{sequence:06}")), "{}: no gap", invoice.number);
+        invoice.lines.iter().for_each(|line| check(line, decimals));
+    }
+    assert!(books.invoices.is_sorted_by_key(|invoice| invoice.issued_at));
 }
 
-#[derive(Clone, Debug)]
-struct Metered {
-    tiers: TierSchedule,
-    invoicing_interval: Option<Interval>,
-    reset_interval: Option<Interval>,
-    prepaid: Option<(BigDecimal, ChargeBehavior)>,
-}
-
-fn any_interval() -> impl Strategy<Value = Option<Interval>> {
-    let interval = (prop::sample::select(IntervalUnit::ALL.to_vec()), 1..4_u32).prop_map(|(unit, count)| {
-        // Not every day: a year of that is many records and no other law.
-        let count = if unit == IntervalUnit::Day { count * 5 } else { count };
-        Interval::new(unit, count).expect("at least 1")
-    });
-    prop::option::of(interval)
-}
-
-fn any_behavior() -> impl Strategy<Value = ChargeBehavior> {
-    prop::sample::select(ChargeBehavior::ALL.to_vec())
-}
-
-fn any_fees() -> impl Strategy<Value = Vec<NewRecurringCharge>> {
-    let timing = prop::sample::select(ChargeTiming::ALL.to_vec());
-    let fee = (any_amount(), timing, any_behavior(), any_interval(), any_interval());
-    prop::collection::vec(fee, 0..3).prop_map(|fees| {
-        let named = |(index, (amount, timing, behavior, invoicing_interval, reset_interval))| NewRecurringCharge {
-            name: format!("fee {index}"),
-            amount,
-            timing,
-            behavior,
-            invoicing_interval,
-            reset_interval,
-        };
-        fees.into_iter().enumerate().map(named).collect()
-    })
-}
-
-fn any_component() -> impl Strategy<Value = Metered> {
-    let prepaid = prop::option::of((any_quantity(), any_behavior()));
-    (any_schedule(), any_interval(), any_interval(), prepaid).prop_map(
-        |(tiers, invoicing_interval, reset_interval, prepaid)| Metered {
-            tiers,
-            invoicing_interval,
-            reset_interval,
-            prepaid,
-        },
-    )
-}
-
-fn any_adjustment() -> impl Strategy<Value = Option<(PriceAdjustmentKind, BigDecimal)>> {
-    let kind = prop::sample::select(PriceAdjustmentKind::ALL.to_vec());
-    prop::option::of((kind, any_amount(), any::<bool>()).prop_map(|(kind, amount, is_discount)| {
-        let is_override = kind == PriceAdjustmentKind::PriceOverride;
-        (kind, if is_discount && !is_override { -amount } else { amount })
-    }))
-}
-
-fn any_life() -> impl Strategy<Value = Life> {
-    let plan = (
-        prop::sample::select(PlanDuration::ALL.to_vec()),
-        prop::sample::select(vec!["USD", "JPY", "KWD"]),
-        (prop::option::of(1..=31_u8), prop::option::of(1..=12_u8)),
-        any_fees(),
-        prop::collection::vec(any_component(), 0..3),
-        any_adjustment(),
-    );
-    let tax_rate = prop::option::of((0..4_000_i64).prop_map(|rate| BigDecimal::new(rate.into(), 2)));
-    let credit = prop::option::of((1..500_i64).prop_map(BigDecimal::from));
-    let minutes = prop_oneof![3 => 0..DAYS * 24 * 60, 1 => (0..DAYS).prop_map(|day| day * 24 * 60)];
-    let event = (0..2_usize, minutes.prop_map(Duration::minutes), -20..200_i64);
-    (plan, tax_rate, credit, prop::collection::vec(event, 0..25)).prop_map(
-        |((duration, currency, (day, month), fees, components, adjustment), tax_rate, credit, events)| Life {
-            duration,
-            currency,
-            anchors: Anchors { day, month },
-            fees,
-            components,
-            adjustment,
-            tax_rate,
-            credit,
-            events,
-        },
-    )
-}
-
-impl Life {
-    /// Lives it, with billing runs at these instants.
-    fn invoices(&self, runs: &[OffsetDateTime]) -> Vec<Invoice> {
-        let world = World::at(START);
-        world.set(&OrganizationPatch { tax_rate: Some(self.tax_rate.clone()), ..OrganizationPatch::default() });
-        let components = self.components.iter().enumerate().map(|(index, metered)| {
-            let mut own = component(world.metric(&format!("event-{index}"), Some("n")).id, metered.tiers.clone());
-            own.invoicing_interval = metered.invoicing_interval;
-            own.reset_interval = metered.reset_interval;
-            own.prepaid_charge =
-                metered.prepaid.clone().map(|(units, behavior)| PrepaidCharge { units: Some(units), behavior });
-            own
-        });
-        let mut plan = version(self.fees.clone(), components.collect());
-        plan.currency_code = self.currency.to_owned();
-        plan.anchors = self.anchors;
-        plan.price_adjustment = self.adjustment.clone().map(|(kind, amount)| PriceAdjustment {
-            name: "deal".to_owned(),
-            description: None,
-            kind,
-            amount,
-        });
-        let plan = world.plan(Some(self.duration), plan);
-        world.customer("acme");
-        if let Some(amount) = &self.credit {
-            let command = CreateCredit {
-                customer: "acme".parse().expect("an id"),
-                amount: amount.clone(),
-                currency_code: self.currency.to_owned(),
-                description: None,
-                effective_at: None,
-                expires_at: Some(START + Duration::days(60)),
-                amount_paid: BigDecimal::zero(),
-                amount_paid_currency_code: None,
+/// The price adjustments of a subscription on one invoice bring its period to the target, to the last digit.
+fn adjustments_bring_the_period_to_its_target(invoice: &Invoice) {
+    let mut sums: BTreeMap<SubscriptionId, (BigDecimal, BigDecimal)> = BTreeMap::new();
+    for line in &invoice.lines {
+        for adjustment in &line.adjustments {
+            let AdjustmentBasis::PlanAdjustment { charges_so_far, target, given_before, .. } = &adjustment.basis else {
+                continue;
             };
-            world.on("acme", |tx, now| create_credit(tx, &command, now)).expect("a credit");
+            let owed = round_half_away_from_zero(target, invoice.currency.decimals) - charges_so_far - given_before;
+            let (sum, last) = sums.entry(line.subscription.expect("a charge")).or_default();
+            *sum += &adjustment.amount;
+            *last = owed;
         }
-        for (index, after, amount) in &self.events {
-            world.track("acme", &format!("event-{index}"), START + *after, &json!({ "n": amount }));
-        }
-        world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
-        for run in runs {
-            world.advance("acme", *run);
-        }
-        all_invoices(&world)
+    }
+    for (id, (sum, owed)) in sums {
+        assert_eq!(sum, owed, "{id} on {}", invoice.number);
     }
 }
 
-/// Oldest first.
-fn all_invoices(world: &World) -> Vec<Invoice> {
-    let filter = InvoiceFilter { customer: Some(world.key("acme")), statuses: None };
-    let list = |page: PageRequest| world.on("acme", |tx, _| tx.invoices().list(&filter, &page)).expect("invoices");
-    let (mut page, mut invoices) = (PageRequest::first(), Vec::new());
-    loop {
-        let part = list(page.clone());
-        invoices.extend(part.items);
-        match part.next {
-            Some(next) => page.after = Some(next),
-            None => break,
+/// No charge ever comes to less than nothing over its life: what comes back was paid before.
+fn nothing_comes_back_that_was_not_paid(books: &Books) {
+    let mut paid: BTreeMap<String, BigDecimal> = BTreeMap::new();
+    for line in books.invoices.iter().flat_map(|invoice| &invoice.lines) {
+        let Some(record) = line.record else { continue };
+        let is_prepaid = matches!(line.trace, Trace::PrepaidUsageCharge { .. });
+        let so_far = paid.entry(format!("{record} {is_prepaid}")).or_default();
+        *so_far += &line.base;
+        assert!(*so_far >= BigDecimal::zero(), "{}: {so_far} after {line:?}", line.name);
+    }
+}
+
+/// What is paid by time comes to the price of the time that the subscription lasted, whatever was paid in advance: once
+/// the period is over that settles it.
+fn only_its_own_time_is_paid(books: &Books) {
+    let mut paid: BTreeMap<String, (BigDecimal, &LineItem)> = BTreeMap::new();
+    for line in books.invoices.iter().flat_map(|invoice| &invoice.lines) {
+        if let Some(record) = line.record {
+            let is_fee = matches!(line.trace, Trace::RecurringCharge { .. });
+            let (sum, last) = paid.entry(format!("{record} {is_fee}")).or_insert_with(|| (BigDecimal::zero(), line));
+            *sum += &line.base;
+            *last = line;
         }
     }
-    invoices.reverse();
-    invoices
+    for (sum, last) in paid.into_values() {
+        let own = &books.owners[&last.record.expect("a charge")];
+        let mut trace = serde_json::to_value(&last.trace).expect("json");
+        let cancellation = own.cancellation.unwrap_or_default();
+        let is_by_time = match trace["kind"].as_str() {
+            Some("recurring_charge") => cancellation.flat_fee_behavior.is_none(),
+            // Usage that is dropped is dropped with its prepaid units.
+            _ => cancellation.usage_behavior == UsageBehavior::BillFull,
+        };
+        let is_settled = own.full.end() + Duration::days(1) < end();
+        if trace["charge_behavior"] != "prorate" || !is_by_time || !is_settled {
+            continue;
+        }
+        match trace["segments"].as_array_mut() {
+            Some(segments) => segments.iter_mut().for_each(|segment| cut_at(segment, own.period.end())),
+            None => cut_at(&mut trace, own.period.end()),
+        }
+        let decimals = u8::try_from(trace["rounding"]["decimals"].as_u64().expect("a number")).expect("a few");
+        let price = exact(&trace).expect("a charge").rounded(decimals.into());
+        assert_eq!(in_minor_units(&sum, decimals), price, "{own:?}");
+    }
 }
 
-/// Everything of invoices but the order of their lines, and what depends on that: which of them carries a cent of tax.
-fn facts(invoices: &[Invoice]) -> Vec<String> {
-    let of_invoice = |invoice: &Invoice| {
-        let mut lines: Vec<_> = invoice
-            .lines
-            .iter()
-            .map(|line| (line.record, &line.name, format!("{} {:?} {:?}", line.base, line.quantity, line.trace)))
-            .collect();
-        lines.sort();
-        let head = (&invoice.number, invoice.issued_at, invoice.due_at, &invoice.amount, invoice.payment_status);
-        format!("{head:?} {lines:?}")
-    };
-    invoices.iter().map(of_invoice).collect()
+/// Lets the fraction of a traced part count no time from `end` on.
+fn cut_at(part: &mut Value, end: OffsetDateTime) {
+    let window: Period = serde_json::from_value(part["window"].clone()).expect("a window");
+    let beyond = (window.end() - end.max(window.start())).max(Duration::ZERO).whole_microseconds();
+    let counted: i128 = part["fraction"]["numerator"].to_string().parse().expect("microseconds");
+    part["fraction"]["numerator"] = serde_json::from_str(&(counted - beyond).to_string()).expect("a number");
 }
 
-fn end() -> OffsetDateTime {
-    START + Duration::days(DAYS)
+/// What invoices drew from credits and gave back as credits is what the credits say, and every credit balances.
+fn credits_balance(books: &Books) {
+    let (mut granted, mut drawn) = (BigDecimal::zero(), BigDecimal::zero());
+    for line in books.invoices.iter().flat_map(|invoice| &invoice.lines) {
+        match line.trace {
+            Trace::CreditGranted { .. } => granted += &line.amount,
+            Trace::CreditApplied { .. } => drawn -= &line.amount,
+            _ => {}
+        }
+    }
+    let (mut granted_by_invoices, mut used) = (BigDecimal::zero(), BigDecimal::zero());
+    for ledger in &books.credits {
+        let (credit, balance) = (ledger.credit(), ledger.balance());
+        let net = &balance.drawn - &balance.restored;
+        let parts = [&balance.remaining(), &net, &balance.voided, &balance.expired];
+        assert!(parts.iter().all(|part| **part >= BigDecimal::zero()), "{balance:?}");
+        assert_eq!(credit.amount, parts.into_iter().sum::<BigDecimal>());
+        used += net;
+        // Only the one that the customer began with expires.
+        if credit.expires_at.is_none() {
+            granted_by_invoices += &credit.amount;
+        }
+    }
+    assert_eq!((granted, drawn), (granted_by_invoices, used));
 }
 
 proptest! {
-    #![proptest_config(laws_of_lives())]
+    #![proptest_config(laws())]
 
     #[test]
-    fn every_invoice_adds_up_and_explains_itself(life in any_life()) {
-        let invoices = life.invoices(&[end()]);
-        let mut sequence = 0_u64;
-        for invoice in &invoices {
-            let decimals = invoice.currency.decimals;
-            let sum: BigInt = invoice.lines.iter().map(|line| in_minor_units(&line.amount, decimals)).sum();
-            prop_assert_eq!(in_minor_units(&invoice.amount, decimals), sum);
-            prop_assert!(invoice.amount >= BigDecimal::zero(), "less than nothing becomes a credit");
-            prop_assert_eq!(invoice.payment_status == PaymentStatus::Paid, invoice.amount.is_zero());
-            sequence += 1;
-            prop_assert!(invoice.number.ends_with(&format!("-{sequence:06}")), "{}: no gap", invoice.number);
-            invoice.lines.iter().for_each(|line| check(line, decimals));
-        }
-        prop_assert!(invoices.is_sorted_by_key(|invoice| invoice.issued_at));
-    }
-
-    #[test]
-    fn adjustments_of_an_invoice_bring_the_period_to_its_target(life in any_life()) {
-        for invoice in life.invoices(&[end()]) {
-            let decimals = invoice.currency.decimals;
-            let mut subscriptions: Vec<_> = invoice.lines.iter().filter_map(|line| line.subscription).collect();
-            subscriptions.dedup();
-            for id in subscriptions {
-                let adjustments = invoice
-                    .lines
-                    .iter()
-                    .filter(|line| line.subscription == Some(id))
-                    .flat_map(|line| &line.adjustments);
-                let (mut sum, mut owed) = (BigDecimal::zero(), None);
-                for adjustment in adjustments {
-                    let AdjustmentBasis::PlanAdjustment { charges_so_far, target, given_before, .. } = &adjustment.basis
-                    else {
-                        continue;
-                    };
-                    sum += &adjustment.amount;
-                    owed = Some(round_half_away_from_zero(target, decimals) - charges_so_far - given_before);
-                }
-                if let Some(owed) = owed {
-                    prop_assert_eq!(sum, owed);
-                }
-            }
-        }
+    fn the_books_of_any_life_balance(life in any_life()) {
+        let books = life.books(&[end()]);
+        adds_up_and_explains_itself(&books);
+        books.invoices.iter().for_each(adjustments_bring_the_period_to_its_target);
+        nothing_comes_back_that_was_not_paid(&books);
+        only_its_own_time_is_paid(&books);
+        credits_balance(&books);
     }
 
     #[test]
@@ -262,6 +153,7 @@ proptest! {
         minutes.sort_unstable();
         let mut runs: Vec<_> = minutes.into_iter().map(|minutes| START + Duration::minutes(minutes)).collect();
         runs.push(end());
-        prop_assert_eq!(facts(&life.invoices(&runs)), facts(&life.invoices(&[end()])));
+        let (in_steps, at_once) = (life.books(&runs), life.books(&[end()]));
+        prop_assert_eq!(in_steps, at_once);
     }
 }

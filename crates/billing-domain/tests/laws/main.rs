@@ -4,15 +4,12 @@
 mod charges;
 mod exact;
 mod invoices;
+mod life;
 mod recompute;
 mod usage;
 mod values;
 
 use proptest::test_runner::Config;
-
-/// Of a whole customer's life there are so many times fewer cases than of a single charge or fold, because it takes
-/// that much longer.
-const LIVES: u32 = 10;
 
 /// 10,000 cases, or as many as `PROPTEST_CASES` says.
 fn laws() -> Config {
@@ -20,10 +17,4 @@ fn laws() -> Config {
     // 256 is what proptest takes when nobody asks for a number.
     let cases = if config.cases == 256 { 10_000 } else { config.cases };
     Config { cases, failure_persistence: None, ..config }
-}
-
-/// 1,000 cases; as many as `PROPTEST_CASES` says all the same.
-fn laws_of_lives() -> Config {
-    let config = laws();
-    Config { cases: config.cases / LIVES, ..config }
 }

@@ -47,7 +47,9 @@ pub fn exact(trace: &Value) -> Option<Ratio> {
         "recurring_charge" => {
             let whole = read(trace, "unit_amount") * read(trace, "quantity");
             let behavior = trace["flat_fee_behavior"].as_str().or(trace["charge_behavior"].as_str());
+            let never_began = trace["window"]["start"] == trace["window"]["end"];
             Some(match behavior {
+                Some("full") if never_began => Ratio::whole(0),
                 Some("full" | "charge_full") => whole,
                 Some("refund") => Ratio::whole(0),
                 _ => whole * fraction(&trace["fraction"]),

@@ -12,7 +12,7 @@ use crate::subscription::FlatFeeBehavior::{ChargeFull, ChargeProrated, Refund};
 use crate::subscription::InvoicingBehavior::{AddToNextInvoice, InvoiceNow};
 use crate::subscription::UsageBehavior::{BillFull, BillNone};
 use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, UsageBehavior};
-use crate::testing::world::{World, component, fee, subscription, tiers, version};
+use crate::testing::world::{World, component, fee, prepaid_component, subscription, tiers, version};
 use crate::workflow::{CancelSubscription, cancel_subscription};
 
 /// A month of 30 days, and a day after its first third.
@@ -132,6 +132,38 @@ fn before_its_start_a_subscription_leaves_nothing_but_a_full_fee() {
         let own = world.subscription("acme", id);
         assert!(own.period.is_empty() && own.period.start() == NEXT_INVOICE, "{flat_fee:?}");
         assert_eq!(books(&world).0, invoiced, "{flat_fee:?}");
+    }
+}
+
+/// A full fee of 30, and prepaid seats for 50, paid at the very instant of what comes next.
+fn just_subscribed() -> (World, SubscriptionId) {
+    let world = World::at(START);
+    let mut base = fee("30", InAdvance);
+    base.behavior = Full;
+    let seats = prepaid_component(world.metric("seat", None).id, tiers(&[("0", "", "5")]), "10", Full);
+    let plan = world.plan(Some(PlanDuration::Monthly), version(vec![base], vec![seats]));
+    world.customer("acme");
+    let id = world.subscribe(&subscription("acme", plan, START)).expect("subscribed").id;
+    assert_eq!(books(&world), ("80".to_owned(), "0".to_owned()));
+    (world, id)
+}
+
+#[test]
+fn what_was_paid_comes_back_when_it_ends_as_it_starts() {
+    #[rustfmt::skip]
+    let cases = [
+        // flat fee,        usage,    credit, why
+        (None,              BillFull, "80", "not an instant of it was used, however full the charges are"),
+        (Some(Refund),      BillNone, "80", "prepaid units of what never began come back with dropped usage too"),
+        (Some(ChargeFull),  BillFull, "50", "the fee is kept on purpose"),
+    ];
+    for (flat_fee, usage, credit, why) in cases {
+        for invoicing in [InvoiceNow, AddToNextInvoice] {
+            let (world, id) = just_subscribed();
+            cancel(&world, id, &Options { flat_fee, usage, invoicing }).expect("cancelled");
+            world.advance("acme", NEXT_INVOICE);
+            assert_eq!(books(&world), ("80".to_owned(), credit.to_owned()), "{why}, {invoicing:?}");
+        }
     }
 }
 

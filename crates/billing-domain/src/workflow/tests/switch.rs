@@ -138,6 +138,22 @@ fn the_difference_can_wait_for_the_next_invoice() {
 }
 
 #[test]
+fn what_was_paid_comes_back_when_the_switch_comes_with_the_start() {
+    for invoicing in [InvoiceNow, AddToNextInvoice] {
+        let world = World::at(START);
+        let seats = prepaid_component(world.metric("seat", None).id, tiers(&[("0", "", "5")]), "10", Full);
+        let monthly = |fees, parts| world.plan(Some(PlanDuration::Monthly), version(fees, parts));
+        let (from, to) = (monthly(vec![fee("30", InAdvance)], vec![seats]), monthly(Vec::new(), Vec::new()));
+        world.customer("acme");
+        let old = world.subscribe(&subscription("acme", from, START)).expect("subscribed").id;
+        let setting = Setting { shared: world.metric("call", None).id, world, old, to };
+        setting.switch(invoicing, TransferToNewSubscription).expect("switched");
+        setting.world.advance("acme", NEXT_INVOICE);
+        assert_eq!(setting.total(), "0", "{invoicing:?}: 30 and 50 were paid for no time at all");
+    }
+}
+
+#[test]
 fn a_cancellation_bills_what_a_switch_left_waiting() {
     let setting = setting();
     let new = setting.switch(AddToNextInvoice, TransferToNewSubscription).expect("switched");

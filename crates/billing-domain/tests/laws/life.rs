@@ -1,0 +1,321 @@
+//! Random customers: their plans, what they use, and what they change, lived by the workflows of the service.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::{BigDecimal, Zero};
+use billing_domain::credit::CreditLedger;
+use billing_domain::error::Error;
+use billing_domain::id::{BillingRecordId, CustomerKey, MetricId, PlanId};
+use billing_domain::invoice::Invoice;
+use billing_domain::period::{Anchors, Interval, IntervalUnit, PlanDuration};
+use billing_domain::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge, PriceAdjustment, PriceAdjustmentKind};
+use billing_domain::store::{InvoiceFilter, PageRequest, Transaction};
+use billing_domain::subscription::{
+    Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, SubscriptionStatus, SwitchUsageBehavior,
+    UsageBehavior,
+};
+use billing_domain::testing::world::{World, component, subscription, version};
+use billing_domain::tier::TierSchedule;
+use billing_domain::workflow::{
+    CancelSubscription, ChangePrepaidUnits, CreateCredit, NewPlanVersion, NewRecurringCharge, OrganizationPatch,
+    SwitchPlan, VersionChoice, bill_customer, cancel_subscription, change_prepaid_units, create_credit, switch_plan,
+};
+use proptest::prelude::*;
+use serde_json::json;
+use time::macros::datetime;
+use time::{Duration, OffsetDateTime};
+
+use crate::values::{any_amount, any_quantity, any_schedule};
+
+pub const START: OffsetDateTime = datetime!(2026-01-31 9:30 UTC);
+pub const DAYS: i64 = 100;
+
+/// Two plans, a subscriber of the first, and what they do.
+#[derive(Clone, Debug)]
+pub struct Life {
+    duration: PlanDuration,
+    currency: &'static str,
+    anchors: Anchors,
+    plans: [Priced; 2],
+    tax_rate: Option<BigDecimal>,
+    credit: Option<BigDecimal>,
+    /// Which component's event, when, how much.
+    events: Vec<(usize, Duration, i64)>,
+    /// What becomes of the subscription, and how long after the start: in order.
+    changes: Vec<(Duration, Change)>,
+}
+
+/// What a plan charges.
+#[derive(Clone, Debug)]
+struct Priced {
+    fees: Vec<NewRecurringCharge>,
+    components: Vec<Metered>,
+    adjustment: Option<(PriceAdjustmentKind, BigDecimal)>,
+}
+
+/// A change of the subscription.
+#[derive(Clone, Debug)]
+enum Change {
+    Cancel(Cancellation, InvoicingBehavior),
+    /// To the other of the two plans.
+    Switch(InvoicingBehavior, SwitchUsageBehavior),
+    /// Of which component, how many, and whether more are invoiced at once.
+    PrepaidUnits(usize, BigDecimal, bool),
+}
+
+/// What a life leaves behind.
+#[derive(Debug, PartialEq)]
+pub struct Books {
+    /// Oldest first.
+    pub invoices: Vec<Invoice>,
+    /// Newest first.
+    pub credits: Vec<CreditLedger>,
+    /// The subscription that each billing record belongs to in the end.
+    pub owners: BTreeMap<BillingRecordId, Subscription>,
+}
+
+#[derive(Clone, Debug)]
+struct Metered {
+    tiers: TierSchedule,
+    invoicing_interval: Option<Interval>,
+    reset_interval: Option<Interval>,
+    prepaid: Option<(BigDecimal, ChargeBehavior)>,
+}
+
+fn any_interval() -> impl Strategy<Value = Option<Interval>> {
+    let interval = (prop::sample::select(IntervalUnit::ALL.to_vec()), 1..4_u32).prop_map(|(unit, count)| {
+        // Not every day: a year of that is many records and no other law.
+        let count = if unit == IntervalUnit::Day { count * 5 } else { count };
+        Interval::new(unit, count).expect("at least 1")
+    });
+    prop::option::of(interval)
+}
+
+fn any_behavior() -> impl Strategy<Value = ChargeBehavior> {
+    prop::sample::select(ChargeBehavior::ALL.to_vec())
+}
+
+fn any_fees() -> impl Strategy<Value = Vec<NewRecurringCharge>> {
+    let timing = prop::sample::select(ChargeTiming::ALL.to_vec());
+    let fee = (any_amount(), timing, any_behavior(), any_interval(), any_interval());
+    prop::collection::vec(fee, 0..3).prop_map(|fees| {
+        let named = |(index, (amount, timing, behavior, invoicing_interval, reset_interval))| NewRecurringCharge {
+            name: format!("fee {index}"),
+            amount,
+            timing,
+            behavior,
+            invoicing_interval,
+            reset_interval,
+        };
+        fees.into_iter().enumerate().map(named).collect()
+    })
+}
+
+fn any_component() -> impl Strategy<Value = Metered> {
+    let prepaid = prop::option::of((any_quantity(), any_behavior()));
+    (any_schedule(), any_interval(), any_interval(), prepaid).prop_map(
+        |(tiers, invoicing_interval, reset_interval, prepaid)| Metered {
+            tiers,
+            invoicing_interval,
+            reset_interval,
+            prepaid,
+        },
+    )
+}
+
+fn any_adjustment() -> impl Strategy<Value = Option<(PriceAdjustmentKind, BigDecimal)>> {
+    let kind = prop::sample::select(PriceAdjustmentKind::ALL.to_vec());
+    prop::option::of((kind, any_amount(), any::<bool>()).prop_map(|(kind, amount, is_discount)| {
+        let is_override = kind == PriceAdjustmentKind::PriceOverride;
+        (kind, if is_discount && !is_override { -amount } else { amount })
+    }))
+}
+
+fn any_priced() -> impl Strategy<Value = Priced> {
+    let components = prop::collection::vec(any_component(), 0..3);
+    (any_fees(), components, any_adjustment()).prop_map(|(fees, components, adjustment)| Priced {
+        fees,
+        components,
+        adjustment,
+    })
+}
+
+fn any_change() -> impl Strategy<Value = Change> {
+    let invoicing = || prop::sample::select(InvoicingBehavior::ALL.to_vec());
+    let fees = prop::option::of(prop::sample::select(FlatFeeBehavior::ALL.to_vec()));
+    let cancellation = (fees, prop::sample::select(UsageBehavior::ALL.to_vec()))
+        .prop_map(|(flat_fee_behavior, usage_behavior)| Cancellation { flat_fee_behavior, usage_behavior });
+    prop_oneof![
+        1 => (cancellation, invoicing()).prop_map(|(cancellation, invoicing)| Change::Cancel(cancellation, invoicing)),
+        2 => (invoicing(), prop::sample::select(SwitchUsageBehavior::ALL.to_vec()))
+            .prop_map(|(invoicing, usage)| Change::Switch(invoicing, usage)),
+        2 => (0..2_usize, any_quantity(), any::<bool>())
+            .prop_map(|(component, units, invoice_now)| Change::PrepaidUnits(component, units, invoice_now)),
+    ]
+}
+
+/// Instants of the life: any minute, or a midnight.
+fn any_moment() -> impl Strategy<Value = Duration> {
+    prop_oneof![3 => 0..DAYS * 24 * 60, 1 => (0..DAYS).prop_map(|day| day * 24 * 60)].prop_map(Duration::minutes)
+}
+
+pub fn any_life() -> impl Strategy<Value = Life> {
+    let plan = (
+        prop::sample::select(PlanDuration::ALL.to_vec()),
+        prop::sample::select(vec!["USD", "JPY", "KWD"]),
+        (prop::option::of(1..=31_u8), prop::option::of(1..=12_u8)),
+        [any_priced(), any_priced()],
+    );
+    let tax_rate = prop::option::of((0..4_000_i64).prop_map(|rate| BigDecimal::new(rate.into(), 2)));
+    let credit = prop::option::of((1..500_i64).prop_map(BigDecimal::from));
+    let events = prop::collection::vec((0..2_usize, any_moment(), -20..200_i64), 0..25);
+    let changes = prop::collection::vec((any_moment(), any_change()), 0..4);
+    (plan, tax_rate, credit, events, changes).prop_map(
+        |((duration, currency, (day, month), plans), tax_rate, credit, events, mut changes)| {
+            changes.sort_by_key(|(after, _)| *after);
+            let anchors = Anchors { day, month };
+            Life { duration, currency, anchors, plans, tax_rate, credit, events, changes }
+        },
+    )
+}
+
+impl Life {
+    /// Lives it, with billing runs at these instants, in order, besides those that the changes bring with them.
+    pub fn books(&self, runs: &[OffsetDateTime]) -> Books {
+        let world = World::at(START);
+        world.set(&OrganizationPatch { tax_rate: Some(self.tax_rate.clone()), ..OrganizationPatch::default() });
+        let metrics = [0, 1].map(|index| world.metric(&format!("event-{index}"), Some("n")).id);
+        let plans = self.plans.each_ref().map(|priced| world.plan(Some(self.duration), self.version(priced, metrics)));
+        world.customer("acme");
+        self.grant_credit(&world);
+        for (index, after, amount) in &self.events {
+            world.track("acme", &format!("event-{index}"), START + *after, &json!({ "n": amount }));
+        }
+        world.subscribe(&subscription("acme", plans[0], START)).expect("subscribed");
+        let mut runs = runs.iter().copied().peekable();
+        for (after, change) in &self.changes {
+            let at = START + *after;
+            while let Some(run) = runs.next_if(|run| *run <= at) {
+                world.advance("acme", run);
+            }
+            world.store.set_now(at);
+            Self::apply(&world, change, plans, metrics);
+        }
+        runs.for_each(|run| world.advance("acme", run));
+        books(&world)
+    }
+
+    fn version(&self, priced: &Priced, metrics: [MetricId; 2]) -> NewPlanVersion {
+        let components = priced.components.iter().zip(metrics).map(|(metered, metric)| {
+            let mut own = component(metric, metered.tiers.clone());
+            own.invoicing_interval = metered.invoicing_interval;
+            own.reset_interval = metered.reset_interval;
+            own.prepaid_charge =
+                metered.prepaid.clone().map(|(units, behavior)| PrepaidCharge { units: Some(units), behavior });
+            own
+        });
+        let mut plan = version(priced.fees.clone(), components.collect());
+        plan.currency_code = self.currency.to_owned();
+        plan.anchors = self.anchors;
+        plan.price_adjustment = priced.adjustment.clone().map(|(kind, amount)| PriceAdjustment {
+            name: "deal".to_owned(),
+            description: None,
+            kind,
+            amount,
+        });
+        plan
+    }
+
+    fn grant_credit(&self, world: &World) {
+        let Some(amount) = &self.credit else { return };
+        let command = CreateCredit {
+            customer: "acme".parse().expect("an id"),
+            amount: amount.clone(),
+            currency_code: self.currency.to_owned(),
+            description: None,
+            effective_at: None,
+            expires_at: Some(START + Duration::days(60)),
+            amount_paid: BigDecimal::zero(),
+            amount_paid_currency_code: None,
+        };
+        world.on("acme", |tx, now| create_credit(tx, &command, now)).expect("a credit");
+    }
+
+    /// Changes the running subscription, if there is one still. What cannot be done is refused and leaves no trace.
+    fn apply(world: &World, change: &Change, plans: [PlanId; 2], metrics: [MetricId; 2]) {
+        let customer = world.key("acme");
+        let now = world.on("acme", |tx, now| bill_customer(tx, customer, now).map(|_| now)).expect("billing");
+        let running = |own: &Subscription| own.replaced_by.is_none() && own.status(now) == SubscriptionStatus::Active;
+        let Some(own) = world.subscriptions("acme").into_iter().find(running) else { return };
+        let outcome: Result<(), Error> = match change {
+            Change::Cancel(cancellation, invoicing_behavior) => {
+                let (cancellation, invoicing_behavior) = (*cancellation, *invoicing_behavior);
+                let subscriptions = vec![own.id];
+                let command = CancelSubscription { customer, subscriptions, cancellation, invoicing_behavior };
+                world.on("acme", |tx, now| cancel_subscription(tx, &command, now)).map(drop)
+            }
+            Change::Switch(invoicing_behavior, usage_behavior) => {
+                let other = plans.into_iter().find(|plan| *plan != own.plan).expect("two plans");
+                let command = SwitchPlan {
+                    customer,
+                    subscription: own.id,
+                    version: VersionChoice::Plan(other),
+                    invoicing_behavior: *invoicing_behavior,
+                    usage_behavior: *usage_behavior,
+                    prepaid_units: Vec::new(),
+                };
+                world.on("acme", |tx, now| switch_plan(tx, &command, now)).map(drop)
+            }
+            Change::PrepaidUnits(index, units, invoice_now) => {
+                let (metric, units, invoice_now) = (metrics[*index], units.clone(), *invoice_now);
+                let command = ChangePrepaidUnits { customer, subscription: own.id, metric, units, invoice_now };
+                world.on("acme", |tx, now| change_prepaid_units(tx, &command, now)).map(drop)
+            }
+        };
+        if let Err(error) = outcome {
+            assert!(matches!(error, Error::Fields(_)), "{change:?}: {error:?}");
+        }
+    }
+}
+
+/// All in one transaction: each of them copies the world.
+fn books(world: &World) -> Books {
+    let customer = world.key("acme");
+    let read = world.on("acme", |tx, _| {
+        let credits = tx.credits().list(customer)?;
+        let invoices = all_invoices(tx, customer)?;
+        // A switch takes a subscription off the list; what was charged for leads from one to the next.
+        let charged = invoices.iter().flat_map(|invoice| &invoice.lines).filter_map(|line| line.subscription);
+        let listed = tx.subscriptions().list(customer)?;
+        let mut ids: Vec<_> = charged.chain(listed.into_iter().map(|own| own.id)).collect();
+        let mut owners = BTreeMap::new();
+        while let Some(id) = ids.pop() {
+            let owner = tx.subscriptions().get(customer, id)?;
+            let records = tx.billing_records().list(customer, id)?;
+            owners.extend(records.into_iter().map(|record| (record.id, owner.clone())));
+            ids.extend(owner.replaced_by);
+        }
+        Ok(Books { invoices, credits, owners })
+    });
+    read.expect("books")
+}
+
+/// Oldest first.
+fn all_invoices(tx: &mut dyn Transaction, customer: CustomerKey) -> Result<Vec<Invoice>, Error> {
+    let filter = InvoiceFilter { customer: Some(customer), statuses: None };
+    let (mut page, mut invoices) = (PageRequest::first(), Vec::new());
+    loop {
+        let part = tx.invoices().list(&filter, &page)?;
+        invoices.extend(part.items);
+        match part.next {
+            Some(next) => page.after = Some(next),
+            None => break,
+        }
+    }
+    invoices.reverse();
+    Ok(invoices)
+}
+
+pub fn end() -> OffsetDateTime {
+    START + Duration::days(DAYS)
+}
