@@ -207,7 +207,7 @@ impl BillingRecord {
         let exact = match (cancelled, charge.behavior) {
             (Some(FlatFeeBehavior::Refund), _) => BigDecimal::zero(),
             // What never began costs nothing, unless the cancellation says so.
-            (None, _) if self.period.is_empty() => BigDecimal::zero(),
+            (None, _) if window.is_empty() => BigDecimal::zero(),
             (Some(FlatFeeBehavior::ChargeFull), _) | (None, ChargeBehavior::Full) => whole,
             (Some(FlatFeeBehavior::ChargeProrated), _) | (None, ChargeBehavior::Prorate) => fraction.of(&whole),
         };
