@@ -72,7 +72,7 @@ fn invoice_of_ten_lines(bencher: Bencher<'_, '_>) {
         id: id.into(),
         name: "calls".to_owned(),
         event_name: "call".to_owned(),
-        aggregation: Aggregation::Count,
+        measure: Aggregation::Count.into(),
         filters: MetricFilters::default(),
         is_cost_metric: false,
         created_at: start,

@@ -9,7 +9,7 @@ use crate::decimal;
 use crate::error::Refusal;
 use crate::id::{BillingRecordId, ComponentId, MetricId, PlanVersionId, RecurringChargeId, SubscriptionId};
 use crate::invoice::{BillingType, MetricTrace, PrepaidSegmentTrace, Rounding, Trace};
-use crate::metric::Metric;
+use crate::metric::{AggregationKind, MeasureFields, Metric};
 use crate::money;
 use crate::period::{Interval, Period, Tile};
 use crate::plan::{ChargeBehavior, ChargeTiming, Component, PlanVersion, RecurringCharge};
@@ -336,12 +336,18 @@ impl BillingRecord {
 }
 
 fn metric_trace(metric: &Metric, filters: &SubscriptionFilters) -> MetricTrace {
+    let MeasureFields { metric_type, aggregation_type, property_name, event_type, granularity, proration } =
+        metric.measure.fields();
     MetricTrace {
         metric_id: metric.id,
         metric_name: metric.name.clone(),
         event_name: metric.event_name.clone(),
-        aggregation_type: metric.aggregation.as_str().to_owned(),
-        property_name: metric.aggregation.property_name().map(str::to_owned),
+        metric_type: metric_type.as_str().to_owned(),
+        aggregation_type: aggregation_type.unwrap_or(AggregationKind::Count).as_str().to_owned(),
+        property_name,
+        event_type: event_type.map(|event_type| event_type.as_str().to_owned()),
+        granularity: granularity.map(|granularity| granularity.as_str().to_owned()),
+        proration: proration.map(|proration| proration.as_str().to_owned()),
         numeric_filters: metric.filters.numeric_filters.clone(),
         categorical_filters: metric.filters.categorical_filters.clone(),
         subscription_filters: filters.clone(),

@@ -10,7 +10,7 @@ use crate::currency::Currency;
 use crate::customer::CustomerId;
 use crate::decimal;
 use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, MetricId, PlanId, PlanVersionId, SubscriptionId};
-use crate::metric::{CategoricalFilter, NumericFilter};
+use crate::metric::{CategoricalFilter, MetricType, NumericFilter};
 use crate::organization::Address;
 use crate::period::{Fraction, Period};
 use crate::plan::{self, ChargeBehavior, ChargeTiming};
@@ -355,16 +355,32 @@ pub struct MetricTrace {
     pub metric_name: String,
     /// The events it counts.
     pub event_name: String,
+    /// How it looks at them. Traces made before there was more than one way do not say so.
+    #[serde(default = "counter")]
+    pub metric_type: String,
     /// How they are aggregated.
     pub aggregation_type: String,
     /// What of them is aggregated.
     pub property_name: Option<String>,
+    /// What the property of a gauge's event is.
+    #[serde(default)]
+    pub event_type: Option<String>,
+    /// What one unit of a gauge is per, or the window of a rate.
+    #[serde(default)]
+    pub granularity: Option<String>,
+    /// The buckets that a gauge is weighed by.
+    #[serde(default)]
+    pub proration: Option<String>,
     /// Which of them count, by the numbers they have.
     pub numeric_filters: Vec<NumericFilter>,
     /// Which of them count, by the texts they have.
     pub categorical_filters: Vec<CategoricalFilter>,
     /// Which of them count for the subscription.
     pub subscription_filters: SubscriptionFilters,
+}
+
+fn counter() -> String {
+    MetricType::Counter.as_str().to_owned()
 }
 
 /// Prepaid units over a part of a reset interval.

@@ -92,7 +92,7 @@
 //!     let calls = CreateMetric {
 //!         name: None,
 //!         event_name: "api_call".to_owned(),
-//!         aggregation: Aggregation::Count,
+//!         measure: Aggregation::Count.into(),
 //!         filters: MetricFilters::default(),
 //!         is_cost_metric: false,
 //!     };

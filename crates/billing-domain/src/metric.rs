@@ -1,6 +1,8 @@
 //! Metric definitions: which events count, and what of them.
 
 mod filter;
+mod granularity;
+mod measure;
 
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
@@ -13,6 +15,8 @@ use crate::usage::Totals;
 pub use self::filter::{
     CategoricalFilter, CategoricalOperator, FILTERS_MAX, MetricFilters, NumericFilter, NumericOperator, TEXTS_MAX,
 };
+pub use self::granularity::Granularity;
+pub use self::measure::{Gauge, GaugeEventType, Measure, MeasureFields, MetricType, Rate};
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +28,7 @@ pub struct Metric {
     /// Only events of this name count.
     pub event_name: String,
     /// How the events become a quantity.
-    pub aggregation: Aggregation,
+    pub measure: Measure,
     /// Only events that pass all of these count.
     pub filters: MetricFilters,
     /// Whether it tracks the organization's own costs.
@@ -38,7 +42,7 @@ pub struct Metric {
 impl Metric {
     /// What `event`, which is of the metric's name, brings to its usage; none if it does not count.
     pub fn measured(&self, event: &Event) -> Option<Measured> {
-        if self.filters.matches(&event.properties) { self.aggregation.measured(event) } else { None }
+        if self.filters.matches(&event.properties) { self.measure.measured(event) } else { None }
     }
 }
 
@@ -53,7 +57,7 @@ pub enum Measured {
     Text(String),
 }
 
-/// How a counter metric's events become a quantity.
+/// How the events of a span of time become a quantity.
 ///
 /// All but [`Aggregation::Count`] look at one property. An event whose property cannot be used does not count at
 /// all: a number is needed, or a numeric string; for [`Aggregation::Unique`] anything with a text.

@@ -1,5 +1,8 @@
 //! Usage: the fold from events to a quantity. This is the one definition; every store must agree with it.
 
+mod gauge;
+mod rate;
+
 use std::collections::BTreeSet;
 
 use bigdecimal::BigDecimal;
@@ -7,9 +10,11 @@ use bigdecimal::Zero;
 
 use crate::event::Event;
 use crate::id::CustomerKey;
-use crate::metric::{Aggregation, Measured, Metric};
-use crate::period::Period;
+use crate::metric::{Aggregation, Gauge, Measure, Measured, Metric, Rate};
+use crate::period::{MICROSECOND, Period, instant};
 use crate::subscription::SubscriptionFilters;
+
+pub use self::gauge::{Levels, Step};
 
 /// A question to the store: how much of `metric` did `customer` use in `period`?
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +25,41 @@ pub struct UsageRequest {
     pub metric: Metric,
     /// Only events that have all of these properties count.
     pub filters: SubscriptionFilters,
-    /// Only events dated inside count; the end is outside.
+    /// Only events dated inside count; the end is outside. A gauge brings its level from before.
     pub period: Period,
+    /// What one unit of a prorated gauge is for, such as a month for seats per month; nothing else looks at it. All
+    /// parts of a period share one, so that their usage adds up.
+    pub full: Period,
+}
+
+impl UsageRequest {
+    /// Asks for the usage that is billed for `period`, which begins where usage began to count. `total` is the uncut
+    /// period of the plan.
+    pub fn billed(
+        customer: CustomerKey,
+        metric: Metric,
+        filters: SubscriptionFilters,
+        period: Period,
+        total: &Period,
+    ) -> Self {
+        let full = metric.measure.full(period.start(), total);
+        Self { customer, metric, filters, period, full }
+    }
+
+    /// Asks for the usage that access is decided by at the last instant of `period`, which begins where usage began to
+    /// count: of a counter that which is billed, of a gauge the present level, of a rate the window that ends now.
+    ///
+    /// Either is what a counter of the same events makes of another period, so that it costs no more than that.
+    pub fn current(customer: CustomerKey, metric: Metric, filters: SubscriptionFilters, period: Period) -> Self {
+        let start = match &metric.measure {
+            Measure::Counter(_) => period.start(),
+            Measure::Gauge(Gauge { .. }) => instant::FIRST,
+            Measure::Rate(Rate { window, .. }) => window.before(period.end() - MICROSECOND),
+        };
+        let period = Period::new(start, period.end()).unwrap_or(period);
+        let metric = Metric { measure: Measure::Counter(metric.measure.aggregation()), ..metric };
+        Self { customer, metric, filters, period, full: period }
+    }
 }
 
 /// The answer: a quantity, and how many events it stands on.
@@ -64,30 +102,47 @@ impl Totals {
     }
 }
 
-/// Folds a customer's events, in any order, into the usage of `metric` in `period`.
+/// Folds a customer's events, in any order, into the usage that `request` asks for.
 ///
 /// - **Units:** those of the metric: events for a count, different texts for a unique count, otherwise the
-///   property's own unit.
-/// - **Edges:** an event at `period.start()` counts, one at `period.end()` does not. No events is 0. An event that a
-///   filter stops, or whose property cannot be used, does not count, not even as an event.
+///   property's own unit; of a gauge with proration, that unit over [`UsageRequest::full`].
+/// - **Edges:** an event at `period.start()` counts, one at `period.end()` does not. No events is 0, but for a gauge,
+///   whose level outlives periods. An event that a filter stops, or whose property cannot be used, does not count, not
+///   even as an event.
 /// - **Source:** `docs/pricing.md`, "Usage".
-pub fn fold<'e>(
-    metric: &Metric,
-    filters: &SubscriptionFilters,
-    period: &Period,
-    events: impl IntoIterator<Item = &'e Event>,
-) -> Usage {
+pub fn fold<'e>(request: &UsageRequest, events: impl IntoIterator<Item = &'e Event>) -> Usage {
+    let UsageRequest { metric, filters, period, full, .. } = request;
+    let counting = events.into_iter().filter(|event| {
+        event.name == metric.event_name && event.time_created < period.end() && filters.matches(&event.properties)
+    });
+    let measured = counting.filter_map(|event| Some((event, metric.measured(event)?)));
+    match &metric.measure {
+        Measure::Counter(aggregation) => {
+            totals(measured.filter(|(event, _)| period.contains(event.time_created))).usage(aggregation)
+        }
+        Measure::Gauge(gauge) => {
+            let mut moves: Vec<_> = measured
+                .filter_map(|(event, measured)| match measured {
+                    Measured::Number(number) => Some((event.time_created, event.idempotency_id.as_str(), number)),
+                    Measured::Event | Measured::Text(_) => None,
+                })
+                .collect();
+            moves.sort_by(|a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+            Levels::of(gauge, period, &moves).usage(gauge, period, full)
+        }
+        Measure::Rate(rate) => {
+            let mut events: Vec<_> = measured.map(|(event, measured)| (event.time_created, measured)).collect();
+            events.sort_by_key(|(time, _)| *time);
+            rate::fold(rate, period, &events)
+        }
+    }
+}
+
+fn totals<'e>(events: impl Iterator<Item = (&'e Event, Measured)>) -> Totals {
     let mut totals = Totals::default();
     let mut texts = BTreeSet::new();
     let mut latest_key = None;
-    for event in events {
-        if event.name != metric.event_name || !period.contains(event.time_created) {
-            continue;
-        }
-        if !filters.matches(&event.properties) {
-            continue;
-        }
-        let Some(measured) = metric.measured(event) else { continue };
+    for (event, measured) in events {
         totals.event_count += 1;
         match measured {
             Measured::Event => {}
@@ -106,22 +161,27 @@ pub fn fold<'e>(
         }
     }
     totals.distinct = texts.len() as u64;
-    totals.usage(&metric.aggregation)
+    totals
 }
 
 #[cfg(test)]
 mod tests {
     use time::macros::datetime;
+    use uuid::Uuid;
 
     use super::*;
     use crate::metric::AggregationKind;
     use crate::testing::build::{Ids, count_metric, days_from, event, properties};
     use crate::testing::world::decimal;
 
+    fn request(metric: Metric, period: Period) -> UsageRequest {
+        UsageRequest::billed(Uuid::nil().into(), metric, SubscriptionFilters::none(), period, &period)
+    }
+
     #[test]
     fn every_aggregation_has_its_edges() {
         use AggregationKind::{Average, Count, Latest, Max, Min, Sum, Unique};
-        let (start, none) = (datetime!(2024-03-01 0:00 UTC), SubscriptionFilters::none());
+        let start = datetime!(2024-03-01 0:00 UTC);
         #[rustfmt::skip]
         let cases: [(AggregationKind, &[&str], &str, u64, &str); 19] = [
             // kind,   values in time,            quantity, events, why
@@ -147,7 +207,7 @@ mod tests {
         ];
         for (kind, values, quantity, event_count, why) in cases {
             let aggregation = kind.of(Some("n".to_owned())).expect("an aggregation");
-            let metric = Metric { aggregation, ..count_metric(&mut Ids::new(1), "call", start) };
+            let metric = Metric { measure: aggregation.into(), ..count_metric(&mut Ids::new(1), "call", start) };
             let events: Vec<Event> = (0_i64..)
                 .zip(values)
                 .map(|(n, value)| Event {
@@ -156,9 +216,9 @@ mod tests {
                 })
                 .collect();
             let expected = Usage { quantity: decimal(quantity), event_count };
-            let period = days_from(start, 1);
-            assert_eq!(fold(&metric, &none, &period, &events), expected, "{kind:?} {values:?}: {why}");
-            assert_eq!(fold(&metric, &none, &period, events.iter().rev()), expected, "{kind:?} backwards: {why}");
+            let request = request(metric, days_from(start, 1));
+            assert_eq!(fold(&request, &events), expected, "{kind:?} {values:?}: {why}");
+            assert_eq!(fold(&request, events.iter().rev()), expected, "{kind:?} backwards: {why}");
         }
     }
 
@@ -166,13 +226,13 @@ mod tests {
     fn of_events_at_one_instant_the_greatest_id_is_the_latest() {
         let start = datetime!(2024-03-01 0:00 UTC);
         let aggregation = AggregationKind::Latest.of(Some("n".to_owned())).expect("an aggregation");
-        let metric = Metric { aggregation, ..count_metric(&mut Ids::new(1), "call", start) };
+        let metric = Metric { measure: aggregation.into(), ..count_metric(&mut Ids::new(1), "call", start) };
         let at = |id: &str, n: u32| Event {
             properties: properties(&format!(r#"{{"n": {n}}}"#)),
             ..event("acme", "call", id, start)
         };
         let events = [at("9", 1), at("a", 2), at("Z", 3), at("10", 4), at("é", 5), at("b", 6)];
-        let usage = fold(&metric, &SubscriptionFilters::none(), &days_from(start, 1), &events);
+        let usage = fold(&request(metric, days_from(start, 1)), &events);
         assert_eq!(usage.quantity, decimal("5"), "é comes behind every ASCII letter");
     }
 }

@@ -80,7 +80,7 @@ view! {
 impl EventView {
     fn new(event: Event, metrics: &[Metric]) -> Self {
         let of_name = metrics.iter().filter(|metric| metric.archived_at.is_none() && metric.event_name == event.name);
-        let unusable = of_name.filter(|metric| metric.aggregation.measured(&event).is_none());
+        let unusable = of_name.filter(|metric| metric.measure.measured(&event).is_none());
         Self {
             unusable_for: unusable.map(|metric| metric.id).collect(),
             customer_id: event.customer.as_str().to_owned(),

@@ -3,8 +3,8 @@
 use actix_web::web;
 use billing_domain::id::MetricId;
 use billing_domain::metric::{
-    Aggregation, AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter,
-    NumericOperator,
+    Aggregation, AggregationKind, CategoricalFilter, CategoricalOperator, GaugeEventType, Granularity, Measure,
+    MeasureFields, Metric, MetricFilters, MetricType, NumericFilter, NumericOperator,
 };
 use billing_domain::workflow::{CreateMetric, archive_metric, create_metric};
 use billing_domain::{FieldCode, FieldErrors};
@@ -31,24 +31,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-/// How a metric looks at its events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MetricType {
-    /// Each on its own.
-    Counter,
-}
-
-impl MetricType {
-    const ALL: &'static [Self] = &[Self::Counter];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-        }
-    }
-}
-
-words_of! { MetricType, AggregationKind, NumericOperator, CategoricalOperator }
+words_of! { MetricType, AggregationKind, GaugeEventType, Granularity, NumericOperator, CategoricalOperator }
 
 body! {
     /// Lets an event count by a number in it.
@@ -81,20 +64,20 @@ body! {
         optional metric_name: String,
         /// The events that count.
         required event_name: String,
-        /// How it looks at them; `counter` when missing.
+        /// How it looks at them: each on its own, as a level that stays, or in a sliding window; `counter` when missing.
         optional metric_type: MetricType,
-        /// What it makes of them; `count` when missing.
+        /// What it makes of them, or of those in one window; `count` when missing. Of a gauge always `max`; of a rate `count`, `sum`, `average` or `max`.
         optional aggregation_type: AggregationKind,
         /// The event property that is aggregated; needed for all but a count, which ignores it.
         optional property_name: String,
         /// Whether it tracks the organization's own costs.
         optional is_cost_metric: bool,
-        /// Not supported yet: leave it out.
-        optional event_type: Value,
-        /// Not supported yet: leave it out.
-        optional granularity: Value,
-        /// Not supported yet: leave it out.
-        optional proration: Value,
+        /// For gauges, and needed: whether the property is the new level or by how much the level moves.
+        optional event_type: GaugeEventType,
+        /// For gauges and rates, and needed: what one unit is per (`total`: the plan's duration), or the window, which is not `total`.
+        optional granularity: Granularity,
+        /// For gauges: the buckets it is weighed by, not longer than the granularity; `total` when missing: its peak counts.
+        optional proration: Granularity,
         /// Not supported yet: leave it out.
         optional custom_sql: Value,
         /// Which events count, by text; at most 20, and all must let an event pass.
@@ -107,26 +90,18 @@ body! {
 impl CreateMetricBody {
     fn read(self) -> Result<CreateMetric, FieldErrors> {
         let mut errors = FieldErrors::default();
-        match self.metric_type {
-            None | Some(MetricType::Counter) => {}
+        if self.custom_sql.as_ref().is_some_and(|value| !is_empty(value)) {
+            errors.push("custom_sql", FieldCode::InvalidChoice, "This field is not supported yet; leave it out.");
         }
-        let unsupported = [
-            ("event_type", &self.event_type),
-            ("granularity", &self.granularity),
-            ("proration", &self.proration),
-            ("custom_sql", &self.custom_sql),
-        ];
-        for (attr, value) in unsupported {
-            if value.as_ref().is_some_and(|value| !is_empty(value)) {
-                errors.push(attr, FieldCode::InvalidChoice, "This field is not supported yet; leave it out.");
-            }
-        }
-        let kind = self.aggregation_type.unwrap_or(AggregationKind::Count);
-        let aggregation = kind.of(self.property_name.filter(|name| !name.is_empty())).unwrap_or_else(|| {
-            let detail = format!("An aggregation_type of {} needs a property.", kind.as_str());
-            errors.push("property_name", FieldCode::Required, detail);
-            Aggregation::Count
-        });
+        let fields = MeasureFields {
+            metric_type: self.metric_type.unwrap_or_default(),
+            aggregation_type: self.aggregation_type,
+            property_name: self.property_name,
+            event_type: self.event_type,
+            granularity: self.granularity,
+            proration: self.proration,
+        };
+        let measure = errors.keep_all("", fields.measure()).unwrap_or(Measure::Counter(Aggregation::Count));
         let filters = MetricFilters {
             numeric_filters: self.numeric_filters.unwrap_or_default(),
             categorical_filters: self.categorical_filters.unwrap_or_default(),
@@ -134,7 +109,7 @@ impl CreateMetricBody {
         let command = CreateMetric {
             name: self.metric_name,
             event_name: self.event_name,
-            aggregation,
+            measure,
             filters,
             is_cost_metric: self.is_cost_metric.unwrap_or(false),
         };
@@ -232,12 +207,12 @@ view! {
         aggregation_type: Word<AggregationKind>,
         /// The event property that is aggregated.
         property_name: Option<String>,
-        /// For gauges only.
-        event_type: Option<String>,
-        /// For gauges and rates only.
-        granularity: Option<String>,
-        /// For gauges only.
-        proration: Option<String>,
+        /// For gauges only: whether the property is the new level or by how much the level moves.
+        event_type: Option<Word<GaugeEventType>>,
+        /// For gauges and rates only: what one unit is per, or the window.
+        granularity: Option<Word<Granularity>>,
+        /// For gauges only: the buckets it is weighed by; `total`: its peak counts.
+        proration: Option<Word<Granularity>>,
         /// For custom metrics only.
         custom_sql: Option<String>,
         /// Whether it tracks the organization's own costs.
@@ -251,16 +226,17 @@ view! {
 
 impl From<&Metric> for MetricView {
     fn from(metric: &Metric) -> Self {
+        let fields = metric.measure.fields();
         Self {
             metric_id: metric.id,
             metric_name: metric.name.clone(),
             event_name: metric.event_name.clone(),
-            metric_type: Word(MetricType::Counter),
-            aggregation_type: Word(metric.aggregation.kind()),
-            property_name: metric.aggregation.property_name().map(str::to_owned),
-            event_type: None,
-            granularity: None,
-            proration: None,
+            metric_type: Word(fields.metric_type),
+            aggregation_type: Word(fields.aggregation_type.unwrap_or(AggregationKind::Count)),
+            property_name: fields.property_name,
+            event_type: fields.event_type.map(Word),
+            granularity: fields.granularity.map(Word),
+            proration: fields.proration.map(Word),
             custom_sql: None,
             is_cost_metric: metric.is_cost_metric,
             categorical_filters: metric.filters.categorical_filters.iter().map(Into::into).collect(),

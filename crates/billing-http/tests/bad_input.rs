@@ -114,7 +114,7 @@ fn bad_fields_are_named_and_nothing_is_written() {
         (metrics,       "/event_name".into(),               Some(json!("a\nb")),            "event_name",                                      "invalid"),
         (metrics,       "/event_name".into(),               Some(json!("x".repeat(256))),   "event_name",                                      "max_length"),
         (metrics,       "/event_name".into(),               Some(json!(7)),                 "event_name",                                      "incorrect_type"),
-        (metrics,       "/metric_type".into(),              Some(json!("gauge")),           "metric_type",                                     "invalid_choice"),
+        (metrics,       "/metric_type".into(),              Some(json!("histogram")),       "metric_type",                                     "invalid_choice"),
         (metrics,       "/aggregation_type".into(),         Some(json!("median")),          "aggregation_type",                                "invalid_choice"),
         (metrics,       "/aggregation_type".into(),         Some(json!("latest ")),         "aggregation_type",                                "invalid_choice"),
         (metrics,       "/metric_type".into(),              Some(json!("rate")),            "metric_type",                                     "invalid_choice"),

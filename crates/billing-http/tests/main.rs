@@ -14,6 +14,7 @@ mod faults;
 mod import;
 mod isolation;
 mod late_usage;
+mod levels;
 mod lists;
 mod lotus_python;
 mod metrics;

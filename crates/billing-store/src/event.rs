@@ -1,165 +1,26 @@
-//! Reading usage and events.
+//! Reading events.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
 
-use bigdecimal::BigDecimal;
+use billing_domain::Error;
 use billing_domain::event::Event;
 use billing_domain::id::CustomerKey;
-use billing_domain::period::Period;
 use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
-use billing_domain::usage::{Totals, Usage, UsageRequest};
-use billing_domain::{Error, StoreError};
+use billing_domain::usage::{Usage, UsageRequest};
 use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{
-    Array, BigInt, Bool, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
-};
+use diesel::sql_types::{Array, Bool, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{count, to_json, unreadable};
+use crate::column::unreadable;
 use crate::ingest::id_hash;
 use crate::partition::{self, Month};
-use crate::rollup::{Source, dimensions_of, split};
 use crate::schema::events;
-use crate::statement::{partition_statement, statement};
+use crate::statement::partition_statement;
 use crate::transaction::PgTransaction;
-
-/// Most roll-ups whose beginning is remembered.
-const BEGINNINGS_MAX: usize = 100_000;
-
-statement! {
-    /// From when on roll-ups are complete.
-    ReadBeginnings -> (SqlUuid, Array<Text>, Timestamptz) {
-        "SELECT metric_id, filter_keys, greatest(rolled_up_from, '0001-01-01 00:00+00')
-        FROM metric_rollups
-        WHERE organization_id = " organization: Uuid as SqlUuid; "
-            AND metric_id = ANY (" metrics: Vec<Uuid> as Array<SqlUuid>; ")"
-    }
-}
-
-statement! {
-    /// Adds up all parts of all requests in one statement, and so in one snapshot. What most metrics need is one pass
-    /// over each part; only different texts and latest numbers take another.
-    ReadUsage -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>, Nullable<Numeric>, BigInt) {
-        "WITH bucket_segment AS (
-            SELECT * FROM unnest(
-                " bucket_requests: Vec<i32> as Array<Integer>; ",
-                " bucket_customers: Vec<Uuid> as Array<SqlUuid>; ",
-                " bucket_metrics: Vec<Uuid> as Array<SqlUuid>; ",
-                " bucket_aggregations: Vec<&'static str> as Array<Text>; ",
-                " bucket_dimensions: Vec<String> as Array<Text>; ",
-                " bucket_hours: Vec<i16> as Array<SmallInt>; ",
-                " bucket_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-                " bucket_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-            ) AS segment (
-                request, customer_key, metric_id, aggregation_type, dimensions, bucket_hours, start_at, end_at
-            )
-        ),
-        event_segment AS (
-            SELECT request, customer_key, event_name, aggregation_type, property_name, filters::json AS filters,
-                metric_filters::json AS metric_filters, start_at, end_at
-            FROM unnest(
-                " event_requests: Vec<i32> as Array<Integer>; ",
-                " event_customers: Vec<Uuid> as Array<SqlUuid>; ",
-                " event_names: Vec<String> as Array<Text>; ",
-                " event_aggregations: Vec<&'static str> as Array<Text>; ",
-                " event_properties: Vec<Option<String>> as Array<Nullable<Text>>; ",
-                " event_filters: Vec<Option<String>> as Array<Nullable<Text>>; ",
-                " event_metric_filters: Vec<Option<String>> as Array<Nullable<Text>>; ",
-                " event_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-                " event_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-            ) AS segment (
-                request, customer_key, event_name, aggregation_type, property_name, filters, metric_filters, start_at, end_at
-            )
-        ),
-        own AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
-        SELECT part.request, sum(part.event_count)::bigint, coalesce(sum(part.sum), 0), max(part.max), min(part.min),
-            (array_agg(part.latest ORDER BY part.latest_at DESC, part.latest_id COLLATE \"C\" DESC)
-                FILTER (WHERE part.latest_at IS NOT NULL))[1],
-            coalesce(sum(part.different), 0)::bigint
-        FROM (
-            SELECT segment.request, rolled_up.*, NULL::numeric AS latest, NULL::timestamptz AS latest_at,
-                NULL::text AS latest_id, NULL::bigint AS different
-            FROM own CROSS JOIN bucket_segment segment
-            CROSS JOIN LATERAL (
-                SELECT coalesce(sum(rollup.event_count), 0)::bigint AS event_count, sum(rollup.sum) AS sum,
-                    max(rollup.max) AS max, min(rollup.min) AS min
-                FROM usage_rollup rollup
-                WHERE rollup.customer_key = segment.customer_key
-                    AND rollup.metric_id = segment.metric_id
-                    AND rollup.dimensions = segment.dimensions
-                    AND rollup.bucket_hours = segment.bucket_hours
-                    AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                    AND rollup.organization_id = own.organization_id
-            ) rolled_up
-            UNION ALL
-            SELECT segment.request, 0, NULL, NULL, NULL, newest.latest, newest.latest_at, newest.latest_id, NULL
-            FROM own CROSS JOIN bucket_segment segment
-            CROSS JOIN LATERAL (
-                SELECT rollup.latest, rollup.latest_at, rollup.latest_id
-                FROM usage_rollup rollup
-                WHERE rollup.customer_key = segment.customer_key
-                    AND rollup.metric_id = segment.metric_id
-                    AND rollup.dimensions = segment.dimensions
-                    AND rollup.bucket_hours = segment.bucket_hours
-                    AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                    AND rollup.organization_id = own.organization_id
-                ORDER BY rollup.bucket DESC
-                LIMIT 1
-            ) newest
-            WHERE segment.aggregation_type = 'latest'
-            UNION ALL
-            SELECT segment.request, raw.*, NULL, NULL, NULL, NULL
-            FROM own CROSS JOIN event_segment segment
-            CROSS JOIN LATERAL (
-                SELECT count(*) FILTER (WHERE segment.property_name IS NULL OR measured.number IS NOT NULL),
-                    sum(measured.number), max(measured.number), min(measured.number)
-                FROM (
-                    SELECT property_number(event.properties, segment.property_name) AS number
-                    FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
-                        segment.start_at, segment.end_at, segment.filters, segment.metric_filters) event
-                    -- The number is read once.
-                    OFFSET 0
-                ) measured
-            ) raw
-            WHERE segment.aggregation_type <> 'unique'
-            UNION ALL
-            SELECT segment.request, raw.event_count, NULL, NULL, NULL, NULL, NULL, NULL, raw.different
-            FROM own CROSS JOIN event_segment segment
-            CROSS JOIN LATERAL (
-                SELECT count(measured.value) AS event_count, count(DISTINCT measured.value COLLATE \"C\") AS different
-                FROM (
-                    SELECT property_text(event.properties, segment.property_name) AS value
-                    FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
-                        segment.start_at, segment.end_at, segment.filters, segment.metric_filters) event
-                    OFFSET 0
-                ) measured
-            ) raw
-            WHERE segment.aggregation_type = 'unique'
-            UNION ALL
-            SELECT segment.request, 0, NULL, NULL, NULL, newest.number, newest.time_created, newest.idempotency_id, NULL
-            FROM own CROSS JOIN event_segment segment
-            CROSS JOIN LATERAL (
-                SELECT property_number(event.properties, segment.property_name) AS number, event.time_created,
-                    event.idempotency_id
-                FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
-                    segment.start_at, segment.end_at, segment.filters, segment.metric_filters) event
-                WHERE property_number(event.properties, segment.property_name) IS NOT NULL
-                ORDER BY event.time_created DESC, event.idempotency_id COLLATE \"C\" DESC
-                LIMIT 1
-            ) newest
-            WHERE segment.aggregation_type = 'latest'
-        ) part
-        GROUP BY part.request"
-    }
-}
-
-/// What [`ReadUsage`] answers for a request: its number, events, sum, greatest, least, latest, different texts.
-type UsageRow = (i32, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>, Option<BigDecimal>, i64);
 
 partition_statement! {
     /// The customer's events in one month that have one of the ids: the id, and when.
@@ -216,126 +77,9 @@ impl TryFrom<EventRow> for Event {
     }
 }
 
-/// Since when the roll-ups of a metric by a set of properties are complete. That never changes to a later instant, so
-/// what is remembered may cost a slower read but never a wrong figure.
-#[derive(Default)]
-pub(crate) struct Beginnings {
-    known: Mutex<HashMap<(Uuid, Vec<String>), OffsetDateTime>>,
-}
-
-impl Beginnings {
-    fn find(&self, requests: &[UsageRequest]) -> Vec<Option<OffsetDateTime>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.iter().map(|request| known.get(&key_of(request)).copied()).collect()
-    }
-
-    fn keep(&self, found: Vec<(Uuid, Vec<String>, OffsetDateTime)>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() > BEGINNINGS_MAX {
-            known.clear();
-        }
-        known.extend(found.into_iter().map(|(metric, keys, from)| ((metric, keys), from)));
-    }
-}
-
-fn key_of(request: &UsageRequest) -> (Uuid, Vec<String>) {
-    (request.metric.id.uuid(), request.filters.iter().map(|(name, _)| name.to_owned()).collect())
-}
-
-impl ReadUsage {
-    fn new(organization: Uuid) -> Self {
-        Self {
-            bucket_requests: Vec::new(),
-            bucket_customers: Vec::new(),
-            bucket_metrics: Vec::new(),
-            bucket_aggregations: Vec::new(),
-            bucket_dimensions: Vec::new(),
-            bucket_hours: Vec::new(),
-            bucket_starts: Vec::new(),
-            bucket_ends: Vec::new(),
-            event_requests: Vec::new(),
-            event_customers: Vec::new(),
-            event_names: Vec::new(),
-            event_aggregations: Vec::new(),
-            event_properties: Vec::new(),
-            event_filters: Vec::new(),
-            event_metric_filters: Vec::new(),
-            event_starts: Vec::new(),
-            event_ends: Vec::new(),
-            organization,
-        }
-    }
-
-    fn add(&mut self, number: i32, request: &UsageRequest, source: Source, part: &Period) -> Result<(), Error> {
-        let (metric, aggregation) = (&request.metric, &request.metric.aggregation);
-        match source {
-            Source::Buckets(hours) => {
-                self.bucket_requests.push(number);
-                self.bucket_customers.push(request.customer.uuid());
-                self.bucket_metrics.push(metric.id.uuid());
-                self.bucket_aggregations.push(aggregation.as_str());
-                self.bucket_dimensions.push(dimensions_of(&request.filters));
-                self.bucket_hours.push(hours);
-                self.bucket_starts.push(part.start());
-                self.bucket_ends.push(part.end());
-            }
-            Source::Events => {
-                self.event_requests.push(number);
-                self.event_customers.push(request.customer.uuid());
-                self.event_names.push(metric.event_name.clone());
-                self.event_aggregations.push(aggregation.as_str());
-                self.event_properties.push(aggregation.property_name().map(str::to_owned));
-                let filters = &metric.filters;
-                let filters = if filters.is_empty() { None } else { Some(to_json(filters)?.to_string()) };
-                self.event_metric_filters.push(filters);
-                self.event_filters.push((!request.filters.is_empty()).then(|| request.filters.canonical()));
-                self.event_starts.push(part.start());
-                self.event_ends.push(part.end());
-            }
-        }
-        Ok(())
-    }
-}
-
-impl PgTransaction<'_> {
-    fn beginnings(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<OffsetDateTime>>, Error> {
-        let beginnings = self.shared.beginnings.find(requests);
-        let unknown = requests.iter().zip(&beginnings);
-        let unknown = unknown.filter(|(request, known)| known.is_none() && request.metric.aggregation.adds_up());
-        let metrics: HashSet<Uuid> = unknown.map(|(request, _)| request.metric.id.uuid()).collect();
-        if metrics.is_empty() {
-            return Ok(beginnings);
-        }
-        let statement = ReadBeginnings { organization: self.tenant(), metrics: metrics.into_iter().collect() };
-        let found = self.query(|pg| statement.load(pg))?;
-        self.shared.beginnings.keep(found);
-        Ok(self.shared.beginnings.find(requests))
-    }
-}
-
 impl EventRepo for PgTransaction<'_> {
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
-        let mut statement = ReadUsage::new(self.tenant());
-        let beginnings = self.beginnings(requests)?;
-        for (number, (request, beginning)) in (0..).zip(requests.iter().zip(beginnings)) {
-            for (source, part) in split(&request.period, beginning) {
-                statement.add(number, request, source, &part)?;
-            }
-        }
-        let mut usages = vec![Usage::zero(); requests.len()];
-        if statement.bucket_requests.is_empty() && statement.event_requests.is_empty() {
-            return Ok(usages);
-        }
-        let rows: Vec<UsageRow> = self.query(|pg| statement.load(pg))?;
-        for (number, event_count, sum, max, min, latest, distinct) in rows {
-            let index = usize::try_from(number).unwrap_or(usize::MAX);
-            let (Some(request), Some(usage)) = (requests.get(index), usages.get_mut(index)) else {
-                return Err(StoreError::Internal(format!("usage of request {number}")).into());
-            };
-            let (event_count, distinct) = (count(event_count)?, count(distinct)?);
-            *usage = Totals { event_count, sum, max, min, latest, distinct }.usage(&request.metric.aggregation);
-        }
-        Ok(usages)
+        self.read_usages(requests)
     }
 
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {

@@ -44,5 +44,6 @@ mod test_clock;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod transaction;
+mod usage;
 
 pub use store::PgStore;

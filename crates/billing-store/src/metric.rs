@@ -1,7 +1,9 @@
 //! Metrics.
 
 use billing_domain::id::MetricId;
-use billing_domain::metric::{Aggregation, AggregationKind, Metric, MetricFilters};
+use billing_domain::metric::{
+    AggregationKind, GaugeEventType, Granularity, Measure, MeasureFields, Metric, MetricFilters, MetricType,
+};
 use billing_domain::store::MetricRepo;
 use billing_domain::{Error, Noun};
 use diesel::pg::Pg;
@@ -22,18 +24,58 @@ struct MetricRow {
     id: Uuid,
     name: String,
     event_name: String,
-    aggregation_type: String,
-    property_name: Option<String>,
+    #[diesel(embed)]
+    measure: MeasureColumns,
     filters: Option<Value>,
     is_cost_metric: bool,
     created_at: OffsetDateTime,
     archived_at: Option<OffsetDateTime>,
 }
 
-/// An aggregation out of its two columns.
-pub(crate) fn aggregation(aggregation_type: &str, property_name: Option<String>) -> Result<Aggregation, Error> {
-    let kind = choice(AggregationKind::ALL, AggregationKind::as_str, aggregation_type)?;
-    kind.of(property_name).ok_or_else(|| unreadable(format!("{aggregation_type} of no property")))
+/// The columns that say how events become a quantity.
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = metrics, check_for_backend(Pg))]
+pub(crate) struct MeasureColumns {
+    pub(crate) metric_type: String,
+    pub(crate) aggregation_type: String,
+    pub(crate) property_name: Option<String>,
+    pub(crate) event_type: Option<String>,
+    pub(crate) granularity: Option<String>,
+    pub(crate) proration: Option<String>,
+}
+
+impl From<&Measure> for MeasureColumns {
+    fn from(measure: &Measure) -> Self {
+        let fields = measure.fields();
+        let word = |granularity: Granularity| granularity.as_str().to_owned();
+        Self {
+            metric_type: fields.metric_type.as_str().to_owned(),
+            aggregation_type: fields.aggregation_type.unwrap_or(AggregationKind::Count).as_str().to_owned(),
+            property_name: fields.property_name,
+            event_type: fields.event_type.map(|event_type| event_type.as_str().to_owned()),
+            granularity: fields.granularity.map(word),
+            proration: fields.proration.map(word),
+        }
+    }
+}
+
+impl TryFrom<MeasureColumns> for Measure {
+    type Error = Error;
+
+    fn try_from(columns: MeasureColumns) -> Result<Self, Error> {
+        let granularity =
+            |text: Option<String>| text.map(|text| choice(Granularity::ALL, Granularity::as_str, &text)).transpose();
+        let event_type = columns.event_type.map(|text| choice(GaugeEventType::ALL, GaugeEventType::as_str, &text));
+        let fields = MeasureFields {
+            metric_type: choice(MetricType::ALL, MetricType::as_str, &columns.metric_type)?,
+            aggregation_type: Some(choice(AggregationKind::ALL, AggregationKind::as_str, &columns.aggregation_type)?),
+            property_name: columns.property_name,
+            event_type: event_type.transpose()?,
+            granularity: granularity(columns.granularity)?,
+            proration: granularity(columns.proration)?,
+        };
+        fields.measure().map_err(|errors| unreadable(format!("a measure: {errors}")))
+    }
 }
 
 /// A metric's filters out of their column.
@@ -49,7 +91,7 @@ impl TryFrom<MetricRow> for Metric {
             id: row.id.into(),
             name: row.name,
             event_name: row.event_name,
-            aggregation: aggregation(&row.aggregation_type, row.property_name)?,
+            measure: row.measure.try_into()?,
             filters: filters(row.filters)?,
             is_cost_metric: row.is_cost_metric,
             created_at: row.created_at,
@@ -65,8 +107,7 @@ impl MetricRepo for PgTransaction<'_> {
             id: metric.id.uuid(),
             name: metric.name.clone(),
             event_name: metric.event_name.clone(),
-            aggregation_type: metric.aggregation.as_str().to_owned(),
-            property_name: metric.aggregation.property_name().map(str::to_owned),
+            measure: (&metric.measure).into(),
             filters: if metric.filters.is_empty() { None } else { Some(to_json(&metric.filters)?) },
             is_cost_metric: metric.is_cost_metric,
             created_at: metric.created_at,

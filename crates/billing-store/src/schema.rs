@@ -276,6 +276,10 @@ diesel::table! {
         is_cost_metric -> Bool,
         created_at -> Timestamptz,
         archived_at -> Nullable<Timestamptz>,
+        metric_type -> Text,
+        event_type -> Nullable<Text>,
+        granularity -> Nullable<Text>,
+        proration -> Nullable<Text>,
     }
 }
 

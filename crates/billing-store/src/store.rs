@@ -15,10 +15,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::error::Failure;
-use crate::event::Beginnings;
 use crate::ingest::{Groups, IngestCache};
 use crate::pool::Pool;
 use crate::statement::statement;
+use crate::usage::Beginnings;
 use crate::{api_key, migration, partition, schema};
 
 /// How long the readiness check may take, in milliseconds.

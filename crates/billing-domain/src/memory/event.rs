@@ -17,7 +17,7 @@ impl EventRepo for MemoryTransaction {
         let tenant = self.tenant()?;
         let usage = |request: &UsageRequest| {
             let events = tenant.accounts.get(&request.customer).into_iter().flat_map(|account| account.events.values());
-            fold(&request.metric, &request.filters, &request.period, events)
+            fold(request, events)
         };
         Ok(requests.iter().map(usage).collect())
     }

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Deserializer, Serializer, de, ser};
 use time::format_description::well_known::Rfc3339;
+use time::macros::datetime;
 use time::{OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 /// The last instant that calendars here know: the end of the year 9999.
@@ -11,6 +12,9 @@ pub const LAST: OffsetDateTime = match PrimitiveDateTime::MAX.replace_nanosecond
     Ok(last) => last.assume_utc(),
     Err(_) => PrimitiveDateTime::MAX.assume_utc(),
 };
+
+/// The first instant that calendars here know: the beginning of the year 1.
+pub const FIRST: OffsetDateTime = datetime!(0001-01-01 0:00 UTC);
 
 /// The same instant in UTC, without what is finer than a microsecond.
 ///

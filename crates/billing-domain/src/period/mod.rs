@@ -3,6 +3,7 @@
 //! - [`Period`]: `[start, end)` in whole microseconds. An instant is in exactly one of two periods that touch.
 //! - [`Fraction`]: which part of a full interval a period is, exact, for proration.
 //! - [`Interval`]: every so many days, weeks, months or years from an anchor, without drift.
+//! - [`Span`]: seconds to years of the UTC calendar, for gauges and rates.
 //! - [`Zone`]: the same by local clocks, for whoever brings a zone.
 //! - [`Cadence`]: the successive periods of a subscription, aligned to a calendar day where a plan asks for it.
 //!
@@ -12,6 +13,7 @@ mod cadence;
 mod fraction;
 pub mod instant;
 mod interval;
+mod span;
 mod zone;
 
 use serde::{Deserialize, Serialize};
@@ -20,6 +22,7 @@ use time::{Duration, OffsetDateTime};
 pub use cadence::{AnchorError, Anchors, Cadence, PlanDuration};
 pub use fraction::Fraction;
 pub use interval::{Interval, IntervalError, IntervalUnit, Tile};
+pub use span::Span;
 pub use zone::{Zone, instant_at, local_time};
 
 /// The shortest time there is here.

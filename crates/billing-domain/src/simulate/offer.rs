@@ -3,7 +3,7 @@
 use crate::decimal;
 use crate::error::{FieldCode, FieldErrors};
 use crate::id::MetricId;
-use crate::metric::{Aggregation, MetricFilters};
+use crate::metric::{Aggregation, Measure, MetricFilters};
 use crate::period::PlanDuration;
 use crate::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge};
 use crate::tier::TierSchedule;
@@ -85,20 +85,26 @@ impl Offer {
     /// Prices the number of events of a name.
     #[must_use]
     pub fn count(self, event_name: &str, tiers: TierBuilder) -> Self {
-        self.metered(event_name, Aggregation::Count, tiers, None)
+        self.metered(event_name, Aggregation::Count.into(), tiers, None)
     }
 
     /// Prices the sum of a property over the events of a name.
     #[must_use]
     pub fn sum(self, event_name: &str, property_name: &str, tiers: TierBuilder) -> Self {
-        self.metered(event_name, Aggregation::Sum { property_name: property_name.to_owned() }, tiers, None)
+        self.metered(event_name, Aggregation::Sum { property_name: property_name.to_owned() }.into(), tiers, None)
+    }
+
+    /// Prices what any measure makes of the events of a name: another aggregation, a gauge, a rate.
+    #[must_use]
+    pub fn measured(self, event_name: &str, measure: Measure, tiers: TierBuilder) -> Self {
+        self.metered(event_name, measure, tiers, None)
     }
 
     /// Prices the number of events of a name, with units to be paid for in advance; see
     /// [`Simulation::prepaying`](super::Simulation::prepaying).
     #[must_use]
     pub fn count_prepaid(self, event_name: &str, tiers: TierBuilder, behavior: ChargeBehavior) -> Self {
-        self.metered(event_name, Aggregation::Count, tiers, Some(PrepaidCharge { units: None, behavior }))
+        self.metered(event_name, Aggregation::Count.into(), tiers, Some(PrepaidCharge { units: None, behavior }))
     }
 
     /// Sets whatever the methods here do not reach: intervals, anchors, a price adjustment.
@@ -111,7 +117,7 @@ impl Offer {
     fn metered(
         mut self,
         event_name: &str,
-        aggregation: Aggregation,
+        measure: Measure,
         tiers: TierBuilder,
         prepaid: Option<PrepaidCharge>,
     ) -> Self {
@@ -119,7 +125,7 @@ impl Offer {
             let metric = CreateMetric {
                 name: None,
                 event_name: event_name.to_owned(),
-                aggregation,
+                measure,
                 filters: MetricFilters::default(),
                 is_cost_metric: false,
             };

@@ -83,7 +83,7 @@ pub fn count_metric(ids: &mut Ids, event_name: &str, now: OffsetDateTime) -> Met
         id,
         name: format!("{event_name} {id}"),
         event_name: event_name.to_owned(),
-        aggregation: Aggregation::Count,
+        measure: Aggregation::Count.into(),
         filters: MetricFilters::default(),
         is_cost_metric: false,
         created_at: now,
@@ -94,7 +94,7 @@ pub fn count_metric(ids: &mut Ids, event_name: &str, now: OffsetDateTime) -> Met
 /// A metric that adds up the property `amount`.
 pub fn sum_metric(ids: &mut Ids, event_name: &str, now: OffsetDateTime) -> Metric {
     let aggregation = Aggregation::Sum { property_name: "amount".to_owned() };
-    Metric { aggregation, ..count_metric(ids, event_name, now) }
+    Metric { measure: aggregation.into(), ..count_metric(ids, event_name, now) }
 }
 
 /// A feature.

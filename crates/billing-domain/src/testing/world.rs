@@ -172,7 +172,9 @@ impl World {
         let command = CreateMetric {
             name: None,
             event_name: event_name.to_owned(),
-            aggregation: sum_of.map_or(Aggregation::Count, |name| Aggregation::Sum { property_name: name.to_owned() }),
+            measure: sum_of
+                .map_or(Aggregation::Count, |name| Aggregation::Sum { property_name: name.to_owned() })
+                .into(),
             filters: MetricFilters::default(),
             is_cost_metric: false,
         };

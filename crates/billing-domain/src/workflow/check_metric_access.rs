@@ -76,12 +76,8 @@ pub fn check_metric_access(
             access.has_metric = true;
             access.free_limit = component.tiers.free_limit();
             access.total_limit = component.tiers.total_limit();
-            requests.push(UsageRequest {
-                customer: key,
-                metric: metric.clone(),
-                filters: subscription.filters.clone(),
-                period: period.cut_at(now + MICROSECOND),
-            });
+            let period = period.cut_at(now + MICROSECOND);
+            requests.push(UsageRequest::current(key, metric.clone(), subscription.filters.clone(), period));
         }
         subscriptions.push(SubscriptionAccess { subscription, plan: offer.brief(), access });
     }

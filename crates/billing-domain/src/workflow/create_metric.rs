@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use crate::error::{Error, FieldErrors, Refusal};
-use crate::metric::{Aggregation, Metric, MetricFilters};
+use crate::metric::{Measure, Metric, MetricFilters};
 use crate::store::Transaction;
 use crate::text;
 
@@ -15,7 +15,7 @@ pub struct CreateMetric {
     /// The events it counts.
     pub event_name: String,
     /// How.
-    pub aggregation: Aggregation,
+    pub measure: Measure,
     /// Which of them.
     pub filters: MetricFilters,
     /// Whether it tracks the organization's own costs.
@@ -33,7 +33,7 @@ impl CreateMetric {
             errors.keep("metric_name", text::check(name, text::NAME_CHARACTERS_MAX));
         }
         errors.keep("event_name", text::check_id(&self.event_name));
-        if let Some(property) = self.aggregation.property_name() {
+        if let Some(property) = self.measure.aggregation().property_name() {
             errors.keep("property_name", text::check_id(property));
         }
         errors.keep_all("", self.filters.check());
@@ -51,7 +51,7 @@ pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: Offs
         id: tx.new_uuid().into(),
         name: command.name.clone().unwrap_or_else(|| name_of(command)),
         event_name: command.event_name.clone(),
-        aggregation: command.aggregation.clone(),
+        measure: command.measure.clone(),
         filters: command.filters.clone(),
         is_cost_metric: command.is_cost_metric,
         created_at: now,
@@ -65,8 +65,13 @@ pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: Offs
 }
 
 fn name_of(command: &CreateMetric) -> String {
-    let (kind, event_name) = (command.aggregation.as_str(), &command.event_name);
-    match command.aggregation.property_name() {
+    let (aggregation, event_name) = (command.measure.aggregation(), &command.event_name);
+    let kind = match &command.measure {
+        Measure::Counter(_) => aggregation.as_str().to_owned(),
+        Measure::Gauge(_) => "level".to_owned(),
+        Measure::Rate(_) => format!("rate of {}", aggregation.as_str()),
+    };
+    match aggregation.property_name() {
         None => format!("{kind} of {event_name}"),
         Some(property_name) => format!("{kind} of {property_name} of {event_name}"),
     }

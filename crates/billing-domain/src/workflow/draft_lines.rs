@@ -93,12 +93,14 @@ fn usage_request(
     at: OffsetDateTime,
 ) -> Result<Option<UsageRequest>, Error> {
     let Some(Charge::Component(component)) = offer.version.charge(record.charge) else { return Ok(None) };
-    Ok(Some(UsageRequest {
-        customer: account.customer.key,
-        metric: metric_of(offer, component)?.clone(),
-        filters: account.subscription(record.subscription)?.filters.clone(),
-        period: record.window(at),
-    }))
+    let subscription = account.subscription(record.subscription)?;
+    Ok(Some(UsageRequest::billed(
+        account.customer.key,
+        metric_of(offer, component)?.clone(),
+        subscription.filters.clone(),
+        record.window(at),
+        &subscription.full,
+    )))
 }
 
 /// The lines of one record, before adjustments and tax.

@@ -5,7 +5,7 @@ use time::{Date, OffsetDateTime, PrimitiveDateTime, Time};
 use crate::customer::{Customer, CustomerId};
 use crate::error::{Error, FieldCode, FieldError};
 use crate::id::{CustomerKey, MetricId};
-use crate::metric::Metric;
+use crate::metric::{Measure, Metric};
 use crate::period::{MICROSECOND, Period, Zone, instant_at, local_time};
 use crate::store::Transaction;
 use crate::subscription::SubscriptionFilters;
@@ -126,19 +126,20 @@ pub fn measure_usage<Z: Zone>(
         Moment::Midnight(date) => instant_at(&zone, date.midnight()),
     };
     let start = at(command.start);
-    let end = match command.end {
-        Some(end) => at(end),
-        None => (tx.customers().now(key)? + MICROSECOND).max(start),
-    };
+    let now = tx.customers().now(key)? + MICROSECOND;
+    let end = command.end.map_or_else(|| now.max(start), at);
     let whole = Period::new(start, end)
         .map_err(|_| FieldError::new("end", FieldCode::MinValue, "The end is before the start."))?;
     let periods = divide(whole, command.window, &zone)?;
 
+    let full = metric.measure.full(whole.start(), &whole);
     let request = |period: &Period| UsageRequest {
         customer: key,
         metric: metric.clone(),
         filters: command.filters.clone(),
-        period: *period,
+        // Nobody has used a level in the time to come.
+        period: if matches!(metric.measure, Measure::Gauge(_)) { period.cut_at(now) } else { *period },
+        full,
     };
     let requests: Vec<_> = std::iter::once(&whole).chain(&periods).map(request).collect();
     let mut usages = tx.events().usages(&requests)?.into_iter();

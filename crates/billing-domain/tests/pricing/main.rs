@@ -3,6 +3,7 @@
 
 mod billing;
 mod invoices;
+mod levels;
 mod money;
 mod periods;
 mod prepaid;
@@ -109,6 +110,7 @@ fn every_table_is_checked() {
     let known = [
         billing::TABLES.as_slice(),
         &invoices::TABLES,
+        &levels::TABLES,
         &money::TABLES,
         &periods::TABLES,
         &prepaid::TABLES,

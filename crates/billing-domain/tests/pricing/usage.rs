@@ -72,8 +72,8 @@ fn events_fold_into_a_quantity() {
         let events: Vec<Event> = row[2].split(';').filter(|text| !text.is_empty()).map(event).collect();
         world.store.ingest(world.organization, &events, Window::Open).expect("stored");
         let (aggregation, filters) = metric(&row[0]);
-        let metric = Metric { aggregation, filters, ..world.metric("call", None) };
-        let request = UsageRequest { customer: world.key("acme"), metric, filters: filter(&row[1]), period: january };
+        let metric = Metric { measure: aggregation.into(), filters, ..world.metric("call", None) };
+        let request = UsageRequest::billed(world.key("acme"), metric, filter(&row[1]), january, &january);
         let store: &dyn Store = &world.store;
         let scope = Scope::Organization(world.organization);
         let usages = store.run_for(&scope, |tx, _| tx.events().usages(std::slice::from_ref(&request))).expect("usage");

@@ -7,7 +7,7 @@ use billing_domain::event::{Event, Properties};
 use billing_domain::metric::{Aggregation, Metric, MetricFilters};
 use billing_domain::period::{Fraction, Period};
 use billing_domain::subscription::SubscriptionFilters;
-use billing_domain::usage::fold;
+use billing_domain::usage::{UsageRequest, fold};
 use serde_json::Value;
 use time::Duration;
 use time::macros::datetime;
@@ -27,7 +27,7 @@ fn folded(values: &[Value], aggregation: Aggregation) -> String {
         id: Uuid::from_u128(1).into(),
         name: "values".to_owned(),
         event_name: "value".to_owned(),
-        aggregation,
+        measure: aggregation.into(),
         filters: MetricFilters::default(),
         is_cost_metric: false,
         created_at,
@@ -42,7 +42,8 @@ fn folded(values: &[Value], aggregation: Aggregation) -> String {
         properties: Properties::from_iter([("n".to_owned(), value.clone())]),
     };
     let events: Vec<Event> = values.iter().enumerate().map(event).collect();
-    plain(&fold(&metric, &SubscriptionFilters::none(), &period, &events).quantity)
+    let request = UsageRequest::billed(Uuid::nil().into(), metric, SubscriptionFilters::none(), period, &period);
+    plain(&fold(&request, &events).quantity)
 }
 
 fn summed(values: &[Value]) -> String {

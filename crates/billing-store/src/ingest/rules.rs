@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use billing_domain::event::{AHEAD_MAX, Event};
+use billing_domain::metric::Measure;
 use billing_domain::store::Window;
 use billing_domain::{Error, Noun};
 use diesel::prelude::*;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use super::Candidate;
 use crate::error::Failure;
-use crate::metric;
+use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
 use crate::rollup::{self, Lanes, RolledMetric};
 use crate::statement::statement;
@@ -52,9 +53,12 @@ statement! {
 
 statement! {
     /// What is rolled up, metric by metric.
-    ReadRollups -> (Text, SqlUuid, Text, Nullable<Text>, Nullable<Jsonb>, Array<Text>) {
-        "SELECT metric.event_name, metric.id, metric.aggregation_type, metric.property_name, metric.filters,
-            rollup.filter_keys
+    ReadRollups -> (
+        Text, SqlUuid, (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>), Nullable<Jsonb>,
+        Array<Text>,
+    ) {
+        "SELECT metric.event_name, metric.id, metric.metric_type, metric.aggregation_type, metric.property_name,
+            metric.event_type, metric.granularity, metric.proration, metric.filters, rollup.filter_keys
         FROM metrics metric
         JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
         WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
@@ -62,7 +66,7 @@ statement! {
     }
 }
 
-type RollupRow = (String, Uuid, String, Option<String>, Option<Value>, Vec<String>);
+type RollupRow = (String, Uuid, MeasureColumns, Option<Value>, Vec<String>);
 
 statement! {
     /// The time of those customers that live by a test clock.
@@ -106,12 +110,12 @@ impl Rules {
         let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
         let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
         let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
-        for (event_name, id, aggregation_type, property_name, filters, keys) in rows {
+        for (event_name, id, measure, filters, keys) in rows {
             let of_name = metrics.entry(event_name).or_default();
             match of_name.last_mut() {
                 Some(known) if known.id == id => known.key_sets.push(keys),
                 _ => {
-                    let aggregation = metric::aggregation(&aggregation_type, property_name)?;
+                    let aggregation = Measure::try_from(measure)?.aggregation();
                     let filters = metric::filters(filters)?;
                     of_name.push(RolledMetric { id, aggregation, filters, key_sets: vec![keys] });
                 }

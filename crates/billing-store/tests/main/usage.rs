@@ -5,9 +5,10 @@ use std::cell::RefCell;
 use billing_domain::event::Event;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::metric::{
-    AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter, NumericOperator,
+    Aggregation, AggregationKind, CategoricalFilter, CategoricalOperator, Gauge, GaugeEventType, Measure, Metric,
+    MetricFilters, NumericFilter, NumericOperator, Rate,
 };
-use billing_domain::period::Period;
+use billing_domain::period::{Period, Span};
 use billing_domain::plan::PlanVersion;
 use billing_domain::store::{EventIngest, Scope, Store, Window};
 use billing_domain::subscription::{Subscription, SubscriptionFilters};
@@ -85,17 +86,46 @@ fn metric_filters() -> impl Strategy<Value = MetricFilters> {
     filters.prop_map(|(numeric_filters, categorical_filters)| MetricFilters { numeric_filters, categorical_filters })
 }
 
-/// A metric of every aggregation, each with filters of its own and some of the region, which has few texts.
-fn definitions() -> impl Strategy<Value = Vec<(AggregationKind, &'static str, MetricFilters)>> {
-    let definition = (prop_oneof![3 => Just("amount"), 1 => Just("region")], metric_filters());
-    prop::collection::vec(definition, AggregationKind::ALL.len()).prop_map(|definitions| {
-        let kinds = AggregationKind::ALL.iter().zip(definitions);
-        kinds.map(|(kind, (property_name, filters))| (*kind, property_name, filters)).collect()
+fn aggregations(kinds: &'static [AggregationKind]) -> impl Strategy<Value = Aggregation> {
+    let property_name = prop_oneof![3 => Just("amount"), 1 => Just("region")];
+    (prop::sample::select(kinds), property_name).prop_map(|(kind, property_name)| of_property(kind, property_name))
+}
+
+fn of_property(kind: AggregationKind, property_name: &str) -> Aggregation {
+    kind.of(Some(property_name.to_owned())).expect("an aggregation")
+}
+
+fn gauges() -> impl Strategy<Value = Measure> {
+    let spans = || prop::option::weighted(0.8, prop::sample::select(Span::ALL));
+    (prop::sample::select(GaugeEventType::ALL), spans(), spans()).prop_map(|(event_type, granularity, proration)| {
+        let proration = proration.filter(|part| granularity.is_none_or(|whole| *part < whole));
+        Measure::Gauge(Gauge { property_name: "amount".to_owned(), event_type, granularity, proration })
+    })
+}
+
+fn rates() -> impl Strategy<Value = Measure> {
+    use AggregationKind::{Average, Count, Max, Sum};
+    (aggregations(&[Count, Sum, Average, Max]), prop::sample::select(Span::ALL))
+        .prop_map(|(aggregation, window)| Measure::Rate(Rate { aggregation, window }))
+}
+
+/// A counter of every aggregation, and some gauges and rates, each with filters of its own.
+fn definitions() -> impl Strategy<Value = Vec<(Measure, MetricFilters)>> {
+    let counter = |kind: &AggregationKind| {
+        let kind = *kind;
+        prop_oneof![3 => Just("amount"), 1 => Just("region")]
+            .prop_map(move |property_name| Measure::Counter(of_property(kind, property_name)))
+    };
+    let counters: Vec<_> = AggregationKind::ALL.iter().map(counter).collect();
+    let others = (prop::collection::vec(gauges(), 4), prop::collection::vec(rates(), 3));
+    let filters = prop::collection::vec(metric_filters(), AggregationKind::ALL.len() + 7);
+    (counters, others, filters).prop_map(|(counters, (gauges, rates), filters)| {
+        counters.into_iter().chain(gauges).chain(rates).zip(filters).collect()
     })
 }
 
 struct Case {
-    definitions: Vec<(AggregationKind, &'static str, MetricFilters)>,
+    definitions: Vec<(Measure, MetricFilters)>,
     first: Vec<Event>,
     second: Vec<Event>,
     metrics_first: bool,
@@ -165,9 +195,9 @@ impl<'s> World<'s> {
 
     fn new_metrics(&self, case: &Case) -> Vec<Metric> {
         let ids = &mut *self.ids.borrow_mut();
-        let metrics = case.definitions.iter().map(|(kind, property_name, filters)| {
-            let aggregation = kind.of(Some((*property_name).to_owned())).expect("an aggregation");
-            Metric { aggregation, filters: filters.clone(), ..build::count_metric(ids, "call", CENTER) }
+        let metrics = case.definitions.iter().map(|(measure, filters)| {
+            let (measure, filters) = (measure.clone(), filters.clone());
+            Metric { measure, filters, ..build::count_metric(ids, "call", CENTER) }
         });
         let metrics: Vec<Metric> = metrics.collect();
         self.catalog(|tx| metrics.iter().try_for_each(|metric| tx.metrics().insert(metric)));
@@ -220,24 +250,24 @@ fn agrees_with_the_fold() {
         let events = case.first.iter().chain(&case.second);
         let kept: Vec<&Event> = events.filter(|event| seen.insert(event.idempotency_id.clone())).collect();
         let mut requests = Vec::new();
+        let total = Period::new(CENTER - Duration::days(20), CENTER + Duration::days(11)).expect("a period");
         for period in &case.periods {
             for metric in &metrics {
-                requests.extend(all.iter().map(|filters| UsageRequest {
-                    customer: world.customer,
-                    metric: metric.clone(),
-                    filters: filters.clone(),
-                    period: *period,
-                }));
+                for filters in &all {
+                    let (customer, metric) = (world.customer, metric.clone());
+                    requests.push(UsageRequest::current(customer, metric.clone(), filters.clone(), *period));
+                    requests.push(UsageRequest::billed(customer, metric, filters.clone(), *period, &total));
+                }
             }
         }
         let found = world.catalog(|tx| tx.events().usages(&requests));
         for (request, found) in requests.iter().zip(found) {
-            let expected = fold(&request.metric, &request.filters, &request.period, kept.iter().copied());
+            let expected = fold(request, kept.iter().copied());
             prop_assert_eq!(
                 &found,
                 &expected,
                 "{:?} {:?} {:?} {:?}",
-                request.metric.aggregation,
+                request.metric.measure,
                 request.metric.filters,
                 request.filters,
                 request.period

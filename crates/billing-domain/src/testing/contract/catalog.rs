@@ -53,7 +53,7 @@ pub(super) fn keeps_aggregations_and_filters(harness: &Harness<'_>) {
     for kind in AggregationKind::ALL {
         let aggregation = kind.of(Some("amount".to_owned())).expect("an aggregation");
         let made = tenant.build(|ids| count_metric(ids, "api_call", now));
-        let made = Metric { aggregation, filters: filters.clone(), ..made };
+        let made = Metric { measure: aggregation.into(), filters: filters.clone(), ..made };
         tenant.catalog(|tx, _| tx.metrics().insert(&made));
         assert_eq!(tenant.look(|tx, _| tx.metrics().get(made.id)), made);
     }

@@ -9,6 +9,7 @@ use crate::event::{Event, Ingested};
 use crate::id::{CustomerKey, OrganizationId};
 use crate::organization::Organization;
 use crate::store::{EventFilter, PageRequest, Scope, Window};
+use crate::subscription::SubscriptionFilters;
 use crate::testing::build::{Ids, count_metric, customer, days_from, event, properties};
 use crate::usage::UsageRequest;
 
@@ -39,12 +40,9 @@ impl Tenant<'_> {
 
     /// How many events of `name` the customer has, dated within a year of [`NOW`].
     fn count(&self, customer: CustomerKey, name: &str) -> u64 {
-        let request = UsageRequest {
-            customer,
-            metric: self.build(|ids| count_metric(ids, name, NOW)),
-            filters: crate::subscription::SubscriptionFilters::none(),
-            period: days_from(NOW - Duration::days(365), 730),
-        };
+        let metric = self.build(|ids| count_metric(ids, name, NOW));
+        let (none, period) = (SubscriptionFilters::none(), days_from(NOW - Duration::days(365), 730));
+        let request = UsageRequest::billed(customer, metric, none, period, &period);
         self.look(|tx, _| tx.events().usages(std::slice::from_ref(&request)))[0].event_count
     }
 }

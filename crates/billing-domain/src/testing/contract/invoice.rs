@@ -51,7 +51,11 @@ fn traces(ids: &mut Ids, window: crate::period::Period) -> Vec<Trace> {
         metric_id: ids.next(),
         metric_name: "calls".to_owned(),
         event_name: "api_call".to_owned(),
-        aggregation_type: "sum".to_owned(),
+        metric_type: "gauge".to_owned(),
+        aggregation_type: "max".to_owned(),
+        event_type: Some("delta".to_owned()),
+        granularity: Some("months".to_owned()),
+        proration: None,
         property_name: Some("amount".to_owned()),
         numeric_filters: vec![NumericFilter {
             property_name: "amount".to_owned(),

@@ -104,12 +104,8 @@ pub(super) fn hides_events(harness: &Harness<'_>) {
     let metric = owner.build(|ids| count_metric(ids, "call", now));
     owner.catalog(|tx, _| tx.metrics().insert(&metric));
     owner.send(&[event("acme", "call", "1", now)]);
-    let request = UsageRequest {
-        customer: owner.key("acme"),
-        metric,
-        filters: SubscriptionFilters::none(),
-        period: days_from(now - Duration::days(1), 2),
-    };
+    let period = days_from(now - Duration::days(1), 2);
+    let request = UsageRequest::billed(owner.key("acme"), metric, SubscriptionFilters::none(), period, &period);
     let requests = std::slice::from_ref(&request);
     assert_eq!(owner.look(|tx, _| tx.events().usages(requests))[0].event_count, 1);
     assert_eq!(other.look(|tx, _| tx.events().usages(requests)), [Usage::zero()], "not even by the other's key");

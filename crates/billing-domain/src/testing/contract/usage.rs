@@ -30,7 +30,7 @@ impl Tenant<'_> {
     }
 
     fn usage(&self, customer: CustomerKey, metric: &Metric, filters: &SubscriptionFilters, period: Period) -> Usage {
-        let request = UsageRequest { customer, metric: metric.clone(), filters: filters.clone(), period };
+        let request = UsageRequest::billed(customer, metric.clone(), filters.clone(), period, &period);
         self.look(|tx, _| tx.events().usages(std::slice::from_ref(&request))).remove(0)
     }
 
@@ -225,7 +225,7 @@ pub(super) fn reads_numbers_as_the_domain_does(harness: &Harness<'_>) {
         let minute = Duration::minutes(1);
         for period in [Period::new(time - minute, time + minute), Period::new(time - minute * 30, time + minute * 30)] {
             let period = period.expect("a period");
-            let expected = fold(&amounts, &none, &period, [&sent]);
+            let expected = fold(&UsageRequest::billed(acme, amounts.clone(), none.clone(), period, &period), [&sent]);
             assert_eq!(tenant.usage(acme, &amounts, &none, period), expected, "{value} in {period:?}");
         }
     }
@@ -247,7 +247,7 @@ pub(super) fn compares_text_as_the_domain_does(harness: &Harness<'_>) {
     let (raw, whole) = (days_from(NOW - Duration::seconds(1801), 1), days_from(NOW - Duration::hours(1), 1));
     for filters in wanted {
         for period in [raw, whole] {
-            let expected = fold(&calls, &filters, &period, &sent);
+            let expected = fold(&UsageRequest::billed(acme, calls.clone(), filters.clone(), period, &period), &sent);
             assert_eq!(tenant.usage(acme, &calls, &filters, period), expected, "{filters:?} in {period:?}");
         }
     }
@@ -259,11 +259,8 @@ pub(super) fn answers_in_order(harness: &Harness<'_>) {
     let (calls, amounts) = tenant.new_metrics();
     tenant.send(&[call("1", NOW, r#"{"amount": 7}"#), call("2", NOW, r#"{"amount": 7}"#)]);
     let month = days_from(NOW - Duration::days(29), 30);
-    let request = |customer, metric: &Metric, period| UsageRequest {
-        customer,
-        metric: metric.clone(),
-        filters: SubscriptionFilters::none(),
-        period,
+    let request = |customer, metric: &Metric, period| {
+        UsageRequest::billed(customer, metric.clone(), SubscriptionFilters::none(), period, &period)
     };
     let requests = [
         request(acme, &amounts, month),
@@ -325,17 +322,14 @@ pub(super) fn agrees_with_the_fold(harness: &Harness<'_>) {
         .map(|n| {
             let start = NOW - Duration::days(30) + dice.microseconds(span);
             let start = if n % 5 == 0 { start.replace_time(time::Time::MIDNIGHT) } else { start };
-            UsageRequest {
-                customer: acme,
-                metric: if n % 2 == 0 { calls.clone() } else { amounts.clone() },
-                filters: used[n % 3].clone(),
-                period: Period::new(start, start + dice.microseconds(span)).expect("a period"),
-            }
+            let period = Period::new(start, start + dice.microseconds(span)).expect("a period");
+            let metric = if n % 2 == 0 { calls.clone() } else { amounts.clone() };
+            UsageRequest::billed(acme, metric, used[n % 3].clone(), period, &period)
         })
         .collect();
     let found = tenant.look(|tx, _| tx.events().usages(&requests));
     for (request, found) in requests.iter().zip(found) {
-        let expected = fold(&request.metric, &request.filters, &request.period, &events);
+        let expected = fold(request, &events);
         assert_eq!(found, expected, "{:?} {:?}", request.filters, request.period);
     }
 }

@@ -165,7 +165,7 @@ fn metric_names_are_unique_and_made_up_where_missing() {
     let command = |name: Option<&str>| CreateMetric {
         name: name.map(str::to_owned),
         event_name: "commit".to_owned(),
-        aggregation: Aggregation::Sum { property_name: "insertions".to_owned() },
+        measure: Aggregation::Sum { property_name: "insertions".to_owned() }.into(),
         filters: MetricFilters::default(),
         is_cost_metric: false,
     };

@@ -132,7 +132,7 @@ fn late_usage_may_lower_the_price() {
     let least = CreateMetric {
         name: Some("least".to_owned()),
         event_name: "gauge".to_owned(),
-        aggregation: Aggregation::Min { property_name: "n".to_owned() },
+        measure: Aggregation::Min { property_name: "n".to_owned() }.into(),
         filters: MetricFilters::default(),
         is_cost_metric: false,
     };

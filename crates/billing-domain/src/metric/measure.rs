@@ -1,0 +1,366 @@
+//! The ways in which events become a quantity, and the fields that say which.
+
+use super::{Aggregation, AggregationKind, Granularity};
+use crate::error::{FieldCode, FieldErrors};
+use crate::event::Event;
+use crate::metric::Measured;
+use crate::period::{Period, Span};
+
+/// How a metric's events become a quantity.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Measure {
+    /// The events of a period, aggregated.
+    Counter(Aggregation),
+    /// A level that events set or move, and that stays until the next one.
+    Gauge(Gauge),
+    /// The greatest that the events of a sliding window come to.
+    Rate(Rate),
+}
+
+/// A level: seats that are taken, gigabytes that are stored. It outlives periods.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Gauge {
+    /// The property that says the level, or how it moves.
+    pub property_name: String,
+    /// Which of the two.
+    pub event_type: GaugeEventType,
+    /// What one priced unit is per, such as one seat per month; `None`: the plan's duration.
+    pub granularity: Option<Span>,
+    /// The buckets whose peaks are weighed; `None`: the peak of the whole period counts.
+    pub proration: Option<Span>,
+}
+
+/// What the property of a gauge's event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GaugeEventType {
+    /// The new level.
+    Total,
+    /// By how much the level moves. Before the first event it is 0.
+    Delta,
+}
+
+impl GaugeEventType {
+    /// Every type.
+    pub const ALL: &'static [Self] = &[Self::Total, Self::Delta];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Total => "total",
+            Self::Delta => "delta",
+        }
+    }
+}
+
+/// How much there is at once: calls a minute, at the busiest minute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// What the events of one window come to: a count, a sum, an average or a maximum.
+    pub aggregation: Aggregation,
+    /// How long a window is. One ends at every event, and holds what is dated up to so much earlier, both ends included.
+    pub window: Span,
+}
+
+/// The kinds of [`Measure`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MetricType {
+    /// [`Measure::Counter`].
+    #[default]
+    Counter,
+    /// [`Measure::Gauge`].
+    Gauge,
+    /// [`Measure::Rate`].
+    Rate,
+}
+
+impl MetricType {
+    /// Every type.
+    pub const ALL: &'static [Self] = &[Self::Counter, Self::Gauge, Self::Rate];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Counter => "counter",
+            Self::Gauge => "gauge",
+            Self::Rate => "rate",
+        }
+    }
+}
+
+impl From<Aggregation> for Measure {
+    fn from(aggregation: Aggregation) -> Self {
+        Self::Counter(aggregation)
+    }
+}
+
+impl Measure {
+    /// Its kind.
+    pub fn metric_type(&self) -> MetricType {
+        match self {
+            Self::Counter(_) => MetricType::Counter,
+            Self::Gauge(_) => MetricType::Gauge,
+            Self::Rate(_) => MetricType::Rate,
+        }
+    }
+
+    /// The aggregation whose totals over a span of time say something about the measure: all that a counter is, where
+    /// a gauge stands at the end, what one window of a rate comes to. Roll-ups keep these.
+    pub fn aggregation(&self) -> Aggregation {
+        match self {
+            Self::Counter(aggregation) | Self::Rate(Rate { aggregation, .. }) => aggregation.clone(),
+            Self::Gauge(gauge) => gauge.level(),
+        }
+    }
+
+    /// What one event brings; none if its property cannot be used.
+    pub fn measured(&self, event: &Event) -> Option<Measured> {
+        self.aggregation().measured(event)
+    }
+
+    /// What one priced unit of usage since `start` is for. `total` is the uncut period of the plan.
+    pub fn full(&self, start: time::OffsetDateTime, total: &Period) -> Period {
+        match self {
+            Self::Gauge(Gauge { granularity: Some(span), .. }) => {
+                Period::new(start, span.after(start)).unwrap_or(Period::at(start))
+            }
+            Self::Gauge(_) | Self::Counter(_) | Self::Rate(_) => *total,
+        }
+    }
+
+    /// The fields that say it.
+    pub fn fields(&self) -> MeasureFields {
+        let plain = MeasureFields { metric_type: self.metric_type(), ..MeasureFields::default() };
+        match self {
+            Self::Counter(aggregation) => MeasureFields {
+                aggregation_type: Some(aggregation.kind()),
+                property_name: aggregation.property_name().map(str::to_owned),
+                ..plain
+            },
+            Self::Gauge(gauge) => MeasureFields {
+                aggregation_type: Some(AggregationKind::Max),
+                property_name: Some(gauge.property_name.clone()),
+                event_type: Some(gauge.event_type),
+                granularity: Some(gauge.granularity.into()),
+                proration: Some(gauge.proration.into()),
+                ..plain
+            },
+            Self::Rate(rate) => MeasureFields {
+                aggregation_type: Some(rate.aggregation.kind()),
+                property_name: rate.aggregation.property_name().map(str::to_owned),
+                granularity: Some(Some(rate.window).into()),
+                ..plain
+            },
+        }
+    }
+}
+
+impl Gauge {
+    /// The aggregation of all events up to an instant that is the level there.
+    pub fn level(&self) -> Aggregation {
+        let property_name = self.property_name.clone();
+        match self.event_type {
+            GaugeEventType::Total => Aggregation::Latest { property_name },
+            GaugeEventType::Delta => Aggregation::Sum { property_name },
+        }
+    }
+}
+
+/// A [`Measure`] as separate fields: how it is sent, kept and shown.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MeasureFields {
+    /// Which kind of measure.
+    pub metric_type: MetricType,
+    /// What it makes of events, or of those in one window. `None`: a count; the maximum for a gauge.
+    pub aggregation_type: Option<AggregationKind>,
+    /// The event property that it looks at; a count ignores it.
+    pub property_name: Option<String>,
+    /// What the property of a gauge's event is.
+    pub event_type: Option<GaugeEventType>,
+    /// What one unit of a gauge is per, or the window of a rate.
+    pub granularity: Option<Granularity>,
+    /// The buckets that a gauge is weighed by; `None`: not at all.
+    pub proration: Option<Granularity>,
+}
+
+impl MeasureFields {
+    /// The measure that the fields say.
+    ///
+    /// # Errors
+    /// Every field that is missing or does not go with the others.
+    pub fn measure(self) -> Result<Measure, FieldErrors> {
+        match self.metric_type {
+            MetricType::Counter => self.counter(),
+            MetricType::Gauge => self.gauge(),
+            MetricType::Rate => self.rate(),
+        }
+    }
+
+    fn counter(self) -> Result<Measure, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        self.refuse_event_type(&mut errors);
+        // Of a counter these only ever mean the whole period.
+        for (attr, value) in [("granularity", self.granularity), ("proration", self.proration)] {
+            if value.is_some_and(|value| value != Granularity::Total) {
+                errors.push(attr, FieldCode::InvalidChoice, format!("A counter has no {attr}; leave it out."));
+            }
+        }
+        let aggregation = self.aggregate(AggregationKind::ALL, &mut errors);
+        errors.finish(Measure::Counter(aggregation))
+    }
+
+    fn gauge(self) -> Result<Measure, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        if self.aggregation_type.is_some_and(|kind| kind != AggregationKind::Max) {
+            errors.push("aggregation_type", FieldCode::InvalidChoice, "A gauge has an aggregation_type of max.");
+        }
+        let named = |name: &String| !name.is_empty();
+        if !self.property_name.as_ref().is_some_and(named) {
+            errors.push("property_name", FieldCode::Required, "A gauge needs a property.");
+        }
+        if self.event_type.is_none() {
+            errors.push("event_type", FieldCode::Required, "A gauge needs an event_type: total or delta.");
+        }
+        if self.granularity.is_none() {
+            errors.push("granularity", FieldCode::Required, "A gauge needs a granularity: what one unit is per.");
+        }
+        let granularity = self.granularity.and_then(Granularity::span);
+        let proration = self.proration.and_then(Granularity::span);
+        if granularity.is_some_and(|whole| proration.is_some_and(|part| part > whole)) {
+            let detail = "The proration may not be longer than the granularity.";
+            errors.push("proration", FieldCode::InvalidChoice, detail);
+        }
+        let gauge = Gauge {
+            property_name: self.property_name.unwrap_or_default(),
+            event_type: self.event_type.unwrap_or(GaugeEventType::Total),
+            granularity,
+            // A part that is the whole is no part.
+            proration: proration.filter(|part| Some(*part) != granularity),
+        };
+        errors.finish(Measure::Gauge(gauge))
+    }
+
+    fn rate(self) -> Result<Measure, FieldErrors> {
+        use AggregationKind::{Average, Count, Max, Sum};
+        let mut errors = FieldErrors::default();
+        self.refuse_event_type(&mut errors);
+        if self.proration.is_some_and(|value| value != Granularity::Total) {
+            errors.push("proration", FieldCode::InvalidChoice, "Only a gauge has a proration; leave it out.");
+        }
+        let window = self.granularity.and_then(Granularity::span);
+        match (self.granularity, window) {
+            (_, Some(_)) => {}
+            (None, None) => errors.push("granularity", FieldCode::Required, "A rate needs a granularity: its window."),
+            (Some(_), None) => {
+                errors.push("granularity", FieldCode::InvalidChoice, "The window of a rate is not a plan's duration.");
+            }
+        }
+        let aggregation = self.aggregate(&[Count, Sum, Average, Max], &mut errors);
+        errors.finish(Measure::Rate(Rate { aggregation, window: window.unwrap_or(Span::Second) }))
+    }
+
+    fn refuse_event_type(&self, errors: &mut FieldErrors) {
+        if self.event_type.is_some() {
+            errors.push("event_type", FieldCode::InvalidChoice, "Only a gauge has an event_type; leave it out.");
+        }
+    }
+
+    /// The aggregation, if it is one of `allowed` and has the property it needs.
+    fn aggregate(&self, allowed: &[AggregationKind], errors: &mut FieldErrors) -> Aggregation {
+        let kind = self.aggregation_type.unwrap_or(AggregationKind::Count);
+        if !allowed.contains(&kind) {
+            let allowed: Vec<&str> = allowed.iter().map(|kind| kind.as_str()).collect();
+            let detail = format!("The aggregation_type of a rate is one of {}.", allowed.join(", "));
+            errors.push("aggregation_type", FieldCode::InvalidChoice, detail);
+        }
+        kind.of(self.property_name.clone().filter(|name| !name.is_empty())).unwrap_or_else(|| {
+            let detail = format!("An aggregation_type of {} needs a property.", kind.as_str());
+            errors.push("property_name", FieldCode::Required, detail);
+            Aggregation::Count
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metric::Granularity::{Days, Hours, Months, Total};
+
+    /// `type [aggregation] [p] [event_type] [granularity [proration]]`, `-` for what is missing.
+    fn fields(text: &str) -> MeasureFields {
+        fn one_of<T: Copy>(all: &[T], as_str: impl Fn(T) -> &'static str, text: Option<&str>) -> Option<T> {
+            let text = text.filter(|text| *text != "-")?;
+            Some(*all.iter().find(|one| as_str(**one) == text).unwrap_or_else(|| panic!("{text} is no choice")))
+        }
+        let mut words = text.split_whitespace();
+        MeasureFields {
+            metric_type: one_of(MetricType::ALL, MetricType::as_str, words.next()).expect("a type"),
+            aggregation_type: one_of(AggregationKind::ALL, AggregationKind::as_str, words.next()),
+            property_name: words.next().filter(|text| *text != "-").map(str::to_owned),
+            event_type: one_of(GaugeEventType::ALL, GaugeEventType::as_str, words.next()),
+            granularity: one_of(Granularity::ALL, Granularity::as_str, words.next()),
+            proration: one_of(Granularity::ALL, Granularity::as_str, words.next()),
+        }
+    }
+
+    #[test]
+    fn every_field_that_does_not_fit_is_named() {
+        #[rustfmt::skip]
+        let cases: [(&str, &[&str], &str); 26] = [
+            // fields,                              at fault,                          why
+            ("counter",                             &[],                               "a count"),
+            ("counter count p",                     &[],                               "a count ignores the property"),
+            ("counter sum",                         &["property_name"],                "a sum of nothing"),
+            ("counter latest p",                    &[],                               "every aggregation counts"),
+            ("counter sum p total",                 &["event_type"],                   "gauges have one"),
+            ("counter sum p - days hours",          &["granularity", "proration"],     "gauges have them"),
+            ("counter sum p - total total",         &[],                               "that is what a counter is"),
+            ("gauge - p total months",              &[],                               "the least there is to say"),
+            ("gauge max p delta months days",       &[],                               "everything"),
+            ("gauge",                               &["property_name", "event_type", "granularity"], "nothing said"),
+            ("gauge sum p total months",            &["aggregation_type"],             "a gauge takes its peak"),
+            ("gauge latest p total months",         &["aggregation_type"],             "a gauge takes its peak"),
+            ("gauge max - total months",            &["property_name"],                "no level"),
+            ("gauge max p - months",                &["event_type"],                   "level or move?"),
+            ("gauge max p total - days",            &["granularity"],                  "per what?"),
+            ("gauge max p total days months",       &["proration"],                    "longer than the unit"),
+            ("gauge max p total total years",       &[],                               "a plan may last for years"),
+            ("gauge max p total years total",       &[],                               "no proration"),
+            ("rate count - - minutes",              &[],                               "calls a minute"),
+            ("rate - - - minutes",                  &[],                               "the same"),
+            ("rate average p - months",             &[],                               "a month is a window"),
+            ("rate max - - minutes",                &["property_name"],                "the maximum of nothing"),
+            ("rate count",                          &["granularity"],                  "how long a window?"),
+            ("rate count - - total",                &["granularity"],                  "no window"),
+            ("rate latest p delta minutes hours",   &["event_type", "proration", "aggregation_type"], "of a gauge and of a counter"),
+            ("rate min p - -",                      &["granularity", "aggregation_type"], "two faults at once"),
+        ];
+        for (text, faults, why) in cases {
+            let made = fields(text).measure();
+            let found: Vec<String> = match &made {
+                Ok(_) => Vec::new(),
+                Err(errors) => errors.0.iter().map(|error| error.attr.clone()).collect(),
+            };
+            assert_eq!(found, faults, "{text}: {why}");
+            if let Ok(measure) = made {
+                assert_eq!(measure.fields().measure(), Ok(measure.clone()), "{text}: comes back as it was said");
+            }
+        }
+    }
+
+    #[test]
+    fn a_proration_by_the_whole_is_none() {
+        #[rustfmt::skip]
+        let cases = [
+            // fields,                          shown as,                       why
+            ("gauge - p total months months",   (Some(Months), Some(Total)),    "one bucket a unit"),
+            ("gauge - p total months",          (Some(Months), Some(Total)),    "not said"),
+            ("gauge - p total total days",      (Some(Total),  Some(Days)),     "by day"),
+            ("rate - - - hours",                (Some(Hours),  None),           "a rate has none"),
+            ("counter - - - total total",       (None,         None),           "a counter neither"),
+        ];
+        for (text, shown, why) in cases {
+            let made = fields(text).measure().expect(text).fields();
+            assert_eq!((made.granularity, made.proration), shown, "{text}: {why}");
+        }
+    }
+}
