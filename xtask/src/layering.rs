@@ -12,9 +12,9 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
 const ALLOWED: [(&str, &[&str]); 5] = [
     ("billing-domain", &["bigdecimal", "serde", "serde_json", "thiserror", "time", "uuid"]),
     ("billing-http", &[
-        "actix-web", "anyhow", "bigdecimal", "billing-domain", "billing-store", "clap", "env_logger", "flate2",
-        "getrandom", "hmac", "indicatif", "jiff", "log", "postgres-local", "serde", "serde_json", "sha2", "subtle", "time",
-        "tokio", "ureq", "utoipa", "uuid",
+        "actix-web", "anyhow", "bigdecimal", "billing-domain", "billing-store", "clap", "clap_complete", "env_logger",
+        "flate2", "getrandom", "hmac", "indicatif", "jiff", "log", "postgres-local", "rustls", "serde", "serde_json",
+        "sha2", "subtle", "time", "tokio", "ureq", "utoipa", "uuid",
     ]),
     ("billing-store", &[
         "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "r2d2",

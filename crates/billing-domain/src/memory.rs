@@ -24,7 +24,7 @@ use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
-use crate::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
+use crate::store::{Backlog, BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
 
@@ -229,6 +229,14 @@ impl BillingQueue for MemoryStore {
             }
         }
         Ok(leased)
+    }
+
+    fn backlog(&self) -> Result<Backlog, Error> {
+        let state = self.lock();
+        let accounts = state.tenants.values().flat_map(|tenant| tenant.accounts.values());
+        let due: Vec<_> = accounts.filter_map(|account| account.due_at).filter(|at| *at <= state.now).collect();
+        let lag = due.iter().min().map_or(Duration::ZERO, |first| state.now - *first);
+        Ok(Backlog { customers: due.len() as u64, lag })
     }
 
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {

@@ -437,10 +437,21 @@ pub trait KeyRing: Send + Sync {
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error>;
 }
 
+/// How far billing is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Customers in real time whose billing is due.
+    pub customers: u64,
+    /// How long ago the first of them fell due; zero when there is none.
+    pub lag: time::Duration,
+}
+
 /// Hands out the customers that have something to be billed.
 pub trait BillingQueue: Send + Sync {
     /// Leases up to `limit` customers in real time whose billing is due, for `lease`; nobody else gets them meanwhile.
     fn lease_due(&self, limit: u32, lease: time::Duration) -> Result<Vec<(OrganizationId, CustomerKey)>, Error>;
+    /// What is due by now and not done yet, leased or not.
+    fn backlog(&self) -> Result<Backlog, Error>;
     /// The clocks that were told to advance and have not arrived.
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error>;
 }

@@ -9,6 +9,7 @@ use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Scope, Store, Transaction};
+use billing_store::Load;
 use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::Semaphore;
@@ -17,6 +18,7 @@ use crate::auth::{Caller, Pepper};
 use crate::backend::Backend;
 use crate::error::{ApiError, codes};
 use crate::request_id;
+use crate::telemetry::Telemetry;
 use crate::worker::Alarm;
 
 /// How long a request waits for one of the places that block on the database.
@@ -27,10 +29,13 @@ pub struct App {
     backend: Arc<dyn Backend>,
     /// One permit per database connection: the pool of blocking threads has an endless queue of its own.
     blocking: Arc<Semaphore>,
+    places: usize,
     /// What keys are digested with.
     pub pepper: Pepper,
     /// Wakes the worker that advances test clocks.
     pub clock_alarm: Alarm,
+    /// What is counted about the service.
+    pub telemetry: Telemetry,
     draining: AtomicBool,
 }
 
@@ -38,7 +43,16 @@ impl App {
     /// Over a backend with `connections` connections.
     pub fn new(backend: Arc<dyn Backend>, connections: usize, pepper: Pepper, clock_alarm: Alarm) -> Self {
         let blocking = Arc::new(Semaphore::new(connections));
-        Self { backend, blocking, pepper, clock_alarm, draining: AtomicBool::new(false) }
+        let telemetry = Telemetry::default();
+        Self {
+            backend,
+            blocking,
+            places: connections,
+            pepper,
+            clock_alarm,
+            telemetry,
+            draining: AtomicBool::new(false),
+        }
     }
 
     /// Tells load balancers to go elsewhere.
@@ -49,6 +63,21 @@ impl App {
     /// Whether the service is about to stop.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Requests that may block on the database at once.
+    pub fn places(&self) -> usize {
+        self.places
+    }
+
+    /// How many more may right now.
+    pub fn places_free(&self) -> usize {
+        self.blocking.available_permits()
+    }
+
+    /// What the store is busy with.
+    pub fn load(&self) -> Option<Load> {
+        self.backend.load()
     }
 
     /// Runs `work` on a blocking thread, once there is room.

@@ -4,7 +4,7 @@ use billing_domain::StoreError;
 use billing_domain::idempotency::AnswerBook;
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Store};
-use billing_store::PgStore;
+use billing_store::{Load, PgStore};
 
 /// A store that can serve: it keeps, takes in events, knows keys and answers, and hands out due customers.
 pub trait Backend: Store + EventIngest + KeyRing + BillingQueue + AnswerBook {
@@ -13,6 +13,11 @@ pub trait Backend: Store + EventIngest + KeyRing + BillingQueue + AnswerBook {
     /// # Errors
     /// Why it does not.
     fn ping(&self) -> Result<(), StoreError>;
+
+    /// What it is busy with, where there is something to tell.
+    fn load(&self) -> Option<Load> {
+        None
+    }
 }
 
 impl Backend for MemoryStore {
@@ -24,5 +29,9 @@ impl Backend for MemoryStore {
 impl Backend for PgStore {
     fn ping(&self) -> Result<(), StoreError> {
         Self::ping(self)
+    }
+
+    fn load(&self) -> Option<Load> {
+        Some(Self::load(self))
     }
 }

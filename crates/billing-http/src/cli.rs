@@ -10,7 +10,8 @@ use actix_web::rt::signal::unix::{SignalKind, signal};
 use anyhow::bail;
 use billing_domain::id::OrganizationId;
 use billing_store::PgStore;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 use serde_json::Value;
 use time::OffsetDateTime;
 
@@ -20,6 +21,9 @@ use crate::server::{Server, ServerSettings};
 use crate::settings::Settings;
 use crate::startup::{Database, Opened, say};
 use crate::wire::{FromJson, Instant};
+
+/// What the program is called.
+const PROGRAM: &str = env!("CARGO_PKG_NAME");
 
 /// A billing and usage-metering service.
 #[derive(Debug, Parser)]
@@ -69,6 +73,11 @@ pub enum Command {
     },
     /// Bring the schema up to date and say what was done.
     Migrate,
+    /// Print what makes a shell complete this program's commands and flags.
+    Completions {
+        /// For which shell.
+        shell: Shell,
+    },
 }
 
 fn read_instant(text: &str) -> Result<OffsetDateTime, String> {
@@ -105,6 +114,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             let key = opened.create_key(organization, &name, expires_at)?;
             Ok(say(&format!("API key of {organization}, shown this once: {}", key.reveal()))?)
         }
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
+            Ok(say(&String::from_utf8(script)?)?)
+        }
         Command::Migrate => {
             let database = Database::open(&settings)?;
             let applied = PgStore::migrate(&database.url)?;
@@ -119,14 +133,18 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
 
 /// Serves until it is told to stop. The private Postgres, if any, stops last.
 fn serve(settings: &Settings) -> anyhow::Result<()> {
+    // A bad certificate is told before a database is started.
+    let tls = settings.tls().map(|files| files.load()).transpose()?;
     let opened = Opened::open(settings)?;
     opened.bootstrap(settings)?;
     let connections = usize::try_from(settings.pool_size)?;
-    let server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
+    let mut server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
+    server.tls = tls;
     let system = System::new();
     let mut stop_signal = system.block_on(async { StopSignal::new() })?;
     let running = Server::start(&server, opened.backend())?;
-    say(&format!("Serving on http://{}", running.addr))?;
+    let scheme = if server.tls.is_some() { "https" } else { "http" };
+    say(&format!("Serving on {scheme}://{}", running.addr))?;
     system.block_on(poll_fn(|context| stop_signal.poll(context)));
     log::info!("stopping; a second signal stops at once");
     let (sender, mut stopped) = tokio::sync::oneshot::channel();

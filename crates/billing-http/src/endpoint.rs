@@ -68,6 +68,8 @@ pub struct Endpoint {
     pub takes_key: bool,
     /// The field of its answer that is shown once and kept nowhere.
     pub secret: Option<&'static str>,
+    /// The media type of that answer.
+    pub media_type: &'static str,
     route: Route,
 }
 
@@ -91,6 +93,7 @@ macro_rules! methods {
                     answer: None,
                     takes_key: Method::$method == Method::POST,
                     secret: None,
+                    media_type: "application/json",
                     route: web::method(Method::$method).to(handler),
                 }
             }
@@ -148,6 +151,13 @@ impl Endpoint {
         let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return self.route };
         let terms = Terms { status, secret: self.secret };
         self.route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next)))
+    }
+
+    /// That it answers a text of this media type.
+    #[must_use]
+    pub fn answers_text(mut self, media_type: &'static str) -> Self {
+        self.media_type = media_type;
+        self.answers::<String>(200)
     }
 
     /// The names in braces in its path.

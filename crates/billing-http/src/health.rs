@@ -8,6 +8,7 @@ use crate::app::App;
 use crate::endpoint::{Endpoint, get};
 use crate::error::{ApiError, codes};
 use crate::openapi;
+use crate::telemetry;
 use crate::wire::{Empty, view};
 
 /// How long the database may take to answer.
@@ -19,7 +20,10 @@ pub fn endpoints() -> Vec<Endpoint> {
         get("/livez", "Whether the process runs", live).public().answers::<StatusView>(200),
         get("/readyz", "Whether requests should be sent here", ready).public().answers::<StatusView>(200),
         get("/openapi.json", "This document", openapi::show).public().answers::<serde_json::Value>(200),
-        get("/docs/errors", "What the error codes mean", errors).public(),
+        get("/metrics", "What the service counts about itself, for Prometheus", telemetry::show)
+            .public()
+            .answers_text("text/plain"),
+        get("/docs/errors", "What the error codes mean", errors).public().answers_text("text/html"),
         get("/api/healthcheck/", "Whether the process runs", check).public().answers::<Empty>(200),
     ]
 }

@@ -11,7 +11,9 @@
 //! | [`auth`] | API keys, and the check that every route but the public ones goes through |
 //! | [`idempotency`] | requests that are sent twice and take effect once |
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
-//! | [`server`], [`worker`], [`middleware`] | the running service and what surrounds a request |
+//! | [`server`], [`worker`], [`middleware`], [`tls`] | the running service and what surrounds a request |
+//! | [`docs`] | the interactive description, and an example of every call |
+//! | [`telemetry`] | what the service counts about itself |
 //! | [`cli`], [`settings`], [`startup`], [`import`] | the command line, configuration, start-up, back-filling of events |
 
 pub mod answer;
@@ -20,11 +22,13 @@ pub mod app;
 pub mod auth;
 pub mod backend;
 pub mod cli;
+mod compress;
 mod credit;
 mod currency;
 mod customer;
 pub mod demo;
 mod deprecated_access;
+pub mod docs;
 pub mod endpoint;
 pub mod error;
 mod event;
@@ -51,7 +55,9 @@ pub mod server;
 pub mod settings;
 pub mod startup;
 mod subscription;
+pub mod telemetry;
 mod test_clock;
+pub mod tls;
 mod track;
 mod unread;
 mod usage;

@@ -4,18 +4,22 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
+use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{HttpMessage, ResponseError};
+use actix_web::{HttpMessage, ResponseError, web};
 
+use crate::app::App;
 use crate::auth::Caller;
+use crate::compress::compress;
 use crate::error::{ApiError, codes};
 use crate::request_id;
+use crate::telemetry::ErrorCode;
 use crate::unread::refuse;
 
 /// Longest path with query, in bytes.
@@ -34,6 +38,8 @@ pub async fn surround(
     request_id::scope(id.clone(), async move {
         let began = Instant::now();
         let method = request.method().clone();
+        let app = request.app_data::<web::Data<App>>().map(|app| app.clone().into_inner());
+        let _in_flight = app.as_deref().map(|app| app.telemetry.begin());
         let answered = if request.uri().to_string().len() > URI_BYTES_MAX {
             Ok(Ok(refuse(request, &ApiError::plain(&codes::URI_TOO_LONG))))
         } else {
@@ -46,22 +52,47 @@ pub async fn surround(
             Err(Panicked) => {
                 // Made here, where the request's id is known; the request itself is gone.
                 let answer = ApiError::internal("a handler panicked").error_response();
+                let code = answer.extensions().get::<ErrorCode>().copied();
+                let line = Line { id: &id, method: &method, route: None, status: answer.status().as_u16(), code };
+                line.write(app.as_deref(), began.elapsed(), None);
                 return Err(InternalError::from_response("panic", answer).into());
             }
         };
         add_headers(&mut response, &id);
         let pattern = response.request().match_pattern();
         let key = response.request().extensions().get::<Caller>().map(|caller| caller.key_prefix.clone());
-        log::info!(
-            "request_id={id} method={method} route={} status={} duration_us={} key={}",
-            pattern.as_deref().unwrap_or("-"),
-            response.status().as_u16(),
-            began.elapsed().as_micros(),
-            key.as_deref().unwrap_or("-"),
-        );
-        Ok(response)
+        let code = response.response().extensions().get::<ErrorCode>().copied();
+        let status = response.status().as_u16();
+        let line = Line { id: &id, method: &method, route: pattern.as_deref(), status, code };
+        line.write(app.as_deref(), began.elapsed(), key.as_deref());
+        Ok(compress(response).await)
     })
     .await
+}
+
+/// What is told of every request, to the log and to the counters.
+struct Line<'l> {
+    id: &'l str,
+    method: &'l Method,
+    route: Option<&'l str>,
+    status: u16,
+    code: Option<ErrorCode>,
+}
+
+impl Line<'_> {
+    fn write(&self, app: Option<&App>, took: Duration, key: Option<&str>) {
+        let Self { id, method, route, status, code } = *self;
+        if let Some(app) = app {
+            app.telemetry.answered(route, method, status, code, took);
+        }
+        log::info!(
+            "request_id={id} method={method} route={} status={status} code={} duration_us={} key={}",
+            route.unwrap_or("-"),
+            code.map_or("-", |ErrorCode(code)| code),
+            took.as_micros(),
+            key.unwrap_or("-"),
+        );
+    }
 }
 
 fn add_headers(response: &mut ServiceResponse<BoxBody>, id: &str) {

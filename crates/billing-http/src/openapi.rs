@@ -2,6 +2,8 @@
 
 use actix_web::http::Method;
 use actix_web::{HttpResponse, Responder};
+use serde_json::json;
+use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
@@ -9,6 +11,7 @@ use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Required, ResponseBuilder,
 };
 
+use crate::docs;
 use crate::endpoint::{Access, Endpoint};
 use crate::error::{PROBLEM_JSON, ProblemView};
 use crate::routes;
@@ -25,11 +28,13 @@ pub async fn show() -> impl Responder {
 pub fn document(table: &[Endpoint]) -> OpenApi {
     let mut schemas = Schemas::default();
     let problem = ProblemView::describe(&mut schemas);
+    let mut examples = docs::examples();
     let mut paths = PathsBuilder::new();
     for endpoint in table {
         let mut operation = OperationBuilder::new()
             .summary(Some(endpoint.summary))
             .operation_id(Some(operation_id(endpoint)))
+            .extensions(examples.remove(&operation_id(endpoint)).map(example_extension))
             .tag(tag(endpoint.path));
         for name in endpoint.path_parameters() {
             let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
@@ -54,7 +59,7 @@ pub fn document(table: &[Endpoint]) -> OpenApi {
         }
         if let Some((status, describe)) = endpoint.answer {
             let content = ContentBuilder::new().schema(Some(describe(&mut schemas))).build();
-            let response = ResponseBuilder::new().description("Success.").content("application/json", content);
+            let response = ResponseBuilder::new().description("Success.").content(endpoint.media_type, content);
             operation = operation.response(status.to_string(), response.build());
         }
         let content = ContentBuilder::new().schema(Some(problem.clone())).build();
@@ -74,6 +79,11 @@ pub fn document(table: &[Endpoint]) -> OpenApi {
     OpenApiBuilder::new().info(info.build()).paths(paths.build()).components(Some(components.build())).build()
 }
 
+/// The example as the interactive page reads it: see [`docs::Example`].
+fn example_extension(example: docs::Example) -> Extensions {
+    ExtensionsBuilder::new().add("x-example", json!(example)).build()
+}
+
 fn http_method(method: &Method) -> HttpMethod {
     match method.as_str() {
         "POST" => HttpMethod::Post,
@@ -84,7 +94,7 @@ fn http_method(method: &Method) -> HttpMethod {
 }
 
 /// `post_api_plans_plan_id_versions`: stable, unique, readable in generated clients.
-fn operation_id(endpoint: &Endpoint) -> String {
+pub fn operation_id(endpoint: &Endpoint) -> String {
     let words = endpoint.path.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
     let words: Vec<&str> = words.collect();
     format!("{}_{}", endpoint.method.as_str().to_ascii_lowercase(), words.join("_"))

@@ -2,14 +2,15 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    api_key, credit, currency, customer, deprecated_access, event, feature, feature_access, health, invoice, metric,
-    metric_access, organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
+    api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access, health, invoice,
+    metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
 };
 
 /// The table, resource by resource.
 pub fn table() -> Vec<Endpoint> {
     [
         health::endpoints(),
+        docs::endpoints(),
         ping::endpoints(),
         track::endpoints(),
         verify_idems::endpoints(),

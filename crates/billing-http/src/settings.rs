@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::tls::TlsFiles;
+
 /// What the program is told about itself.
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
@@ -23,6 +25,12 @@ pub struct Settings {
     /// The secret that API keys are digested with; a file in the data folder when missing.
     #[arg(long, env = "BILLING_KEY_PEPPER", hide_env_values = true, global = true)]
     pub key_pepper: Option<String>,
+    /// The certificate to serve HTTPS with, in PEM, with those that vouch for it; plain HTTP when missing.
+    #[arg(long, env = "BILLING_TLS_CERT", requires = "tls_key", global = true)]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the certificate, in PEM.
+    #[arg(long, env = "BILLING_TLS_KEY", requires = "tls_cert", global = true)]
+    tls_key: Option<PathBuf>,
     /// Requests that may use the database at the same time.
     #[arg(long, env = "BILLING_POOL_SIZE", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000), global = true)]
     pub pool_size: u32,
@@ -32,6 +40,12 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// The certificate and its key, when both are given.
+    pub fn tls(&self) -> Option<TlsFiles> {
+        let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
+        Some(TlsFiles { certificate, key })
+    }
+
     /// Where the private Postgres and the key pepper are kept.
     pub fn data_dir(&self) -> PathBuf {
         self.data_dir.clone().unwrap_or_else(|| postgres_local::default_data_dir("billing"))

@@ -84,11 +84,16 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Lets all finish what they are at, and waits for them.
-    pub fn stop(self) {
+    /// Tells all to finish what they are at.
+    pub fn silence(&self) {
         for alarm in &self.alarms {
             alarm.silence();
         }
+    }
+
+    /// Lets all finish what they are at, and waits for them.
+    pub fn stop(self) {
+        self.silence();
         for thread in self.threads {
             if thread.join().is_err() {
                 log::error!("a worker thread had panicked");

@@ -93,6 +93,20 @@ fn the_api_document_has_the_tables_of_the_code() {
     assert!(document == before, "docs/api.md is not up to date: run this test with BLESS=1");
 }
 
+/// The document is checked in for those who generate clients from it. Run with `BLESS=1` to write it.
+#[test]
+fn the_checked_in_description_is_that_of_the_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let document = billing_http::openapi::document(&routes::table());
+    let text = serde_json::to_string_pretty(&document).expect("json") + "\n";
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(path, &text).expect("written");
+        return;
+    }
+    let known = std::fs::read_to_string(path).expect("docs/openapi.json");
+    assert!(known == text, "docs/openapi.json is not up to date: run this test with BLESS=1");
+}
+
 #[test]
 fn every_answer_has_a_request_id_of_its_own() {
     let world = World::new();

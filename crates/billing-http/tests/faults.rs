@@ -7,7 +7,7 @@ use billing_domain::api_key::ApiKey;
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
 use billing_domain::idempotency::{Answer, AnswerBook, Claim, ClaimedWork, KeptAnswer};
-use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
+use billing_domain::store::{Backlog, BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
 use billing_domain::{Error, StoreError};
 use billing_http::auth::Pepper;
 use billing_http::cli::Cli;
@@ -76,6 +76,10 @@ impl BillingQueue for Broken {
         Ok(Vec::new())
     }
 
+    fn backlog(&self) -> Result<Backlog, Error> {
+        self.fail()
+    }
+
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {
         Ok(Vec::new())
     }
@@ -127,6 +131,8 @@ fn a_failing_store_has_codes_and_keeps_its_secrets() {
             assert!(!text.contains("10.0.0.7"), "the cause is for the log: {text}");
         }
         assert_eq!(get(server.addr, "/livez").0, 200, "the process lives");
+        let (found, _, text) = get(server.addr, "/metrics");
+        assert!(found == 200 && text.contains("\nbilling_database_up 0\n"), "{text}");
         server.stop().expect("a clean stop");
     }
 }

@@ -46,4 +46,4 @@ pub mod testing;
 mod transaction;
 mod usage;
 
-pub use store::PgStore;
+pub use store::{Load, PgStore};

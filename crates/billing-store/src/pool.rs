@@ -122,6 +122,12 @@ impl Pool {
         Ok(Self { inner })
     }
 
+    /// Connections that are open, those of them that are idle, and the most there may be.
+    pub(crate) fn counts(&self) -> (u32, u32, u32) {
+        let state = self.inner.state();
+        (state.connections, state.idle_connections, self.inner.max_size())
+    }
+
     /// A connection, as it lies there.
     pub(crate) fn take(&self) -> Result<Loan, StoreError> {
         self.take_within(CHECK_OUT_MAX)

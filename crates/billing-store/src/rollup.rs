@@ -50,6 +50,11 @@ impl Lanes {
         i32::from(u16::from(first) >> (8 - self.bits))
     }
 
+    /// How many there are.
+    pub(crate) fn count(self) -> u32 {
+        1 << self.bits
+    }
+
     /// Every lane, ascending.
     pub(crate) fn all(self) -> Vec<i32> {
         (0..1 << self.bits).collect()

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
 use billing_domain::idempotency::{Claim, ClaimedWork};
-use billing_domain::store::{BillingQueue, KeyRing, Scope, Store, Work};
+use billing_domain::store::{Backlog, BillingQueue, KeyRing, Scope, Store, Work};
 use billing_domain::test_clock::TestClockStatus;
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Integer, Text, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -40,6 +40,23 @@ pub(crate) struct Shared {
     pub(crate) beginnings: Beginnings,
 }
 
+/// What a store is busy with at this moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Connections that are open.
+    pub connections: u32,
+    /// Those of them that nobody uses.
+    pub idle_connections: u32,
+    /// Most connections there may be.
+    pub connections_max: u32,
+    /// Events that wait for a transaction.
+    pub waiting_events: usize,
+    /// Transactions that store events.
+    pub ingesting: usize,
+    /// Key ranges of which one transaction at a time takes events in.
+    pub lanes: u32,
+}
+
 statement! {
     /// Settings without which a commit may be lost.
     DurabilitySettings -> (Text, Text, Text) {
@@ -60,6 +77,13 @@ statement! {
             FOR UPDATE SKIP LOCKED
         )
         RETURNING organization_id, customer_key"
+    }
+}
+
+statement! {
+    /// How many customers are due, since when, and what time it is.
+    ReadBacklog -> (BigInt, Nullable<Timestamptz>, Timestamptz) {
+        "SELECT count(*), min(due_at), clock_timestamp() FROM billing_due WHERE due_at <= clock_timestamp()"
     }
 }
 
@@ -122,6 +146,14 @@ impl PgStore {
         })
     }
 
+    /// What the store is busy with; asks the database nothing.
+    pub fn load(&self) -> Load {
+        let (connections, idle_connections, connections_max) = self.shared.pool.counts();
+        let (waiting_events, ingesting) = self.shared.groups.counts();
+        let lanes = self.shared.ingest.lanes().count();
+        Load { connections, idle_connections, connections_max, waiting_events, ingesting, lanes }
+    }
+
     /// Whether the database answers within half a second and is as this program expects it.
     ///
     /// # Errors
@@ -173,6 +205,14 @@ impl BillingQueue for PgStore {
         let rows =
             self.shared.pool.run(|pg| statement.clone().load::<(Uuid, Uuid)>(pg)).map_err(Failure::into_error)?;
         Ok(rows.into_iter().map(|(organization, customer)| (organization.into(), customer.into())).collect())
+    }
+
+    fn backlog(&self) -> Result<Backlog, Error> {
+        type Row = (i64, Option<OffsetDateTime>, OffsetDateTime);
+        let row = self.shared.pool.run(|pg| ReadBacklog {}.get_result::<Row>(pg)).map_err(Failure::into_error)?;
+        let (customers, first, now) = row;
+        let lag = first.map_or(time::Duration::ZERO, |first| now - first);
+        Ok(Backlog { customers: customers.unsigned_abs(), lag })
     }
 
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {

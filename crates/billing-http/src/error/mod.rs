@@ -11,6 +11,7 @@ use billing_domain::idempotency::Answer;
 use billing_domain::{Error, FieldCode, FieldError, FieldErrors};
 
 use crate::request_id;
+use crate::telemetry::ErrorCode;
 use crate::wire::view;
 use codes::Code;
 
@@ -168,7 +169,9 @@ impl ResponseError for ApiError {
         if self.is_retryable() {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));
         }
-        response.body(text)
+        let mut answer = response.body(text);
+        answer.extensions_mut().insert(ErrorCode(self.title));
+        answer
     }
 }
 

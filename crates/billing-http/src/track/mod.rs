@@ -79,6 +79,7 @@ view! {
 struct Outcome {
     count: usize,
     failed_count: usize,
+    duplicates: usize,
     failed_events: BTreeMap<String, String>,
 }
 
@@ -116,11 +117,14 @@ impl Responder for Outcome {
 
 /// `POST /api/track/`
 async fn track(app: web::Data<App>, caller: Caller, body: RawBody<BODY_BYTES_MAX>) -> Result<impl Responder, ApiError> {
-    app.block(move |backend| {
+    let outcome = app.block(move |backend| {
         let text = decode(body, BODY_BYTES_MAX)?;
         take_in(backend, caller.organization, &text)
-    })
-    .await
+    });
+    let outcome = outcome.await?;
+    let stored = outcome.count - outcome.failed_count - outcome.duplicates;
+    app.telemetry.events(stored, outcome.duplicates, outcome.failed_count);
+    Ok(outcome)
 }
 
 fn take_in(backend: &dyn Backend, organization: OrganizationId, text: &str) -> Result<Outcome, ApiError> {
@@ -148,7 +152,8 @@ fn take_in(backend: &dyn Backend, organization: OrganizationId, text: &str) -> R
     let ingested = backend.ingest(organization, &events, Window::Enforced)?;
     for (event, ingested) in events.iter().zip(ingested) {
         match ingested {
-            Ingested::Stored | Ingested::Duplicate => {}
+            Ingested::Stored => {}
+            Ingested::Duplicate => outcome.duplicates += 1,
             Ingested::OutsideWindow => outcome.reject(Some(&event.idempotency_id), event::OUTSIDE_WINDOW),
         }
     }

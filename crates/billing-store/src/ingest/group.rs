@@ -82,6 +82,12 @@ impl Job {
 }
 
 impl Groups {
+    /// Events that wait, and transactions at work.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        let queue = locked(&self.queue);
+        (queue.waiting_events, queue.leaders)
+    }
+
     /// Stores at most [`GROUP_MAX`] events by `store`, alone or together with those of other callers on the same
     /// terms. `store` answers one outcome for all the events it is given, in their order.
     pub(crate) fn submit(&self, terms: Terms, events: &[Event], store: impl Fn(&[&Event]) -> Outcome) -> Outcome {

@@ -54,3 +54,19 @@ pub(super) fn leaves_out_test_clocks(harness: &Harness<'_>) {
     set_due(&tenant, customer.key, Some(clock.frozen_time));
     assert_eq!(lease(&tenant, Duration::ZERO), [], "their clock drives them");
 }
+
+pub(super) fn tells_how_far_billing_is_behind(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let customer = tenant.new_customer("acme");
+    let before = harness.queue.backlog().expect("a backlog");
+    // Far behind whatever other cases have put into the queue.
+    set_due(&tenant, customer.key, Some(customer.created_at - Duration::weeks(5_000)));
+    let behind = harness.queue.backlog().expect("a backlog");
+    assert_eq!(behind.customers, before.customers + 1);
+    assert!(behind.lag >= Duration::weeks(5_000), "{behind:?}");
+    assert_eq!(lease(&tenant, Duration::hours(1)), [customer.key]);
+    assert_eq!(harness.queue.backlog().expect("a backlog").customers, behind.customers, "leased is not done");
+    set_due(&tenant, customer.key, None);
+    let done = harness.queue.backlog().expect("a backlog");
+    assert!(done.customers == before.customers && done.lag < Duration::weeks(5_000), "{done:?}");
+}

@@ -143,6 +143,7 @@ cases! {
         leases_what_is_due,
         leaves_out_what_is_not_due,
         leaves_out_test_clocks,
+        tells_how_far_billing_is_behind,
     }
     invoice {
         counts_without_gaps,

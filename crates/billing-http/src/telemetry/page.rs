@@ -1,0 +1,145 @@
+//! `GET /metrics`: the counters and the state of the moment, in Prometheus's text format.
+
+use std::fmt::Write;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use actix_web::{HttpResponse, Responder, web};
+use billing_domain::store::Backlog;
+use billing_store::Load;
+
+use super::latency::seconds;
+use super::{Calls, Telemetry, locked};
+use crate::app::App;
+
+/// The media type of the format.
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+/// How long the database may take to tell how far billing is behind.
+const BACKLOG_BUDGET: Duration = Duration::from_millis(500);
+
+/// `GET /metrics`
+pub async fn show(app: web::Data<App>) -> impl Responder {
+    let backlog = app.block(|backend| backend.backlog().map_err(Into::into));
+    let backlog = tokio::time::timeout(BACKLOG_BUDGET, backlog).await.ok().and_then(Result::ok);
+    let mut page = Page::default();
+    page.service(&app.telemetry);
+    page.places(app.places_free(), app.places());
+    page.database(backlog);
+    if let Some(load) = app.load() {
+        page.load(&load);
+    }
+    HttpResponse::Ok().content_type(TEXT).body(page.text)
+}
+
+#[derive(Default)]
+struct Page {
+    text: String,
+}
+
+impl Page {
+    fn head(&mut self, name: &str, kind: &str, meaning: &str) {
+        self.text.push_str(&format!("# HELP {name} {meaning}\n# TYPE {name} {kind}\n"));
+    }
+
+    fn line(&mut self, name: &str, labels: &str, value: impl std::fmt::Display) {
+        // Writing to a string cannot fail.
+        let _ = match labels {
+            "" => writeln!(self.text, "{name} {value}"),
+            labels => writeln!(self.text, "{name}{{{labels}}} {value}"),
+        };
+    }
+
+    fn one(&mut self, name: &str, kind: &str, meaning: &str, value: impl std::fmt::Display) {
+        self.head(name, kind, meaning);
+        self.line(name, "", value);
+    }
+
+    fn service(&mut self, telemetry: &Telemetry) {
+        self.head("billing_build_info", "gauge", "Always 1; the version is in the label.");
+        self.line("billing_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), 1);
+
+        self.calls(telemetry);
+        let name = "billing_http_errors_total";
+        self.head(name, "counter", "Error answers by code.");
+        for (code, count) in locked(&telemetry.errors).iter() {
+            self.line(name, &format!("code=\"{code}\""), count);
+        }
+        // Read in this order, what has ended is never more than what has begun.
+        let ended = telemetry.ended.load(Ordering::Relaxed);
+        let in_flight = telemetry.begun.load(Ordering::Relaxed).saturating_sub(ended);
+        self.one("billing_http_requests_in_flight", "gauge", "Requests at work.", in_flight);
+
+        let name = "billing_events_total";
+        self.head(name, "counter", "Events by what became of them.");
+        for (outcome, counter) in [
+            ("stored", &telemetry.events_stored),
+            ("duplicate", &telemetry.events_known),
+            ("refused", &telemetry.events_refused),
+        ] {
+            self.line(name, &format!("outcome=\"{outcome}\""), counter.load(Ordering::Relaxed));
+        }
+    }
+
+    fn calls(&mut self, telemetry: &Telemetry) {
+        let calls = locked(&telemetry.calls);
+        let all = || {
+            calls.iter().flat_map(|(route, methods)| {
+                methods.iter().map(move |(method, calls)| (format!("route=\"{route}\",method=\"{method}\""), calls))
+            })
+        };
+        let name = "billing_http_requests_total";
+        self.head(name, "counter", "Answers by route, method and status.");
+        for (labels, Calls { by_status, .. }) in all() {
+            for (status, count) in by_status {
+                self.line(name, &format!("{labels},status=\"{status}\""), count);
+            }
+        }
+        let name = "billing_http_request_duration_seconds";
+        self.head(name, "histogram", "From the head of a request to the head of its answer, by route and method.");
+        for (labels, Calls { latency, .. }) in all() {
+            for (bound, count) in latency.cumulative() {
+                self.line(&format!("{name}_bucket"), &format!("{labels},le=\"{bound}\""), count);
+            }
+            self.line(&format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), latency.count);
+            self.line(&format!("{name}_sum"), &labels, latency.sum_seconds());
+            self.line(&format!("{name}_count"), &labels, latency.count);
+        }
+    }
+
+    fn places(&mut self, free: usize, all: usize) {
+        let name = "billing_blocking_places";
+        self.head(name, "gauge", "Requests that may use the database at once: none free means that others wait.");
+        self.line(name, "state=\"free\"", free);
+        self.line(name, "state=\"busy\"", all.saturating_sub(free));
+    }
+
+    fn database(&mut self, backlog: Option<Backlog>) {
+        let is_up = u8::from(backlog.is_some());
+        self.one("billing_database_up", "gauge", "Whether the database answered half a second long.", is_up);
+        let Some(Backlog { customers, lag }) = backlog else { return };
+        self.one("billing_due_customers", "gauge", "Customers whose billing is due and not done.", customers);
+        let lag_us = u64::try_from(lag.whole_microseconds()).unwrap_or(0);
+        self.one("billing_lag_seconds", "gauge", "How long the first of them has been due.", seconds(lag_us));
+    }
+
+    fn load(&mut self, load: &Load) {
+        let name = "billing_pool_connections";
+        self.head(name, "gauge", "Database connections that are open.");
+        self.line(name, "state=\"idle\"", load.idle_connections);
+        self.line(name, "state=\"busy\"", load.connections.saturating_sub(load.idle_connections));
+        self.one(
+            "billing_pool_connections_max",
+            "gauge",
+            "Most database connections of this process.",
+            load.connections_max,
+        );
+        self.one(
+            "billing_ingest_waiting_events",
+            "gauge",
+            "Events that wait for a transaction to take them in.",
+            load.waiting_events,
+        );
+        self.one("billing_ingest_transactions", "gauge", "Transactions that take events in right now.", load.ingesting);
+        self.one("billing_ingest_lanes", "gauge", "Key ranges that are each taken in one at a time.", load.lanes);
+    }
+}

@@ -1,0 +1,77 @@
+//! What the service counts about itself, in Prometheus's text format.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::json;
+
+use crate::support::{World, event, now};
+
+/// The samples of the page by name and labels; the page is checked to be one that Prometheus reads.
+fn samples(world: &World) -> BTreeMap<String, String> {
+    let page = world.send("GET", "/metrics", &[], b"");
+    assert_eq!((page.status, page.header("content-type")), (200, "text/plain; version=0.0.4; charset=utf-8"));
+    let (mut samples, mut kinds, mut helped) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    for line in page.text.lines() {
+        if let Some(rest) = line.strip_prefix("# HELP ") {
+            let (name, meaning) = rest.split_once(' ').expect("a name and a text");
+            assert!(helped.insert(name.to_owned()) && meaning.ends_with('.'), "{line}");
+        } else if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, kind) = rest.split_once(' ').expect("a name and a kind");
+            assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+            assert!(helped.contains(name) && kinds.insert(name.to_owned(), kind.to_owned()).is_none(), "{line}");
+        } else {
+            let (series, value) = line.rsplit_once(' ').expect("a series and a value");
+            assert!(value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'), "{line}");
+            let name = series.split('{').next().expect("a name");
+            let family = ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end));
+            let is_known = kinds.contains_key(name) || family.is_some_and(|family| kinds[family] == "histogram");
+            assert!(is_known, "{line}");
+            assert!(samples.insert(series.to_owned(), value.to_owned()).is_none(), "{line} is there twice");
+        }
+    }
+    samples
+}
+
+#[test]
+fn requests_errors_and_events_are_counted() {
+    let world = World::new();
+    world.get("/api/ping/");
+    world.get("/api/ping");
+    world.send("GET", "/api/ping/", &[], b"");
+    world.get("/api/customers/nobody/");
+    world.get("/no/such/path");
+    world.send("BREW", "/no/such/pot", &[], b"");
+    let batch =
+        json!({"batch": [event("acme", "1", &now()), event("acme", "1", &now()), event("acme", "2", "2001-01-01")]});
+    world.post("/api/track/", &batch).ok(201);
+
+    let samples = samples(&world);
+    #[rustfmt::skip]
+    let expected = [
+        // series,                                                                                       value, why
+        (r#"billing_http_requests_total{route="/api/ping",method="GET",status="200"}"#,                  "2",   "with and without the slash"),
+        (r#"billing_http_requests_total{route="/api/ping",method="GET",status="401"}"#,                  "1",   "no key"),
+        (r#"billing_http_requests_total{route="/api/customers/{customer_id}",method="GET",status="404"}"#, "1", "the pattern, not the id"),
+        (r#"billing_http_requests_total{route="other",method="GET",status="404"}"#,                      "1",   "no route"),
+        (r#"billing_http_requests_total{route="other",method="other",status="404"}"#,                    "1",   "no method"),
+        (r#"billing_http_request_duration_seconds_count{route="/api/ping",method="GET"}"#,               "3",   "all of them"),
+        (r#"billing_http_request_duration_seconds_bucket{route="/api/ping",method="GET",le="+Inf"}"#,    "3",   "the last bucket has all"),
+        (r#"billing_http_errors_total{code="not_authenticated"}"#,                                       "1",   "by code"),
+        (r#"billing_http_errors_total{code="not_found"}"#,                                               "3",   "by code"),
+        (r#"billing_http_requests_in_flight"#,                                                           "1",   "this one"),
+        (r#"billing_events_total{outcome="stored"}"#,                                                    "1",   "new"),
+        (r#"billing_events_total{outcome="duplicate"}"#,                                                 "1",   "known"),
+        (r#"billing_events_total{outcome="refused"}"#,                                                   "1",   "too old"),
+        (r#"billing_database_up"#,                                                                       "1",   "it answers"),
+        (r#"billing_due_customers"#,                                                                     "0",   "nothing is due"),
+        (r#"billing_lag_seconds"#,                                                                       "0.000000", "so nothing waits"),
+        (r#"billing_ingest_waiting_events"#,                                                             "0",   "all are stored"),
+        (r#"billing_blocking_places{state="free"}"#,                                                     "8",   "nobody is at work"),
+    ];
+    for (series, value, why) in expected {
+        assert_eq!(samples.get(series).map(String::as_str), Some(value), "{series}: {why}: {samples:#?}");
+    }
+    assert!(samples["billing_pool_connections{state=\"idle\"}"] != "0", "connections are kept");
+    let paths: Vec<_> = samples.keys().filter(|series| series.contains("nobody") || series.contains("pot")).collect();
+    assert!(paths.is_empty(), "a caller can make series up: {paths:?}");
+}

@@ -1,0 +1,110 @@
+//! Below the interface: compressed answers, TLS, and how long a stop takes.
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use billing_http::tls::TlsFiles;
+use flate2::read::GzDecoder;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+
+use crate::support::{World, read_all, send_raw};
+
+/// The head and the body of an answer, read until the connection ends.
+fn fetch(world: &World, path: &str, headers: &str) -> (String, Vec<u8>) {
+    let mut stream = world.raw();
+    send_raw(&mut stream, &format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n"));
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    let end = bytes.windows(4).position(|window| window == b"\r\n\r\n").expect("the end of the head");
+    (String::from_utf8_lossy(&bytes[..end]).to_lowercase(), bytes[end + 4..].to_vec())
+}
+
+#[test]
+fn large_answers_are_compressed_for_those_who_take_it() {
+    let world = World::new();
+    let (head, plain) = fetch(&world, "/openapi.json", "");
+    assert!(!head.contains("content-encoding") && plain.len() > 10_000, "{head}");
+    let (head, packed) = fetch(&world, "/openapi.json", "Accept-Encoding: br, gzip;q=0.8\r\n");
+    assert!(head.contains("content-encoding: gzip") && head.contains("vary: accept-encoding"), "{head}");
+    assert!(head.contains(&format!("content-length: {}\r\n", packed.len())), "{head}");
+    let mut unpacked = Vec::new();
+    GzDecoder::new(packed.as_slice()).read_to_end(&mut unpacked).expect("gzip");
+    assert_eq!(unpacked, plain);
+    assert!(packed.len() < plain.len() / 4, "{} of {}", packed.len(), plain.len());
+    #[rustfmt::skip]
+    let cases = [
+        // path,           accepted,                          why
+        ("/livez",         "Accept-Encoding: gzip\r\n",       "too small to be worth it"),
+        ("/openapi.json",  "Accept-Encoding: br\r\n",         "another encoding"),
+        ("/openapi.json",  "Accept-Encoding: gzip;q=0\r\n",   "refused by the client"),
+        ("/openapi.json",  "Accept-Encoding: identity\r\n",   "wanted plain"),
+    ];
+    for (path, accepted, why) in cases {
+        let (head, body) = fetch(&world, path, accepted);
+        assert!(!head.contains("content-encoding") && body.starts_with(b"{"), "{path}: {why}: {head}");
+    }
+}
+
+#[test]
+fn tls_is_served_with_a_certificate() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = rcgen::generate_simple_self_signed(vec!["billing.test".to_owned()]).expect("a certificate");
+    let other = rcgen::generate_simple_self_signed(vec!["other.test".to_owned()]).expect("a certificate");
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("cert.pem"), made.cert.pem()).expect("written");
+    std::fs::write(path("key.pem"), made.signing_key.serialize_pem()).expect("written");
+    std::fs::write(path("other.pem"), other.signing_key.serialize_pem()).expect("written");
+
+    let load = |certificate: &str, key: &str| TlsFiles { certificate: path(certificate), key: path(key) }.load();
+    for (certificate, key, told) in [
+        ("none.pem", "key.pem", "no certificate in"),
+        ("key.pem", "key.pem", "no certificate in"),
+        ("cert.pem", "cert.pem", "no private key in"),
+        ("cert.pem", "other.pem", "do not fit together"),
+    ] {
+        let error = format!("{:#}", load(certificate, key).expect_err(told));
+        assert!(error.contains(told), "{error}");
+    }
+
+    let world = World::with(|settings| settings.tls = Some(load("cert.pem", "key.pem").expect("a certificate")));
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(path("cert.pem")).expect("a certificate")).expect("a root");
+    let client = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = ServerName::try_from("billing.test").expect("a name");
+    let connection = ClientConnection::new(Arc::new(client), name).expect("a connection");
+    let mut stream = StreamOwned::new(connection, TcpStream::connect(world.addr()).expect("connected"));
+    let head = format!("GET /api/ping/ HTTP/1.1\r\nHost: x\r\nX-API-KEY: {}\r\nConnection: close\r\n\r\n", world.key);
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut answer = Vec::new();
+    // The end of the stream may come without the alert that announces it.
+    drop(stream.read_to_end(&mut answer));
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("organization_id"), "{answer}");
+
+    let mut plain = world.raw();
+    send_raw(&mut plain, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
+    assert!(!read_all(&mut plain).contains("HTTP/1.1 200"), "plain HTTP is no longer served");
+}
+
+#[test]
+fn a_stop_takes_less_than_ten_seconds_whatever_clients_do() {
+    let mut world = World::with(|settings| settings.body_deadline = Duration::from_secs(60));
+    let mut stuck = world.raw();
+    let head = format!("POST /api/track/ HTTP/1.1\r\nHost: x\r\nX-API-KEY: {}\r\n", world.key);
+    send_raw(&mut stuck, &format!("{head}Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{{"));
+    let _idle = world.raw();
+    std::thread::sleep(Duration::from_millis(300));
+    let began = Instant::now();
+    world.server.take().expect("it runs").stop().expect("a clean stop");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
