@@ -154,6 +154,12 @@ impl BillingRecord {
         self.next_invoicing_at().or(self.late_until)
     }
 
+    /// Has nothing invoiced at its own start: what is charged in advance waits for the next invoicing instant.
+    pub fn wait_behind_start(&mut self) {
+        let start = self.period.start();
+        self.invoicing_instants.retain(|instant| *instant > start);
+    }
+
     /// The time whose usage is due at `at`: all of it once all of it was billed.
     pub fn window(&self, at: OffsetDateTime) -> Period {
         if self.awaits_late_usage() { self.period } else { self.period.cut_at(at) }
@@ -428,7 +434,7 @@ fn prepaid_units(component: &Component, subscription: &Subscription) -> Result<O
 
 fn reset_tiles(interval: Option<Interval>, subscription: &Subscription) -> Vec<Tile> {
     match interval {
-        Some(interval) => interval.tiles(subscription.period.start(), &subscription.period),
+        Some(interval) => interval.tiles(subscription.intervals_from(), &subscription.period),
         None if subscription.period.is_empty() => Vec::new(),
         None => vec![Tile { period: subscription.period, full: subscription.full }],
     }
@@ -438,7 +444,10 @@ fn reset_tiles(interval: Option<Interval>, subscription: &Subscription) -> Vec<T
 fn invoicing_instants(interval: Option<Interval>, subscription: &Subscription) -> Vec<OffsetDateTime> {
     let period = &subscription.period;
     let ends = match interval {
-        Some(interval) => interval.tiles(period.start(), period).into_iter().map(|tile| tile.period.end()).collect(),
+        Some(interval) => {
+            let tiles = interval.tiles(subscription.intervals_from(), period);
+            tiles.into_iter().map(|tile| tile.period.end()).collect()
+        }
         None => vec![period.end()],
     };
     std::iter::once(period.start()).chain(ends).collect()

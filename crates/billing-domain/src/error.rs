@@ -76,6 +76,10 @@ pub enum Noun {
     Plan,
     /// A plan version.
     PlanVersion,
+    /// An add-on.
+    Addon,
+    /// An add-on that is attached to a subscription.
+    AddonSubscription,
     /// A customer.
     Customer,
     /// A subscription.
@@ -98,6 +102,8 @@ impl fmt::Display for Noun {
             Self::Feature => "feature",
             Self::Plan => "plan",
             Self::PlanVersion => "plan version",
+            Self::Addon => "add-on",
+            Self::AddonSubscription => "attached add-on",
             Self::Customer => "customer",
             Self::Subscription => "subscription",
             Self::Invoice => "invoice",

@@ -104,6 +104,18 @@ id! {
     PlanVersionId, prefix = "plan_version_"
 }
 id! {
+    /// Something that can be attached to a subscription.
+    AddonId, prefix = "addon_"
+}
+id! {
+    /// What an add-on charges, as existing clients name it: the id of its plan version under another prefix.
+    AddonVersionId, prefix = "addon_version_"
+}
+id! {
+    /// An add-on that is attached to a subscription: the id of its own subscription under another prefix.
+    AddonSubscriptionId, prefix = "addon_sub_"
+}
+id! {
     /// One metered component of a plan version. Never on the wire.
     ComponentId, prefix = "component_"
 }

@@ -176,7 +176,7 @@
 //! |---|---|
 //! | numbers, rounding, currencies | [`decimal`], [`money`], [`currency`] |
 //! | time: periods, intervals, zones | [`period`], [`timezone`] |
-//! | what is sold | [`plan`], [`tier`], [`metric`], [`adjustment`] |
+//! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
 //! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`country`], [`api_key`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`] |
@@ -201,6 +201,7 @@
 //! - **Alone.** A transaction belongs to one organization and reaches no other.
 
 pub mod access;
+pub mod addon;
 pub mod adjustment;
 pub mod api_key;
 pub mod charge;

@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use crate::addon::Addon;
 use crate::api_key::ApiKey;
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
@@ -16,7 +17,7 @@ use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal};
 use crate::event::{Event, Ingested, is_within_window};
-use crate::id::{BillingRecordId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
+use crate::id::{AddonId, BillingRecordId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
 use crate::idempotency::{Attempt, Claim, ClaimedWork, KeptAnswer};
 use crate::invoice::Invoice;
@@ -75,6 +76,7 @@ struct Tenant {
     features: BTreeMap<FeatureId, Feature>,
     plans: BTreeMap<PlanId, Plan>,
     versions: BTreeMap<PlanVersionId, PlanVersion>,
+    addons: BTreeMap<AddonId, Addon>,
     test_clocks: BTreeMap<TestClockId, TestClock>,
     accounts: BTreeMap<CustomerKey, AccountState>,
     invoices: BTreeMap<InvoiceId, Invoice>,

@@ -190,6 +190,7 @@ macro_rules! choices {
         }
     };
 }
+pub(crate) use choices;
 
 choices! {
     /// When a recurring charge is billed.
@@ -285,6 +286,11 @@ impl PlanVersion {
     /// The component that meters `metric`.
     pub fn component_of(&self, metric: MetricId) -> Option<&Component> {
         self.components.iter().find(|component| component.metric == metric)
+    }
+
+    /// Whether the two meter a metric both: their subscriptions would charge its usage twice.
+    pub fn shares_metric(&self, other: &Self) -> bool {
+        self.metrics().any(|metric| other.component_of(metric).is_some())
     }
 
     /// The version's own name, otherwise the plan's.

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::addon::Addon;
 use crate::api_key::ApiKey;
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
@@ -18,7 +19,7 @@ use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, Ingested};
-use crate::id::{CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
+use crate::id::{AddonId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
 use crate::idempotency::{Claim, ClaimedWork};
 use crate::invoice::{Invoice, PaymentStatus};
@@ -115,6 +116,8 @@ pub trait Transaction {
     fn features(&mut self) -> &mut dyn FeatureRepo;
     /// Plans and their versions.
     fn plans(&mut self) -> &mut dyn PlanRepo;
+    /// Add-ons.
+    fn addons(&mut self) -> &mut dyn AddonRepo;
     /// Test clocks.
     fn test_clocks(&mut self) -> &mut dyn TestClockRepo;
     /// Customers.
@@ -222,7 +225,7 @@ pub trait FeatureRepo {
 pub trait PlanRepo {
     /// Keeps a new plan.
     fn insert(&mut self, plan: &Plan) -> Result<(), Error>;
-    /// The plan.
+    /// The plan; add-ons are none.
     fn get(&mut self, id: PlanId) -> Result<Plan, Error>;
     /// All plans, newest first, then by name.
     fn list(&mut self) -> Result<Vec<Plan>, Error>;
@@ -230,12 +233,22 @@ pub trait PlanRepo {
     fn insert_version(&mut self, version: &PlanVersion) -> Result<(), Error>;
     /// The version.
     fn get_version(&mut self, id: PlanVersionId) -> Result<PlanVersion, Error>;
-    /// The versions of one plan, or of all plans, oldest first.
+    /// The versions of one plan, or of all plans and add-ons, oldest first.
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error>;
     /// Writes back what can change: active span, replacement, names.
     fn update_version(&mut self, version: &PlanVersion) -> Result<(), Error>;
     /// How many subscriptions of each version run at `now`; versions without any are left out.
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error>;
+}
+
+/// Add-ons of the organization. Each is a plan with one version that [`PlanRepo`] finds by version id alone.
+pub trait AddonRepo {
+    /// Keeps a new add-on and its content.
+    fn insert(&mut self, addon: &Addon) -> Result<(), Error>;
+    /// The add-on.
+    fn get(&mut self, id: AddonId) -> Result<Addon, Error>;
+    /// All add-ons, newest first, then by name.
+    fn list(&mut self) -> Result<Vec<Addon>, Error>;
 }
 
 /// Test clocks of the organization.
@@ -280,11 +293,12 @@ pub trait SubscriptionRepo {
     /// [`Refusal::OverlappingPlans`](crate::Refusal::OverlappingPlans) as the last wall.
     fn insert(&mut self, subscription: &Subscription) -> Result<(), Error>;
     /// The customer that holds the subscription: the way from an id alone to its scope. A subscription that was
-    /// replaced by a switch is not found: its id is no longer valid.
+    /// replaced by a switch is not found: its id is no longer valid. Nor is an attached add-on: it is reached by
+    /// its parent.
     fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error>;
     /// The subscription, replaced or not.
     fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error>;
-    /// Everything a customer holds or held, by start, then by id, but for what was replaced by a switch.
+    /// Everything a customer holds or held, add-ons too, by start, then by id, but for what was replaced by a switch.
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error>;
     /// Of [`SubscriptionRepo::list`], what ends after `instant` or still awaits renewal.
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;

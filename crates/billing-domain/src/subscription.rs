@@ -32,7 +32,8 @@ pub struct Subscription {
     pub period: Period,
     /// The uncut interval that the period is part of: what a full price is for.
     pub full: Period,
-    /// Where the sequence of periods began: the start of the first subscription of the chain.
+    /// Where the sequence of periods began: the start of the first subscription of the chain. For an add-on: where
+    /// its parent's period began, which its intervals are counted from.
     pub anchor: OffsetDateTime,
     /// How many renewals lie between [`Subscription::anchor`] and this period.
     pub renewal: u32,
@@ -54,6 +55,8 @@ pub struct Subscription {
     pub carried_usage: BTreeMap<crate::id::MetricId, OffsetDateTime>,
     /// The subscription that took its place by a switch of plans: its own id is no longer valid.
     pub replaced_by: Option<SubscriptionId>,
+    /// The subscription that it is attached to, when it is an add-on's.
+    pub parent: Option<SubscriptionId>,
     /// How it was cancelled, when it was.
     pub cancellation: Option<Cancellation>,
     /// What its invoices so far add up to.
@@ -223,6 +226,16 @@ impl Subscription {
         }
     }
 
+    /// Whether it is an add-on, attached to another subscription.
+    pub fn is_addon(&self) -> bool {
+        self.parent.is_some()
+    }
+
+    /// Where its reset and invoicing intervals are counted from: its own start, for an add-on its parent's.
+    pub fn intervals_from(&self) -> OffsetDateTime {
+        if self.is_addon() { self.anchor } else { self.period.start() }
+    }
+
     /// Whether it will be renewed at its end and has not been yet.
     pub fn awaits_renewal(&self) -> bool {
         self.auto_renew && !self.is_renewed
@@ -256,17 +269,6 @@ impl Subscription {
         Some(NextPeriod { tile: Cadence { start: anchor, duration, anchors }.period(0), anchor, renewal: 0 })
     }
 
-    /// The subscription as it stands at `now`, taken as renewed where its renewal is due but not yet made.
-    #[must_use]
-    pub fn as_renewed_at(&self, now: OffsetDateTime, duration: Option<PlanDuration>, anchors: Anchors) -> Self {
-        let mut current = self.clone();
-        while current.awaits_renewal() && current.status(now) == SubscriptionStatus::Ended {
-            let Some(next) = current.next_period(duration, anchors) else { break };
-            current.enter(&next);
-        }
-        current
-    }
-
     /// Ends it at `now`, or at its start when that is still to come, for good.
     pub fn cancel(&mut self, cancellation: Cancellation, now: OffsetDateTime) {
         self.period = self.period.cut_at(now.max(self.period.start()));
@@ -284,10 +286,21 @@ impl Subscription {
         self.carried_usage.clear();
     }
 
+    /// Moves an add-on on to the period that its parent has entered, with nothing billed yet.
+    pub fn enter_with(&mut self, parent: &Self) {
+        self.period = parent.period;
+        self.full = parent.full;
+        self.anchor = parent.period.start();
+        self.settled = Settled::default();
+        self.carried_usage.clear();
+    }
+
     /// Whether the two would count the same events of the same plan twice: same customer, same plan (any
-    /// version), periods that meet, and one set of filters part of the other.
+    /// version), periods that meet, and one set of filters part of the other. Add-ons overlap nothing.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.customer == other.customer
+            && !self.is_addon()
+            && !other.is_addon()
             && self.plan == other.plan
             && self.period.overlaps(&other.period)
             && (self.filters.is_subset_of(&other.filters) || other.filters.is_subset_of(&self.filters))

@@ -2,8 +2,8 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access, health, invoice,
-    metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
+    addon, api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access, health,
+    invoice, metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
 };
 
 /// The table, resource by resource.
@@ -22,6 +22,7 @@ pub fn table() -> Vec<Endpoint> {
         feature_access::endpoints(),
         deprecated_access::endpoints(),
         plan::endpoints(),
+        addon::endpoints(),
         customer::endpoints(),
         subscription::endpoints(),
         invoice::endpoints(),

@@ -20,6 +20,8 @@ fn ids_of_others_are_as_good_as_absent() {
     let subscription = world.post("/api/subscriptions/", &body).ok(200);
     let version = subscription["billing_plan"].id("version_id");
     let invoice = world.get("/api/invoices/").ok(200)[0].clone();
+    let addon = json!({"addon_name": "x", "currency_code": "USD", "billing_frequency": "one_time"});
+    let addon = world.post("/api/addons/", &addon).ok(201).id("addon_id");
     let clock = world.clock("2024-01-01");
     let prefix = world.get("/api/api_keys/").ok(200)[0].id("prefix");
     let other = world.other_key();
@@ -33,6 +35,8 @@ fn ids_of_others_are_as_good_as_absent() {
         ("POST",   "/api/metrics/",            metric.clone(),                      "/archive/",        format!("metric_{zeros}")),
         ("GET",    "/api/plans/",              plan.clone(),                        "/",                format!("plan_{zeros}")),
         ("POST",   "/api/plans/",              plan.clone(),                        "/versions/",       format!("plan_{zeros}")),
+        ("GET",    "/api/addons/",             addon.clone(),                       "/",                format!("addon_{zeros}")),
+        ("POST",   "/api/subscriptions/",      subscription.id("subscription_id"),  "/addons/attach/",  format!("sub_{zeros}")),
         ("GET",    "/api/customers/",          "acme".to_owned(),                   "/",                "nobody".to_owned()),
         ("GET",    "/api/customers/",          "acme".to_owned(),                   "/draft_invoice/",  "nobody".to_owned()),
         ("GET",    "/api/subscriptions/",      subscription.id("subscription_id"),  "/",                format!("sub_{zeros}")),
@@ -48,6 +52,7 @@ fn ids_of_others_are_as_good_as_absent() {
     for (method, front, id, back, absent) in &paths {
         let body = match *back {
             "/versions/" => version_body(&own_metric.id("metric_id")).to_string(),
+            "/addons/attach/" => json!({"addon_id": addon}).to_string(),
             "/advance/" => json!({"frozen_time": "2025-01-01"}).to_string(),
             _ => String::new(),
         };

@@ -1,6 +1,7 @@
 //! The service as a client sees it: real HTTP, a real Postgres, one database for each test.
 
 mod access;
+mod addons;
 mod authorization;
 mod bad_input;
 mod bodies;

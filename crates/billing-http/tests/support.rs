@@ -154,6 +154,7 @@ impl World {
             "metrics",
             "features",
             "plans",
+            "addons",
             "customers",
             "invoices",
             "test_clocks",

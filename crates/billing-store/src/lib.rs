@@ -17,6 +17,7 @@
 //! order customer, lanes (ascending), `billing_due`, invoice counter; an event and the roll-ups it is counted
 //! in are committed together.
 
+mod addon;
 mod api_key;
 mod billing_record;
 mod column;

@@ -26,15 +26,34 @@ use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = plans, check_for_backend(Pg))]
-struct PlanRow {
+pub(crate) struct PlanRow {
     organization_id: Uuid,
-    id: Uuid,
+    pub id: Uuid,
     name: String,
     description: Option<String>,
     duration: Option<String>,
     tags: Vec<String>,
     external_links: Value,
     created_at: OffsetDateTime,
+    pub billing_frequency: Option<String>,
+    pub invoice_when: Option<String>,
+}
+
+impl PlanRow {
+    pub(crate) fn new(organization_id: Uuid, plan: &Plan) -> Result<Self, Error> {
+        Ok(Self {
+            organization_id,
+            id: plan.id.uuid(),
+            name: plan.name.clone(),
+            description: plan.description.clone(),
+            duration: plan.duration.map(|duration| duration.as_str().to_owned()),
+            tags: plan.tags.clone(),
+            external_links: to_json(&plan.external_links)?,
+            created_at: plan.created_at,
+            billing_frequency: None,
+            invoice_when: None,
+        })
+    }
 }
 
 impl TryFrom<PlanRow> for Plan {
@@ -380,28 +399,21 @@ impl PgTransaction<'_> {
 
 impl PlanRepo for PgTransaction<'_> {
     fn insert(&mut self, plan: &Plan) -> Result<(), Error> {
-        let row = PlanRow {
-            organization_id: self.tenant(),
-            id: plan.id.uuid(),
-            name: plan.name.clone(),
-            description: plan.description.clone(),
-            duration: plan.duration.map(|duration| duration.as_str().to_owned()),
-            tags: plan.tags.clone(),
-            external_links: to_json(&plan.external_links)?,
-            created_at: plan.created_at,
-        };
+        let row = PlanRow::new(self.tenant(), plan)?;
         self.query(|pg| diesel::insert_into(plans::table).values(&row).execute(pg))?;
         Ok(())
     }
 
     fn get(&mut self, id: PlanId) -> Result<Plan, Error> {
-        let query = plans::table.find((self.tenant(), id.uuid())).select(PlanRow::as_select());
+        let own = plans::table.find((self.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
+        let query = own.select(PlanRow::as_select());
         let row = self.query(|pg| query.first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Plan))?.try_into()
     }
 
     fn list(&mut self) -> Result<Vec<Plan>, Error> {
         let query = plans::table.filter(plans::organization_id.eq(self.tenant()));
+        let query = query.filter(plans::billing_frequency.is_null());
         let query = query.order((plans::created_at.desc(), plans::name, plans::id)).select(PlanRow::as_select());
         self.query(|pg| query.load(pg))?.into_iter().map(Plan::try_from).collect()
     }

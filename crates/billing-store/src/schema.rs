@@ -351,6 +351,8 @@ diesel::table! {
         tags -> Array<Text>,
         external_links -> Jsonb,
         created_at -> Timestamptz,
+        billing_frequency -> Nullable<Text>,
+        invoice_when -> Nullable<Text>,
     }
 }
 
@@ -400,6 +402,7 @@ diesel::table! {
         settled_tax_exact -> Numeric,
         settled_tax -> Numeric,
         created_at -> Timestamptz,
+        parent_id -> Nullable<Uuid>,
     }
 }
 

@@ -65,6 +65,7 @@ struct SubscriptionRow {
     settled_tax_exact: BigDecimal,
     settled_tax: BigDecimal,
     created_at: OffsetDateTime,
+    parent_id: Option<Uuid>,
 }
 
 impl SubscriptionRow {
@@ -102,6 +103,7 @@ impl SubscriptionRow {
             settled_tax_exact: subscription.settled.tax.exact.clone(),
             settled_tax: subscription.settled.tax.given.clone(),
             created_at: subscription.created_at,
+            parent_id: subscription.parent.map(SubscriptionId::uuid),
         })
     }
 }
@@ -151,6 +153,7 @@ impl TryFrom<SubscriptionRow> for Subscription {
                 tax: TaxState { exact: row.settled_tax_exact, given: row.settled_tax },
             },
             created_at: row.created_at,
+            parent: row.parent_id.map(SubscriptionId::from),
         })
     }
 }
@@ -183,7 +186,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
         let query = subscriptions::table
             .filter(subscriptions::organization_id.eq(self.tenant()).and(subscriptions::id.eq(id.uuid())))
-            .filter(subscriptions::replaced_by.is_null())
+            .filter(subscriptions::replaced_by.is_null().and(subscriptions::parent_id.is_null()))
             .select(subscriptions::customer_key);
         let key: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
         key.map(CustomerKey::from).ok_or(Error::NotFound(Noun::Subscription))

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use billing_domain::id::{BillingRecordId, CustomerKey, OrganizationId};
 use billing_domain::idempotency::{Answer, Attempt, Claim, ClaimedWork};
 use billing_domain::store::{
-    ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
-    MetricRepo, OrganizationRepo, PlanRepo, Scope, SubscriptionRepo, TestClockRepo, Transaction, Work,
+    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
+    InvoiceRepo, MetricRepo, OrganizationRepo, PlanRepo, Scope, SubscriptionRepo, TestClockRepo, Transaction, Work,
 };
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
@@ -276,6 +276,10 @@ impl Transaction for PgTransaction<'_> {
     }
 
     fn plans(&mut self) -> &mut dyn PlanRepo {
+        self
+    }
+
+    fn addons(&mut self) -> &mut dyn AddonRepo {
         self
     }
 

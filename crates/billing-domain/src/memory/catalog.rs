@@ -6,14 +6,17 @@ use time::OffsetDateTime;
 
 use super::Tenant;
 use super::transaction::MemoryTransaction;
+use crate::addon::Addon;
 use crate::api_key::ApiKey;
 use crate::currency::Currency;
 use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
-use crate::id::{CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, TestClockId};
+use crate::id::{AddonId, CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, TestClockId};
 use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::plan::{Feature, Plan, PlanVersion};
-use crate::store::{ApiKeyRepo, CurrencyRepo, FeatureRepo, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo};
+use crate::store::{
+    AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
+};
 use crate::subscription::SubscriptionStatus;
 use crate::test_clock::TestClock;
 
@@ -27,6 +30,7 @@ impl OrganizationRepo for MemoryTransaction {
             features: BTreeMap::new(),
             plans: BTreeMap::new(),
             versions: BTreeMap::new(),
+            addons: BTreeMap::new(),
             test_clocks: BTreeMap::new(),
             accounts: BTreeMap::new(),
             invoices: BTreeMap::new(),
@@ -179,6 +183,25 @@ impl PlanRepo for MemoryTransaction {
             *counts.entry(subscription.version).or_default() += 1;
         }
         Ok(counts)
+    }
+}
+
+impl AddonRepo for MemoryTransaction {
+    fn insert(&mut self, addon: &Addon) -> Result<(), Error> {
+        let tenant = self.tenant()?;
+        tenant.addons.insert(addon.id, addon.clone());
+        tenant.versions.insert(addon.content.id, addon.content.clone());
+        Ok(())
+    }
+
+    fn get(&mut self, id: AddonId) -> Result<Addon, Error> {
+        self.tenant()?.addons.get(&id).cloned().ok_or(Error::NotFound(Noun::Addon))
+    }
+
+    fn list(&mut self) -> Result<Vec<Addon>, Error> {
+        let mut addons: Vec<_> = self.tenant()?.addons.values().cloned().collect();
+        addons.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.name.cmp(&b.name)));
+        Ok(addons)
     }
 }
 

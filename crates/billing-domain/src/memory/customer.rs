@@ -74,7 +74,7 @@ impl SubscriptionRepo for MemoryTransaction {
 
     fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
         let mut accounts = self.tenant()?.accounts.iter();
-        let holds = |own: &Subscription| own.id == id && own.replaced_by.is_none();
+        let holds = |own: &Subscription| own.id == id && own.replaced_by.is_none() && !own.is_addon();
         let owner = accounts.find(|(_, account)| account.subscriptions.get(&id).is_some_and(holds));
         owner.map(|(key, _)| *key).ok_or(Error::NotFound(Noun::Subscription))
     }

@@ -6,8 +6,9 @@ use super::{AccountState, State, Tenant};
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, OrganizationId};
 use crate::store::{
-    ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
-    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
+    InvoiceRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo,
+    Transaction,
 };
 
 /// A transaction: whatever it does, it does to its own copy.
@@ -66,6 +67,10 @@ impl Transaction for MemoryTransaction {
     }
 
     fn plans(&mut self) -> &mut dyn PlanRepo {
+        self
+    }
+
+    fn addons(&mut self) -> &mut dyn AddonRepo {
         self
     }
 

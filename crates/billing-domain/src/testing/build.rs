@@ -7,13 +7,14 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use crate::addon::{Addon, AddonTerms, BillingFrequency, InvoiceWhen, plan_of};
 use crate::api_key::ApiKey;
 use crate::charge::{Billed, BillingRecord, ChargeRef};
 use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::event::{Event, Properties};
-use crate::id::{CustomerKey, InvoiceId, MetricId, OrganizationId};
+use crate::id::{AddonId, CustomerKey, InvoiceId, MetricId, OrganizationId};
 use crate::invoice::{BilledTo, Invoice, LineItem, PaymentStatus, Seller, Trace};
 use crate::metric::{Aggregation, Metric, MetricFilters};
 use crate::organization::Organization;
@@ -162,6 +163,14 @@ pub fn plan_version(ids: &mut Ids, plan: &Plan, now: OffsetDateTime) -> PlanVers
     }
 }
 
+/// An add-on of one fee that is charged once.
+pub fn addon(ids: &mut Ids, name: &str, now: OffsetDateTime) -> Addon {
+    let id: AddonId = ids.next();
+    let terms = AddonTerms { billing_frequency: BillingFrequency::OneTime, invoice_when: InvoiceWhen::InvoiceOnAttach };
+    let content = PlanVersion { plan: plan_of(id), ..plan_version(ids, &plan(&mut Ids::new(0), name, now), now) };
+    Addon { id, name: name.to_owned(), description: None, terms, content, created_at: now }
+}
+
 /// A test clock that stands at `frozen_time`.
 pub fn test_clock(ids: &mut Ids, frozen_time: OffsetDateTime, now: OffsetDateTime) -> TestClock {
     let status = TestClockStatus::Ready;
@@ -200,6 +209,7 @@ pub fn subscription(ids: &mut Ids, customer: CustomerKey, version: &PlanVersion,
         cancellation: None,
         carried_usage: BTreeMap::new(),
         replaced_by: None,
+        parent: None,
         id: ids.next(),
         customer,
         plan: version.plan,

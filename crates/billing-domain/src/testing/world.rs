@@ -6,10 +6,11 @@ use bigdecimal::BigDecimal;
 use serde_json::json;
 use time::OffsetDateTime;
 
+use crate::addon::{Addon, AddonTerms};
 use crate::customer::CustomerId;
 use crate::error::Error;
 use crate::event::{Event, Ingested, Properties};
-use crate::id::{CustomerKey, MetricId, OrganizationId, PlanId, SubscriptionId};
+use crate::id::{AddonId, CustomerKey, MetricId, OrganizationId, PlanId, SubscriptionId};
 use crate::invoice::{Adjustment, Invoice, Trace};
 use crate::memory::MemoryStore;
 use crate::metric::{Aggregation, Metric, MetricFilters};
@@ -19,10 +20,10 @@ use crate::store::{EventIngest, InvoiceFilter, PageRequest, Scope, Store, Transa
 use crate::subscription::{Subscription, SubscriptionFilters};
 use crate::tier::{Tier, TierPrice, TierSchedule};
 use crate::workflow::{
-    CheckMetricAccess, CheckedAccess, CreateCustomer, CreateMetric, CreateOrganization, CreatePlan, CreateSubscription,
-    NewComponent, NewPlanVersion, NewRecurringCharge, OrganizationPatch, VersionChoice, bill_customer,
-    check_metric_access, create_customer, create_metric, create_organization, create_plan, create_subscription,
-    update_organization,
+    AddonChoice, AttachAddon, CheckMetricAccess, CheckedAccess, CreateAddon, CreateCustomer, CreateMetric,
+    CreateOrganization, CreatePlan, CreateSubscription, NewComponent, NewPlanVersion, NewRecurringCharge,
+    OrganizationPatch, VersionChoice, attach_addon, bill_customer, check_metric_access, create_addon, create_customer,
+    create_metric, create_organization, create_plan, create_subscription, update_organization,
 };
 
 /// One organization in memory.
@@ -192,6 +193,33 @@ impl World {
             initial_version: Some(version),
         };
         self.catalog(|tx, now| create_plan(tx, &command, now)).expect("a plan").0.id
+    }
+
+    /// An add-on called `Extra`.
+    pub fn addon(&self, terms: AddonTerms, content: NewPlanVersion) -> Addon {
+        let command = CreateAddon { name: "Extra".to_owned(), description: None, terms, content };
+        self.catalog(|tx, now| create_addon(tx, &command, now)).expect("an add-on")
+    }
+
+    /// Attaches so many of the add-on.
+    ///
+    /// # Errors
+    /// Those of [`attach_addon`].
+    pub fn attach(
+        &self,
+        customer: &str,
+        parent: SubscriptionId,
+        addon: AddonId,
+        quantity: u32,
+    ) -> Result<Subscription, Error> {
+        let command = AttachAddon {
+            customer: self.key(customer),
+            parent,
+            addon: AddonChoice::Addon(addon),
+            quantity,
+            metadata: serde_json::Map::new(),
+        };
+        self.on(customer, |tx, now| attach_addon(tx, &command, now))
     }
 
     /// A customer in US dollars and UTC.

@@ -5,7 +5,8 @@ use std::rc::Rc;
 
 use time::OffsetDateTime;
 
-use crate::charge::BillingRecord;
+use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
+use crate::charge::{BillingRecord, records_of};
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
@@ -16,7 +17,7 @@ use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::Transaction;
-use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
+use crate::subscription::{Subscription, SubscriptionStatus};
 use crate::test_clock::TestClockStatus;
 
 /// A customer's open records and the subscriptions behind them, with the catalogue they are priced by.
@@ -31,12 +32,16 @@ pub(super) struct Account {
     pub late: Vec<BillingRecord>,
     /// Credits that have something left.
     pub credits: BTreeMap<CreditId, CreditLedger>,
-    catalog: Catalog,
+    /// What has been looked up of the catalogue.
+    pub catalog: Catalog,
 }
 
 /// A plan version, its plan, its currency and its metrics.
 pub(super) struct Offer {
+    /// The plan; for an add-on, the one that stands for it.
     pub plan: Plan,
+    /// Set for an add-on.
+    pub addon: Option<AddonTerms>,
     pub version: PlanVersion,
     pub currency: Currency,
     pub metrics: BTreeMap<MetricId, Metric>,
@@ -90,6 +95,12 @@ impl Account {
         self.subscriptions.get_mut(&id).ok_or_else(|| no_subscription(id))
     }
 
+    /// The add-ons that are attached to a subscription and have not ended at `now`.
+    pub fn attached(&self, parent: SubscriptionId, now: OffsetDateTime) -> Vec<Subscription> {
+        let own = self.subscriptions.values().filter(|own| own.parent == Some(parent));
+        own.filter(|own| own.status(now) != SubscriptionStatus::Ended).cloned().collect()
+    }
+
     /// Puts a changed record in the place of the one before, so that lines keep their order; one that has nothing
     /// to come is not at work.
     pub fn replace(&mut self, record: BillingRecord) {
@@ -121,26 +132,6 @@ impl Account {
     }
 }
 
-/// The subscriptions that an access check looks at: those that run at `now` and have all of `filters`, taken as
-/// renewed where their renewal is due but not yet made, each with what it is to.
-pub(super) fn considered(
-    tx: &mut dyn Transaction,
-    customer: CustomerKey,
-    filters: &SubscriptionFilters,
-    now: OffsetDateTime,
-) -> Result<Vec<(Subscription, Rc<Offer>)>, Error> {
-    let mut catalog = Catalog::default();
-    let mut considered = Vec::new();
-    for held in tx.subscriptions().list_current(customer, now)? {
-        let offer = catalog.offer(tx, held.version)?;
-        let subscription = held.as_renewed_at(now, offer.plan.duration, offer.version.anchors);
-        if subscription.status(now) == SubscriptionStatus::Active && filters.is_subset_of(&subscription.filters) {
-            considered.push((subscription, offer));
-        }
-    }
-    Ok(considered)
-}
-
 fn no_subscription(id: SubscriptionId) -> Error {
     StoreError::Internal(format!("the store holds a billing record without its subscription {id}")).into()
 }
@@ -152,19 +143,46 @@ impl Catalog {
             return Ok(offer.clone());
         }
         let version = tx.plans().get_version(id)?;
-        let plan = tx.plans().get(version.plan)?;
+        let (plan, addon) = match tx.plans().get(version.plan) {
+            Err(Error::NotFound(_)) => {
+                let addon = tx.addons().get(addon::addon_of(version.plan))?;
+                (addon.plan(), Some(addon.terms))
+            }
+            plan => (plan?, None),
+        };
         let currency = super::find_currency(tx, &version.currency_code)?;
         let mut metrics = BTreeMap::new();
         for metric in version.metrics() {
             metrics.insert(metric, tx.metrics().get(metric)?);
         }
-        let offer = Rc::new(Offer { plan, version, currency, metrics });
+        let offer = Rc::new(Offer { plan, addon, version, currency, metrics });
         self.0.insert(id, offer.clone());
         Ok(offer)
     }
 }
 
 impl Offer {
+    /// The billing records of a new subscription to it.
+    ///
+    /// # Errors
+    /// As [`records_of`].
+    pub fn records_of(
+        &self,
+        tx: &mut dyn Transaction,
+        subscription: &Subscription,
+    ) -> Result<Vec<BillingRecord>, Refusal> {
+        let mut records = records_of(&self.version, subscription, &mut || tx.new_uuid())?;
+        if self.addon.is_some_and(|terms| terms.invoice_when == InvoiceWhen::InvoiceOnSubscriptionEnd) {
+            records.iter_mut().for_each(BillingRecord::wait_behind_start);
+        }
+        Ok(records)
+    }
+
+    /// Whether it is an add-on that is charged once.
+    pub fn is_one_time(&self) -> bool {
+        self.addon.is_some_and(|terms| terms.billing_frequency == BillingFrequency::OneTime)
+    }
+
     /// The version as invoices and access checks refer to it.
     pub fn brief(&self) -> PlanVersionBrief {
         PlanVersionBrief {

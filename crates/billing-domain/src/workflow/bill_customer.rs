@@ -54,7 +54,7 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
     let renewals = account
         .subscriptions
         .values()
-        .filter(|subscription| subscription.awaits_renewal())
+        .filter(|subscription| subscription.awaits_renewal() && !subscription.is_addon())
         .map(|subscription| (subscription.period.end(), Step::Renew(subscription.id)));
     let invoices = account
         .records

@@ -28,7 +28,8 @@ pub struct CancelSubscription {
 }
 
 /// Ends subscriptions now, or at their start when that is still to come. What was billed in advance for time that
-/// is not used comes back as a credit, unless the cancellation says otherwise. All are billed on one invoice.
+/// is not used comes back as a credit, unless the cancellation says otherwise. Add-ons end with the subscription that
+/// they are attached to, in the same way. All are billed on one invoice.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Refusal::AlreadyEnded`]; [`Refusal::TestClockAdvancing`].
@@ -42,7 +43,12 @@ pub fn cancel_subscription(
     process_due(tx, &mut account, now)?;
     let mut settled = command.subscriptions.clone();
     for id in &command.subscriptions {
+        let attached = account.attached(*id, now);
         cancel(tx, &mut account, *id, command, now)?;
+        for addon in attached {
+            cancel(tx, &mut account, addon.id, command, now)?;
+            settled.push(addon.id);
+        }
         settled.extend(bring_forward(tx, &mut account, *id, now)?);
     }
     if command.invoicing_behavior == InvoicingBehavior::InvoiceNow {

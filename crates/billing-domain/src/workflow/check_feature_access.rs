@@ -2,14 +2,14 @@
 
 use time::OffsetDateTime;
 
-use super::account::considered;
+use super::bundle::{Held, considered};
 use crate::customer::{Customer, CustomerId};
 use crate::error::Error;
 use crate::id::{CustomerKey, FeatureId};
 use crate::invoice::PlanVersionBrief;
 use crate::plan::Feature;
 use crate::store::Transaction;
-use crate::subscription::{Subscription, SubscriptionFilters};
+use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
 
 /// The question.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct CheckedFeature {
     pub subscriptions: Vec<(Subscription, PlanVersionBrief, bool)>,
 }
 
-/// Checks whether a plan version that the customer runs on grants a feature.
+/// Checks whether a plan version that the customer runs on, or an add-on to it, grants a feature.
 ///
 /// # Errors
 /// `customer_id` or `feature_id` does not exist.
@@ -51,7 +51,12 @@ pub fn check_feature_access(
     let now = tx.customers().now(key)?;
     let subscriptions: Vec<_> = considered(tx, key, &command.filters, now)?
         .into_iter()
-        .map(|(subscription, offer)| (subscription, offer.brief(), offer.version.features.contains(&feature.id)))
+        .map(|bundle| {
+            let running = bundle.parts().filter(|own| own.subscription.status(now) == SubscriptionStatus::Active);
+            let granted = running.map(|own| &own.offer.version).any(|own| own.features.contains(&feature.id));
+            let Held { subscription, offer } = bundle.base;
+            (subscription, offer.brief(), granted)
+        })
         .collect();
     let access = subscriptions.iter().any(|(.., granted)| *granted);
     Ok(CheckedFeature { customer, feature, access, subscriptions })

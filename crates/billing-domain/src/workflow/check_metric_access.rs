@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::account::considered;
+use super::bundle::{Held, considered};
 use crate::access::{MetricAccess, decide};
 use crate::charge::reset_period_at;
 use crate::customer::{Customer, CustomerId};
@@ -50,7 +50,8 @@ pub struct SubscriptionAccess {
     pub access: MetricAccess,
 }
 
-/// Checks access by the usage of each subscription's current reset interval, up to and with now.
+/// Checks access by the usage of each subscription's current reset interval, up to and with now. What an add-on
+/// meters belongs to the subscription that it is attached to.
 ///
 /// # Errors
 /// `customer_id` or `metric_id` does not exist.
@@ -67,18 +68,20 @@ pub fn check_metric_access(
 
     let mut subscriptions = Vec::new();
     let mut requests = Vec::new();
-    for (subscription, offer) in considered(tx, key, &command.filters, now)? {
+    for bundle in considered(tx, key, &command.filters, now)? {
         let mut access = MetricAccess::absent();
-        let component = offer.version.component_of(metric.id);
+        let metered = bundle.component_of(metric.id, now);
         if let Some((component, period)) =
-            component.and_then(|component| Some((component, reset_period_at(component, &subscription, now)?)))
+            metered.and_then(|(component, own)| Some((component, reset_period_at(component, own, now)?)))
         {
             access.has_metric = true;
             access.free_limit = component.tiers.free_limit();
             access.total_limit = component.tiers.total_limit();
             let period = period.cut_at(now + MICROSECOND);
-            requests.push(UsageRequest::current(key, metric.clone(), subscription.filters.clone(), period));
+            let filters = bundle.base.subscription.filters.clone();
+            requests.push(UsageRequest::current(key, metric.clone(), filters, period));
         }
+        let Held { subscription, offer } = bundle.base;
         subscriptions.push(SubscriptionAccess { subscription, plan: offer.brief(), access });
     }
     let usages = tx.events().usages(&requests)?;

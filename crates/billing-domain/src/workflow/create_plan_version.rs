@@ -178,7 +178,8 @@ fn takes_place_of(version: &PlanVersion, other: &PlanVersion) -> bool {
         && !other.is_ended(from)
 }
 
-fn build(
+/// The version that a description makes, checked against the catalogue and the plan's other versions.
+pub(super) fn build(
     tx: &mut dyn Transaction,
     plan: PlanId,
     new: &NewPlanVersion,

@@ -8,7 +8,7 @@ use time::OffsetDateTime;
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
 use super::issue_invoices::issue_invoices;
-use crate::charge::{BillingRecord, count_records, records_of};
+use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
@@ -74,7 +74,7 @@ pub fn create_subscription(
     if existing.iter().any(|other| other.overlaps(&subscription)) {
         return Err(Refusal::OverlappingPlans.into());
     }
-    let records = records_of(&offer.version, &subscription, &mut || tx.new_uuid())?;
+    let records = offer.records_of(tx, &subscription)?;
 
     let keys: Vec<&str> = command.filters.iter().map(|(name, _)| name).collect();
     if !keys.is_empty() {
@@ -108,6 +108,8 @@ pub(super) fn choose(
         }
         VersionChoice::Version(id) => {
             let version = tx.plans().get_version(id).map_err(|error| error.at_field("version_id"))?;
+            // The content of an add-on is a version too, but of no plan.
+            tx.plans().get(version.plan).map_err(|error| error.at_field("version_id"))?;
             if !version.is_offered_to(customer.key) {
                 return Err(Refusal::PlanNotAvailableToCustomer.into());
             }
@@ -147,6 +149,7 @@ fn build(
         settled: Settled::default(),
         carried_usage: BTreeMap::new(),
         replaced_by: None,
+        parent: None,
         cancellation: None,
         created_at: now,
     };

@@ -4,8 +4,9 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::account::Account;
+use super::bundle::Bundle;
 use super::draft_lines::{Draft, Part, draft_lines};
-use crate::charge::{BillingRecord, records_of};
+use crate::charge::BillingRecord;
 use crate::currency::Currency;
 use crate::customer::{Customer, CustomerId};
 use crate::error::Error;
@@ -83,25 +84,25 @@ pub fn draft_invoice(
 
 fn add_next_periods(tx: &mut dyn Transaction, account: &mut Account, drafts: &mut Vec<Draft>) -> Result<(), Error> {
     let renewing: Vec<Subscription> =
-        account.subscriptions.values().filter(|own| own.awaits_renewal()).cloned().collect();
-    for mut next in renewing {
-        let current = account.offer(tx, next.version)?;
-        let offer = match current.version.replace_with {
-            Some(other) => account.offer(tx, other)?,
-            None => current,
-        };
-        let Some(period) = next.next_period(offer.plan.duration, offer.version.anchors) else { continue };
-        next.enter(&period);
-        next.version = offer.version.id;
-        next.id = SubscriptionId::from(tx.new_uuid());
-        let start = next.period.start();
-        let in_advance = |record: &BillingRecord| {
-            let charge = offer.version.recurring_charges.iter().find(|charge| record.charge.is(charge.id));
-            charge.is_some_and(|charge| charge.timing == ChargeTiming::InAdvance)
-        };
-        let mut records = records_of(&offer.version, &next, &mut || tx.new_uuid())?;
-        records.retain(|record| record.next_invoicing_at() == Some(start) && in_advance(record));
-        account.subscriptions.insert(next.id, next);
+        account.subscriptions.values().filter(|own| own.awaits_renewal() && !own.is_addon()).cloned().collect();
+    let held: Vec<_> = account.subscriptions.values().cloned().collect();
+    for current in renewing {
+        let bundle = Bundle::load(tx, &mut account.catalog, &current, &held)?;
+        let Some(next) = bundle.renewed(tx, &mut account.catalog)? else { continue };
+        let start = next.base.subscription.period.start();
+        let mut records = Vec::new();
+        for part in next.parts() {
+            let mut subscription = part.subscription.clone();
+            subscription.id = SubscriptionId::from(tx.new_uuid());
+            let version = &part.offer.version;
+            let in_advance = |record: &BillingRecord| {
+                let charge = version.recurring_charges.iter().find(|charge| record.charge.is(charge.id));
+                charge.is_some_and(|charge| charge.timing == ChargeTiming::InAdvance)
+            };
+            let own = part.offer.records_of(tx, &subscription)?.into_iter();
+            records.extend(own.filter(|own| own.next_invoicing_at() == Some(start) && in_advance(own)));
+            account.subscriptions.insert(subscription.id, subscription);
+        }
         for mut draft in draft_lines(tx, account, &mut records, Part::All, start)? {
             for line in &mut draft.lines {
                 line.name = format!("{} - Next Period", line.name);

@@ -117,7 +117,10 @@ fn charge(
     match offer.version.charge(record.charge) {
         Some(Charge::Recurring(charge)) => {
             let name = format!("{} Flat Fee", offer.version.name(&offer.plan));
-            let fee = record.charge_recurring(charge, subscription, decimals, at);
+            let mut fee = record.charge_recurring(charge, subscription, decimals, at);
+            if let Some(fee) = fee.as_mut().filter(|_| offer.is_one_time()) {
+                fee.billing_type = BillingType::OneTime;
+            }
             lines.extend(fee.map(|fee| line_of(name, fee, record, offer, subscription)));
         }
         Some(Charge::Component(component)) => {

@@ -1,14 +1,15 @@
-//! Renews a subscription at the end of its period.
+//! Renews a subscription at the end of its period, with its add-ons.
 
 use super::account::Account;
-use crate::charge::records_of;
+use super::bundle::Bundle;
 use crate::error::Error;
 use crate::id::SubscriptionId;
 use crate::store::Transaction;
 use crate::subscription::Subscription;
 
 /// Puts the next period's subscription in place of one that has come to its end: a new id, the same filters,
-/// quantity, metadata and prepaid units. Its charges in advance wait for the invoice of the boundary.
+/// quantity, metadata and prepaid units. Its charges in advance wait for the invoice of the boundary. Add-ons that
+/// recur renew with it, the others end.
 ///
 /// Where the next version would be another, that one is taken. A subscription does not renew when its plan has
 /// no duration, or when another subscription has taken the time and filters that it would need: it just ends.
@@ -20,40 +21,37 @@ pub(super) fn renew_subscription(
     account: &mut Account,
     id: SubscriptionId,
 ) -> Result<(), Error> {
-    let Some(mut ended) = account.subscriptions.get(&id).cloned() else { return Ok(()) };
-    let current = account.offer(tx, ended.version)?;
-    let offer = match current.version.replace_with {
-        Some(next) if next != ended.version => account.offer(tx, next)?,
-        _ => current,
-    };
-    let next = ended.next_period(offer.plan.duration, offer.version.anchors);
-    let renewal = next.map(|next| {
-        let mut renewal = Subscription {
-            id: tx.new_uuid().into(),
-            version: offer.version.id,
+    let Some(ended) = account.subscriptions.get(&id).cloned() else { return Ok(()) };
+    let held: Vec<_> = account.subscriptions.values().cloned().collect();
+    let bundle = Bundle::load(tx, &mut account.catalog, &ended, &held)?;
+    let renewed = bundle.renewed(tx, &mut account.catalog)?;
+    let others = tx.subscriptions().list_current(account.customer.key, ended.period.end())?;
+    let is_free = |next: &Bundle| !others.iter().any(|other| other.id != id && other.overlaps(&next.base.subscription));
+    let renewed = renewed.filter(is_free);
+
+    let going_on: Vec<_> = renewed.iter().flat_map(Bundle::parts).map(|part| part.subscription.id).collect();
+    for part in bundle.parts() {
+        let mut own = part.subscription.clone();
+        own.is_renewed = going_on.contains(&own.id);
+        own.auto_renew &= own.is_renewed;
+        tx.subscriptions().update(&own)?;
+        account.subscriptions.insert(own.id, own);
+    }
+    let Some(renewed) = renewed else { return Ok(()) };
+    let new_id = SubscriptionId::from(tx.new_uuid());
+    for part in renewed.parts() {
+        let is_base = !part.subscription.is_addon();
+        let renewal = Subscription {
+            id: if is_base { new_id } else { tx.new_uuid().into() },
+            parent: (!is_base).then_some(new_id),
             is_new: false,
             is_renewed: false,
             replaced_by: None,
             created_at: ended.period.end(),
-            ..ended.clone()
+            ..part.subscription.clone()
         };
-        renewal.enter(&next);
-        renewal
-    });
-    let others = tx.subscriptions().list_current(account.customer.key, ended.period.end())?;
-    let renewal = renewal.filter(|renewal| !others.iter().any(|other| other.id != id && other.overlaps(renewal)));
-    match renewal {
-        Some(renewal) => {
-            ended.is_renewed = true;
-            tx.subscriptions().update(&ended)?;
-            let records = records_of(&offer.version, &renewal, &mut || tx.new_uuid())?;
-            account.add(tx, renewal, records)?;
-        }
-        None => {
-            ended.auto_renew = false;
-            tx.subscriptions().update(&ended)?;
-        }
+        let records = part.offer.records_of(tx, &renewal)?;
+        account.add(tx, renewal, records)?;
     }
-    account.subscriptions.insert(id, ended);
     Ok(())
 }

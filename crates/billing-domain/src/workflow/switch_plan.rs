@@ -7,7 +7,7 @@ use super::account::{Account, Offer};
 use super::bill_customer::process_due;
 use super::create_subscription::{VersionChoice, choose, prepaid_units};
 use super::issue_invoices::issue_invoices;
-use crate::charge::{BillingRecord, Charge, ChargeRef, records_of};
+use crate::charge::{BillingRecord, Charge, ChargeRef};
 use crate::error::{Error, FieldCode, FieldError, Refusal};
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::period::Period;
@@ -34,7 +34,7 @@ pub struct SwitchPlan {
 
 /// Puts a subscription to another plan in the place of one, from now (or its start, when that is still to come) to
 /// the same end. Filters, metadata, quantity
-/// and prepaid units stay. The old fees come back for the time that is left, the new ones are charged for it. The
+/// and prepaid units stay, and add-ons stay attached. The old fees come back for the time that is left, the new ones are charged for it. The
 /// old subscription's id stops being valid.
 ///
 /// # Errors
@@ -53,6 +53,7 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     let chosen = choose(tx, &account, command.version, &old_offer.currency.code, now)?;
     let offer = account.offer(tx, chosen.id)?;
     check(&old_offer, &offer)?;
+    check_addons(tx, &mut account, &old, &offer, now)?;
 
     let from = now.max(old.period.start());
     let new = successor(tx, &old, &offer, command, (from, now))?;
@@ -60,7 +61,7 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     if others.iter().any(|other| other.id != old.id && other.overlaps(&new)) {
         return Err(Refusal::OverlappingPlans.into());
     }
-    let fresh = records_of(&offer.version, &new, &mut || tx.new_uuid())?;
+    let fresh = offer.records_of(tx, &new)?;
     let switch = Switch { old: &old, old_offer: &old_offer, offer: &offer, command, from, now };
     switch.carry_out(tx, &mut account, new, fresh)
 }
@@ -75,6 +76,24 @@ fn check(old: &Offer, new: &Offer) -> Result<(), FieldError> {
     }
     if old.currency != new.currency {
         return invalid("Cannot switch to a plan in another currency.");
+    }
+    Ok(())
+}
+
+/// Add-ons stay attached, so the new plan must not meter what one of them does.
+fn check_addons(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    old: &Subscription,
+    new: &Offer,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    for addon in account.attached(old.id, now) {
+        let addon = account.offer(tx, addon.version)?;
+        if addon.version.shares_metric(&new.version) {
+            let detail = format!("The plan meters what the add-on {} does.", addon.plan.name);
+            return Err(FieldError::new("switch_plan_id", FieldCode::Invalid, detail).into());
+        }
     }
     Ok(())
 }
@@ -161,6 +180,11 @@ impl Switch<'_> {
         tx.subscriptions().update(&replaced)?;
         account.subscriptions.insert(replaced.id, replaced);
         account.add(tx, new, fresh)?;
+        for mut addon in account.attached(self.old.id, now) {
+            addon.parent = Some(id);
+            tx.subscriptions().update(&addon)?;
+            account.subscriptions.insert(addon.id, addon);
+        }
         for record in moved.into_iter().chain(kept) {
             tx.billing_records().update(customer, &record)?;
             account.replace(record);

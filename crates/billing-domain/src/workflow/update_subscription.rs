@@ -4,7 +4,7 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
-use crate::charge::{BillingRecord, count_records, records_of};
+use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, Refusal};
 use crate::id::{CustomerKey, SubscriptionId};
 use crate::period::{Period, instant};
@@ -27,7 +27,7 @@ pub struct UpdateSubscription {
 }
 
 /// Changes a subscription. With another end, what is billed for the time that is gained or lost is billed (or
-/// taken back) at the next invoicing instant.
+/// taken back) at the next invoicing instant. Add-ons end when it does, and stop renewing when it does.
 ///
 /// # Errors
 /// [`Error::NotFound`]; an `end_date` in the past or before the start; [`Refusal::AlreadyEnded`],
@@ -58,10 +58,24 @@ pub fn update_subscription(
             return Err(Refusal::OverlappingPlans.into());
         }
     }
+    let ended = account.subscription(subscription.id)?.period.end();
     tx.subscriptions().update(&subscription)?;
     account.subscriptions.insert(subscription.id, subscription.clone());
     if end.is_some() {
         reschedule(tx, &mut account, &subscription, now)?;
+    }
+    for mut addon in account.attached(subscription.id, now) {
+        addon.auto_renew &= subscription.auto_renew;
+        let follows = addon.period.end() == ended && end.is_some();
+        if follows {
+            let end = subscription.period.end().max(addon.period.start());
+            addon.period = Period::new(addon.period.start(), end).unwrap_or(addon.period);
+        }
+        tx.subscriptions().update(&addon)?;
+        account.subscriptions.insert(addon.id, addon.clone());
+        if follows {
+            reschedule(tx, &mut account, &addon, now)?;
+        }
     }
     process_due(tx, &mut account, now)?;
     tx.subscriptions().get(command.customer, command.subscription)
@@ -89,7 +103,7 @@ fn reschedule(
         return Err(FieldError::new("end_date", FieldCode::Invalid, detail).into());
     }
     let customer = account.customer.key;
-    let mut fresh = records_of(&offer.version, subscription, &mut || tx.new_uuid())?;
+    let mut fresh = offer.records_of(tx, subscription)?;
     for mut record in tx.billing_records().list(customer, subscription.id)? {
         let same = |own: &BillingRecord| own.charge == record.charge && own.period.start() == record.period.start();
         let pending = std::mem::take(&mut record.invoicing_instants);

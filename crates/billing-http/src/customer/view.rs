@@ -98,7 +98,7 @@ impl CustomerView {
         let mut holder = Holder::load(tx, customer)?;
         let mut subscriptions = Vec::new();
         for subscription in tx.subscriptions().list_current(customer.key, now)? {
-            if subscription.status(now) == SubscriptionStatus::Active {
+            if !subscription.is_addon() && subscription.status(now) == SubscriptionStatus::Active {
                 subscriptions.push(holder.view(tx, &subscription)?);
             }
         }

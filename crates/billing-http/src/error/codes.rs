@@ -45,7 +45,7 @@ codes! {
     AUTHENTICATION_FAILED = 401, "authentication_failed",
         "An Authorization header was sent beside the key, and is malformed or of another organization.";
     NOT_FOUND = 404, "not_found", "The path names something that does not exist in this organization.";
-    RESOURCE_NOT_FOUND = 404, "resource_not_found", "The path names a subscription that does not exist in this organization.";
+    RESOURCE_NOT_FOUND = 404, "resource_not_found", "The path names a subscription that does not exist in this organization, or an add-on that is not attached to it.";
     METHOD_NOT_ALLOWED = 405, "method_not_allowed", "The path has no such method; the Allow header lists those it has.";
     REQUEST_TIMEOUT = 408, "request_timeout", "The body did not arrive in time.";
     OVERLAPPING_PLANS = 409, "overlapping_plans",
@@ -113,7 +113,7 @@ pub fn of_store_error(error: &StoreError) -> &'static Code {
 /// The row of an object that the path names in vain.
 pub fn of_absent(noun: Noun) -> &'static Code {
     match noun {
-        Noun::Subscription => &RESOURCE_NOT_FOUND,
+        Noun::Subscription | Noun::AddonSubscription => &RESOURCE_NOT_FOUND,
         _ => &NOT_FOUND,
     }
 }

@@ -20,7 +20,7 @@ use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use filter::{PlanFilter, VersionFilter};
-use version_view::{Catalog, PlanVersionView};
+pub use version_view::{Catalog, ComponentView, PlanVersionView, RecurringChargeView};
 use view::PlanView;
 
 const CURRENCY: Parameter = Parameter::optional("version_currency_code", "Keeps versions with this currency.");

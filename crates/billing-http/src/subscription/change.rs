@@ -94,12 +94,17 @@ body! {
 }
 
 impl CancelBody {
-    fn read(self, customer: CustomerKey, subscriptions: Vec<SubscriptionId>) -> CancelSubscription {
+    /// What becomes of fees and usage, and when that is invoiced.
+    pub fn options(self) -> (Cancellation, InvoicingBehavior) {
         let cancellation = Cancellation {
             flat_fee_behavior: self.flat_fee_behavior.map(|FlatFee(behavior)| behavior),
             usage_behavior: self.usage_behavior.unwrap_or_default(),
         };
-        let invoicing_behavior = self.invoicing_behavior.unwrap_or_default();
+        (cancellation, self.invoicing_behavior.unwrap_or_default())
+    }
+
+    fn read(self, customer: CustomerKey, subscriptions: Vec<SubscriptionId>) -> CancelSubscription {
+        let (cancellation, invoicing_behavior) = self.options();
         CancelSubscription { customer, subscriptions, cancellation, invoicing_behavior }
     }
 }
@@ -257,7 +262,8 @@ impl Match {
         }
         let mut found = tx.subscriptions().list(key)?;
         found.retain(|own| {
-            own.status(now) != SubscriptionStatus::Ended
+            !own.is_addon()
+                && own.status(now) != SubscriptionStatus::Ended
                 && self.plan.is_none_or(|plan| own.plan == plan)
                 && self.filters.is_subset_of(&own.filters)
         });

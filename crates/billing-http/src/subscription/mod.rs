@@ -1,5 +1,6 @@
 //! Subscriptions: a customer's hold on a plan version for one period.
 
+mod addon;
 mod body;
 mod change;
 mod spelling;
@@ -53,6 +54,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         get("/api/subscriptions/{subscription_id}/", "Show a subscription", show).answers::<SubscriptionView>(200),
     ];
     endpoints.extend(change::endpoints());
+    endpoints.extend(addon::endpoints());
     endpoints
 }
 
@@ -94,7 +96,8 @@ impl SubscriptionFilter {
     }
 
     fn keeps(&self, subscription: &Subscription, now: OffsetDateTime) -> bool {
-        self.plan.is_none_or(|plan| subscription.plan == plan)
+        !subscription.is_addon()
+            && self.plan.is_none_or(|plan| subscription.plan == plan)
             && self.statuses.contains(&subscription.status(now))
             && self.range_start.is_none_or(|Instant(from)| subscription.period.last_instant() >= from)
             && self.range_end.is_none_or(|EndDate(to)| subscription.period.start() < to)

@@ -3,12 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use billing_domain::Error;
+use billing_domain::addon::addon_of;
 use billing_domain::customer::Customer;
 use billing_domain::id::{PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
 use serde_json::{Map, Value};
 
+use super::addon::AddonSubscriptionBriefView;
+use crate::addon::AddonBriefView;
 use crate::wire::{CustomerBriefView, FilterView, Instant, PlanVersionBriefView, view};
 
 view! {
@@ -33,7 +36,7 @@ view! {
         /// Whether nothing of it is left to invoice.
         fully_billed: bool,
         /// Add-ons attached to it.
-        addons: Vec<Value>,
+        addons: Vec<AddonSubscriptionBriefView>,
         /// Free-form, given back as it came.
         metadata: Map<String, Value>,
     }
@@ -55,6 +58,8 @@ pub struct Holder {
     customer: CustomerBriefView,
     fully_billed: BTreeSet<SubscriptionId>,
     plans: BTreeMap<PlanVersionId, PlanVersionBriefView>,
+    attached: Vec<Subscription>,
+    addons: BTreeMap<PlanVersionId, AddonBriefView>,
 }
 
 impl Holder {
@@ -64,7 +69,10 @@ impl Holder {
     /// Those of the store.
     pub fn load(tx: &mut dyn Transaction, customer: &Customer) -> Result<Self, Error> {
         let fully_billed = tx.billing_records().list_fully_billed(customer.key)?.into_iter().collect();
-        Ok(Self { customer: customer.into(), fully_billed, plans: BTreeMap::new() })
+        let mut attached = tx.subscriptions().list(customer.key)?;
+        attached.retain(Subscription::is_addon);
+        let (plans, addons) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Self { customer: customer.into(), fully_billed, plans, attached, addons })
     }
 
     /// One subscription of the customer.
@@ -82,6 +90,9 @@ impl Holder {
                 brief
             }
         };
+        let attached: Vec<_> =
+            self.attached.iter().filter(|own| own.parent == Some(subscription.id)).cloned().collect();
+        let addons = attached.iter().map(|own| self.addon(tx, own)).collect::<Result<_, _>>()?;
         Ok(SubscriptionView {
             subscription_id: subscription.id,
             start_date: Instant(subscription.period.start()),
@@ -92,8 +103,34 @@ impl Holder {
             customer: self.customer.clone(),
             billing_plan,
             fully_billed: self.fully_billed.contains(&subscription.id),
-            addons: Vec::new(),
+            addons,
             metadata: subscription.metadata.clone(),
+        })
+    }
+
+    /// One add-on of the customer's.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn addon(
+        &mut self,
+        tx: &mut dyn Transaction,
+        attached: &Subscription,
+    ) -> Result<AddonSubscriptionBriefView, Error> {
+        let addon = match self.addons.get(&attached.version) {
+            Some(known) => known.clone(),
+            None => {
+                let brief = AddonBriefView::from(&tx.addons().get(addon_of(attached.plan))?);
+                self.addons.insert(attached.version, brief.clone());
+                brief
+            }
+        };
+        Ok(AddonSubscriptionBriefView {
+            addon_subscription_id: attached.id.uuid().into(),
+            start_date: Instant(attached.period.start()),
+            end_date: Instant(attached.period.last_instant()),
+            addon,
+            fully_billed: self.fully_billed.contains(&attached.id),
         })
     }
 }

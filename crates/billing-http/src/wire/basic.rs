@@ -5,7 +5,8 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    CreditId, FeatureId, InvoiceId, MetricId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
+    AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, MetricId, OrganizationId, PlanId,
+    PlanVersionId, SubscriptionId, TestClockId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -92,7 +93,20 @@ macro_rules! ids {
     };
 }
 
-ids!(CreditId, FeatureId, InvoiceId, MetricId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId);
+ids!(
+    AddonId,
+    AddonSubscriptionId,
+    AddonVersionId,
+    CreditId,
+    FeatureId,
+    InvoiceId,
+    MetricId,
+    OrganizationId,
+    PlanId,
+    PlanVersionId,
+    SubscriptionId,
+    TestClockId
+);
 
 impl FromJson for CustomerId {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {

@@ -1,5 +1,6 @@
 //! Words of a fixed set, spelled by the domain.
 
+use billing_domain::addon::{AddonType, BillingFrequency, InvoiceWhen};
 use billing_domain::credit::CreditStatus;
 use billing_domain::customer::PaymentProvider;
 use billing_domain::invoice::{BillingType, PaymentStatus};
@@ -80,7 +81,7 @@ macro_rules! words {
 pub(crate) use words as words_of;
 
 words_of! {
-    AccessPolicy, BatchRounding, BillingType, ChargeBehavior, ChargeTiming, CreditStatus, FlatFeeBehavior,
-    IntervalUnit, InvoicingBehavior, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
+    AccessPolicy, AddonType, BatchRounding, BillingFrequency, BillingType, ChargeBehavior, ChargeTiming, CreditStatus, FlatFeeBehavior,
+    IntervalUnit, InvoiceWhen, InvoicingBehavior, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
     PriceAdjustmentKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TestClockStatus, UsageBehavior,
 }

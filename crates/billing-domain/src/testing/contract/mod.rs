@@ -13,6 +13,7 @@
 //! }
 //! ```
 
+mod addon;
 mod billing_queue;
 mod billing_record;
 mod catalog;
@@ -110,6 +111,10 @@ cases! {
         lists_versions,
         updates_versions,
         counts_active_subscriptions,
+    }
+    addon {
+        keeps_addons,
+        attaches_addons,
     }
     test_clock {
         keeps_clocks,

@@ -1,6 +1,7 @@
 //! The workflows on a store in memory, with amounts computed by hand.
 
 mod access;
+mod addon;
 mod adjustment;
 mod billing;
 mod cancel;
