@@ -16,7 +16,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 
 use crate::demo;
-use crate::import::import_events;
+use crate::import::{ImportSource, import_events, refused_beside};
 use crate::server::{Server, ServerSettings};
 use crate::settings::Settings;
 use crate::startup::{Database, Opened, say};
@@ -25,9 +25,21 @@ use crate::wire::{FromJson, Instant};
 /// What the program is called.
 const PROGRAM: &str = env!("CARGO_PKG_NAME");
 
+/// What to do first, below the list of commands.
+const FIRST_STEPS: &str = "\
+Examples:
+  billing-http                                    serve on 127.0.0.1:8080 with a private Postgres; prints an API key once
+  billing-http --install-postgres demo            see the main job done on real events
+  billing-http create-key deploy                  one more key, also while the service runs
+  billing-http import-events 2024.jsonl.gz        back-fill; run it again after an interruption, nothing counts twice
+  pg_dump -Fc \"$(billing-http database-url)\"      a backup of the running service
+  billing-http completions bash > /etc/bash_completion.d/billing-http
+
+The running service describes its interface at http://127.0.0.1:8080/docs";
+
 /// A billing and usage-metering service.
 #[derive(Debug, Parser)]
-#[command(version, about)]
+#[command(version, about, after_help = FIRST_STEPS)]
 pub struct Cli {
     /// What holds for every command.
     #[command(flatten)]
@@ -46,8 +58,14 @@ pub enum Command {
     Demo,
     /// Back-fill events of any age from JSON lines, also gzipped; running it again changes nothing.
     ImportEvents {
-        /// The file.
+        /// The file: one event on each line, as `POST /api/track/` takes them.
         file: PathBuf,
+        /// Begin at this line: where an import that failed says that it came to.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+        from_line: u64,
+        /// Where refused lines are written, each with its number and the reason [default: FILE.refused].
+        #[arg(long)]
+        refused: Option<PathBuf>,
         /// Whose events: the organization's id; not needed when there is only one.
         #[arg(long, conflicts_with = "api_key")]
         organization: Option<OrganizationId>,
@@ -73,6 +91,8 @@ pub enum Command {
     },
     /// Bring the schema up to date and say what was done.
     Migrate,
+    /// Print the URL of the service's database, for pg_dump and psql; of a private one while the service runs.
+    DatabaseUrl,
     /// Print what makes a shell complete this program's commands and flags.
     Completions {
         /// For which shell.
@@ -94,22 +114,23 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     match command.unwrap_or(Command::Serve) {
         Command::Serve => serve(&settings),
         Command::Demo => demo::command::run(&settings),
-        Command::ImportEvents { file, organization, api_key } => {
-            let opened = Opened::open(&settings)?;
+        Command::ImportEvents { file, from_line, refused, organization, api_key } => {
+            let opened = Opened::open_beside(&settings)?;
             let organization = opened.organization(organization, api_key.as_deref())?;
-            let imported = import_events(&opened.store, organization, &file)?;
+            let source = ImportSource { refused: refused.unwrap_or_else(|| refused_beside(&file)), file, from_line };
+            let imported = import_events(&opened.store, organization, &source)?;
             say(&format!("{} events stored, {} known before", imported.stored, imported.duplicates))?;
             if imported.rejected > 0 {
-                bail!("{} lines were rejected; the log names the first of them", imported.rejected);
+                bail!("{} lines were refused: {} says why", imported.rejected, source.refused.display());
             }
             Ok(())
         }
         Command::CreateOrganization { name } => {
-            let (id, key) = Opened::open(&settings)?.create_organization(&name, None)?;
+            let (id, key) = Opened::open_beside(&settings)?.create_organization(&name, None)?;
             Ok(say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?)
         }
         Command::CreateKey { name, organization, expires_at } => {
-            let opened = Opened::open(&settings)?;
+            let opened = Opened::open_beside(&settings)?;
             let organization = opened.organization(organization, None)?;
             let key = opened.create_key(organization, &name, expires_at)?;
             Ok(say(&format!("API key of {organization}, shown this once: {}", key.reveal()))?)
@@ -119,8 +140,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
             Ok(say(&String::from_utf8(script)?)?)
         }
+        Command::DatabaseUrl => Ok(say(&Database::url_beside(&settings)?)?),
         Command::Migrate => {
-            let database = Database::open(&settings)?;
+            let database = Database::open_beside(&settings)?;
             let applied = PgStore::migrate(&database.url)?;
             Ok(say(&if applied.is_empty() {
                 "Up to date.".to_owned()

@@ -1,8 +1,8 @@
 //! Back-filling: events of any age from a file of JSON lines.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use billing_domain::event::{Event, Ingested};
@@ -10,6 +10,7 @@ use billing_domain::id::OrganizationId;
 use billing_domain::store::{EventIngest, Window};
 use flate2::read::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::json;
 
 use crate::json::scan;
 use crate::track::read_event;
@@ -18,8 +19,32 @@ use crate::track::read_event;
 const BATCH: usize = 5_000;
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
-/// Bad lines named in the log; more are only counted.
-const NAMED_MAX: u64 = 20;
+
+/// Where events are imported from, and where what is refused of them goes.
+#[derive(Clone, Debug)]
+pub struct ImportSource {
+    /// JSON lines, gzipped or not.
+    pub file: PathBuf,
+    /// The first line that is looked at, from 1.
+    pub from_line: u64,
+    /// JSON lines of `line`, `reason` and `text`; made when the first line is refused. An import that goes on behind the
+    /// first line adds to what is there.
+    pub refused: PathBuf,
+}
+
+impl ImportSource {
+    /// All of a file.
+    pub fn whole(file: &Path) -> Self {
+        Self { refused: refused_beside(file), file: file.to_owned(), from_line: 1 }
+    }
+}
+
+/// Where refused lines go unless said otherwise: `events.jsonl.refused`.
+pub fn refused_beside(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(".refused");
+    name.into()
+}
 
 /// What became of the lines of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,38 +53,47 @@ pub struct Imported {
     pub stored: u64,
     /// Events that had been stored before.
     pub duplicates: u64,
-    /// Lines that are no events; the log says why.
+    /// Lines that are no events; the report says why.
     pub rejected: u64,
 }
 
 /// Takes in every event of a file, gzipped or not. Doing it again changes nothing.
 ///
 /// # Errors
-/// When the file cannot be read, or the store fails; what was taken in stays.
-pub fn import_events(ingest: &dyn EventIngest, organization: OrganizationId, path: &Path) -> anyhow::Result<Imported> {
+/// When the file cannot be read, or the store fails; what was taken in stays, and the error says from which line to go on.
+pub fn import_events(
+    ingest: &dyn EventIngest,
+    organization: OrganizationId,
+    source: &ImportSource,
+) -> anyhow::Result<Imported> {
+    let path = &source.file;
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let progress = progress_bar(file.metadata()?.len());
     let mut lines = Lines::new(Box::new(progress.wrap_read(file)))?;
     let mut imported = Imported::default();
+    let mut report = Report::new(source);
+    // The line from which all is not stored yet.
+    let mut open_line = source.from_line;
     let mut batch: Vec<Event> = Vec::with_capacity(BATCH);
     while let Some(line) = lines.next_line()? {
-        if line.trim().is_empty() {
+        if line.trim().is_empty() || lines.number < source.from_line {
             continue;
         }
         match read_line(&line) {
             Ok(event) => batch.push(event),
             Err(reason) => {
                 imported.rejected += 1;
-                if imported.rejected <= NAMED_MAX {
-                    progress.suspend(|| log::warn!("line {}: {reason}", lines.number));
-                }
+                report.refuse(lines.number, reason, &line)?;
             }
         }
         if batch.len() == BATCH {
-            imported.take_in(ingest, organization, &mut batch)?;
+            imported.take_in(ingest, organization, &mut batch).with_context(|| go_on_from(open_line))?;
+            report.flush()?;
+            open_line = lines.number + 1;
         }
     }
-    imported.take_in(ingest, organization, &mut batch)?;
+    imported.take_in(ingest, organization, &mut batch).with_context(|| go_on_from(open_line))?;
+    report.flush()?;
     progress.finish_and_clear();
     Ok(imported)
 }
@@ -75,7 +109,7 @@ impl Imported {
             return Ok(());
         }
         let outcomes = ingest.ingest(organization, batch, Window::Open);
-        for outcome in outcomes.context("the events up to here are stored; run it again to go on")? {
+        for outcome in outcomes? {
             match outcome {
                 Ingested::Stored => self.stored += 1,
                 Ingested::Duplicate => self.duplicates += 1,
@@ -84,6 +118,44 @@ impl Imported {
         }
         batch.clear();
         Ok(())
+    }
+}
+
+fn go_on_from(line: u64) -> String {
+    format!("all before line {line} is stored; go on with --from-line {line}")
+}
+
+/// The lines that were refused, for those who mend them.
+struct Report<'s> {
+    source: &'s ImportSource,
+    file: Option<BufWriter<File>>,
+}
+
+impl<'s> Report<'s> {
+    fn new(source: &'s ImportSource) -> Self {
+        Self { source, file: None }
+    }
+
+    fn refuse(&mut self, line: u64, reason: &str, text: &str) -> anyhow::Result<()> {
+        let entry = json!({"line": line, "reason": reason, "text": text.trim_end()});
+        Ok(writeln!(self.file()?, "{entry}")?)
+    }
+
+    fn file(&mut self) -> anyhow::Result<&mut BufWriter<File>> {
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => {
+                let path = &self.source.refused;
+                let goes_on = self.source.from_line > 1;
+                let opened = File::options().create(true).write(true).append(goes_on).truncate(!goes_on).open(path);
+                BufWriter::new(opened.with_context(|| format!("cannot write {}", path.display()))?)
+            }
+        };
+        Ok(self.file.insert(file))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Write::flush)
     }
 }
 

@@ -63,6 +63,27 @@ impl Database {
         cluster.create_database_if_absent(DATABASE)?;
         Ok(Self { url: cluster.url(DATABASE), cluster: Some(cluster) })
     }
+
+    /// As [`Database::open`], but beside a server that is at work on the private cluster: that one is used then.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_beside(settings: &Settings) -> anyhow::Result<Self> {
+        Self::url_beside(settings).map_or_else(|_| Self::open(settings), |url| Ok(Self { url, cluster: None }))
+    }
+
+    /// The URL of the database of the settings, or of the private one that a server is at work on.
+    ///
+    /// # Errors
+    /// When no server is.
+    pub fn url_beside(settings: &Settings) -> anyhow::Result<String> {
+        if let Some(url) = &settings.database_url {
+            return Ok(url.clone());
+        }
+        let data_dir = settings.data_dir();
+        let url = postgres_local::running_url(&data_dir, DATABASE);
+        url.ok_or_else(|| anyhow!("no service runs on {}: its private Postgres runs only with it", data_dir.display()))
+    }
 }
 
 impl Opened {
@@ -71,7 +92,18 @@ impl Opened {
     /// # Errors
     /// Also when the database is set to forget commits in a power cut.
     pub fn open(settings: &Settings) -> anyhow::Result<Self> {
-        let Database { url, cluster } = Database::open(settings)?;
+        Self::over(Database::open(settings)?, settings)
+    }
+
+    /// As [`Opened::open`], but beside a server that is at work on the private cluster.
+    ///
+    /// # Errors
+    /// As [`Opened::open`].
+    pub fn open_beside(settings: &Settings) -> anyhow::Result<Self> {
+        Self::over(Database::open_beside(settings)?, settings)
+    }
+
+    fn over(Database { url, cluster }: Database, settings: &Settings) -> anyhow::Result<Self> {
         for version in PgStore::migrate(&url).context("the database could not be migrated")? {
             log::info!("applied migration {version}");
         }

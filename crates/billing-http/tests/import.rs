@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::path::Path;
 
-use billing_http::import::{Imported, import_events};
+use billing_http::import::{ImportSource, Imported, import_events};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{World, event};
 
@@ -22,7 +23,8 @@ fn files_are_taken_in_once() {
     encoder.write_all(lines.as_bytes()).expect("compressed");
     encoder.finish().expect("compressed");
 
-    let import = |path| import_events(&world.opened.store, world.organization, path).expect("imported");
+    let take_in = |source: &ImportSource| import_events(&world.opened.store, world.organization, source);
+    let import = |path: &Path| take_in(&ImportSource::whole(path)).expect("imported");
     assert_eq!(import(&plain), Imported { stored: 12_000, duplicates: 0, rejected: 0 }, "years old");
     assert_eq!(import(&packed), Imported { stored: 0, duplicates: 12_000, rejected: 0 }, "the same again, compressed");
 
@@ -30,9 +32,19 @@ fn files_are_taken_in_once() {
     let bad = "nonsense\n\n{\"idempotency_id\":\"x\"}\n\u{0}\n";
     std::fs::write(&plain, format!("{good}\n{bad}{good}")).expect("written");
     assert_eq!(import(&plain), Imported { stored: 1, duplicates: 1, rejected: 3 }, "bad lines spoil no others");
+    let report = || std::fs::read_to_string(folder.path().join("events.jsonl.refused")).expect("a report");
+    let entries = report();
+    let entries: Vec<Value> = entries.lines().map(|line| serde_json::from_str(line).expect("json")).collect();
+    let lines: Vec<_> = entries.iter().map(|entry| entry["line"].as_u64().expect("a number")).collect();
+    assert_eq!(lines, [2, 4, 5], "each refused line is in the report");
+    assert_eq!((&entries[0]["text"], &entries[1]["reason"]), (&json!("nonsense"), &json!("No customer_id provided")));
+    let rest = ImportSource { from_line: 5, ..ImportSource::whole(&plain) };
+    let expected = Imported { stored: 0, duplicates: 1, rejected: 1 };
+    assert_eq!(take_in(&rest).expect("imported"), expected, "from the fifth line on");
+    assert_eq!(report().lines().count(), 4, "and its refused lines are added");
     std::fs::write(&plain, b"\xff\xfe{}\n").expect("written");
     assert_eq!(import(&plain), Imported { stored: 0, duplicates: 0, rejected: 1 }, "not UTF-8");
-    assert!(import_events(&world.opened.store, world.organization, &folder.path().join("none")).is_err());
+    assert!(take_in(&ImportSource::whole(&folder.path().join("none"))).is_err());
 
     let body = json!({"idempotency_ids": ["new", "e0", "never"], "number_days_lookback": 365});
     let missing = world.post("/api/verify_idems_received/", &body).ok(200)["ids_not_found"].clone();

@@ -6,6 +6,7 @@ mod authorization;
 mod bad_input;
 mod bodies;
 mod changes;
+mod commands;
 mod credits;
 mod demo;
 mod docs;

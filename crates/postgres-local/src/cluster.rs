@@ -115,13 +115,7 @@ impl Cluster {
     /// The connection URL of a database, for libpq and what follows it:
     /// `postgresql:///billing?host=/var/lib/billing/socket&port=5432&user=postgres`.
     pub fn url(&self, database: &str) -> String {
-        let host = self.socket_folder.to_string_lossy();
-        format!(
-            "postgresql:///{}?host={}&port={}&user=postgres",
-            percent(database, ""),
-            percent(&host, "/"),
-            settings::PORT
-        )
+        url(&self.socket_folder, database)
     }
 
     /// Makes sure that there is a database of this name.
@@ -162,6 +156,23 @@ impl Cluster {
         self.server.stop()?;
         work(&self.cluster)
     }
+}
+
+/// The connection URL of a database of the cluster in `data_dir`, while another process keeps that cluster running: for
+/// a second program beside it. `None` when none is at work there.
+pub fn running_url(data_dir: &Path, database: &str) -> Option<String> {
+    let cluster = data_dir.canonicalize().ok()?.join(CLUSTER);
+    Some(url(&pid_file::socket_of_running(&cluster)?, database))
+}
+
+fn url(socket_folder: &Path, database: &str) -> String {
+    let host = socket_folder.to_string_lossy();
+    format!(
+        "postgresql:///{}?host={}&port={}&user=postgres",
+        percent(database, ""),
+        percent(&host, "/"),
+        settings::PORT
+    )
 }
 
 /// The folder of the user's in which `application` keeps its data: `$XDG_DATA_HOME` or `~/.local/share`; for root

@@ -44,6 +44,6 @@ pub mod testing;
 mod tests;
 mod wire;
 
-pub use cluster::{Cluster, default_data_dir};
+pub use cluster::{Cluster, default_data_dir, running_url};
 pub use error::Error;
 pub use install::install_postgres;

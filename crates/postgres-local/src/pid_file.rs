@@ -24,6 +24,17 @@ pub(crate) fn says_ready(cluster: &Path, pid: u32) -> bool {
     lines.next() == Some(pid.to_string().as_str()) && lines.nth(6).is_some_and(|status| status.trim_end() == "ready")
 }
 
+/// The socket folder of the server that is at work in `cluster`, if one is, ready for connections.
+pub(crate) fn socket_of_running(cluster: &Path) -> Option<PathBuf> {
+    let pid = recorded_pid(cluster)?;
+    if !is_server_of(pid, cluster) || !says_ready(cluster, pid.as_raw().unsigned_abs()) {
+        return None;
+    }
+    let text = fs::read_to_string(path(cluster)).ok()?;
+    // Line 5 is the folder of its socket.
+    text.lines().nth(4).map(PathBuf::from)
+}
+
 /// Clears the way for a new server in `cluster`, which the caller has locked: stops a server that outlived its
 /// application, and settles a file that names a process which is none of ours.
 ///

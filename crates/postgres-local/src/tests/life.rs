@@ -9,7 +9,10 @@ fn data_is_kept_from_start_to_start() {
     cluster.create_database_if_absent("kept").unwrap();
     cluster.create_database_if_absent("kept").unwrap();
     wire::query(cluster.socket_folder(), "kept", "CREATE TABLE t AS SELECT 7 AS a").unwrap();
+    let beside = running_url(folder.path(), "kept").expect("another program finds the running cluster");
+    assert_eq!(beside, cluster.url("kept"));
     cluster.stop().unwrap();
+    assert_eq!(running_url(folder.path(), "kept"), None, "nothing runs any more");
     assert!(!folder.path().join("cluster/postmaster.pid").exists(), "stopped in an orderly way");
 
     let cluster = Cluster::persistent(folder.path()).unwrap();

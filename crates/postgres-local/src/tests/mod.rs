@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 use crate::account::Account;
 use crate::testing::{TestDatabase, database};
-use crate::{Cluster, Error, default_data_dir, wire};
+use crate::{Cluster, Error, default_data_dir, running_url, wire};
 
 mod crash;
 mod databases;

@@ -1,0 +1,163 @@
+//! The program itself, on a private Postgres of its own: commands beside a running service, backup and restore.
+
+use std::fs::Permissions;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use ureq::Agent;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_billing-http");
+const KEY: &str = "commands.0123456789abcdef0123456789abcdef";
+const OPERATING: &str = include_str!("../../../docs/operating.md");
+
+/// A service in a process of its own; stopped when dropped.
+struct Service {
+    child: Child,
+    url: String,
+}
+
+impl Service {
+    fn start(data_dir: &Path, database_url: Option<&str>) -> Self {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
+        let mut command = program(data_dir);
+        command.env("BILLING_ADDR", format!("127.0.0.1:{port}")).env("BILLING_BOOTSTRAP_API_KEY", KEY);
+        if let Some(url) = database_url {
+            command.env("DATABASE_URL", url);
+        }
+        let child = command.stdout(Stdio::null()).spawn().expect("the service starts");
+        let service = Self { child, url: format!("http://127.0.0.1:{port}") };
+        let deadline = Instant::now() + Duration::from_secs(90);
+        while service.get("/readyz", "").is_err() {
+            assert!(Instant::now() < deadline, "the service is not ready");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        service
+    }
+
+    fn get(&self, path: &str, key: &str) -> Result<Value, ureq::Error> {
+        let agent: Agent = Agent::config_builder().timeout_global(Some(Duration::from_secs(20))).build().into();
+        agent.get(format!("{}{path}", self.url)).header("X-API-KEY", key).call()?.body_mut().read_json()
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let agent: Agent = Agent::config_builder().timeout_global(Some(Duration::from_secs(20))).build().into();
+        let answer = agent.post(format!("{}{path}", self.url)).header("X-API-KEY", KEY).send_json(body);
+        answer.expect("an answer").body_mut().read_json().expect("json")
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let pid = self.child.id().to_string();
+        drop(Command::new("kill").args(["-TERM", &pid]).status());
+        drop(self.child.wait());
+    }
+}
+
+fn program(data_dir: &Path) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.env("BILLING_DATA_DIR", data_dir).env_remove("DATABASE_URL").env("RUST_LOG", "warn");
+    command
+}
+
+/// A folder that the account of a private Postgres can pass through.
+fn data_dir() -> TempDir {
+    tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().expect("a folder")
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout.clone()).expect("text").trim().to_owned()
+}
+
+/// The first shell block below a heading of docs/operating.md.
+fn steps(heading: &str) -> &'static str {
+    let section = OPERATING.split(&format!("## {heading}\n")).nth(1).expect(heading);
+    section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a block")
+}
+
+/// What is there to compare: invoices with their reasons, usage and customers.
+fn everything(service: &Service, metric: &str) -> Vec<Value> {
+    let get = |path: &str| service.get(path, KEY).expect("an answer");
+    let invoices = get("/api/invoices/");
+    let explained = invoices
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|invoice| get(&format!("/api/invoices/{}/explain/", invoice["invoice_id"].as_str().expect("an id"))));
+    let mut all: Vec<Value> = explained.collect();
+    assert!(!all.is_empty(), "there is something to compare");
+    for path in ["/api/customers/", "/api/plans/", "/api/events/?customer_id=acme"] {
+        all.push(get(path));
+    }
+    all.push(get(&format!("/api/metric_access/?customer_id=acme&metric_id={metric}")));
+    all.push(invoices);
+    all
+}
+
+#[test]
+fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
+    let (folder, work) = (data_dir(), tempfile::tempdir().expect("a folder"));
+    let run = |arguments: &[&str]| program(folder.path()).args(arguments).output().expect("it runs");
+    assert!(!run(&["database-url"]).status.success(), "nothing runs yet");
+    let service = Service::start(folder.path(), None);
+
+    let made = text(&run(&["create-key", "second"]));
+    let key = made.rsplit(' ').next().expect("a key");
+    assert!(service.get("/api/ping/", key).is_ok(), "{made}");
+
+    let metric = service.post("/api/metrics/", &json!({"event_name": "api_call"}))["metric_id"].clone();
+    let metric = metric.as_str().expect("an id");
+    let plan = json!({"plan_name": "Pro", "plan_duration": "monthly", "initial_version": {"currency_code": "USD",
+        "recurring_charges": [{"name": "fee", "amount": "9.99", "charge_timing": "in_advance"}],
+        "components": [{"metric_id": metric, "tiers": [{"type": "free", "range_start": 0, "range_end": 5}]}]}});
+    let plan = service.post("/api/plans/", &plan)["plan_id"].clone();
+    service.post("/api/customers/", &json!({"customer_id": "acme", "email": "a@acme.io"}));
+    let start = time::OffsetDateTime::now_utc();
+    let day = (start - time::Duration::days(3)).date().to_string();
+    service.post("/api/subscriptions/", &json!({"customer_id": "acme", "plan_id": plan, "start_date": day}));
+    let event =
+        |id: &str| json!({"customer_id": "acme", "event_name": "api_call", "idempotency_id": id, "time_created": day});
+    let file = work.path().join("events.jsonl");
+    std::fs::write(&file, format!("{}\n{}\nnonsense\n", event("1"), event("2"))).expect("written");
+    let imported = run(&["import-events", file.to_str().expect("a path")]);
+    assert!(!imported.status.success() && work.path().join("events.jsonl.refused").exists(), "{imported:?}");
+    assert!(String::from_utf8_lossy(&imported.stdout).contains("2 events stored"), "{imported:?}");
+
+    let source = text(&run(&["database-url"]));
+    let target = source.replace("///billing?", "///restored?");
+    let shell = |script: &str| {
+        let folders = format!("{}:{}", Path::new(PROGRAM).parent().expect("a folder").display(), env!("PATH"));
+        let mut bash = Command::new("bash");
+        bash.args(["-euo", "pipefail", "-c", script]).current_dir(work.path()).env("PATH", folders);
+        bash.env("BILLING_DATA_DIR", folder.path()).env("SOURCE", &source).env("TARGET", &target);
+        text(&bash.env_remove("DATABASE_URL").output().expect("bash"))
+    };
+    let before = everything(&service, metric);
+    shell(steps("Backup"));
+    shell("psql --quiet --command='CREATE DATABASE restored' \"$SOURCE\"");
+    assert!(shell(steps("Restore")).contains("Up to date"), "the dump has the whole schema");
+    let restored = Service::start(folder.path(), Some(&target));
+    assert_eq!(everything(&restored, metric), before, "with the same key, and the same to the last digit");
+    restored.post("/api/track/", &json!([event("2"), event("3")]));
+    let access = restored.get(&format!("/api/metric_access/?customer_id=acme&metric_id={metric}"), KEY);
+    assert_eq!(access.expect("an answer")["access_per_subscription"][0]["metric_usage"], 3, "nothing counts twice");
+}
+
+#[test]
+fn the_program_explains_itself() {
+    let folder = data_dir();
+    let run = |arguments: &[&str]| text(&program(folder.path()).args(arguments).output().expect("it runs"));
+    let help = run(&["--help"]);
+    for part in ["import-events", "create-key", "BILLING_TLS_CERT", "Examples:", "/docs"] {
+        assert!(help.contains(part), "{part}: {help}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(run(&["completions", shell]).contains("import-events"), "{shell}");
+    }
+}
