@@ -1,13 +1,46 @@
-//! API keys: who may speak for an organization. The store sees only a digest.
+//! API keys and access tokens: who may speak for an organization. The store sees only a digest.
 
 use time::OffsetDateTime;
 
+use crate::error::Noun;
 use crate::id::OrganizationId;
+
+/// What a key opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyKind {
+    /// Every call, by itself.
+    ApiKey,
+    /// Nothing by itself: it goes beside an API key of the same organization.
+    AccessToken,
+}
+
+impl KeyKind {
+    /// Every kind there is.
+    pub const ALL: [Self; 2] = [Self::ApiKey, Self::AccessToken];
+
+    /// Its stable text.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ApiKey => "api_key",
+            Self::AccessToken => "access_token",
+        }
+    }
+
+    /// What is missing when there is no such key.
+    pub fn noun(self) -> Noun {
+        match self {
+            Self::ApiKey => Noun::ApiKey,
+            Self::AccessToken => Noun::AccessToken,
+        }
+    }
+}
 
 /// A key as it is kept: everything but the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {
-    /// First 8 characters of the key, unique; fit for lists and logs.
+    /// What it opens.
+    pub kind: KeyKind,
+    /// First 8 characters of the key, unique among keys of every kind; fit for lists and logs.
     pub prefix: String,
     /// The organization it speaks for.
     pub organization: OrganizationId,

@@ -66,6 +66,8 @@ pub enum Noun {
     Organization,
     /// An API key, by prefix.
     ApiKey,
+    /// An access token, by prefix.
+    AccessToken,
     /// A currency, by code.
     Currency,
     /// A metric.
@@ -97,6 +99,7 @@ impl fmt::Display for Noun {
         f.write_str(match self {
             Self::Organization => "organization",
             Self::ApiKey => "API key",
+            Self::AccessToken => "access token",
             Self::Currency => "currency",
             Self::Metric => "metric",
             Self::Feature => "feature",

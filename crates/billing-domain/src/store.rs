@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::addon::Addon;
-use crate::api_key::ApiKey;
+use crate::api_key::{ApiKey, KeyKind};
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
@@ -106,7 +106,7 @@ pub trait Transaction {
     fn new_uuid(&mut self) -> Uuid;
     /// The organization itself.
     fn organizations(&mut self) -> &mut dyn OrganizationRepo;
-    /// API keys.
+    /// API keys and access tokens.
     fn api_keys(&mut self) -> &mut dyn ApiKeyRepo;
     /// Currencies added by the organization.
     fn currencies(&mut self) -> &mut dyn CurrencyRepo;
@@ -180,14 +180,14 @@ pub trait OrganizationRepo {
     fn add_filter_keys(&mut self, keys: &[&str]) -> Result<(), Error>;
 }
 
-/// API keys of the organization.
+/// API keys and access tokens of the organization.
 pub trait ApiKeyRepo {
     /// Keeps a new key.
     fn insert(&mut self, key: &ApiKey) -> Result<(), Error>;
-    /// All keys, oldest first, expired ones too.
-    fn list(&mut self) -> Result<Vec<ApiKey>, Error>;
-    /// Removes a key for good; it is worthless from the commit on.
-    fn delete(&mut self, prefix: &str) -> Result<(), Error>;
+    /// All keys of a kind, oldest first, expired ones too.
+    fn list(&mut self, kind: KeyKind) -> Result<Vec<ApiKey>, Error>;
+    /// Removes a key of a kind for good; it is worthless from the commit on.
+    fn delete(&mut self, kind: KeyKind, prefix: &str) -> Result<(), Error>;
 }
 
 /// Currencies that the organization added to those of ISO 4217.
@@ -445,7 +445,7 @@ pub trait EventIngest: Send + Sync {
 
 /// Finds keys before the organization is known.
 pub trait KeyRing: Send + Sync {
-    /// The key with this prefix and the present instant, if there is such a key.
+    /// The key of whatever kind with this prefix and the present instant, if there is such a key.
     fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error>;
     /// Every organization's id, oldest first.
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error>;

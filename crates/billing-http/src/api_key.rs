@@ -1,7 +1,7 @@
-//! API keys: who may speak for the organization.
+//! API keys and access tokens: who may speak for the organization.
 
 use actix_web::web;
-use billing_domain::api_key::ApiKey;
+use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::store::Transaction;
 use billing_domain::{Error, FieldCode, FieldError, Noun, text};
 use time::OffsetDateTime;
@@ -89,12 +89,13 @@ impl NewApiKeyView {
     }
 }
 
-/// Keeps a new key of the transaction's organization.
+/// Keeps a new key of a kind, of the transaction's organization.
 ///
 /// # Errors
 /// A bad name, an expiry that has passed, and those of the store.
 pub fn insert(
     tx: &mut dyn Transaction,
+    kind: KeyKind,
     pepper: &Pepper,
     text: &KeyText,
     name: &str,
@@ -106,6 +107,7 @@ pub fn insert(
         return Err(FieldError::new("expires_at", FieldCode::Invalid, "The expiry must not be in the past.").into());
     }
     let key = ApiKey {
+        kind,
         prefix: text.prefix().to_owned(),
         organization: tx.organization(),
         name: name.to_owned(),
@@ -119,8 +121,9 @@ pub fn insert(
 
 /// `GET /api/api_keys/`
 async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<ListAnswer<ApiKeyView>, ApiError> {
-    let page =
-        app.read(&caller, move |tx, _| map_page(paging.cut(tx.api_keys().list()?)?, |key| Ok(ApiKeyView::from(&key))));
+    let page = app.read(&caller, move |tx, _| {
+        map_page(paging.cut(tx.api_keys().list(KeyKind::ApiKey)?)?, |key| Ok(ApiKeyView::from(&key)))
+    });
     Ok(ListAnswer(page.await?))
 }
 
@@ -130,11 +133,10 @@ async fn create(
     caller: Caller,
     ApiJson(body): ApiJson<ApiKeyBody>,
 ) -> Result<Created<NewApiKeyView>, ApiError> {
-    let pepper = app.pepper.clone();
-    let text = KeyText::generate().map_err(ApiError::internal)?;
+    let (pepper, text) = (app.pepper.clone(), KeyText::generate().map_err(ApiError::internal)?);
     let view = app.on_catalog(&caller, move |tx, now| {
         let expires_at = body.expires_at.map(|Instant(at)| at);
-        let key = insert(tx, &pepper, &text, &body.name, expires_at, now)?;
+        let key = insert(tx, KeyKind::ApiKey, &pepper, &text, &body.name, expires_at, now)?;
         Ok(NewApiKeyView::new(&key, &text))
     });
     Ok(Created(view.await?))
@@ -146,7 +148,7 @@ async fn remove(
     caller: Caller,
     PathParam(prefix): PathParam<String>,
 ) -> Result<NoContent, ApiError> {
-    app.on_catalog(&caller, move |tx, _| tx.api_keys().delete(&prefix)).await?;
+    app.on_catalog(&caller, move |tx, _| tx.api_keys().delete(KeyKind::ApiKey, &prefix)).await?;
     Ok(NoContent)
 }
 
@@ -159,9 +161,9 @@ async fn regenerate(
     let pepper = app.pepper.clone();
     let text = KeyText::generate().map_err(ApiError::internal)?;
     let view = app.on_catalog(&caller, move |tx, _| {
-        let keys = tx.api_keys().list()?;
+        let keys = tx.api_keys().list(KeyKind::ApiKey)?;
         let old = keys.into_iter().find(|key| key.prefix == prefix).ok_or(Error::NotFound(Noun::ApiKey))?;
-        tx.api_keys().delete(&old.prefix)?;
+        tx.api_keys().delete(KeyKind::ApiKey, &old.prefix)?;
         let new = ApiKey { prefix: text.prefix().to_owned(), digest: pepper.digest(&text), ..old };
         tx.api_keys().insert(&new)?;
         Ok(NewApiKeyView::new(&new, &text))

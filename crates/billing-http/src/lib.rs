@@ -16,6 +16,7 @@
 //! | [`telemetry`] | what the service counts about itself |
 //! | [`cli`], [`settings`], [`startup`], [`import`] | the command line, configuration, start-up, back-filling of events |
 
+mod access_token;
 mod addon;
 pub mod answer;
 mod api_key;

@@ -2,8 +2,9 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    addon, api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access, health,
-    invoice, metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage, verify_idems,
+    access_token, addon, api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access,
+    health, invoice, metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage,
+    verify_idems,
 };
 
 /// The table, resource by resource.
@@ -31,6 +32,7 @@ pub fn table() -> Vec<Endpoint> {
         organization::endpoints(),
         currency::endpoints(),
         api_key::endpoints(),
+        access_token::endpoints(),
     ]
     .into_iter()
     .flatten()

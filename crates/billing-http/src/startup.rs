@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
+use billing_domain::api_key::KeyKind;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{KeyRing, Scope, Store};
 use billing_domain::workflow::{CreateOrganization, create_organization};
@@ -161,7 +162,7 @@ impl Opened {
         let store: &dyn Store = &self.store;
         store.run_for(&Scope::Catalog(id), |tx, now| {
             create_organization(tx, &command, now)?;
-            api_key::insert(tx, &self.pepper, key, FIRST_KEY, None, now)?;
+            api_key::insert(tx, KeyKind::ApiKey, &self.pepper, key, FIRST_KEY, None, now)?;
             Ok(id)
         })
     }
@@ -180,7 +181,7 @@ impl Opened {
         let store: &dyn Store = &self.store;
         store.run_for(&Scope::Catalog(organization), |tx, now| {
             tx.organizations().get()?;
-            api_key::insert(tx, &self.pepper, &key, name, expires_at, now)
+            api_key::insert(tx, KeyKind::ApiKey, &self.pepper, &key, name, expires_at, now)
         })?;
         Ok(key)
     }
@@ -195,6 +196,7 @@ impl Opened {
             let known = self.store.find_key(key.prefix())?;
             let known =
                 known.filter(|(known, now)| self.pepper.matches(&key, &known.digest) && !known.is_expired(*now));
+            let known = known.filter(|(known, _)| known.kind == KeyKind::ApiKey);
             return known.map(|(known, _)| known.organization).ok_or_else(|| anyhow!("the API key is not valid"));
         }
         let all = self.store.list_organizations()?;

@@ -1,6 +1,6 @@
 //! Who may call what.
 
-use billing_domain::api_key::ApiKey;
+use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::store::{Scope, Store};
 use billing_http::auth::KeyText;
 use billing_http::endpoint::Access;
@@ -19,6 +19,7 @@ fn expired_key(world: &World) -> String {
     let now = OffsetDateTime::now_utc();
     let store: &dyn Store = &world.opened.store;
     let row = ApiKey {
+        kind: KeyKind::ApiKey,
         prefix: key.prefix().to_owned(),
         organization: world.organization,
         name: "expired".to_owned(),
@@ -123,4 +124,70 @@ fn keys_are_made_listed_replaced_and_deleted() {
     assert_eq!(world.write("DELETE", &path, b"").error(), "not_found");
     let past = world.post("/api/api_keys/", &json!({"name": "x", "expires_at": "2020-01-01"}));
     assert_eq!(past.faults(), [("expires_at".to_owned(), "invalid".to_owned())]);
+}
+
+#[test]
+fn a_token_goes_beside_a_key_and_is_worthless_alone() {
+    let world = World::new();
+    let made = world.post("/api/access_tokens/", &json!({"name": "ci", "expires_at": "2199-01-01"})).ok(201);
+    let (token, prefix) = (made.id("token"), made.id("prefix"));
+    assert_eq!(token[..8], prefix);
+    let listed = world.get("/api/access_tokens/");
+    assert_eq!(listed.ok(200)[0]["name"], "ci");
+    assert!(!listed.text.contains(&token[9..]), "the secret is shown once");
+    assert_eq!(world.get("/api/api_keys/").ok(200).as_array().expect("a list").len(), 1, "it is no API key");
+
+    let beside = |key: &str, authorization: &str| {
+        world.send("GET", "/api/plans/", &[("X-API-KEY", key), ("Authorization", authorization)], b"")
+    };
+    let key = world.key.as_str();
+    let other = world.other_key();
+    let theirs =
+        world.send("POST", "/api/access_tokens/", &json_headers(&other), br#"{"name": "x"}"#).ok(201).id("token");
+    #[rustfmt::skip]
+    let cases = [
+        // key,     Authorization,                      code,                           why
+        (key,       format!("Token {token}"),           None,                           "a token of the organization"),
+        (key,       format!("token {token}"),           None,                           "schemes have no case"),
+        (key,       format!("Token {key}"),             None,                           "the key itself"),
+        (key,       format!("Token {theirs}"),          Some("authentication_failed"),  "another organization's token"),
+        (key,       format!("Token {token}x"),          Some("authentication_failed"),  "no token at all"),
+        (key,       format!("Token {prefix}.{}", "a".repeat(32)), Some("authentication_failed"), "a wrong secret"),
+        (key,       format!("Bearer {token}"),          Some("authentication_failed"),  "another scheme"),
+        (key,       token.clone(),                      Some("authentication_failed"),  "no scheme"),
+        (&token,    format!("Token {token}"),           Some("not_authenticated"),      "a token in the place of the key"),
+        (&token,    format!("Token {key}"),             Some("not_authenticated"),      "the two swapped"),
+    ];
+    for (key, authorization, code, why) in &cases {
+        let answer = beside(key, authorization);
+        match code {
+            None => assert_eq!(answer.status, 200, "{why}: {}", answer.text),
+            Some(code) => assert_eq!((answer.status, answer.error().as_str()), (401, *code), "{why}"),
+        }
+    }
+    assert_eq!(world.send("GET", "/api/plans/", &[("X-API-KEY", &token)], b"").status, 401, "alone");
+
+    let foreign = world.send("DELETE", &format!("/api/access_tokens/{prefix}/"), &json_headers(&other), b"");
+    assert_eq!(foreign.error(), "not_found", "another organization's");
+    assert_eq!(
+        world.write("DELETE", &format!("/api/api_keys/{prefix}/"), b"").error(),
+        "not_found",
+        "it is no API key"
+    );
+    assert_eq!(world.write("DELETE", &format!("/api/access_tokens/{}/", &key[..8]), b"").error(), "not_found");
+    assert_eq!(world.write("DELETE", &format!("/api/access_tokens/{prefix}/"), b"").status, 204);
+    assert_eq!(beside(key, &format!("Token {token}")).error(), "authentication_failed", "from the next request on");
+    assert_eq!(world.write("DELETE", &format!("/api/access_tokens/{prefix}/"), b"").error(), "not_found");
+
+    let in_a_second = OffsetDateTime::now_utc() + Duration::seconds(1);
+    let expires_at = in_a_second.format(&time::format_description::well_known::Rfc3339).expect("an instant");
+    let short =
+        world.post("/api/access_tokens/", &json!({"name": "short", "expires_at": expires_at})).ok(201).id("token");
+    assert_eq!(beside(key, &format!("Token {short}")).status, 200);
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    assert_eq!(beside(key, &format!("Token {short}")).error(), "authentication_failed", "expired");
+}
+
+fn json_headers(key: &str) -> [(&str, &str); 2] {
+    [("X-API-KEY", key), ("Content-Type", "application/json")]
 }

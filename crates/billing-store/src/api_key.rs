@@ -1,8 +1,8 @@
-//! API keys.
+//! API keys and access tokens.
 
-use billing_domain::api_key::ApiKey;
+use billing_domain::Error;
+use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::store::ApiKeyRepo;
-use billing_domain::{Error, Noun};
 use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -10,6 +10,8 @@ use diesel::sql_types::Timestamptz;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::column::choice;
+use crate::error::Failure;
 use crate::schema::api_keys;
 use crate::transaction::PgTransaction;
 
@@ -22,6 +24,7 @@ struct ApiKeyRow {
     digest: Vec<u8>,
     created_at: OffsetDateTime,
     expires_at: Option<OffsetDateTime>,
+    kind: String,
 }
 
 impl From<&ApiKey> for ApiKeyRow {
@@ -33,28 +36,35 @@ impl From<&ApiKey> for ApiKeyRow {
             digest: key.digest.clone(),
             created_at: key.created_at,
             expires_at: key.expires_at,
+            kind: key.kind.as_str().to_owned(),
         }
     }
 }
 
-impl From<ApiKeyRow> for ApiKey {
-    fn from(row: ApiKeyRow) -> Self {
-        Self {
+impl TryFrom<ApiKeyRow> for ApiKey {
+    type Error = Error;
+
+    fn try_from(row: ApiKeyRow) -> Result<Self, Error> {
+        Ok(Self {
+            kind: choice(&KeyKind::ALL, KeyKind::as_str, &row.kind)?,
             prefix: row.prefix,
             organization: row.organization_id.into(),
             name: row.name,
             digest: row.digest,
             created_at: row.created_at,
             expires_at: row.expires_at,
-        }
+        })
     }
 }
 
+/// A key and the present instant.
+pub(crate) type Found = (ApiKey, OffsetDateTime);
+
 /// The key with this prefix, and the present instant by the clock that everything is dated by.
-pub(crate) fn find_with_now(pg: &mut PgConnection, prefix: &str) -> QueryResult<Option<(ApiKey, OffsetDateTime)>> {
+pub(crate) fn find_with_now(pg: &mut PgConnection, prefix: &str) -> Result<Option<Found>, Failure> {
     let query = api_keys::table.find(prefix).select((ApiKeyRow::as_select(), sql::<Timestamptz>("clock_timestamp()")));
     let found: Option<(ApiKeyRow, OffsetDateTime)> = query.first(pg).optional()?;
-    Ok(found.map(|(row, now)| (row.into(), now)))
+    found.map(|(row, now)| Ok((row.try_into()?, now))).transpose()
 }
 
 impl ApiKeyRepo for PgTransaction<'_> {
@@ -64,17 +74,20 @@ impl ApiKeyRepo for PgTransaction<'_> {
         Ok(())
     }
 
-    fn list(&mut self) -> Result<Vec<ApiKey>, Error> {
-        let query = api_keys::table.filter(api_keys::organization_id.eq(self.tenant()));
+    fn list(&mut self, kind: KeyKind) -> Result<Vec<ApiKey>, Error> {
+        let query =
+            api_keys::table.filter(api_keys::organization_id.eq(self.tenant()).and(api_keys::kind.eq(kind.as_str())));
         let query = query.order((api_keys::created_at, api_keys::prefix)).select(ApiKeyRow::as_select());
-        Ok(self.query(|pg| query.load(pg))?.into_iter().map(ApiKey::from).collect())
+        self.query(|pg| query.load(pg))?.into_iter().map(ApiKey::try_from).collect()
     }
 
-    fn delete(&mut self, prefix: &str) -> Result<(), Error> {
+    fn delete(&mut self, kind: KeyKind, prefix: &str) -> Result<(), Error> {
         let tenant = self.tenant();
-        let own = api_keys::table.find(prefix).filter(api_keys::organization_id.eq(tenant));
+        let own = api_keys::table
+            .find(prefix)
+            .filter(api_keys::organization_id.eq(tenant).and(api_keys::kind.eq(kind.as_str())));
         match self.query(|pg| diesel::delete(own).execute(pg))? {
-            0 => Err(Error::NotFound(Noun::ApiKey)),
+            0 => Err(Error::NotFound(kind.noun())),
             _ => Ok(()),
         }
     }

@@ -156,9 +156,16 @@ impl Pool {
     /// Runs statements outside of any transaction, again on another connection if the first was dead. Only for
     /// what may run twice.
     pub(crate) fn run<T>(&self, mut work: impl FnMut(&mut PgConnection) -> QueryResult<T>) -> Result<T, Failure> {
-        let first = self.take()?.attempt(|pg| work(pg).map_err(Failure::from));
-        match first {
-            Err(Failure::Disconnected(_)) => self.take_checked()?.attempt(|pg| work(pg).map_err(Failure::from)),
+        self.try_run(|pg| Ok(work(pg)?))
+    }
+
+    /// [`Pool::run`] of what can fail in other ways too.
+    pub(crate) fn try_run<T>(
+        &self,
+        mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match self.take()?.attempt(&mut work) {
+            Err(Failure::Disconnected(_)) => self.take_checked()?.attempt(work),
             other => other,
         }
     }

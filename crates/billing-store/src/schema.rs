@@ -8,6 +8,7 @@ diesel::table! {
         digest -> Bytea,
         created_at -> Timestamptz,
         expires_at -> Nullable<Timestamptz>,
+        kind -> Text,
     }
 }
 

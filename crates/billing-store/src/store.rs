@@ -188,7 +188,7 @@ impl Store for PgStore {
 
 impl KeyRing for PgStore {
     fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error> {
-        self.shared.pool.run(|pg| api_key::find_with_now(pg, prefix)).map_err(Failure::into_error)
+        self.shared.pool.try_run(|pg| api_key::find_with_now(pg, prefix)).map_err(Failure::into_error)
     }
 
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {

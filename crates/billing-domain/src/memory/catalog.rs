@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use super::Tenant;
 use super::transaction::MemoryTransaction;
 use crate::addon::Addon;
-use crate::api_key::ApiKey;
+use crate::api_key::{ApiKey, KeyKind};
 use crate::currency::Currency;
 use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
 use crate::id::{AddonId, CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, TestClockId};
@@ -73,14 +73,17 @@ impl ApiKeyRepo for MemoryTransaction {
         Ok(())
     }
 
-    fn list(&mut self) -> Result<Vec<ApiKey>, Error> {
-        let mut keys: Vec<_> = self.tenant()?.api_keys.values().cloned().collect();
+    fn list(&mut self, kind: KeyKind) -> Result<Vec<ApiKey>, Error> {
+        let mut keys: Vec<_> = self.tenant()?.api_keys.values().filter(|key| key.kind == kind).cloned().collect();
         keys.sort_by_key(|key| key.created_at);
         Ok(keys)
     }
 
-    fn delete(&mut self, prefix: &str) -> Result<(), Error> {
-        self.tenant()?.api_keys.remove(prefix).map(drop).ok_or(Error::NotFound(Noun::ApiKey))
+    fn delete(&mut self, kind: KeyKind, prefix: &str) -> Result<(), Error> {
+        let keys = &mut self.tenant()?.api_keys;
+        keys.get(prefix).filter(|key| key.kind == kind).ok_or(Error::NotFound(kind.noun()))?;
+        keys.remove(prefix);
+        Ok(())
     }
 }
 

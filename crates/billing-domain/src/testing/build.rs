@@ -8,7 +8,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::addon::{Addon, AddonTerms, BillingFrequency, InvoiceWhen, plan_of};
-use crate::api_key::ApiKey;
+use crate::api_key::{ApiKey, KeyKind};
 use crate::charge::{Billed, BillingRecord, ChargeRef};
 use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
@@ -68,6 +68,7 @@ pub fn organization(id: OrganizationId, now: OffsetDateTime) -> Organization {
 /// A key that never expires.
 pub fn api_key(organization: OrganizationId, prefix: &str, now: OffsetDateTime) -> ApiKey {
     ApiKey {
+        kind: KeyKind::ApiKey,
         prefix: prefix.to_owned(),
         organization,
         name: "key".to_owned(),

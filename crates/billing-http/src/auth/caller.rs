@@ -8,6 +8,7 @@ use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
+use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::id::OrganizationId;
 use billing_domain::store::KeyRing;
 
@@ -69,27 +70,30 @@ async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
     let pepper = app.pepper.clone();
     app.block(move |backend| {
         let caller = find(backend, &pepper, &key)?.ok_or_else(not_authenticated)?;
+        if caller.kind != KeyKind::ApiKey {
+            return Err(not_authenticated());
+        }
         if let Some(token) = token
             && token != key
         {
+            // A token, or another key of the organization.
             let other = find(backend, &pepper, &token)?.ok_or_else(authentication_failed)?;
             if other.organization != caller.organization {
                 return Err(authentication_failed());
             }
         }
-        Ok(caller)
+        Ok(Caller { organization: caller.organization, key_prefix: caller.prefix, claim: None })
     })
     .await
 }
 
-/// The caller behind a key, unless the key is unknown, wrong or expired: the three look alike.
-fn find(keys: &dyn KeyRing, pepper: &Pepper, key: &KeyText) -> Result<Option<Caller>, ApiError> {
+/// The key of whatever kind, unless it is unknown, wrong or expired: the three look alike.
+fn find(keys: &dyn KeyRing, pepper: &Pepper, key: &KeyText) -> Result<Option<ApiKey>, ApiError> {
     let found = keys.find_key(key.prefix())?;
     // The digest is computed for unknown keys too: they take as long as known ones.
     let digest = found.as_ref().map(|(known, _)| known.digest.clone()).unwrap_or_default();
     let matches = pepper.matches(key, &digest);
-    let valid = found.filter(|(known, now)| matches && !known.is_expired(*now));
-    Ok(valid.map(|(known, _)| Caller { organization: known.organization, key_prefix: known.prefix, claim: None }))
+    Ok(found.filter(|(known, now)| matches && !known.is_expired(*now)).map(|(known, _)| known))
 }
 
 /// The token of `Authorization: Token <token>`.

@@ -43,7 +43,7 @@ codes! {
         "The Idempotency-Key header is not one of 1 to 255 printable ASCII characters.";
     NOT_AUTHENTICATED = 401, "not_authenticated", "The X-API-KEY header is missing, or holds no valid key.";
     AUTHENTICATION_FAILED = 401, "authentication_failed",
-        "An Authorization header was sent beside the key, and is malformed or of another organization.";
+        "The Authorization header sent beside the key holds no valid token of the same organization.";
     NOT_FOUND = 404, "not_found", "The path names something that does not exist in this organization.";
     RESOURCE_NOT_FOUND = 404, "resource_not_found", "The path names a subscription that does not exist in this organization, or an add-on that is not attached to it.";
     METHOD_NOT_ALLOWED = 405, "method_not_allowed", "The path has no such method; the Allow header lists those it has.";

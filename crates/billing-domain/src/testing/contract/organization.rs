@@ -5,6 +5,7 @@ use std::thread;
 use time::Duration;
 
 use super::{Harness, Tenant};
+use crate::api_key::{ApiKey, KeyKind};
 use crate::currency::Currency;
 use crate::error::{Error, Noun, Refusal};
 use crate::id::OrganizationId;
@@ -109,20 +110,47 @@ pub(super) fn keeps_api_keys(harness: &Harness<'_>) {
     let prefix = |n: u8| format!("{:05x}{n:03}", id.as_u64_pair().0 & 0xf_ffff);
     let now = tenant.now();
     let older = api_key(tenant.id, &prefix(2), now - Duration::days(1));
-    let newer = crate::api_key::ApiKey { expires_at: Some(now), ..api_key(tenant.id, &prefix(1), now) };
+    let newer = ApiKey { expires_at: Some(now), ..api_key(tenant.id, &prefix(1), now) };
     tenant.catalog(|tx, _| {
         tx.api_keys().insert(&newer)?;
         tx.api_keys().insert(&older)
     });
-    assert_eq!(tenant.look(|tx, _| tx.api_keys().list()), [older.clone(), newer.clone()], "oldest first, expired too");
+    assert_eq!(
+        tenant.look(|tx, _| tx.api_keys().list(KeyKind::ApiKey)),
+        [older.clone(), newer.clone()],
+        "oldest first, expired too"
+    );
     let (found, at) = harness.keys.find_key(&newer.prefix).expect("no error").expect("found");
     assert_eq!(found, newer);
     assert!(at >= now);
-    tenant.catalog(|tx, _| tx.api_keys().delete(&newer.prefix));
+    tenant.catalog(|tx, _| tx.api_keys().delete(KeyKind::ApiKey, &newer.prefix));
     assert_eq!(harness.keys.find_key(&newer.prefix).expect("no error"), None, "worthless from the commit on");
-    assert_eq!(tenant.look(|tx, _| tx.api_keys().list()), [older]);
-    let again = tenant.run(&Scope::Catalog(tenant.id), |tx, _| tx.api_keys().delete(&newer.prefix));
+    assert_eq!(tenant.look(|tx, _| tx.api_keys().list(KeyKind::ApiKey)), [older]);
+    let again = tenant.run(&Scope::Catalog(tenant.id), |tx, _| tx.api_keys().delete(KeyKind::ApiKey, &newer.prefix));
     assert_eq!(again, Err(Error::NotFound(Noun::ApiKey)));
+}
+
+pub(super) fn keeps_access_tokens_apart_from_keys(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let id: uuid::Uuid = tenant.build(Ids::next);
+    let prefix = |n: u8| format!("{:05x}{n:03}", id.as_u64_pair().0 & 0xf_ffff);
+    let now = tenant.now();
+    let key = api_key(tenant.id, &prefix(11), now);
+    let token = ApiKey { kind: KeyKind::AccessToken, ..api_key(tenant.id, &prefix(12), now) };
+    tenant.catalog(|tx, _| {
+        tx.api_keys().insert(&key)?;
+        tx.api_keys().insert(&token)
+    });
+    let list = |kind| tenant.look(|tx, _| tx.api_keys().list(kind));
+    assert_eq!((list(KeyKind::ApiKey), list(KeyKind::AccessToken)), (vec![key.clone()], vec![token.clone()]));
+    let found = harness.keys.find_key(&token.prefix).expect("no error").expect("found");
+    assert_eq!(found.0, token, "found with its kind");
+    for (kind, other) in [(KeyKind::ApiKey, &token), (KeyKind::AccessToken, &key)] {
+        let deleted = tenant.run(&Scope::Catalog(tenant.id), |tx, _| tx.api_keys().delete(kind, &other.prefix));
+        assert_eq!(deleted, Err(Error::NotFound(kind.noun())), "one of the other kind is not there");
+    }
+    tenant.catalog(|tx, _| tx.api_keys().delete(KeyKind::AccessToken, &token.prefix));
+    assert_eq!((list(KeyKind::ApiKey), list(KeyKind::AccessToken)), (vec![key], vec![]));
 }
 
 pub(super) fn keeps_currencies(harness: &Harness<'_>) {

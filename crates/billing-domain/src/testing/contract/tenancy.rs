@@ -3,6 +3,7 @@
 use time::Duration;
 
 use super::{Harness, Tenant};
+use crate::api_key::KeyKind;
 use crate::charge::ChargeRef;
 use crate::error::{Error, Noun};
 use crate::store::{InvoiceFilter, PageRequest, Scope, Transaction};
@@ -42,7 +43,7 @@ pub(super) fn hides_the_catalog(harness: &Harness<'_>) {
     other.finds_no(Noun::PlanVersion, |tx| tx.plans().update_version(&version));
     other.finds_no(Noun::TestClock, |tx| tx.test_clocks().get(clock.id));
     other.finds_no(Noun::TestClock, |tx| tx.test_clocks().update(&clock));
-    other.finds_no(Noun::ApiKey, |tx| tx.api_keys().delete(&key.prefix));
+    other.finds_no(Noun::ApiKey, |tx| tx.api_keys().delete(KeyKind::ApiKey, &key.prefix));
     other.look(|tx, _| {
         assert_eq!(tx.metrics().list()?, []);
         assert_eq!(tx.features().list()?, []);
@@ -51,7 +52,7 @@ pub(super) fn hides_the_catalog(harness: &Harness<'_>) {
         assert_eq!(tx.plans().list_versions(Some(plan.id))?, []);
         assert_eq!(tx.test_clocks().list()?, []);
         assert_eq!(tx.test_clocks().list_customers(clock.id)?, []);
-        assert_eq!(tx.api_keys().list()?, []);
+        assert_eq!(tx.api_keys().list(KeyKind::ApiKey)?, []);
         assert_eq!(tx.currencies().list()?, []);
         Ok(())
     });

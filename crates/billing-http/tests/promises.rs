@@ -1,0 +1,88 @@
+//! That what the documents promise has tests.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use billing_http::endpoint::Access;
+use billing_http::error::codes;
+use billing_http::routes;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: impl AsRef<Path>) -> String {
+    let path = repository().join(path);
+    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The rows of the table of proofs: promise and tests.
+fn proofs() -> Vec<(String, Vec<String>)> {
+    let document = read("docs/api.md");
+    let (_, table) = document.split_once("<!-- proof: begin -->\n").expect("a begin marker");
+    let (table, _) = table.split_once("<!-- proof: end -->").expect("an end marker");
+    let rows = table.lines().skip(2).map(|line| {
+        let cells: Vec<&str> = line.trim_matches('|').rsplitn(2, " | ").collect();
+        let [tests, promise] = cells[..] else { panic!("{line}") };
+        let tests = tests.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        (promise.trim().to_owned(), tests)
+    });
+    rows.collect()
+}
+
+/// The file that a test is in, and its name.
+fn located(test: &str) -> (String, &str) {
+    let (module, name) = test.rsplit_once("::").unwrap_or_else(|| panic!("{test} names no file"));
+    let file = match module.split_once("::") {
+        Some(("workflow", file)) => format!("crates/billing-domain/src/workflow/tests/{file}.rs"),
+        None => format!("crates/billing-http/tests/{module}.rs"),
+        Some(_) => panic!("{test}: unknown place"),
+    };
+    (file, name)
+}
+
+#[test]
+fn every_promise_names_tests_that_exist() {
+    let proofs = proofs();
+    assert!(proofs.len() > 40);
+    for (promise, tests) in proofs {
+        // Headings are bold.
+        assert!(!tests.is_empty() || promise.starts_with("**"), "no test proves: {promise}");
+        for test in tests {
+            let (file, name) = located(&test);
+            assert!(read(&file).contains(&format!("\nfn {name}()")), "{file} has no test {name}: {promise}");
+        }
+    }
+}
+
+#[test]
+fn every_code_is_provoked_by_a_test() {
+    let folder = repository().join("crates/billing-http/tests");
+    let files = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let texts: String =
+        files.filter(|path| path.extension().is_some_and(|end| end == "rs")).map(|path| read(path)).collect();
+    let silent: BTreeSet<&str> = codes::table()
+        .into_iter()
+        .map(|(code, ..)| code)
+        .filter(|code| !texts.contains(&format!("\"{code}\"")) && !texts.contains(&format!("\\\"{code}\\\"")))
+        .collect();
+    assert_eq!(silent, BTreeSet::new(), "codes that no test waits for");
+}
+
+/// What the table has no row for: the calls beyond the interface's core are proven by the tests of every route.
+#[test]
+fn the_core_of_the_interface_has_rows() {
+    let promises: String = proofs().into_iter().map(|(promise, _)| promise + "\n").collect();
+    for endpoint in routes::table().iter().filter(|endpoint| endpoint.access == Access::Key) {
+        let resource = endpoint.path.split('/').nth(2).unwrap_or_default();
+        let is_core = ["ping", "metric_access", "verify_idems_received"].contains(&resource)
+            || resource == "subscriptions" && endpoint.method.as_str() == "POST"
+            || endpoint.path.starts_with("/api/credits/{credit_id}/") && endpoint.method.as_str() == "POST";
+        let call = match endpoint.path {
+            "/api/subscriptions/" => "`POST /api/subscriptions/`".to_owned(),
+            path => format!("`{} {path}`", endpoint.method),
+        };
+        assert!(!is_core || promises.contains(&call), "no row for {call}");
+    }
+}

@@ -1,0 +1,2 @@
+DELETE FROM api_keys WHERE kind <> 'api_key';
+ALTER TABLE api_keys DROP COLUMN kind;
