@@ -6,7 +6,7 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use crate::adjustment::AdjustmentState;
-use crate::error::{FieldCode, FieldError};
+use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
 use crate::event::{Properties, property_text};
 use crate::id::{CustomerKey, PlanId, PlanVersionId, SubscriptionId};
 use crate::period::{Anchors, Cadence, Period, PlanDuration, Tile};
@@ -234,6 +234,21 @@ impl Subscription {
     /// Where its reset and invoicing intervals are counted from: its own start, for an add-on its parent's.
     pub fn intervals_from(&self) -> OffsetDateTime {
         if self.is_addon() { self.anchor } else { self.period.start() }
+    }
+
+    /// Whether it can still be changed at `now`.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when a switch has put another in its place: its id is no longer valid, also for those who found
+    /// it before the switch. [`Refusal::AlreadyEnded`] when it has ended otherwise.
+    pub fn check_open(&self, now: OffsetDateTime) -> Result<(), Error> {
+        if self.replaced_by.is_some() {
+            return Err(Error::NotFound(Noun::Subscription));
+        }
+        if self.status(now) == SubscriptionStatus::Ended {
+            return Err(Refusal::AlreadyEnded.into());
+        }
+        Ok(())
     }
 
     /// Whether it will be renewed at its end and has not been yet.

@@ -23,6 +23,7 @@ mod lists;
 mod lotus_python;
 mod metrics;
 mod plans;
+mod races;
 mod retries;
 mod shapes;
 mod subscriptions;

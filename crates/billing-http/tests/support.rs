@@ -71,7 +71,19 @@ impl World {
 
     /// Sends anything.
     pub fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
-        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.addr()));
+        self.send_to(self.addr(), method, path, headers, body)
+    }
+
+    /// Sends anything to one of several servers.
+    pub fn send_to(
+        &self,
+        addr: std::net::SocketAddr,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(format!("http://{addr}{path}"));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }

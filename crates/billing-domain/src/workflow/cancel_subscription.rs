@@ -6,13 +6,11 @@ use super::account::Account;
 use super::bill_customer::process_due;
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, Charge};
-use crate::error::{Error, Refusal};
+use crate::error::Error;
 use crate::id::{CustomerKey, SubscriptionId};
 use crate::plan::PlanVersion;
 use crate::store::Transaction;
-use crate::subscription::{
-    Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, SubscriptionStatus, UsageBehavior,
-};
+use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, UsageBehavior};
 
 /// Which subscriptions of one customer to cancel, and how.
 #[derive(Clone, Debug)]
@@ -32,7 +30,7 @@ pub struct CancelSubscription {
 /// they are attached to, in the same way. All are billed on one invoice.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Refusal::AlreadyEnded`]; [`Refusal::TestClockAdvancing`].
+/// [`Error::NotFound`]; [`Subscription::check_open`]; [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
 pub fn cancel_subscription(
     tx: &mut dyn Transaction,
     command: &CancelSubscription,
@@ -95,9 +93,7 @@ fn cancel(
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut subscription = tx.subscriptions().get(command.customer, id)?;
-    if subscription.status(now) == SubscriptionStatus::Ended {
-        return Err(Refusal::AlreadyEnded.into());
-    }
+    subscription.check_open(now)?;
     let settled_at = match command.invoicing_behavior {
         InvoicingBehavior::InvoiceNow => now,
         InvoicingBehavior::AddToNextInvoice => subscription.period.end().max(now),

@@ -7,11 +7,11 @@ use super::account::Account;
 use super::bill_customer::process_due;
 use super::issue_invoices::issue_prepaid;
 use crate::charge::ChargeRef;
-use crate::error::{Error, FieldCode, FieldError, Refusal};
+use crate::error::{Error, FieldCode, FieldError};
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::plan::{Component, PlanVersion};
 use crate::store::Transaction;
-use crate::subscription::{Subscription, SubscriptionStatus};
+use crate::subscription::Subscription;
 
 /// Which units, and how many from now on.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ pub struct ChangePrepaidUnits {
 /// difference is billed, usage is not. As many units as there are change nothing.
 ///
 /// # Errors
-/// [`Error::NotFound`]; a metric without prepaid component, negative units; [`Refusal::AlreadyEnded`],
-/// [`Refusal::TestClockAdvancing`].
+/// [`Error::NotFound`]; a metric without prepaid component, negative units; [`Subscription::check_open`];
+/// [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
 pub fn change_prepaid_units(
     tx: &mut dyn Transaction,
     command: &ChangePrepaidUnits,
@@ -47,9 +47,7 @@ pub fn change_prepaid_units(
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
     let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
-    if subscription.status(now) == SubscriptionStatus::Ended {
-        return Err(Refusal::AlreadyEnded.into());
-    }
+    subscription.check_open(now)?;
     let offer = account.offer(tx, subscription.version)?;
     let component = prepaid_component(&offer.version, command.metric)?;
     let before = subscription.prepaid_units_of(component);

@@ -13,7 +13,7 @@ use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::period::Period;
 use crate::plan::ChargeTiming;
 use crate::store::Transaction;
-use crate::subscription::{InvoicingBehavior, Settled, Subscription, SubscriptionStatus, SwitchUsageBehavior};
+use crate::subscription::{InvoicingBehavior, Settled, Subscription, SwitchUsageBehavior};
 
 /// Which subscription to switch, to what, and how.
 #[derive(Clone, Debug)]
@@ -46,9 +46,7 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
     let old = tx.subscriptions().get(command.customer, command.subscription)?;
-    if old.status(now) == SubscriptionStatus::Ended || old.replaced_by.is_some() {
-        return Err(Refusal::AlreadyEnded.into());
-    }
+    old.check_open(now)?;
     let old_offer = account.offer(tx, old.version)?;
     let chosen = choose(tx, &account, command.version, &old_offer.currency.code, now)?;
     let offer = account.offer(tx, chosen.id)?;

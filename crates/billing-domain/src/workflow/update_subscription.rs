@@ -9,7 +9,7 @@ use crate::error::{Error, FieldCode, FieldError, Refusal};
 use crate::id::{CustomerKey, SubscriptionId};
 use crate::period::{Period, instant};
 use crate::store::Transaction;
-use crate::subscription::{Subscription, SubscriptionStatus};
+use crate::subscription::Subscription;
 
 /// What to change; `None` leaves it as it is.
 #[derive(Clone, Debug)]
@@ -41,9 +41,7 @@ pub fn update_subscription(
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
     let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
-    if subscription.status(now) == SubscriptionStatus::Ended {
-        return Err(Refusal::AlreadyEnded.into());
-    }
+    subscription.check_open(now)?;
     if command.turn_off_auto_renew {
         subscription.auto_renew = false;
     }

@@ -180,7 +180,7 @@ fn the_old_id_is_no_longer_valid_and_the_new_one_carries_on() {
     assert_eq!(gone, Err(Error::NotFound(Noun::Subscription)));
     assert_eq!(world.subscriptions("acme").iter().map(|own| own.id).collect::<Vec<_>>(), [new.id]);
     assert!(new.is_new && !new.auto_renew);
-    assert_eq!(setting.switch(InvoiceNow, KeepSeparate), Err(Refusal::AlreadyEnded.into()), "once");
+    assert_eq!(setting.switch(InvoiceNow, KeepSeparate), Err(Error::NotFound(Noun::Subscription)), "once");
 }
 
 #[test]
