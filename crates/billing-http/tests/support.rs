@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use billing_domain::id::OrganizationId;
 use billing_http::auth::Pepper;
+use billing_http::error::codes;
 use billing_http::startup::Opened;
 use billing_http::{RunningServer, Server, ServerSettings};
 use billing_store::testing::TestStore;
@@ -160,6 +161,16 @@ impl World {
         assert_eq!(self.get(&path).ok(200)["status"], "ready");
     }
 
+    /// Waits until a clock of the organization with this key stands.
+    pub fn clock_stands(&self, key: &str, clock: &str) {
+        let path = format!("/api/test_clocks/{clock}/");
+        let began = Instant::now();
+        while self.send("GET", &path, &[("X-API-KEY", key)], b"").ok(200)["status"] == "advancing" {
+            assert!(began.elapsed() < Duration::from_secs(30), "the clock does not arrive");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// Everything that lists show, to see that nothing was written.
     pub fn snapshot(&self) -> Vec<(String, String)> {
         let lists = [
@@ -227,7 +238,10 @@ impl Answer {
         assert_eq!(body["status"].to_string(), self.status.to_string());
         assert_eq!(body["request_id"], self.header("x-request-id"));
         assert_eq!(body["type"], format!("/docs/errors#{}", body["title"].as_str().expect("a title")));
-        body["title"].as_str().expect("a title").to_owned()
+        let title = body["title"].as_str().expect("a title");
+        let documented = codes::table().into_iter().find(|(code, ..)| *code == title);
+        assert_eq!(documented.map(|(_, status, _)| status), Some(self.status), "{title} is in the table of codes");
+        title.to_owned()
     }
 
     /// The bad fields of a validation error: path and code.

@@ -2,12 +2,17 @@
 
 use std::ops::Deref;
 
+use billing_domain::id::OrganizationId;
 use billing_domain::{Refusal, StoreError};
 use diesel::debug_query;
 use diesel::pg::Pg;
 use diesel::query_dsl::methods::SelectDsl;
+use diesel::sql_types::{Text, Uuid as SqlUuid};
+use diesel::{Connection, PgConnection, RunQueryDsl};
 use postgres_local::testing::TestDatabase;
+use uuid::Uuid;
 
+use crate::statement::statement;
 use crate::{PgStore, migration};
 
 /// Changes whenever a migration does.
@@ -82,6 +87,33 @@ pub fn versions() -> Vec<String> {
 /// The constraints that callers can run into, with what each refuses.
 pub fn refusals() -> Vec<(&'static str, Refusal)> {
     crate::error::REFUSALS.to_vec()
+}
+
+statement! {
+    /// A digest of the organization's rows for each table that has any organization's.
+    Fingerprint -> Text {
+        "SELECT string_agg(
+            table_name || ' ' || md5(query_to_xml(
+                format('SELECT t::text AS row FROM %I t WHERE %I = %L ORDER BY 1', table_name, column_name, "
+                    organization: Uuid as SqlUuid; "::uuid),
+                true, false, ''
+            )::text),
+            E'\n' ORDER BY table_name
+        )
+        FROM information_schema.columns
+        WHERE table_schema = 'public'
+            AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
+    }
+}
+
+/// Everything an organization owns, as a line for each table: two are the same when no row has changed.
+///
+/// # Panics
+/// When the database at `url` does not answer.
+pub fn fingerprint(url: &str, organization: OrganizationId) -> String {
+    let mut pg = PgConnection::establish(url).unwrap_or_else(|error| panic!("{error}"));
+    let statement = Fingerprint { organization: organization.uuid() };
+    statement.get_result(&mut pg).unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A partition of the events that lacks an index, if there is one.

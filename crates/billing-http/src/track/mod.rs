@@ -20,7 +20,7 @@ use crate::backend::Backend;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::{JsonFault, RawBody, decode, scan};
-use crate::wire::{Described, FreeForm, Schema, Schemas, view};
+use crate::wire::{Described, FreeForm, Schema, Schemas};
 pub use event::{Rejected, read_event};
 
 /// Largest body, in bytes, as sent and decompressed.
@@ -64,13 +64,21 @@ impl Described for EventBody {
     }
 }
 
-view! {
-    /// What became of the events.
-    TrackView {
-        /// `all`, `some` or `none`.
-        success: &'static str,
-        /// The reason of each failure by idempotency id; missing when there is none.
-        failed_events: BTreeMap<String, String>,
+/// What became of the events.
+#[derive(Serialize)]
+struct TrackView {
+    success: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failed_events: Option<BTreeMap<String, String>>,
+}
+
+impl Described for TrackView {
+    fn describe(schemas: &mut Schemas) -> Schema {
+        schemas.object::<Self>("TrackView", "What became of the events.", |object| {
+            object.field::<String>("success", "`all`, `some` or `none`.", true);
+            let doc = "The reason of each failure by idempotency id; missing when there is none.";
+            object.field::<BTreeMap<String, String>>("failed_events", doc, false);
+        })
     }
 }
 
@@ -81,11 +89,6 @@ struct Outcome {
     failed_count: usize,
     duplicates: usize,
     failed_events: BTreeMap<String, String>,
-}
-
-#[derive(Serialize)]
-struct AllView {
-    success: &'static str,
 }
 
 impl Outcome {
@@ -108,10 +111,11 @@ impl Responder for Outcome {
     fn respond_to(self, _: &HttpRequest) -> HttpResponse {
         let (status, success) = match self.failed_count {
             failed if failed == self.count => (StatusCode::BAD_REQUEST, "none"),
-            0 => return HttpResponse::Created().json(AllView { success: "all" }),
+            0 => (StatusCode::CREATED, "all"),
             _ => (StatusCode::CREATED, "some"),
         };
-        HttpResponse::build(status).json(TrackView { success, failed_events: self.failed_events })
+        let failed_events = (success != "all").then_some(self.failed_events);
+        HttpResponse::build(status).json(TrackView { success, failed_events })
     }
 }
 
