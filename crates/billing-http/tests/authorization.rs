@@ -10,7 +10,17 @@ use time::{Duration, OffsetDateTime};
 
 use crate::support::{Answer, Field, World};
 
-const PUBLIC: &[&str] = &["/livez", "/readyz", "/openapi.json", "/docs/errors", "/api/healthcheck/"];
+const PUBLIC: &[&str] = &[
+    "/livez",
+    "/readyz",
+    "/openapi.json",
+    "/metrics",
+    "/docs/",
+    "/docs/page.css",
+    "/docs/page.js",
+    "/docs/errors",
+    "/api/healthcheck/",
+];
 
 /// A key that ended a second ago.
 fn expired_key(world: &World) -> String {

@@ -153,6 +153,8 @@ fn a_stopping_service_says_so_first() {
     while status("/readyz").expect("it still answers") != 503 {
         assert!(began.elapsed() < std::time::Duration::from_secs(2), "readyz never said no");
     }
+    let mut why = agent.get(format!("http://{addr}/readyz")).call().expect("it still answers");
+    assert!(why.body_mut().read_to_string().expect("text").contains("\"shutting_down\""), "and says why");
     assert_eq!(status("/livez").expect("it still answers"), 200);
     stopping.join().expect("a thread").expect("a clean stop");
     assert!(status("/livez").is_err(), "it is gone");

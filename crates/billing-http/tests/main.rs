@@ -24,6 +24,7 @@ mod lists;
 mod lotus_python;
 mod metrics;
 mod plans;
+mod promises;
 mod races;
 mod retries;
 mod samples;

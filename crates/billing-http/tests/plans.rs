@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Field, World, plan_body, version_body};
+use crate::support::{Field, World, now, plan_body, version_body};
 
 fn names(answer: &Value) -> Vec<String> {
     answer.as_array().expect("a list").iter().map(|plan| plan.id("plan_name")).collect()
@@ -102,4 +102,43 @@ fn a_new_version_takes_the_place_of_the_old() {
     assert_eq!((&shown["active_version"], &shown["num_versions"]), (&json!(2), &json!(2)));
     assert_eq!(shown["versions"][0]["status"], "inactive", "nobody holds the first");
     assert_eq!(shown["display_version"]["version_id"], second["version_id"]);
+}
+
+#[test]
+fn a_plan_alone_may_be_too_little_or_too_much() {
+    let world = World::new();
+    let metric = world.metric();
+    for customer in ["acme", "other"] {
+        let body = json!({"customer_id": customer, "email": format!("{customer}@acme.io")});
+        world.post("/api/customers/", &body).ok(201);
+    }
+    let made_for = |customers: &[&str]| {
+        let mut version = version_body(&metric);
+        version["target_customers"] = json!(customers);
+        version
+    };
+    let plan = |versions: &[Value]| {
+        let plan =
+            world.post("/api/plans/", &json!({"plan_name": "P", "plan_duration": "monthly"})).ok(201).id("plan_id");
+        for version in versions {
+            world.post(&format!("/api/plans/{plan}/versions/"), version).ok(201);
+        }
+        plan
+    };
+    #[rustfmt::skip]
+    let cases = [
+        // versions,                                                code,                               why
+        (vec![],                                                    "no_matching_plan_version",         "there is none"),
+        (vec![made_for(&["other"])],                                "plan_not_available_to_customer",   "it is made for another"),
+        (vec![made_for(&["acme"]), made_for(&["acme", "other"])],   "ambiguous_plan_version",           "two are made for the customer"),
+    ];
+    for (versions, code, why) in cases {
+        let before = world.snapshot().len();
+        let body = json!({"customer_id": "acme", "plan_id": plan(&versions), "start_date": &now()[..10]});
+        let refused = world.post("/api/subscriptions/", &body);
+        assert_eq!((refused.status, refused.error().as_str()), (400, code), "{why}");
+        assert_eq!(world.post("/api/subscriptions/add/", &body).error(), code, "{why}");
+        assert_eq!(world.get("/api/subscriptions/?customer_id=acme").ok(200), json!([]), "{why}: nothing is half made");
+        assert_eq!(world.snapshot().len(), before);
+    }
 }

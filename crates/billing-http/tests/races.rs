@@ -354,3 +354,29 @@ fn credit_update_against_void() {
         assert_eq!(end_of_credit(&ring, customer), "Voided");
     });
 }
+
+#[test]
+fn addon_attachment_against_cancel() {
+    let ring = Ring::new();
+    let body = json!({"addon_name": "support", "currency_code": "USD", "billing_frequency": "one_time",
+        "recurring_charges": [{"name": "fee", "amount": 3, "charge_timing": "in_advance"}]});
+    let addon = ring.world.post("/api/addons/", &body).ok(201).id("addon_id");
+    ring.rounds(|customer| {
+        let id = ring.subscription(customer, &ring.plan);
+        let attach = change(&id, "addons/attach", json!({"addon_id": addon}));
+        let cancel = change(&id, "cancel", json!({}));
+        let answers = ring.race(&both(&attach, &cancel));
+        let (attached, cancels): (Vec<_>, Vec<_>) = answers.into_iter().enumerate().partition(|(i, _)| i % 2 == 0);
+        let cancels: Vec<Answer> = cancels.into_iter().map(|(_, answer)| answer).collect();
+        only_winner(&cancels, &[(409, "invalid_state")]);
+        for (_, answer) in attached.iter().filter(|(_, answer)| !won(answer)) {
+            assert_eq!(
+                (answer.status, answer.error().as_str()),
+                (409, "invalid_state"),
+                "there is nothing to attach to"
+            );
+        }
+        assert_eq!(ring.list("subscriptions", customer).len(), 0);
+        ring.books(customer);
+    });
+}

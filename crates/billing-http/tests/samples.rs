@@ -57,6 +57,14 @@ impl Fixture {
         self.keep(world, "clock", "test_clock_id", "/api/test_clocks/", &clock, 201);
         self.keep(world, "key_prefix", "prefix", "/api/api_keys/", &json!({"name": "spare"}), 201);
         self.keep(world, "token_prefix", "prefix", "/api/access_tokens/", &json!({"name": "spare"}), 201);
+        self.keep(world, "mail_metric", "metric_id", "/api/metrics/", &json!({"event_name": "mail"}), 201);
+        for (addon, version) in [("addon", "addon_version"), ("other_addon", "other_addon_version")] {
+            let made = self.post(world, "/api/addons/", &self.filled(&addon_body(addon)), 201);
+            self.ids.insert(addon, made.id("addon_id"));
+            self.ids.insert(version, made.id("addon_version_id"));
+        }
+        let attach = format!("/api/subscriptions/{}/addons/attach/", self.id("subscription"));
+        self.post(world, &attach, &json!({"addon_id": self.id("addon")}), 200);
         let invoices = world.send("GET", "/api/invoices/", &[("X-API-KEY", &self.key)], b"").ok(200);
         self.ids.insert("invoice", invoices[0].id("invoice_id"));
     }
@@ -108,6 +116,14 @@ fn version_body() -> Value {
             "prepaid_charge": {"units": 10, "charge_behavior": "full"},
         }],
         "features": ["$feature"],
+    })
+}
+
+/// An add-on with a fee and a grant.
+fn addon_body(name: &str) -> Value {
+    json!({
+        "addon_name": name, "currency_code": "USD", "billing_frequency": "one_time", "features": ["$feature"],
+        "recurring_charges": [{"name": "fee", "amount": 3, "charge_timing": "in_advance"}],
     })
 }
 
@@ -243,6 +259,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "subscription_id") => "$subscription",
         (_, "invoice_id") => "$invoice",
         (_, "credit_id") => "$credit",
+        (_, "addon_id") => "$addon",
         (_, "test_clock_id") => "$clock",
         _ => panic!("{path}: no sample of {parameter}"),
     }
@@ -304,6 +321,15 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/") => {
             vec![json!({"units": 20})]
         }
+        ("POST", "/api/addons/") => {
+            let mut addon = addon_body("sample");
+            addon["components"] = json!([{"metric_id": "$mail_metric", "tiers": [{"type": "free", "range_start": 0}]}]);
+            vec![addon]
+        }
+        ("POST", "/api/subscriptions/{subscription_id}/addons/attach/") => {
+            vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})]
+        }
+        ("POST", "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/") => vec![json!({})],
         ("POST", "/api/credits/") => vec![json!({"customer_id": "$customer", "amount": 5, "currency_code": "USD"})],
         ("POST", "/api/credits/{credit_id}/update/") => vec![json!({"description": "sample"})],
         ("POST", "/api/test_clocks/") => vec![json!({"name": "sample", "frozen_time": "2024-01-01"})],

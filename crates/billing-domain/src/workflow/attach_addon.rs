@@ -13,7 +13,7 @@ use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
 use crate::id::{AddonId, CustomerKey, PlanVersionId, SubscriptionId};
 use crate::period::Period;
 use crate::store::Transaction;
-use crate::subscription::{Settled, Subscription, SubscriptionStatus};
+use crate::subscription::{Settled, Subscription};
 
 /// What to attach to which subscription.
 #[derive(Clone, Debug)]
@@ -68,9 +68,7 @@ pub fn attach_addon(
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
     let parent = tx.subscriptions().get(command.customer, command.parent)?;
-    if parent.status(now) == SubscriptionStatus::Ended || parent.replaced_by.is_some() {
-        return Err(Refusal::AlreadyEnded.into());
-    }
+    parent.check_open(now)?;
     let version = find(tx, command.addon)?;
     let offer = account.offer(tx, version)?;
     check(tx, &mut account, &parent, &offer, command.addon.attr(), now)?;
