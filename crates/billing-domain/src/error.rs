@@ -328,6 +328,9 @@ pub enum StoreError {
     /// The database accepts no writes at present.
     #[error("the database is read-only")]
     ReadOnly,
+    /// Billing would have made more invoices than can be right.
+    #[error("billing was stopped: {0}")]
+    SafetyBound(String),
     /// A bug: a constraint that should never be hit, a row that cannot be read.
     #[error("{0}")]
     Internal(String),

@@ -179,7 +179,7 @@
 //! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
 //! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`country`], [`api_key`] |
-//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`] |
+//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`billing_run`] |
 //! | whether they may | [`access`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
 //! | where it is kept | [`store`], and [`memory`], which is complete |
@@ -204,6 +204,7 @@ pub mod access;
 pub mod addon;
 pub mod adjustment;
 pub mod api_key;
+pub mod billing_run;
 pub mod charge;
 pub mod country;
 pub mod credit;

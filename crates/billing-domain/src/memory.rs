@@ -25,7 +25,7 @@ use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
-use crate::store::{Backlog, BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
+use crate::store::{Backlog, BillingQueue, EventIngest, KeyRing, Leased, Scope, Store, Window, Work};
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
 
@@ -91,6 +91,9 @@ struct AccountState {
     reached: Option<OffsetDateTime>,
     due_at: Option<OffsetDateTime>,
     leased_until: Option<OffsetDateTime>,
+    failures: u32,
+    failure: Option<String>,
+    is_parked: bool,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
     records: BTreeMap<BillingRecordId, BillingRecord>,
     credits: BTreeMap<CreditId, CreditLedger>,
@@ -216,29 +219,64 @@ impl KeyRing for MemoryStore {
 }
 
 impl BillingQueue for MemoryStore {
-    fn lease_due(&self, limit: u32, lease: Duration) -> Result<Vec<(OrganizationId, CustomerKey)>, Error> {
+    fn lease_due(&self, limit: u32, lease: Duration, until: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
         let mut state = self.lock();
         let now = state.now;
-        let mut leased = Vec::new();
+        let by = until.map_or(now, |until| until.min(now));
+        let mut due: Vec<(OffsetDateTime, Leased, &mut AccountState)> = Vec::new();
         for (organization, tenant) in &mut state.tenants {
             for (key, account) in &mut tenant.accounts {
-                let is_due = account.due_at.is_some_and(|at| at <= now);
-                let is_free = account.leased_until.is_none_or(|until| until <= now);
-                if is_due && is_free && leased.len() < limit as usize {
-                    account.leased_until = Some(now + lease);
-                    leased.push((*organization, *key));
-                }
+                let is_free = !account.is_parked && account.leased_until.is_none_or(|until| until <= now);
+                let Some(at) = account.due_at.filter(|at| *at <= by && is_free) else { continue };
+                let leased = Leased { organization: *organization, customer: *key, failures: account.failures };
+                due.push((at, leased, account));
             }
         }
-        Ok(leased)
+        due.sort_by_key(|(at, leased, _)| (*at, leased.customer));
+        let taken = due.into_iter().take(limit as usize).map(|(_, leased, account)| {
+            account.leased_until = Some(now + lease);
+            leased
+        });
+        Ok(taken.collect())
+    }
+
+    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<Duration>) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        let tenant = state.tenants.get_mut(&leased.organization);
+        let account = tenant.and_then(|tenant| tenant.accounts.get_mut(&leased.customer));
+        if let Some(account) = account.filter(|own| own.failures == leased.failures && own.leased_until.is_some()) {
+            account.failures += 1;
+            account.failure = Some(reason.to_owned());
+            account.is_parked = retry_after.is_none();
+            account.leased_until = Some(now + retry_after.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    fn release_parked(&self) -> Result<u64, Error> {
+        let mut state = self.lock();
+        let accounts = state.tenants.values_mut().flat_map(|tenant| tenant.accounts.values_mut());
+        let mut released = 0;
+        for account in accounts.filter(|account| account.is_parked) {
+            (account.is_parked, account.failures, account.leased_until) = (false, 0, None);
+            released += 1;
+        }
+        Ok(released)
     }
 
     fn backlog(&self) -> Result<Backlog, Error> {
         let state = self.lock();
         let accounts = state.tenants.values().flat_map(|tenant| tenant.accounts.values());
-        let due: Vec<_> = accounts.filter_map(|account| account.due_at).filter(|at| *at <= state.now).collect();
-        let lag = due.iter().min().map_or(Duration::ZERO, |first| state.now - *first);
-        Ok(Backlog { customers: due.len() as u64, lag })
+        let mut backlog = Backlog::default();
+        for account in accounts {
+            let Some(due_at) = account.due_at.filter(|at| *at <= state.now) else { continue };
+            backlog.customers += 1;
+            backlog.lag = backlog.lag.max(state.now - due_at);
+            backlog.parked += u64::from(account.is_parked);
+            backlog.failing += u64::from(account.failures > 0 && !account.is_parked);
+        }
+        Ok(backlog)
     }
 
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {

@@ -8,13 +8,16 @@ use std::task::{Context, Poll};
 use actix_web::rt::System;
 use actix_web::rt::signal::unix::{SignalKind, signal};
 use anyhow::bail;
+use billing_audit::audit_database;
 use billing_domain::id::OrganizationId;
 use billing_store::PgStore;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
+use indicatif::ProgressBar;
 use serde_json::Value;
 use time::OffsetDateTime;
 
+use crate::billing_run::run_to_the_end;
 use crate::demo;
 use crate::import::{ImportSource, import_events, refused_beside};
 use crate::server::{Server, ServerSettings};
@@ -73,6 +76,17 @@ pub enum Command {
         #[arg(long, env = "BILLING_API_KEY", hide_env_values = true)]
         api_key: Option<String>,
     },
+    /// Bill every customer who is due and say how many that were; fails when one of them could not be billed.
+    BillRun {
+        /// Only what is due by then: a date or date-time in UTC that is not to come; now when missing.
+        #[arg(long, value_parser = read_instant)]
+        until: Option<OffsetDateTime>,
+        /// Try customers again that were parked because their billing failed too often.
+        #[arg(long)]
+        retry_parked: bool,
+    },
+    /// Check the books, read only: print everything that does not add up, and fail when there is anything.
+    Audit,
     /// Make a tenant and print its API key.
     CreateOrganization {
         /// Its name, as invoices show it.
@@ -125,6 +139,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             }
             Ok(())
         }
+        Command::BillRun { until, retry_parked } => bill_run(&settings, until, retry_parked),
+        Command::Audit => audit(&settings),
         Command::CreateOrganization { name } => {
             let (id, key) = Opened::open_beside(&settings)?.create_organization(&name, None)?;
             Ok(say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?)
@@ -151,6 +167,34 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             })?)
         }
     }
+}
+
+fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bool) -> anyhow::Result<()> {
+    if until.is_some_and(|until| until > OffsetDateTime::now_utc()) {
+        bail!("--until is to come: customers in real time cannot be billed ahead of it; a test clock's can");
+    }
+    let backend = Opened::open(settings)?.backend();
+    if retry_parked {
+        say(&format!("{} parked customers are tried again.", backend.release_parked()?))?;
+    }
+    let run = run_to_the_end(backend.as_ref(), until)?;
+    Ok(say(&format!("{} customers billed.", run.billed))?)
+}
+
+/// Audits the database as it is: nothing is migrated, nothing written.
+fn audit(settings: &Settings) -> anyhow::Result<()> {
+    let database = Database::open(settings)?;
+    let progress = ProgressBar::new_spinner();
+    let report = audit_database(&database.url, &mut |check| {
+        progress.set_message(check);
+        progress.tick();
+    })?;
+    progress.finish_and_clear();
+    say(&report.to_string())?;
+    if !report.is_clean() {
+        bail!("the books are not right");
+    }
+    Ok(())
 }
 
 /// Serves until it is told to stop. The private Postgres, if any, stops last.

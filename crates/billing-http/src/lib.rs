@@ -23,6 +23,7 @@ mod api_key;
 pub mod app;
 pub mod auth;
 pub mod backend;
+pub mod billing_run;
 pub mod cli;
 mod compress;
 mod credit;

@@ -7,12 +7,14 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use billing_domain::Error;
+use billing_domain::billing_run::{AfterFailure, after_failure};
 use billing_domain::id::{OrganizationId, TestClockId};
 use billing_domain::store::{Scope, Store};
 use billing_domain::test_clock::TestClockStatus;
-use billing_domain::workflow::{advance_customer, bill_customer, finish_test_clock};
+use billing_domain::workflow::{advance_customer, finish_test_clock};
 
 use crate::backend::Backend;
+use crate::billing_run::BillingRun;
 
 /// How often the queue of due customers is looked at when it was empty.
 const BILLING_PAUSE: Duration = Duration::from_secs(1);
@@ -22,11 +24,6 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(30);
 const RETENTION_PAUSE: Duration = Duration::from_secs(600);
 /// Answers dropped at once.
 const FORGOTTEN_MAX: u32 = 1_000;
-/// How long a leased customer is nobody else's.
-const LEASE: time::Duration = time::Duration::minutes(5);
-/// Customers leased at once.
-const LEASED_MAX: u32 = 20;
-
 /// A bell that wakes a worker.
 #[derive(Clone)]
 pub struct Alarm(Arc<Mutex<Option<Sender<()>>>>);
@@ -119,22 +116,15 @@ fn keep_working(backend: &dyn Backend, pause: Duration, ear: &Receiver<()>, work
 
 /// Bills the customers that are due, a few at a time; whether there may be more.
 fn bill_due(backend: &dyn Backend) -> bool {
-    let leased = match backend.lease_due(LEASED_MAX, LEASE) {
-        Ok(leased) => leased,
-        Err(error) => {
-            log::error!("customers due for billing could not be leased: {error}");
-            return false;
-        }
-    };
-    let store: &dyn Store = backend;
-    for (organization, customer) in &leased {
-        let scope = Scope::Customer(*organization, *customer);
-        if let Err(error) = store.run_for(&scope, |tx, now| bill_customer(tx, *customer, now)) {
-            // The lease runs out and the customer comes up again.
-            log::error!("billing failed customer_key={} error={error}", customer.uuid());
-        }
+    let mut run = BillingRun::default();
+    let there_is_more = run.take_some(backend, None).unwrap_or_else(|error| {
+        log::error!("customers due for billing could not be leased: {error}");
+        false
+    });
+    if there_is_more {
+        log::info!("billing run billed={} failed={}", run.billed, run.failed);
     }
-    !leased.is_empty()
+    there_is_more
 }
 
 /// Drops old answers, some at a time; whether there may be more.
@@ -152,28 +142,29 @@ fn advance_clocks(backend: &dyn Backend) -> bool {
         Vec::new()
     });
     for (organization, clock) in clocks {
-        let status = match advance_clock(backend, organization, clock) {
-            Ok(()) => TestClockStatus::Ready,
-            Err(error) => {
-                log::error!("test clock {clock} failed to advance: {error}");
-                TestClockStatus::Failed
-            }
-        };
-        let store: &dyn Store = backend;
-        let finished = store.run_for(&Scope::Catalog(organization), |tx, _| finish_test_clock(tx, clock, status));
-        if let Err(error) = finished {
-            log::error!("test clock {clock} could not be set to {}: {error}", status.as_str());
+        if let Err(error) = advance_clock(backend, organization, clock) {
+            log::error!("test clock {clock} could not be advanced: {error}");
         }
     }
     false
 }
 
+/// Carries out one advance: every customer of the clock, whatever becomes of the others.
 fn advance_clock(store: &dyn Store, organization: OrganizationId, clock: TestClockId) -> Result<(), Error> {
-    let customers =
-        store.run_for(&Scope::Organization(organization), |tx, _| tx.test_clocks().list_customers(clock))?;
+    let (frozen_time, customers) = store.run_for(&Scope::Organization(organization), |tx, _| {
+        Ok((tx.test_clocks().get(clock)?.frozen_time, tx.test_clocks().list_customers(clock)?))
+    })?;
+    let mut status = TestClockStatus::Ready;
     for customer in customers {
         let scope = Scope::Customer(organization, customer);
-        store.run_for(&scope, |tx, _| advance_customer(tx, clock, customer))?;
+        if let Err(error) = store.run_for(&scope, |tx, _| advance_customer(tx, clock, customer)) {
+            if after_failure(&error, 0) == AfterFailure::NotCounted {
+                // The clock stays on its way, and the next round goes on.
+                return Err(error);
+            }
+            log::error!("test clock {clock} failed customer_key={} error={error}", customer.uuid());
+            status = TestClockStatus::Failed;
+        }
     }
-    Ok(())
+    store.run_for(&Scope::Catalog(organization), |tx, _| finish_test_clock(tx, clock, frozen_time, status))
 }

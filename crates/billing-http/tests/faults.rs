@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use billing_domain::api_key::ApiKey;
 use billing_domain::event::{Event, Ingested};
-use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
+use billing_domain::id::{OrganizationId, TestClockId};
 use billing_domain::idempotency::{Answer, AnswerBook, Claim, ClaimedWork, KeptAnswer};
-use billing_domain::store::{Backlog, BillingQueue, EventIngest, KeyRing, Scope, Store, Window, Work};
+use billing_domain::store::{Backlog, BillingQueue, EventIngest, KeyRing, Leased, Scope, Store, Window, Work};
 use billing_domain::{Error, StoreError};
 use billing_http::auth::Pepper;
 use billing_http::cli::Cli;
@@ -72,8 +72,16 @@ impl KeyRing for Broken {
 }
 
 impl BillingQueue for Broken {
-    fn lease_due(&self, _: u32, _: time::Duration) -> Result<Vec<(OrganizationId, CustomerKey)>, Error> {
+    fn lease_due(&self, _: u32, _: time::Duration, _: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
         Ok(Vec::new())
+    }
+
+    fn put_off(&self, _: &Leased, _: &str, _: Option<time::Duration>) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn release_parked(&self) -> Result<u64, Error> {
+        self.fail()
     }
 
     fn backlog(&self) -> Result<Backlog, Error> {

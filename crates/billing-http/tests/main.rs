@@ -2,8 +2,10 @@
 
 mod access;
 mod addons;
+mod audit;
 mod authorization;
 mod bad_input;
+mod billing_run;
 mod bodies;
 mod changes;
 mod commands;

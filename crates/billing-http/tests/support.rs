@@ -10,6 +10,8 @@ use billing_http::error::codes;
 use billing_http::startup::Opened;
 use billing_http::{RunningServer, Server, ServerSettings};
 use billing_store::testing::TestStore;
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, PgConnection};
 use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request};
@@ -54,7 +56,17 @@ impl World {
 
     /// Stops the service and starts it again on the same database.
     pub fn restart(&mut self) {
+        self.stop();
+        self.start();
+    }
+
+    /// Stops the service and its background workers; the database stays.
+    pub fn stop(&mut self) {
         self.server.take().expect("it runs").stop().expect("a clean stop");
+    }
+
+    /// Starts the service on its database again.
+    pub fn start(&mut self) {
         let mut settings =
             ServerSettings::new("127.0.0.1:0".parse().expect("an address"), self.opened.pepper.clone(), 8);
         settings.notice = Duration::ZERO;
@@ -64,6 +76,12 @@ impl World {
     /// Where the database is.
     pub fn url(&self) -> &str {
         self.store.url()
+    }
+
+    /// Runs SQL behind the service's back.
+    pub fn sql(&self, statements: &str) {
+        let mut pg = PgConnection::establish(self.url()).expect("a connection");
+        pg.batch_execute(statements).expect(statements);
     }
 
     pub fn addr(&self) -> std::net::SocketAddr {

@@ -107,7 +107,8 @@ statement! {
         FROM customers
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
             AND test_clock_id IS NULL
-        ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL"
+        ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
+            failures = 0, failure = NULL, failed_at = NULL, is_parked = false"
     }
 }
 

@@ -10,6 +10,7 @@
 //! | `transaction` | scopes, locks, the instant that holds, retries |
 //! | `error` | what a database error means |
 //! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
+//! | `billing_queue` | who is due for billing, who failed, which clocks are on their way |
 //! | `event` | reading usage and events |
 //! | `statement`, `column` | prepared SQL text; column values |
 //!
@@ -19,6 +20,7 @@
 
 mod addon;
 mod api_key;
+mod billing_queue;
 mod billing_record;
 mod column;
 mod credit;

@@ -18,6 +18,10 @@ diesel::table! {
         organization_id -> Uuid,
         due_at -> Timestamptz,
         claimed_until -> Nullable<Timestamptz>,
+        failures -> Int8,
+        failure -> Nullable<Text>,
+        failed_at -> Nullable<Timestamptz>,
+        is_parked -> Bool,
     }
 }
 

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
+use billing_domain::id::OrganizationId;
 use billing_domain::idempotency::{Claim, ClaimedWork};
-use billing_domain::store::{Backlog, BillingQueue, KeyRing, Scope, Store, Work};
-use billing_domain::test_clock::TestClockStatus;
+use billing_domain::store::{KeyRing, Scope, Store, Work};
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -61,29 +60,6 @@ statement! {
     /// Settings without which a commit may be lost.
     DurabilitySettings -> (Text, Text, Text) {
         "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')"
-    }
-}
-
-statement! {
-    /// Leases due rows to the caller; rows that another worker looks at right now are skipped.
-    LeaseDue -> (SqlUuid, SqlUuid) {
-        "UPDATE billing_due
-        SET claimed_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
-        WHERE customer_key IN (
-            SELECT customer_key FROM billing_due
-            WHERE due_at <= clock_timestamp() AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
-            ORDER BY due_at
-            LIMIT " limit: i64 as BigInt; "
-            FOR UPDATE SKIP LOCKED
-        )
-        RETURNING organization_id, customer_key"
-    }
-}
-
-statement! {
-    /// How many customers are due, since when, and what time it is.
-    ReadBacklog -> (BigInt, Nullable<Timestamptz>, Timestamptz) {
-        "SELECT count(*), min(due_at), clock_timestamp() FROM billing_due WHERE due_at <= clock_timestamp()"
     }
 }
 
@@ -195,31 +171,5 @@ impl KeyRing for PgStore {
         use schema::organizations::dsl::{created_at, id, organizations};
         let ids = self.shared.pool.run(|pg| organizations.select(id).order((created_at, id)).load::<Uuid>(pg));
         Ok(ids.map_err(Failure::into_error)?.into_iter().map(OrganizationId::from).collect())
-    }
-}
-
-impl BillingQueue for PgStore {
-    fn lease_due(&self, limit: u32, lease: time::Duration) -> Result<Vec<(OrganizationId, CustomerKey)>, Error> {
-        let lease_ms = i64::try_from(lease.whole_milliseconds()).unwrap_or(i64::MAX);
-        let statement = LeaseDue { lease_ms, limit: i64::from(limit) };
-        let rows =
-            self.shared.pool.run(|pg| statement.clone().load::<(Uuid, Uuid)>(pg)).map_err(Failure::into_error)?;
-        Ok(rows.into_iter().map(|(organization, customer)| (organization.into(), customer.into())).collect())
-    }
-
-    fn backlog(&self) -> Result<Backlog, Error> {
-        type Row = (i64, Option<OffsetDateTime>, OffsetDateTime);
-        let row = self.shared.pool.run(|pg| ReadBacklog {}.get_result::<Row>(pg)).map_err(Failure::into_error)?;
-        let (customers, first, now) = row;
-        let lag = first.map_or(time::Duration::ZERO, |first| now - first);
-        Ok(Backlog { customers: customers.unsigned_abs(), lag })
-    }
-
-    fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {
-        use schema::test_clocks::dsl::{created_at, id, organization_id, status, test_clocks};
-        let advancing = test_clocks.filter(status.eq(TestClockStatus::Advancing.as_str())).order((created_at, id));
-        let rows = self.shared.pool.run(|pg| advancing.select((organization_id, id)).load::<(Uuid, Uuid)>(pg));
-        let rows = rows.map_err(Failure::into_error)?;
-        Ok(rows.into_iter().map(|(organization, clock)| (organization.into(), clock.into())).collect())
     }
 }

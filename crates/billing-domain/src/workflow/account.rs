@@ -6,6 +6,7 @@ use std::rc::Rc;
 use time::OffsetDateTime;
 
 use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
+use crate::billing_run::SafetyBound;
 use crate::charge::{BillingRecord, records_of};
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
@@ -32,6 +33,8 @@ pub(super) struct Account {
     pub late: Vec<BillingRecord>,
     /// Credits that have something left.
     pub credits: BTreeMap<CreditId, CreditLedger>,
+    /// Scheduled invoices made in this transaction.
+    pub bound: SafetyBound,
     /// What has been looked up of the catalogue.
     pub catalog: Catalog,
 }
@@ -68,7 +71,16 @@ impl Account {
         let customer = tx.customers().get(customer)?;
         let credits = tx.credits().list_open(customer.key)?;
         let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
-        Ok(Self { organization, customer, subscriptions, records, late, credits, catalog: Catalog::default() })
+        Ok(Self {
+            organization,
+            customer,
+            subscriptions,
+            records,
+            late,
+            credits,
+            bound: SafetyBound::default(),
+            catalog: Catalog::default(),
+        })
     }
 
     /// Refuses while the customer's test clock is on its way.

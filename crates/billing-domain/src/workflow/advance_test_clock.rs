@@ -55,12 +55,21 @@ pub fn advance_customer(tx: &mut dyn Transaction, clock: TestClockId, customer: 
     bill_customer(tx, customer, clock.frozen_time)
 }
 
-/// Says that an advance has arrived, or that it failed.
+/// Says that the advance to `frozen_time` has arrived, or that it failed. Of two processes that carried out the same
+/// one, the later has nothing to say: the clock may be on its way elsewhere already.
 ///
 /// # Errors
 /// [`Error::NotFound`].
-pub fn finish_test_clock(tx: &mut dyn Transaction, clock: TestClockId, status: TestClockStatus) -> Result<(), Error> {
+pub fn finish_test_clock(
+    tx: &mut dyn Transaction,
+    clock: TestClockId,
+    frozen_time: OffsetDateTime,
+    status: TestClockStatus,
+) -> Result<(), Error> {
     let mut clock = tx.test_clocks().get(clock)?;
-    clock.status = status;
-    tx.test_clocks().update(&clock)
+    if clock.status == TestClockStatus::Advancing && clock.frozen_time == frozen_time {
+        clock.status = status;
+        tx.test_clocks().update(&clock)?;
+    }
+    Ok(())
 }

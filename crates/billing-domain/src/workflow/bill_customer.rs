@@ -1,5 +1,7 @@
 //! Brings a customer's billing up to an instant: renewals, expiries and scheduled invoices, in order.
 
+use std::collections::BTreeSet;
+
 use bigdecimal::Zero;
 use time::OffsetDateTime;
 
@@ -30,6 +32,7 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until
             Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at)?,
             Step::Invoice(instant) => {
                 let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
+                count_scheduled(account, &due, at)?;
                 issue_invoices(tx, account, &due, instant, at)?;
             }
         }
@@ -68,6 +71,20 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
         .filter(|ledger| !ledger.remaining().is_zero())
         .filter_map(|ledger| Some((ledger.credit().expires_at?, Step::ExpireCredit(ledger.credit().id))));
     renewals.chain(invoices).chain(expiries).min()
+}
+
+/// Stops a run that would go on and on.
+fn count_scheduled(
+    account: &mut Account,
+    due: &dyn Fn(&BillingRecord) -> bool,
+    issued_at: OffsetDateTime,
+) -> Result<(), Error> {
+    let records = account.records.iter().filter(|record| due(record));
+    let subscriptions: BTreeSet<SubscriptionId> = records.map(|record| record.subscription).collect();
+    for subscription in subscriptions {
+        account.bound.count(subscription, issued_at)?;
+    }
+    Ok(())
 }
 
 /// Writes off what an expired credit has left.

@@ -106,7 +106,7 @@ pub fn of_store_error(error: &StoreError) -> &'static Code {
         StoreError::DeadlineExceeded => &DEADLINE_EXCEEDED,
         StoreError::StorageFull(_) => &STORAGE_UNAVAILABLE,
         StoreError::ReadOnly => &READ_ONLY_MODE,
-        StoreError::Internal(_) => &INTERNAL_ERROR,
+        StoreError::Internal(_) | StoreError::SafetyBound(_) => &INTERNAL_ERROR,
     }
 }
 

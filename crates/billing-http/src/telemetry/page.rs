@@ -116,8 +116,20 @@ impl Page {
     fn database(&mut self, backlog: Option<Backlog>) {
         let is_up = u8::from(backlog.is_some());
         self.one("billing_database_up", "gauge", "Whether the database answered half a second long.", is_up);
-        let Some(Backlog { customers, lag }) = backlog else { return };
+        let Some(Backlog { customers, lag, failing, parked }) = backlog else { return };
         self.one("billing_due_customers", "gauge", "Customers whose billing is due and not done.", customers);
+        self.one(
+            "billing_failing_customers",
+            "gauge",
+            "Those of them whose billing failed and is tried again.",
+            failing,
+        );
+        self.one(
+            "billing_parked_customers",
+            "gauge",
+            "Those of them that are left alone: it failed too often.",
+            parked,
+        );
         let lag_us = u64::try_from(lag.whole_microseconds()).unwrap_or(0);
         self.one("billing_lag_seconds", "gauge", "How long the first of them has been due.", seconds(lag_us));
     }

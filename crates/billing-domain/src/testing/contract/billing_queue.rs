@@ -5,13 +5,18 @@ use time::{Duration, OffsetDateTime};
 
 use super::{Harness, Tenant};
 use crate::id::CustomerKey;
+use crate::store::Leased;
 
 /// More than other cases can have put into the queue.
 const MANY: u32 = 10_000;
 
 fn lease(tenant: &Tenant<'_>, lease: Duration) -> Vec<CustomerKey> {
-    let leased = tenant.harness.queue.lease_due(MANY, lease).expect("leased");
-    leased.into_iter().filter(|(organization, _)| *organization == tenant.id).map(|(_, customer)| customer).collect()
+    leases(tenant, lease, None).into_iter().map(|leased| leased.customer).collect()
+}
+
+fn leases(tenant: &Tenant<'_>, lease: Duration, until: Option<OffsetDateTime>) -> Vec<Leased> {
+    let leased = tenant.harness.queue.lease_due(MANY, lease, until).expect("leased");
+    leased.into_iter().filter(|leased| leased.organization == tenant.id).collect()
 }
 
 fn set_due(tenant: &Tenant<'_>, customer: CustomerKey, due_at: Option<OffsetDateTime>) {
@@ -23,7 +28,14 @@ pub(super) fn leases_what_is_due(harness: &Harness<'_>) {
     let (first, second) = (tenant.new_customer("first"), tenant.new_customer("second"));
     set_due(&tenant, first.key, Some(first.created_at));
     set_due(&tenant, second.key, Some(first.created_at - Duration::days(1)));
-    assert_eq!(harness.queue.lease_due(0, Duration::hours(1)), Ok(Vec::new()), "not more than wanted");
+    assert_eq!(harness.queue.lease_due(0, Duration::hours(1), None), Ok(Vec::new()), "not more than wanted");
+    let until = first.created_at - Duration::hours(1);
+    let early = leases(&tenant, Duration::ZERO, Some(until));
+    assert_eq!(
+        early,
+        [Leased { organization: tenant.id, customer: second.key, failures: 0 }],
+        "only what was due by then"
+    );
     let mut leased = lease(&tenant, Duration::hours(1));
     leased.sort();
     let mut both = [first.key, second.key];
@@ -69,4 +81,35 @@ pub(super) fn tells_how_far_billing_is_behind(harness: &Harness<'_>) {
     set_due(&tenant, customer.key, None);
     let done = harness.queue.backlog().expect("a backlog");
     assert!(done.customers == before.customers && done.lag < Duration::weeks(5_000), "{done:?}");
+}
+
+pub(super) fn puts_off_what_fails(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let queue = tenant.harness.queue;
+    let customer = tenant.new_customer("acme").key;
+    let due_at = tenant.new_customer("other").created_at;
+    set_due(&tenant, customer, Some(due_at));
+    let before = queue.backlog().expect("a backlog");
+    let take = || leases(&tenant, Duration::hours(1), None).pop().expect("leased");
+    let mut failing = take();
+    for failures in 1..=2 {
+        queue.put_off(&failing, "no luck", Some(Duration::ZERO)).expect("put off");
+        failing = take();
+        assert_eq!(failing, Leased { organization: tenant.id, customer, failures });
+    }
+    assert_eq!(queue.backlog().expect("a backlog").failing, before.failing + 1);
+    queue.put_off(&failing, "no luck", Some(Duration::hours(1))).expect("put off");
+    assert_eq!(lease(&tenant, Duration::ZERO), [], "not before its time");
+
+    set_due(&tenant, customer, Some(due_at));
+    let fresh = take();
+    assert_eq!(fresh.failures, 0, "billed at last, everything is forgotten");
+    queue.put_off(&failing, "too late", None).expect("put off");
+    assert_eq!(queue.backlog().expect("a backlog").parked, before.parked, "somebody else billed it meanwhile");
+
+    queue.put_off(&fresh, "hopeless", None).expect("parked");
+    assert_eq!(queue.backlog().expect("a backlog").parked, before.parked + 1);
+    assert_eq!(lease(&tenant, Duration::ZERO), [], "left alone");
+    assert_eq!(queue.release_parked(), Ok(before.parked + 1));
+    assert_eq!(take().failures, 0, "it starts anew");
 }

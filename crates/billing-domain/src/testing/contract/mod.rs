@@ -147,6 +147,7 @@ cases! {
     }
     billing_queue {
         leases_what_is_due,
+        puts_off_what_fails,
         leaves_out_what_is_not_due,
         leaves_out_test_clocks,
         tells_how_far_billing_is_behind,

@@ -199,7 +199,10 @@ fn customers_live_by_their_test_clock() {
     let refused = world.subscribe(&subscription("acme", plan, to));
     assert_eq!(refused, Err(Error::Refused(Refusal::TestClockAdvancing)));
     world.on("acme", |tx, _| advance_customer(tx, clock, customer.key)).expect("billed");
-    world.catalog(|tx, _| finish_test_clock(tx, clock, TestClockStatus::Ready)).expect("arrived");
+    let stale = datetime!(2020-06-01 00:00 UTC);
+    world.catalog(|tx, _| finish_test_clock(tx, clock, stale, TestClockStatus::Failed)).expect("ignored");
+    assert_eq!(advance(to), Err(Error::Refused(Refusal::TestClockAdvancing)), "another advance has nothing to say");
+    world.catalog(|tx, _| finish_test_clock(tx, clock, to, TestClockStatus::Ready)).expect("arrived");
 
     let starts: Vec<_> = world.subscriptions("acme").iter().map(|own| own.period.start().date().to_string()).collect();
     assert_eq!(starts, ["2020-03-31", "2020-04-30", "2020-05-31"]);

@@ -1,0 +1,13 @@
+SELECT owned.customer_key::text AS subject, format('a row in %s belongs to another organization', owned.name) AS problem
+FROM (
+    SELECT 'subscriptions' AS name, customer_key, organization_id FROM subscriptions
+    UNION ALL SELECT 'billing_records', customer_key, organization_id FROM billing_records
+    UNION ALL SELECT 'invoices', customer_key, organization_id FROM invoices
+    UNION ALL SELECT 'invoice_lines', customer_key, organization_id FROM invoice_lines
+    UNION ALL SELECT 'credits', customer_key, organization_id FROM credits
+    UNION ALL SELECT 'credit_entries', customer_key, organization_id FROM credit_entries
+    UNION ALL SELECT 'billing_due', customer_key, organization_id FROM billing_due
+    UNION ALL SELECT 'customer_emails', customer_key, organization_id FROM customer_emails
+) owned
+LEFT JOIN customers customer USING (customer_key)
+WHERE customer.organization_id IS DISTINCT FROM owned.organization_id

@@ -1,0 +1,21 @@
+-- Unit amount x quantity x the part of the full interval, or all of it, or nothing; half away from zero.
+SELECT fee.number AS subject, format('line %s: %s is charged, %s - %s is due', fee.position, fee.base, fee.exact, fee.given_before) AS problem
+FROM (
+    SELECT invoice.number, line.position, line.base, invoice.currency_decimals,
+        (line.trace -> 'rounding' ->> 'given_before')::numeric AS given_before,
+        charge.amount AS listed, (line.trace ->> 'unit_amount')::numeric AS unit_amount,
+        (line.trace ->> 'unit_amount')::numeric * (line.trace ->> 'quantity')::numeric * CASE
+            WHEN line.trace ->> 'flat_fee_behavior' = 'refund' THEN 0
+            WHEN coalesce(nullif(line.trace ->> 'flat_fee_behavior', 'charge_prorated'), 'charge_prorated') = 'charge_full' THEN 1
+            WHEN line.trace ->> 'flat_fee_behavior' IS NULL AND line.trace ->> 'charge_behavior' = 'full' THEN 1
+            ELSE (line.trace -> 'fraction' ->> 'numerator')::numeric * 1.0000000000000000000000000000000000000000
+                / (line.trace -> 'fraction' ->> 'denominator')::numeric
+        END AS exact
+    FROM invoice_lines line
+    JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
+    JOIN billing_records record ON record.customer_key = line.customer_key AND record.id = line.record_id
+    LEFT JOIN recurring_charges charge
+        ON charge.organization_id = line.organization_id AND charge.id = record.recurring_charge_id
+    WHERE line.trace ->> 'kind' = 'recurring_charge'
+) fee
+WHERE fee.base <> round(round(fee.exact, 30), fee.currency_decimals) - fee.given_before OR fee.listed IS DISTINCT FROM fee.unit_amount

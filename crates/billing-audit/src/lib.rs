@@ -1,0 +1,198 @@
+#![forbid(unsafe_code)]
+//! The auditor: checks the books of a billing database, read only, and reports what does not add up.
+//!
+//! It stands on nothing of the service: no type, no statement and no rule of the other crates. Each check is one
+//! file of plain SQL in `checks/`, named after what it promises, that selects every breach as a subject and a
+//! problem. Prices are computed again in SQL, naively: a mistake of the engine cannot hide in both.
+
+use std::fmt;
+
+use diesel::connection::SimpleConnection;
+use diesel::sql_types::Text;
+use diesel::{Connection, ConnectionError, PgConnection, RunQueryDsl, sql_query};
+// Not named anywhere else: it brings the client library that Diesel links.
+use pq_sys as _;
+
+/// Most breaches of one check in a report; more are counted as one.
+pub const BREACHES_MAX: usize = 100;
+
+/// One promise, and the SQL that finds its breaches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What is promised, in snake_case: the name of the file.
+    pub name: &'static str,
+    /// Selects `subject` and `problem` of each breach.
+    pub sql: &'static str,
+}
+
+macro_rules! checks {
+    ($($name:literal,)*) => {
+        &[$(Check { name: $name, sql: include_str!(concat!("../checks/", $name, ".sql")) },)*]
+    };
+}
+
+/// Every check, in the order of the report: money, credits, subscriptions, usage, structure.
+pub const CHECKS: &[Check] = checks![
+    "invoice_is_the_sum_of_its_lines",
+    "line_is_base_and_adjustments",
+    "line_is_whole_minor_units",
+    "invoice_is_in_one_currency",
+    "invoice_numbers_have_no_gap",
+    "invoice_number_is_of_its_day",
+    "fees_are_priced_right",
+    "usage_is_priced_right",
+    "record_gave_what_its_lines_show",
+    "record_gave_what_is_exact_rounded",
+    "subscription_settled_what_its_lines_show",
+    "credit_is_its_ledger",
+    "credit_is_drawn_in_its_time_and_currency",
+    "drawdowns_are_on_their_invoice",
+    "granted_credit_exists",
+    "subscriptions_do_not_overlap",
+    "renewals_follow_without_a_gap",
+    "switches_have_a_successor",
+    "records_tile_their_time",
+    "quantities_add_up",
+    "usage_is_what_events_say",
+    "rollups_are_their_events",
+    "event_ids_are_unique",
+    "event_months_have_their_indexes",
+    "billing_is_queued",
+    "everything_is_its_customers",
+];
+
+/// Something that does not add up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// The check that found it.
+    pub check: &'static str,
+    /// The invoice, credit, subscription, record or customer it is about.
+    pub subject: String,
+    /// What is wrong, with the figures.
+    pub problem: String,
+}
+
+/// What an audit has found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Every breach, by check; none: the books are right.
+    pub breaches: Vec<Breach>,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.breaches.is_empty()
+    }
+
+    /// The checks that found something, in the order of [`CHECKS`].
+    pub fn broken_checks(&self) -> Vec<&'static str> {
+        let mut names: Vec<_> = self.breaches.iter().map(|breach| breach.check).collect();
+        names.dedup();
+        names
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for breach in &self.breaches {
+            writeln!(f, "{}: {}: {}", breach.check, breach.subject, breach.problem)?;
+        }
+        write!(f, "{} checks, {} breaches", CHECKS.len(), self.breaches.len())
+    }
+}
+
+/// Why there is no report.
+#[derive(Debug)]
+pub enum AuditError {
+    /// The database could not be connected to.
+    Connection(ConnectionError),
+    /// A check could not be carried out; its name.
+    Check(&'static str, diesel::result::Error),
+}
+
+impl fmt::Display for AuditError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Connection(error) => write!(f, "the database could not be audited: {error}"),
+            Self::Check(name, error) => write!(f, "the check {name} could not be carried out: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for AuditError {}
+
+impl From<diesel::result::Error> for AuditError {
+    fn from(error: diesel::result::Error) -> Self {
+        Self::Check("transaction", error)
+    }
+}
+
+/// A row of a check.
+#[derive(diesel::QueryableByName)]
+struct Found {
+    #[diesel(sql_type = Text)]
+    subject: String,
+    #[diesel(sql_type = Text)]
+    problem: String,
+}
+
+/// Audits the database at `url` as of one instant, without writing anything. `progress` is told each check's name.
+///
+/// # Errors
+/// When the database does not answer, or does not have the schema of this version.
+pub fn audit_database(url: &str, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
+    let mut pg = PgConnection::establish(url).map_err(AuditError::Connection)?;
+    pg.build_transaction().repeatable_read().read_only().run(|pg| audit(pg, progress))
+}
+
+/// Audits what the transaction on `pg` sees.
+///
+/// # Errors
+/// As [`audit_database`].
+pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
+    // Figures and times in messages are spelt in one way; a long check is not a hung one.
+    let setup = "SET LOCAL TIME ZONE 'UTC'; SET LOCAL statement_timeout = 0";
+    pg.batch_execute(setup).map_err(|error| AuditError::Check("setup", error))?;
+    let mut report = Report::default();
+    for check in CHECKS {
+        progress(check.name);
+        let bounded = format!("SELECT subject, problem FROM ({}) breach LIMIT {}", check.sql, BREACHES_MAX + 1);
+        let found: Vec<Found> = sql_query(bounded).load(pg).map_err(|error| AuditError::Check(check.name, error))?;
+        let is_cut = found.len() > BREACHES_MAX;
+        let shown = found.into_iter().take(BREACHES_MAX);
+        report.breaches.extend(shown.map(|row| Breach {
+            check: check.name,
+            subject: row.subject,
+            problem: row.problem,
+        }));
+        if is_cut {
+            let (subject, problem) = ("and more".to_owned(), format!("there are more than {BREACHES_MAX}"));
+            report.breaches.push(Breach { check: check.name, subject, problem });
+        }
+    }
+    Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn every_file_is_a_check_and_none_writes() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("checks");
+        let files = std::fs::read_dir(folder).expect("a folder").map(|file| file.expect("a file").file_name());
+        let files: BTreeSet<String> = files.map(|name| name.to_string_lossy().replace(".sql", "")).collect();
+        let known: BTreeSet<String> = CHECKS.iter().map(|check| check.name.to_owned()).collect();
+        assert_eq!(files, known);
+        for check in CHECKS {
+            let upper = check.sql.to_uppercase();
+            let writes =
+                ["INSERT ", "UPDATE ", "DELETE ", "DROP ", "ALTER "].into_iter().find(|word| upper.contains(word));
+            assert_eq!(writes, None, "{}", check.name);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! The billing run's rules: what becomes of a customer whose billing failed, and how much billing is too much.
+
+use std::collections::BTreeMap;
+
+use time::{Date, Duration, OffsetDateTime, UtcOffset};
+
+use crate::error::{Error, StoreError};
+use crate::id::SubscriptionId;
+
+/// Failures in a row after which a customer is parked.
+pub const FAILURES_MAX: u32 = 8;
+/// The wait after the first failure; it doubles with each one.
+pub const FIRST_WAIT: Duration = Duration::minutes(1);
+/// The longest wait.
+pub const WAIT_MAX: Duration = Duration::hours(1);
+/// Most scheduled invoices of one subscription issued on one UTC day: each billing interval is at least a day, so that
+/// more than a few can only be a mistake.
+pub const INVOICES_PER_DAY_MAX: u32 = 20;
+
+/// What becomes of a customer whose billing failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AfterFailure {
+    /// It was the store's fault and says nothing of the customer: it comes up again when its lease is over.
+    NotCounted,
+    /// It is tried again after so long.
+    TryAgain(Duration),
+    /// It is left alone until somebody has looked at it.
+    Park,
+}
+
+/// What becomes of a customer whose billing failed with `error`, after `failures` failures in a row before.
+pub fn after_failure(error: &Error, failures: u32) -> AfterFailure {
+    match error {
+        Error::Store(
+            StoreError::Unavailable(_) | StoreError::PoolExhausted | StoreError::StorageFull(_) | StoreError::ReadOnly,
+        ) => AfterFailure::NotCounted,
+        Error::Store(StoreError::SafetyBound(_)) => AfterFailure::Park,
+        _ if failures + 1 >= FAILURES_MAX => AfterFailure::Park,
+        // The exponent is below FAILURES_MAX.
+        _ => AfterFailure::TryAgain((FIRST_WAIT * 2_i32.pow(failures.min(FAILURES_MAX))).min(WAIT_MAX)),
+    }
+}
+
+/// Counts the scheduled invoices of each subscription and UTC day, and stops a run that makes too many.
+#[derive(Clone, Debug, Default)]
+pub struct SafetyBound(BTreeMap<(SubscriptionId, Date), u32>);
+
+impl SafetyBound {
+    /// Counts one more scheduled invoice of `subscription`, issued at `issued_at`.
+    ///
+    /// # Errors
+    /// [`StoreError::SafetyBound`] beyond [`INVOICES_PER_DAY_MAX`]: nothing of the transaction may be kept.
+    pub fn count(&mut self, subscription: SubscriptionId, issued_at: OffsetDateTime) -> Result<(), StoreError> {
+        let day = issued_at.to_offset(UtcOffset::UTC).date();
+        let issued = self.0.entry((subscription, day)).or_default();
+        *issued += 1;
+        if *issued > INVOICES_PER_DAY_MAX {
+            let message = format!("more than {INVOICES_PER_DAY_MAX} scheduled invoices of {subscription} on {day}");
+            return Err(StoreError::SafetyBound(message));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use time::macros::datetime;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn failures_are_waited_out_ever_longer_and_then_parked() {
+        let bug = || Error::from(StoreError::Internal("a bug".to_owned()));
+        let runaway = || Error::from(StoreError::SafetyBound("too many".to_owned()));
+        let minutes = |count| AfterFailure::TryAgain(Duration::minutes(count));
+        #[rustfmt::skip]
+        let cases = [
+            // error,                                                before, then,                     why
+            (bug(),                                                  0,      minutes(1),               "the first time"),
+            (bug(),                                                  1,      minutes(2),               "twice as long"),
+            (bug(),                                                  5,      minutes(32),              "and so on"),
+            (bug(),                                                  6,      minutes(60),              "but never longer than this"),
+            (bug(),                                                  7,      AfterFailure::Park,       "the eighth is the last"),
+            (bug(),                                                  900,    AfterFailure::Park,       "whatever came before"),
+            (StoreError::LockTimeout.into(),                         0,      minutes(1),               "somebody holds on to the customer"),
+            (StoreError::PoolExhausted.into(),                       7,      AfterFailure::NotCounted, "not the customer's fault"),
+            (StoreError::Unavailable("gone".to_owned()).into(),      7,      AfterFailure::NotCounted, "not the customer's fault"),
+            (runaway(),                                              0,      AfterFailure::Park,       "no more of that"),
+        ];
+        for (error, failures, expected, why) in cases {
+            assert_eq!(after_failure(&error, failures), expected, "{error}, {failures}: {why}");
+        }
+    }
+
+    #[test]
+    fn too_many_invoices_a_day_stop_the_run() {
+        let [one, other] = [1, 2].map(|n| SubscriptionId::from(Uuid::from_u128(n)));
+        let mut bound = SafetyBound::default();
+        let midnight = datetime!(2024-03-02 00:00 UTC);
+        for n in 0..INVOICES_PER_DAY_MAX {
+            assert_eq!(bound.count(one, midnight - Duration::minutes(1 + i64::from(n))), Ok(()));
+        }
+        assert_eq!(bound.count(one, midnight), Ok(()), "another day");
+        assert_eq!(bound.count(other, midnight - Duration::minutes(1)), Ok(()), "another subscription");
+        let stopped = bound.count(one, datetime!(2024-03-02 01:59 +3));
+        assert!(matches!(stopped, Err(StoreError::SafetyBound(_))), "the same day in UTC: {stopped:?}");
+    }
+}

@@ -1,0 +1,106 @@
+//! The billing run: bills the customers that are due, whoever starts it.
+
+use anyhow::{Context, bail};
+use billing_domain::Error;
+use billing_domain::billing_run::{AfterFailure, after_failure};
+use billing_domain::store::{Leased, Scope, Store};
+use billing_domain::workflow::bill_customer;
+use indicatif::{ProgressBar, ProgressStyle};
+use time::{Duration, OffsetDateTime};
+
+use crate::backend::Backend;
+
+/// How long a leased customer is nobody else's.
+const LEASE: Duration = Duration::minutes(5);
+/// Customers leased at once.
+const LEASED_MAX: u32 = 20;
+
+/// What a run has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BillingRun {
+    /// Customers whose billing is up to date.
+    pub billed: u64,
+    /// Customers whose billing failed.
+    pub failed: u64,
+}
+
+impl BillingRun {
+    /// Bills a few of the customers that are due, by `until` when it is given; whether there may be more.
+    ///
+    /// # Errors
+    /// When no customers could be leased. What goes wrong with one customer is noted with it, and the others go on.
+    pub fn take_some(&mut self, backend: &dyn Backend, until: Option<OffsetDateTime>) -> Result<bool, Error> {
+        let leased = backend.lease_due(LEASED_MAX, LEASE, until)?;
+        for one in &leased {
+            match bill_one(backend, one, until) {
+                Ok(()) => self.billed += 1,
+                Err(error) => {
+                    self.failed += 1;
+                    put_off(backend, one, &error);
+                }
+            }
+        }
+        Ok(!leased.is_empty())
+    }
+}
+
+fn bill_one(store: &dyn Store, one: &Leased, until: Option<OffsetDateTime>) -> Result<(), Error> {
+    let scope = Scope::Customer(one.organization, one.customer);
+    store.run_for(&scope, |tx, now| bill_customer(tx, one.customer, until.map_or(now, |until| until.min(now))))
+}
+
+fn put_off(backend: &dyn Backend, one: &Leased, error: &Error) {
+    let customer = one.customer.uuid();
+    let wait = match after_failure(error, one.failures) {
+        AfterFailure::NotCounted => {
+            log::warn!("billing interrupted customer_key={customer} error={error}");
+            return;
+        }
+        AfterFailure::TryAgain(wait) => {
+            log::error!(
+                "billing failed customer_key={customer} failures={} retry_in={wait} error={error}",
+                one.failures + 1
+            );
+            Some(wait)
+        }
+        AfterFailure::Park => {
+            log::error!("billing parked customer_key={customer} failures={} error={error}", one.failures + 1);
+            None
+        }
+    };
+    if let Err(error) = backend.put_off(one, &error.to_string(), wait) {
+        // The lease runs out and the customer comes up again.
+        log::error!("a billing failure could not be noted customer_key={customer} error={error}");
+    }
+}
+
+/// Bills everybody who is due by `until`, otherwise by now, and says on standard error how far it is.
+///
+/// # Errors
+/// When the store fails, when a customer's billing failed, or when customers are parked.
+pub fn run_to_the_end(backend: &dyn Backend, until: Option<OffsetDateTime>) -> anyhow::Result<BillingRun> {
+    let progress = progress_bar(backend.backlog()?.customers);
+    let mut run = BillingRun::default();
+    while run.take_some(backend, until).context("what was billed up to here is kept; run it again to go on")? {
+        progress.set_position(run.billed + run.failed);
+    }
+    progress.finish_and_clear();
+    let parked = backend.backlog()?.parked;
+    if run.failed > 0 || parked > 0 {
+        bail!(
+            "{} customers billed, {} failed, {parked} parked; the log and billing_due say why",
+            run.billed,
+            run.failed
+        );
+    }
+    Ok(run)
+}
+
+fn progress_bar(customers: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} customers {per_sec} {eta}");
+    let bar = ProgressBar::new(customers);
+    match style {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,151 @@
+//! The auditor: clean on an honest service's books, and blind to no corruption.
+
+use billing_audit::{CHECKS, audit, audit_database};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, PgConnection};
+use serde_json::{Value, json};
+
+use crate::support::{Field, World, event};
+
+/// A version with a fee, calls that start again each week, and prepaid seats, ten percent off.
+fn version(fee: u32, calls: &str, seats: &str) -> Value {
+    json!({
+        "currency_code": "USD",
+        "recurring_charges": [{"name": "base", "amount": fee, "charge_timing": "in_advance"}],
+        "price_adjustment": {"price_adjustment_name": "rebate", "price_adjustment_type": "percentage", "price_adjustment_amount": -10},
+        "components": [
+            {"metric_id": calls, "reset_interval_unit": "week", "reset_interval_count": 1,
+                "invoicing_interval_unit": "week", "invoicing_interval_count": 1, "tiers": [
+                {"type": "free", "range_start": 0, "range_end": 2},
+                {"type": "per_unit", "range_start": 2, "cost_per_batch": "0.35", "metric_units_per_batch": 3, "batch_rounding_type": "round_up"}]},
+            {"metric_id": seats, "prepaid_charge": {"charge_behavior": "prorate", "units": 4}, "tiers": [
+                {"type": "flat", "range_start": 0, "range_end": 5, "cost_per_batch": 2},
+                {"type": "per_unit", "range_start": 5, "cost_per_batch": 1, "metric_units_per_batch": 7}]},
+        ],
+    })
+}
+
+fn subscribe(world: &World, customer: &str, plan: &str, start: &str) -> String {
+    let body = json!({"customer_id": customer, "plan_id": plan, "start_date": start});
+    world.post("/api/subscriptions/", &body).ok(200).id("subscription_id")
+}
+
+/// Four months of two customers by a clock, with tax, credits, late events, a switch and a cancellation, and one
+/// customer in real time.
+fn books() -> World {
+    let world = World::new();
+    world.write("PATCH", "/api/organization/", br#"{"tax_rate": "8.25"}"#).ok(200);
+    let calls = world.metric();
+    let seats = json!({"metric_name": "seats", "event_name": "seat", "aggregation_type": "sum", "property_name": "n"});
+    let seats = world.post("/api/metrics/", &seats).ok(201).id("metric_id");
+    let plan = |name: &str, fee| {
+        let body =
+            json!({"plan_name": name, "plan_duration": "monthly", "initial_version": version(fee, &calls, &seats)});
+        world.post("/api/plans/", &body).ok(201).id("plan_id")
+    };
+    let (small, large) = (plan("Small", 30), plan("Large", 70));
+    let clock = world.clock("2024-01-31");
+    for customer in ["stays", "leaves"] {
+        world.customer_at(customer, &clock);
+        let credit = json!({"customer_id": customer, "amount": 12.5, "currency_code": "USD"});
+        world.post("/api/credits/", &credit).ok(201);
+    }
+    let [stays, leaves] = ["stays", "leaves"].map(|customer| subscribe(&world, customer, &small, "2024-01-31"));
+    let mut sent = 0;
+    let mut track = |customer: &str, count: usize, time: &str| {
+        let events = (0..count).flat_map(|_| {
+            sent += 2;
+            let call = event(customer, &format!("e{sent}"), time);
+            let seat = json!({"customer_id": customer, "event_name": "seat", "idempotency_id": format!("e{}", sent + 1),
+                "time_created": time, "properties": {"n": "1.5"}});
+            [call, seat]
+        });
+        let answer = world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
+        assert_eq!(answer["success"], "all", "{answer}");
+    };
+    for (now, earlier) in [("2024-02-20", "2024-02-03"), ("2024-03-10", "2024-02-25"), ("2024-04-05", "2024-03-30")] {
+        world.advance(&clock, now);
+        for customer in ["stays", "leaves"] {
+            track(customer, 5, &format!("{now}T00:00:00Z"));
+            track(customer, 6, &format!("{earlier}T13:14:15.000016Z"));
+        }
+    }
+    let current = |customer: &str| {
+        world.get(&format!("/api/subscriptions/?customer_id={customer}")).ok(200)[0].id("subscription_id")
+    };
+    assert_ne!((current("stays"), current("leaves")), (stays, leaves), "both were renewed");
+    let switch = format!("/api/subscriptions/{}/switch_plan/", current("stays"));
+    world.post(&switch, &json!({"switch_plan_id": large})).ok(200);
+    let cancel = format!("/api/subscriptions/{}/cancel/", current("leaves"));
+    world.post(&cancel, &json!({"flat_fee_behavior": "refund"})).ok(200);
+    track("stays", 3, "2024-04-01T00:00:00Z");
+    world.advance(&clock, "2024-06-20");
+    world.customer("real");
+    subscribe(&world, "real", &small, &crate::support::now()[..10]);
+    world
+}
+
+/// SQL that breaks the books, and the check that must notice.
+#[rustfmt::skip]
+const CORRUPTIONS: &[(&str, &str)] = &[
+    ("UPDATE invoices SET amount = amount + 0.01 WHERE number = (SELECT min(number) FROM invoices)", "invoice_is_the_sum_of_its_lines"),
+    ("DELETE FROM invoice_lines WHERE (customer_key, invoice_id, position) = (SELECT customer_key, invoice_id, position FROM invoice_lines WHERE amount > 0 LIMIT 1)", "invoice_is_the_sum_of_its_lines"),
+    ("UPDATE invoice_lines SET base = base + 1 WHERE trace ->> 'kind' = 'usage_charge'", "line_is_base_and_adjustments"),
+    ("UPDATE invoice_lines SET adjustments = '[]' WHERE adjustments <> '[]'", "line_is_base_and_adjustments"),
+    ("UPDATE invoice_lines SET base = base + 0.001, amount = amount + 0.001", "line_is_whole_minor_units"),
+    ("UPDATE invoices SET currency_code = 'EUR'", "invoice_is_in_one_currency"),
+    ("UPDATE invoice_counters SET last_sequence = last_sequence + 1", "invoice_numbers_have_no_gap"),
+    ("DELETE FROM invoices WHERE number LIKE '%-000003'", "invoice_numbers_have_no_gap"),
+    ("UPDATE invoices SET number = '240101-000001' WHERE number LIKE '%-000001'", "invoice_number_is_of_its_day"),
+    ("DELETE FROM invoice_numbers WHERE number LIKE '%-000004'", "invoice_number_is_of_its_day"),
+    ("UPDATE recurring_charges SET amount = amount + 1", "fees_are_priced_right"),
+    ("UPDATE invoice_lines SET base = base - 1, amount = amount - 1 WHERE trace ->> 'kind' = 'recurring_charge'", "fees_are_priced_right"),
+    ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price,cost_per_batch}', '0.36')", "usage_is_priced_right"),
+    ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price,batch_rounding}', '\"round_down\"')", "usage_is_priced_right"),
+    ("UPDATE billing_records SET billed_given = billed_given + 1", "record_gave_what_its_lines_show"),
+    ("UPDATE invoice_lines SET record_id = NULL WHERE trace ->> 'kind' = 'prepaid_usage_charge'", "record_gave_what_its_lines_show"),
+    ("UPDATE billing_records SET billed_exact = billed_exact + 1", "record_gave_what_is_exact_rounded"),
+    ("UPDATE subscriptions SET settled_tax = settled_tax + 0.01", "subscription_settled_what_its_lines_show"),
+    ("UPDATE subscriptions SET settled_adjustments = 0", "subscription_settled_what_its_lines_show"),
+    ("INSERT INTO credit_entries SELECT customer_key, credit_id, position + 100, organization_id, id, kind, amount, invoice_id, at FROM credit_entries WHERE kind = 'drawdown'", "credit_is_its_ledger"),
+    ("UPDATE credits SET voided = voided + 0.01 WHERE remaining > 1", "credit_is_its_ledger"),
+    ("UPDATE credits SET effective_at = '2100-01-01'", "credit_is_drawn_in_its_time_and_currency"),
+    ("DELETE FROM credit_entries WHERE kind = 'drawdown'", "drawdowns_are_on_their_invoice"),
+    ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{credit_id}', '\"baladj_00000000000000000000000000000001\"') WHERE trace ->> 'kind' = 'credit_granted'", "granted_credit_exists"),
+    ("UPDATE subscriptions SET start_at = start_at - interval '10 days', filters = '{\"a\": \"b\"}' WHERE id = (SELECT id FROM subscriptions WHERE NOT is_new LIMIT 1)", "subscriptions_do_not_overlap"),
+    ("UPDATE subscriptions SET start_at = start_at + interval '1 day' WHERE NOT is_new", "renewals_follow_without_a_gap"),
+    ("UPDATE subscriptions SET replaced_by = id WHERE replaced_by IS NOT NULL", "switches_have_a_successor"),
+    ("UPDATE billing_records SET end_at = end_at + interval '1 day'", "records_tile_their_time"),
+    ("UPDATE billing_records SET billed_quantity = billed_quantity + 1", "quantities_add_up"),
+    ("DELETE FROM events WHERE time_created < '2024-02-04'", "usage_is_what_events_say"),
+    ("UPDATE events SET properties = '{\"n\": 2}' WHERE event_name = 'seat' AND time_created < '2024-02-04'", "usage_is_what_events_say"),
+    ("UPDATE usage_rollup SET sum = sum + 1 WHERE bucket_hours = 24 AND sum > 0", "rollups_are_their_events"),
+    ("DELETE FROM usage_rollup WHERE bucket_hours = 1", "rollups_are_their_events"),
+    ("UPDATE events SET idempotency_id = 'another' WHERE idempotency_id = 'e2'", "event_ids_are_unique"),
+    ("DROP INDEX events_2024_02_id_hash_key", "event_months_have_their_indexes"),
+    ("DELETE FROM billing_due", "billing_is_queued"),
+    ("UPDATE billing_due SET due_at = due_at + interval '60 days'", "billing_is_queued"),
+    ("UPDATE credits SET organization_id = gen_random_uuid()", "everything_is_its_customers"),
+];
+
+#[test]
+fn the_auditor_finds_every_corruption() {
+    let world = books();
+    let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
+    assert!(report.is_clean(), "the service's own books: {report}");
+
+    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut found = Vec::new();
+    for (corruption, check) in CORRUPTIONS {
+        // Without the triggers, as a restored backup or a hand in the database could have it.
+        pg.batch_execute("BEGIN; SET LOCAL session_replication_role = replica").expect("a transaction");
+        pg.batch_execute(corruption).unwrap_or_else(|error| panic!("{corruption}: {error}"));
+        let report = audit(&mut pg, &mut |_| {}).expect(corruption);
+        assert!(report.broken_checks().contains(check), "{corruption}: not noticed by {check}: {report}");
+        found.push(*check);
+        pg.batch_execute("ROLLBACK").expect("rolled back");
+    }
+    let blind: Vec<_> = CHECKS.iter().map(|check| check.name).filter(|name| !found.contains(name)).collect();
+    assert!(blind.is_empty(), "never seen to find anything: {blind:?}");
+    assert!(audit_database(world.url(), &mut |_| {}).expect("an audit").is_clean(), "it wrote nothing");
+}

@@ -1,0 +1,119 @@
+//! The queue of the billing run, and the clocks on their way.
+
+use billing_domain::Error;
+use billing_domain::id::{OrganizationId, TestClockId};
+use billing_domain::store::{Backlog, BillingQueue, Leased};
+use billing_domain::test_clock::TestClockStatus;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::column::count;
+use crate::error::Failure;
+use crate::schema;
+use crate::statement::statement;
+use crate::store::PgStore;
+
+statement! {
+    /// Leases due rows to the caller; rows that another worker looks at right now are skipped.
+    LeaseDue -> (SqlUuid, SqlUuid, BigInt) {
+        "UPDATE billing_due
+        SET claimed_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
+        WHERE customer_key IN (
+            SELECT customer_key FROM billing_due
+            WHERE due_at <= least(clock_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; ")
+                AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
+                AND NOT is_parked
+            ORDER BY due_at
+            LIMIT " limit: i64 as BigInt; "
+            FOR UPDATE SKIP LOCKED
+        )
+        RETURNING organization_id, customer_key, failures"
+    }
+}
+
+statement! {
+    /// Notes a failure, unless the customer was billed since it was leased. No time to wait: it is parked.
+    PutOff -> BigInt {
+        "UPDATE billing_due own
+        SET failures = own.failures + 1, failure = " reason: String as Text; ", failed_at = clock_timestamp(),
+            is_parked = wait.ms IS NULL,
+            claimed_until = clock_timestamp() + make_interval(secs => coalesce(wait.ms, 0)::double precision / 1000)
+        FROM (SELECT " wait_ms: Option<i64> as Nullable<BigInt>; "::bigint AS ms) wait
+        WHERE own.organization_id = " organization: Uuid as SqlUuid; " AND own.customer_key = " customer: Uuid as SqlUuid; "
+            AND own.failures = " failures: i64 as BigInt; " AND own.claimed_until IS NOT NULL"
+    }
+}
+
+statement! {
+    /// Lets parked customers be tried again.
+    ReleaseParked -> BigInt {
+        "UPDATE billing_due SET is_parked = false, failures = " failures: i64 as BigInt; ", claimed_until = NULL
+        WHERE is_parked"
+    }
+}
+
+statement! {
+    /// How many customers are due, since when, what time it is, and how many of them failed or are parked.
+    ReadBacklog -> (BigInt, Nullable<Timestamptz>, Timestamptz, BigInt, BigInt) {
+        "SELECT count(*), min(due_at), clock_timestamp(), count(*) FILTER (WHERE failures > 0 AND NOT is_parked),
+            count(*) FILTER (WHERE is_parked)
+        FROM billing_due
+        WHERE due_at <= clock_timestamp()"
+    }
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.whole_milliseconds()).unwrap_or(i64::MAX)
+}
+
+impl BillingQueue for PgStore {
+    fn lease_due(&self, limit: u32, lease: Duration, until: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
+        let statement = LeaseDue { lease_ms: milliseconds(lease), until, limit: i64::from(limit) };
+        let rows = self.shared.pool.run(|pg| statement.clone().load::<(Uuid, Uuid, i64)>(pg));
+        let rows = rows.map_err(Failure::into_error)?.into_iter();
+        let leased = rows.map(|(organization, customer, failures)| Leased {
+            organization: organization.into(),
+            customer: customer.into(),
+            failures: u32::try_from(failures).unwrap_or(u32::MAX),
+        });
+        Ok(leased.collect())
+    }
+
+    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<Duration>) -> Result<(), Error> {
+        let statement = PutOff {
+            reason: reason.to_owned(),
+            wait_ms: retry_after.map(milliseconds),
+            organization: leased.organization.uuid(),
+            customer: leased.customer.uuid(),
+            failures: i64::from(leased.failures),
+        };
+        self.shared.pool.run(|pg| statement.clone().execute(pg)).map(drop).map_err(Failure::into_error)
+    }
+
+    fn release_parked(&self) -> Result<u64, Error> {
+        let released = self.shared.pool.run(|pg| ReleaseParked { failures: 0 }.execute(pg));
+        Ok(released.map_err(Failure::into_error)? as u64)
+    }
+
+    fn backlog(&self) -> Result<Backlog, Error> {
+        type Row = (i64, Option<OffsetDateTime>, OffsetDateTime, i64, i64);
+        let row = self.shared.pool.run(|pg| ReadBacklog {}.get_result::<Row>(pg)).map_err(Failure::into_error)?;
+        let (customers, first, now, failing, parked) = row;
+        Ok(Backlog {
+            customers: count(customers)?,
+            lag: first.map_or(Duration::ZERO, |first| now - first),
+            failing: count(failing)?,
+            parked: count(parked)?,
+        })
+    }
+
+    fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {
+        use schema::test_clocks::dsl::{created_at, id, organization_id, status, test_clocks};
+        let advancing = test_clocks.filter(status.eq(TestClockStatus::Advancing.as_str())).order((created_at, id));
+        let rows = self.shared.pool.run(|pg| advancing.select((organization_id, id)).load::<(Uuid, Uuid)>(pg));
+        let rows = rows.map_err(Failure::into_error)?;
+        Ok(rows.into_iter().map(|(organization, clock)| (organization.into(), clock.into())).collect())
+    }
+}
