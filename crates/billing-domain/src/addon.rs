@@ -81,6 +81,7 @@ impl Addon {
             tags: Vec::new(),
             external_links: Vec::new(),
             created_at: self.created_at,
+            deleted_at: None,
         }
     }
 

@@ -154,6 +154,12 @@ impl BillingRecord {
         self.next_invoicing_at().or(self.late_until)
     }
 
+    /// Has nothing more invoiced, not even what comes late.
+    pub fn close(&mut self) {
+        self.invoicing_instants.clear();
+        self.late_until = None;
+    }
+
     /// Has nothing invoiced at its own start: what is charged in advance waits for the next invoicing instant.
     pub fn wait_behind_start(&mut self) {
         let start = self.period.start();

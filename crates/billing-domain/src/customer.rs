@@ -72,6 +72,8 @@ pub struct Customer {
     pub test_clock: Option<TestClockId>,
     /// When it was created, in its own time.
     pub created_at: OffsetDateTime,
+    /// When it was deleted, if it was, in its own time.
+    pub deleted_at: Option<OffsetDateTime>,
 }
 
 /// A payment provider a customer may be registered with. The service records it and never calls it.

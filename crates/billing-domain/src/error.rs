@@ -265,6 +265,15 @@ pub enum Refusal {
     /// The subscription has ended.
     #[error("The subscription has ended.")]
     AlreadyEnded,
+    /// The invoice is paid or voided, and stays so.
+    #[error("The invoice is paid or voided, and stays so.")]
+    InvoiceFinal,
+    /// Only an unpaid invoice can be voided.
+    #[error("Only an unpaid invoice can be voided.")]
+    InvoiceNotUnpaid,
+    /// A credit that the invoice stands for has paid for other invoices.
+    #[error("A credit that was bought by the invoice has paid for others.")]
+    CreditDrawn,
     /// The credit is expired, used up or voided.
     #[error("The credit is not active.")]
     CreditNotActive,
@@ -274,6 +283,9 @@ pub enum Refusal {
     /// A plan version meters the metric.
     #[error("A plan version uses this metric.")]
     MetricInUse,
+    /// Subscriptions to it run, or are to come.
+    #[error("Subscriptions to it have not ended.")]
+    PlanInUse,
     /// The customer's test clock is on its way; wait until it is ready.
     #[error("The customer's test clock is advancing.")]
     TestClockAdvancing,
@@ -292,10 +304,11 @@ impl Refusal {
             Self::AmbiguousPlanVersion => "ambiguous_plan_version",
             Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
             Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
-            Self::AlreadyEnded => "invalid_state",
+            Self::AlreadyEnded | Self::InvoiceNotUnpaid | Self::CreditDrawn => "invalid_state",
+            Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",
             Self::CreditExpiryInPast => "credit_expiry_in_past",
-            Self::MetricInUse => "invalid_operation",
+            Self::MetricInUse | Self::PlanInUse => "invalid_operation",
             Self::TestClockAdvancing => "test_clock_advancing",
             Self::IdempotencyKeyInUse => "idempotency_key_in_use",
         }

@@ -7,7 +7,6 @@ use time::{Date, OffsetDateTime};
 use crate::adjustment::{PriceAdjustment, Span};
 use crate::credit::Drawdown;
 use crate::currency::Currency;
-use crate::customer::CustomerId;
 use crate::decimal;
 use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, MetricId, PlanId, PlanVersionId, SubscriptionId};
 use crate::metric::{CategoricalFilter, MetricType, NumericFilter};
@@ -55,13 +54,6 @@ pub struct BilledTo {
     pub email: Option<String>,
     /// Billing address.
     pub address: Option<Address>,
-}
-
-impl BilledTo {
-    /// The caller's own id, if it is one that a customer can have.
-    pub fn customer(&self) -> Option<CustomerId> {
-        self.customer_id.parse().ok()
-    }
 }
 
 /// The organization on an invoice.

@@ -27,6 +27,8 @@ pub struct Plan {
     pub external_links: Vec<ExternalLink>,
     /// When it was made.
     pub created_at: OffsetDateTime,
+    /// When it was deleted, if it was.
+    pub deleted_at: Option<OffsetDateTime>,
 }
 
 impl Plan {
@@ -89,8 +91,12 @@ pub struct PlanVersion {
     pub active_to: Option<OffsetDateTime>,
     /// The version that its subscriptions renew to; its own id: they stay for good.
     pub replace_with: Option<PlanVersionId>,
+    /// The plan that its subscriptions renew to, before [`PlanVersion::replace_with`].
+    pub transition_to: Option<PlanId>,
     /// When it was made.
     pub created_at: OffsetDateTime,
+    /// When it was deleted, if it was.
+    pub deleted_at: Option<OffsetDateTime>,
 }
 
 /// A customer a version is made for.
@@ -270,13 +276,15 @@ impl PlanVersion {
 
     /// Where the version stands at `now`, given how many subscriptions to it run then.
     pub fn status(&self, now: OffsetDateTime, active_subscriptions: u64) -> PlanVersionStatus {
-        if self.is_not_started(now) {
+        if self.deleted_at.is_some() {
+            PlanVersionStatus::Deleted
+        } else if self.is_not_started(now) {
             PlanVersionStatus::NotStarted
         } else if !self.is_ended(now) {
             PlanVersionStatus::Active
         } else if active_subscriptions == 0 {
             PlanVersionStatus::Inactive
-        } else if self.replace_with.is_none_or(|other| other == self.id) {
+        } else if self.transition_to.is_none() && self.replace_with.is_none_or(|other| other == self.id) {
             PlanVersionStatus::Grandfathered
         } else {
             PlanVersionStatus::Retiring

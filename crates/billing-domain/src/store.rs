@@ -225,18 +225,24 @@ pub trait FeatureRepo {
 pub trait PlanRepo {
     /// Keeps a new plan.
     fn insert(&mut self, plan: &Plan) -> Result<(), Error>;
-    /// The plan; add-ons are none.
+    /// The plan; add-ons are none, and what was deleted is not found.
     fn get(&mut self, id: PlanId) -> Result<Plan, Error>;
-    /// All plans, newest first, then by name.
+    /// The plan, deleted or not.
+    fn recall(&mut self, id: PlanId) -> Result<Plan, Error>;
+    /// Writes back what can change: names, tags, links, deletion.
+    fn update(&mut self, plan: &Plan) -> Result<(), Error>;
+    /// All plans that were not deleted, newest first, then by name.
     fn list(&mut self) -> Result<Vec<Plan>, Error>;
     /// Keeps a new version.
     fn insert_version(&mut self, version: &PlanVersion) -> Result<(), Error>;
-    /// The version.
+    /// The version, deleted or not.
     fn get_version(&mut self, id: PlanVersionId) -> Result<PlanVersion, Error>;
-    /// The versions of one plan, or of all plans and add-ons, oldest first.
+    /// The versions of one plan, or of all plans and add-ons, that were not deleted, oldest first.
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error>;
-    /// Writes back what can change: active span, replacement, names.
+    /// Writes back what can change: active span, replacement, transition, names, targets, deletion.
     fn update_version(&mut self, version: &PlanVersion) -> Result<(), Error>;
+    /// Whether a subscription to the plan (or to one version of it) has not ended at `now`, or is to renew.
+    fn is_held(&mut self, plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> Result<bool, Error>;
     /// How many subscriptions of each version run at `now`; versions without any are left out.
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error>;
 }
@@ -261,7 +267,7 @@ pub trait TestClockRepo {
     fn list(&mut self) -> Result<Vec<TestClock>, Error>;
     /// Writes time and status back.
     fn update(&mut self, clock: &TestClock) -> Result<(), Error>;
-    /// The customers that live by the clock, in order of key.
+    /// The customers that live by the clock and were not deleted, in order of key.
     fn list_customers(&mut self, id: TestClockId) -> Result<Vec<CustomerKey>, Error>;
 }
 
@@ -272,9 +278,16 @@ pub trait CustomerRepo {
     /// # Errors
     /// [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when its id or e-mail is taken.
     fn insert(&mut self, customer: &Customer) -> Result<(), Error>;
-    /// The customer.
+    /// The customer; one that was deleted is not found.
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error>;
-    /// All customers in order of creation.
+    /// The customer, deleted or not.
+    fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error>;
+    /// Writes back what can change: all but id, clock and creation.
+    ///
+    /// # Errors
+    /// [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when its e-mail is taken.
+    fn update(&mut self, customer: &Customer) -> Result<(), Error>;
+    /// All customers that were not deleted, in order of creation.
     fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error>;
     /// The customer's now: as [`Store::run`] gives it under [`Scope::Customer`], from any scope.
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error>;
@@ -338,6 +351,8 @@ pub trait InvoiceRepo {
     fn insert(&mut self, invoice: &Invoice) -> Result<(), Error>;
     /// The invoice with its lines.
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error>;
+    /// Writes the payment status back; nothing else of an issued invoice ever changes.
+    fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
     /// Invoices with their lines, newest first.

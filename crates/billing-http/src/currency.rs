@@ -1,8 +1,9 @@
 //! Currencies: those of ISO 4217, and units of the organization's own.
 
 use actix_web::web;
+use billing_domain::FieldErrors;
 use billing_domain::currency::Currency;
-use billing_domain::{FieldCode, FieldErrors, Refusal, text};
+use billing_domain::workflow::create_currency;
 
 use crate::answer::Created;
 use crate::app::App;
@@ -38,22 +39,10 @@ body! {
     }
 }
 
-/// Longest code and symbol, in characters.
-const CODE_CHARACTERS_MAX: usize = 10;
-/// Most decimals of a unit.
-const DECIMALS_MAX: u8 = 15;
-
 impl CurrencyBody {
     fn read(self) -> Result<Currency, FieldErrors> {
-        let mut errors = FieldErrors::default();
-        errors.keep("code", text::check(&self.code, CODE_CHARACTERS_MAX));
-        errors.keep("name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
-        errors.keep("symbol", text::check(&self.symbol, CODE_CHARACTERS_MAX));
         let decimals = self.decimals.unwrap_or(2);
-        if decimals > DECIMALS_MAX {
-            errors.push("decimals", FieldCode::MaxValue, format!("Ensure this value is at most {DECIMALS_MAX}."));
-        }
-        errors.finish(Currency { code: self.code, name: self.name, symbol: self.symbol, decimals })
+        Ok(Currency { code: self.code, name: self.name, symbol: self.symbol, decimals })
     }
 }
 
@@ -75,13 +64,9 @@ async fn create(
     caller: Caller,
     ApiJson(currency): ApiJson<Currency>,
 ) -> Result<Created<CurrencyView>, ApiError> {
-    let view = app.on_catalog(&caller, move |tx, _| {
-        let own = tx.currencies().list()?;
-        if Currency::iso_4217(&currency.code).is_some() || own.iter().any(|other| other.code == currency.code) {
-            return Err(Refusal::DuplicateResource("A currency with this code already exists").into());
-        }
-        tx.currencies().insert(&currency)?;
-        Ok(CurrencyView::from(&currency))
+    let view = app.on_catalog(&caller, move |tx, now| {
+        let made = create_currency(tx, &currency, now)?;
+        Ok(CurrencyView::from(&made))
     });
     Ok(Created(view.await?))
 }

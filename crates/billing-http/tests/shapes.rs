@@ -47,7 +47,7 @@ fn metric_object() -> Value {
 fn version_object() -> Value {
     json!({
         "version_id": "<plan_version_>", "version": 1, "plan_name": "First", "localized_name": "First",
-        "description": "A plan", "status": "active", "currency": currency(),
+        "description": "A plan", "status": "active", "replace_with": null, "transition_to": null, "currency": currency(),
         "components": [{
             "billable_metric": metric_object(),
             "tiers": [

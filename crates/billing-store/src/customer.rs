@@ -37,6 +37,7 @@ struct CustomerRow {
     test_clock_id: Option<Uuid>,
     created_at: OffsetDateTime,
     last_instant: OffsetDateTime,
+    deleted_at: Option<OffsetDateTime>,
 }
 
 impl TryFrom<&Customer> for CustomerRow {
@@ -61,6 +62,7 @@ impl TryFrom<&Customer> for CustomerRow {
             test_clock_id: customer.test_clock.map(|clock| clock.uuid()),
             created_at: customer.created_at,
             last_instant: customer.created_at,
+            deleted_at: customer.deleted_at,
         })
     }
 }
@@ -87,6 +89,7 @@ impl TryFrom<CustomerRow> for Customer {
             properties: from_json(row.properties)?,
             test_clock: row.test_clock_id.map(Into::into),
             created_at: row.created_at,
+            deleted_at: row.deleted_at,
         })
     }
 }
@@ -117,32 +120,69 @@ fn cursor_position(cursor: &str) -> Result<i64, Error> {
     cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
 }
 
+impl PgTransaction<'_> {
+    fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
+        let Some(email) = &row.email else { return Ok(()) };
+        let values = (
+            customer_emails::organization_id.eq(row.organization_id),
+            customer_emails::email.eq(email),
+            customer_emails::customer_key.eq(row.customer_key),
+        );
+        self.query(|pg| diesel::insert_into(customer_emails::table).values(values).execute(pg))?;
+        Ok(())
+    }
+}
+
 impl CustomerRepo for PgTransaction<'_> {
     fn insert(&mut self, customer: &Customer) -> Result<(), Error> {
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
         self.query(|pg| diesel::insert_into(customers::table).values(&row).execute(pg))?;
-        if let Some(email) = &row.email {
-            let values = (
-                customer_emails::organization_id.eq(row.organization_id),
-                customer_emails::email.eq(email),
-                customer_emails::customer_key.eq(row.customer_key),
-            );
-            self.query(|pg| diesel::insert_into(customer_emails::table).values(values).execute(pg))?;
-        }
-        Ok(())
+        self.reserve_email(&row)
     }
 
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+        let found = self.recall(key)?;
+        if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Customer)) } else { Ok(found) }
+    }
+
+    fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error> {
         let query = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
         let row = self.query(|pg| query.select(CustomerRow::as_select()).first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Customer))?.try_into()
+    }
+
+    fn update(&mut self, customer: &Customer) -> Result<(), Error> {
+        let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
+        let own = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));
+        let changes = (
+            customers::name.eq(&row.name),
+            customers::email.eq(&row.email),
+            customers::default_currency_code.eq(&row.default_currency_code),
+            customers::billing_address.eq(&row.billing_address),
+            customers::shipping_address.eq(&row.shipping_address),
+            customers::tax_rate.eq(&row.tax_rate),
+            customers::timezone.eq(&row.timezone),
+            customers::payment_provider.eq(&row.payment_provider),
+            customers::payment_provider_id.eq(&row.payment_provider_id),
+            customers::has_payment_method.eq(row.has_payment_method),
+            customers::properties.eq(&row.properties),
+            customers::deleted_at.eq(row.deleted_at),
+        );
+        if self.query(|pg| diesel::update(own).set(changes).execute(pg))? == 0 {
+            return Err(Error::NotFound(Noun::Customer));
+        }
+        let emails = customer_emails::table
+            .filter(customer_emails::organization_id.eq(row.organization_id))
+            .filter(customer_emails::customer_key.eq(row.customer_key));
+        self.query(|pg| diesel::delete(emails).execute(pg))?;
+        self.reserve_email(&row)
     }
 
     fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error> {
         let after = page.after.as_deref().map(cursor_position).transpose()?.unwrap_or(0);
         let query = customers::table
             .filter(customers::organization_id.eq(self.tenant()))
-            .filter(customers::position.gt(after))
+            .filter(customers::position.gt(after).and(customers::deleted_at.is_null()))
             .order(customers::position)
             .limit(i64::from(page.limit) + 1)
             .select((customers::position, CustomerRow::as_select()));

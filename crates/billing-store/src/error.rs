@@ -70,7 +70,6 @@ pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
     ("features_name_key", Refusal::DuplicateResource("A feature with this name exists.")),
     ("metrics_name_key", Refusal::DuplicateResource("A metric with this name exists.")),
     ("organizations_pkey", Refusal::DuplicateResource("An organization with this id exists.")),
-    ("plan_versions_number_key", Refusal::DuplicateResource("The plan has a version with this number.")),
     ("subscriptions_overlap_excl", Refusal::OverlappingPlans),
 ];
 

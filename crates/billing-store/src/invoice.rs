@@ -247,6 +247,17 @@ impl InvoiceRepo for PgTransaction<'_> {
         self.with_lines(vec![row])?.pop().ok_or(Error::NotFound(Noun::Invoice))
     }
 
+    fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
+        let own = invoices::table
+            .find((invoice.customer.uuid(), invoice.id.uuid()))
+            .filter(invoices::organization_id.eq(self.tenant()));
+        let status = invoices::payment_status.eq(invoice.payment_status.as_str());
+        match self.query(|pg| diesel::update(own).set(status).execute(pg))? {
+            0 => Err(Error::NotFound(Noun::Invoice)),
+            _ => Ok(()),
+        }
+    }
+
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
         let query = invoice_numbers::table.find((self.tenant(), number)).select(invoice_numbers::invoice_id);
         let id: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;

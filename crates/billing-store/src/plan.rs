@@ -37,6 +37,7 @@ pub(crate) struct PlanRow {
     created_at: OffsetDateTime,
     pub billing_frequency: Option<String>,
     pub invoice_when: Option<String>,
+    deleted_at: Option<OffsetDateTime>,
 }
 
 impl PlanRow {
@@ -52,6 +53,7 @@ impl PlanRow {
             created_at: plan.created_at,
             billing_frequency: None,
             invoice_when: None,
+            deleted_at: plan.deleted_at,
         })
     }
 }
@@ -69,6 +71,7 @@ impl TryFrom<PlanRow> for Plan {
             tags: row.tags,
             external_links: from_json(row.external_links)?,
             created_at: row.created_at,
+            deleted_at: row.deleted_at,
         })
     }
 }
@@ -93,6 +96,8 @@ struct PlanVersionRow {
     active_to: Option<OffsetDateTime>,
     replace_with: Option<Uuid>,
     created_at: OffsetDateTime,
+    transition_to: Option<Uuid>,
+    deleted_at: Option<OffsetDateTime>,
 }
 
 impl PlanVersionRow {
@@ -116,6 +121,8 @@ impl PlanVersionRow {
             active_to: version.active_to,
             replace_with: version.replace_with.map(PlanVersionId::uuid),
             created_at: version.created_at,
+            transition_to: version.transition_to.map(PlanId::uuid),
+            deleted_at: version.deleted_at,
         }
     }
 
@@ -147,7 +154,9 @@ impl PlanVersionRow {
             active_from: self.active_from,
             active_to: self.active_to,
             replace_with: self.replace_with.map(PlanVersionId::from),
+            transition_to: self.transition_to.map(PlanId::from),
             created_at: self.created_at,
+            deleted_at: self.deleted_at,
         })
     }
 }
@@ -378,21 +387,26 @@ impl PgTransaction<'_> {
                 position,
             })
             .collect();
+        self.query(|pg| {
+            diesel::insert_into(components::table).values(&components).execute(pg)?;
+            diesel::insert_into(recurring_charges::table).values(&charges).execute(pg)?;
+            diesel::insert_into(plan_version_features::table).values(&features).execute(pg)
+        })?;
+        self.insert_targets(version)
+    }
+
+    fn insert_targets(&mut self, version: &PlanVersion) -> Result<(), Error> {
+        let tenant = self.tenant();
         let targets: Vec<_> = positions(&version.target_customers)
             .map(|(position, target)| TargetRow {
                 organization_id: tenant,
-                plan_version_id,
+                plan_version_id: version.id.uuid(),
                 customer_key: target.key.uuid(),
                 customer_id: target.id.as_str().to_owned(),
                 position,
             })
             .collect();
-        self.query(|pg| {
-            diesel::insert_into(components::table).values(&components).execute(pg)?;
-            diesel::insert_into(recurring_charges::table).values(&charges).execute(pg)?;
-            diesel::insert_into(plan_version_features::table).values(&features).execute(pg)?;
-            diesel::insert_into(plan_version_targets::table).values(&targets).execute(pg)
-        })?;
+        self.query(|pg| diesel::insert_into(plan_version_targets::table).values(&targets).execute(pg))?;
         Ok(())
     }
 }
@@ -405,15 +419,35 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, id: PlanId) -> Result<Plan, Error> {
+        let found = self.recall(id)?;
+        if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Plan)) } else { Ok(found) }
+    }
+
+    fn recall(&mut self, id: PlanId) -> Result<Plan, Error> {
         let own = plans::table.find((self.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
         let query = own.select(PlanRow::as_select());
         let row = self.query(|pg| query.first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Plan))?.try_into()
     }
 
+    fn update(&mut self, plan: &Plan) -> Result<(), Error> {
+        let own = plans::table.find((self.tenant(), plan.id.uuid())).filter(plans::billing_frequency.is_null());
+        let changes = (
+            plans::name.eq(&plan.name),
+            plans::description.eq(&plan.description),
+            plans::tags.eq(&plan.tags),
+            plans::external_links.eq(to_json(&plan.external_links)?),
+            plans::deleted_at.eq(plan.deleted_at),
+        );
+        match self.query(|pg| diesel::update(own).set(changes).execute(pg))? {
+            0 => Err(Error::NotFound(Noun::Plan)),
+            _ => Ok(()),
+        }
+    }
+
     fn list(&mut self) -> Result<Vec<Plan>, Error> {
         let query = plans::table.filter(plans::organization_id.eq(self.tenant()));
-        let query = query.filter(plans::billing_frequency.is_null());
+        let query = query.filter(plans::billing_frequency.is_null().and(plans::deleted_at.is_null()));
         let query = query.order((plans::created_at.desc(), plans::name, plans::id)).select(PlanRow::as_select());
         self.query(|pg| query.load(pg))?.into_iter().map(Plan::try_from).collect()
     }
@@ -431,7 +465,8 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error> {
-        let mut query = plan_versions::table.filter(plan_versions::organization_id.eq(self.tenant())).into_boxed();
+        let own = plan_versions::organization_id.eq(self.tenant());
+        let mut query = plan_versions::table.filter(own.and(plan_versions::deleted_at.is_null())).into_boxed();
         if let Some(plan) = plan {
             query = query.filter(plan_versions::plan_id.eq(plan.uuid()));
         }
@@ -448,11 +483,32 @@ impl PlanRepo for PgTransaction<'_> {
             plan_versions::active_from.eq(version.active_from),
             plan_versions::active_to.eq(version.active_to),
             plan_versions::replace_with.eq(version.replace_with.map(PlanVersionId::uuid)),
+            plan_versions::transition_to.eq(version.transition_to.map(PlanId::uuid)),
+            plan_versions::deleted_at.eq(version.deleted_at),
         );
-        match self.query(|pg| diesel::update(own).set(changes).execute(pg))? {
-            0 => Err(Error::NotFound(Noun::PlanVersion)),
-            _ => Ok(()),
+        if self.query(|pg| diesel::update(own).set(changes).execute(pg))? == 0 {
+            return Err(Error::NotFound(Noun::PlanVersion));
         }
+        let targets = plan_version_targets::table
+            .filter(plan_version_targets::organization_id.eq(self.tenant()))
+            .filter(plan_version_targets::plan_version_id.eq(version.id.uuid()));
+        self.query(|pg| diesel::delete(targets).execute(pg))?;
+        self.insert_targets(version)
+    }
+
+    fn is_held(&mut self, plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> Result<bool, Error> {
+        let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
+        let mut query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()).and(subscriptions::plan_id.eq(plan.uuid())))
+            .filter(subscriptions::replaced_by.is_null())
+            .filter(subscriptions::end_at.gt(now).or(awaits_renewal))
+            .select(subscriptions::id)
+            .into_boxed();
+        if let Some(version) = version {
+            query = query.filter(subscriptions::plan_version_id.eq(version.uuid()));
+        }
+        let found: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
+        Ok(found.is_some())
     }
 
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error> {

@@ -142,6 +142,7 @@ diesel::table! {
         test_clock_id -> Nullable<Uuid>,
         created_at -> Timestamptz,
         last_instant -> Timestamptz,
+        deleted_at -> Nullable<Timestamptz>,
     }
 }
 
@@ -343,6 +344,8 @@ diesel::table! {
         active_to -> Nullable<Timestamptz>,
         replace_with -> Nullable<Uuid>,
         created_at -> Timestamptz,
+        transition_to -> Nullable<Uuid>,
+        deleted_at -> Nullable<Timestamptz>,
     }
 }
 
@@ -358,6 +361,7 @@ diesel::table! {
         created_at -> Timestamptz,
         billing_frequency -> Nullable<Text>,
         invoice_when -> Nullable<Text>,
+        deleted_at -> Nullable<Timestamptz>,
     }
 }
 

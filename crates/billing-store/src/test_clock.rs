@@ -79,7 +79,7 @@ impl TestClockRepo for PgTransaction<'_> {
     fn list_customers(&mut self, id: TestClockId) -> Result<Vec<CustomerKey>, Error> {
         let query = customers::table
             .filter(customers::organization_id.eq(self.tenant()))
-            .filter(customers::test_clock_id.eq(id.uuid()))
+            .filter(customers::test_clock_id.eq(id.uuid()).and(customers::deleted_at.is_null()))
             .order(customers::customer_key)
             .select(customers::customer_key);
         Ok(self.query(|pg| query.load::<Uuid>(pg))?.into_iter().map(CustomerKey::from).collect())

@@ -144,11 +144,24 @@ impl PlanRepo for MemoryTransaction {
     }
 
     fn get(&mut self, id: PlanId) -> Result<Plan, Error> {
+        let found = PlanRepo::recall(self, id)?;
+        if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Plan)) } else { Ok(found) }
+    }
+
+    fn recall(&mut self, id: PlanId) -> Result<Plan, Error> {
         self.tenant()?.plans.get(&id).cloned().ok_or(Error::NotFound(Noun::Plan))
     }
 
+    fn update(&mut self, plan: &Plan) -> Result<(), Error> {
+        let own = self.tenant()?.plans.get_mut(&plan.id).ok_or(Error::NotFound(Noun::Plan))?;
+        let (duration, created_at) = (own.duration, own.created_at);
+        *own = Plan { duration, created_at, ..plan.clone() };
+        Ok(())
+    }
+
     fn list(&mut self) -> Result<Vec<Plan>, Error> {
-        let mut plans: Vec<_> = self.tenant()?.plans.values().cloned().collect();
+        let kept = self.tenant()?.plans.values().filter(|plan| plan.deleted_at.is_none());
+        let mut plans: Vec<_> = kept.cloned().collect();
         plans.sort_by(|a, b| b.created_at.cmp(&a.created_at).then_with(|| a.name.cmp(&b.name)));
         Ok(plans)
     }
@@ -163,7 +176,8 @@ impl PlanRepo for MemoryTransaction {
     }
 
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error> {
-        let of_plan = |version: &&PlanVersion| plan.is_none_or(|plan| version.plan == plan);
+        let of_plan =
+            |version: &&PlanVersion| version.deleted_at.is_none() && plan.is_none_or(|plan| version.plan == plan);
         let mut versions: Vec<_> = self.tenant()?.versions.values().filter(of_plan).cloned().collect();
         versions.sort_by_key(|version| (version.created_at, version.id));
         Ok(versions)
@@ -176,7 +190,20 @@ impl PlanRepo for MemoryTransaction {
         own.active_from = version.active_from;
         own.active_to = version.active_to;
         own.replace_with = version.replace_with;
+        own.transition_to = version.transition_to;
+        own.target_customers.clone_from(&version.target_customers);
+        own.deleted_at = version.deleted_at;
         Ok(())
+    }
+
+    fn is_held(&mut self, plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> Result<bool, Error> {
+        let mut subscriptions = self.tenant()?.accounts.values().flat_map(|account| account.subscriptions.values());
+        Ok(subscriptions.any(|own| {
+            own.plan == plan
+                && version.is_none_or(|version| own.version == version)
+                && own.replaced_by.is_none()
+                && (own.period.end() > now || own.awaits_renewal())
+        }))
     }
 
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error> {
@@ -232,7 +259,7 @@ impl TestClockRepo for MemoryTransaction {
     fn list_customers(&mut self, id: TestClockId) -> Result<Vec<CustomerKey>, Error> {
         let accounts = self.tenant()?.accounts.iter();
         let lives_by = |account: &super::AccountState| {
-            account.customer.as_ref().is_some_and(|customer| customer.test_clock == Some(id))
+            account.customer.as_ref().is_some_and(|own| own.test_clock == Some(id) && own.deleted_at.is_none())
         };
         Ok(accounts.filter(|(_, account)| lives_by(account)).map(|(key, _)| *key).collect())
     }

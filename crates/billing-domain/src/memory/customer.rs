@@ -32,12 +32,32 @@ impl CustomerRepo for MemoryTransaction {
     }
 
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+        let found = CustomerRepo::recall(self, key)?;
+        if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Customer)) } else { Ok(found) }
+    }
+
+    fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error> {
         self.account(key)?.customer.clone().ok_or(Error::NotFound(Noun::Customer))
+    }
+
+    fn update(&mut self, customer: &Customer) -> Result<(), Error> {
+        let before = CustomerRepo::recall(self, customer.key)?;
+        let mut others = self.tenant()?.accounts.values().filter_map(|account| account.customer.as_ref());
+        let is_taken =
+            |other: &Customer| other.key != customer.key && other.email.is_some() && other.email == customer.email;
+        if others.any(is_taken) {
+            return Err(Refusal::DuplicateResource("Customer email already exists").into());
+        }
+        let Customer { id, organization, test_clock, created_at, .. } = before;
+        let updated = Customer { id, organization, test_clock, created_at, ..customer.clone() };
+        self.account(customer.key)?.customer = Some(updated);
+        Ok(())
     }
 
     fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error> {
         let accounts = self.tenant()?.accounts.values();
-        let mut customers: Vec<_> = accounts.filter_map(|account| account.customer.clone()).collect();
+        let kept = accounts.filter_map(|account| account.customer.clone()).filter(|own| own.deleted_at.is_none());
+        let mut customers: Vec<_> = kept.collect();
         customers.sort_by_key(|customer| (customer.created_at, customer.key));
         Ok(page_of(customers, page))
     }
@@ -155,6 +175,12 @@ impl InvoiceRepo for MemoryTransaction {
 
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error> {
         self.tenant()?.invoices.get(&id).cloned().ok_or(Error::NotFound(Noun::Invoice))
+    }
+
+    fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
+        let own = self.tenant()?.invoices.get_mut(&invoice.id).ok_or(Error::NotFound(Noun::Invoice))?;
+        own.payment_status = invoice.payment_status;
+        Ok(())
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

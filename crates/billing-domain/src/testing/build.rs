@@ -114,6 +114,7 @@ pub fn plan(ids: &mut Ids, name: &str, now: OffsetDateTime) -> Plan {
         tags: Vec::new(),
         external_links: Vec::new(),
         created_at: now,
+        deleted_at: None,
     }
 }
 
@@ -160,7 +161,9 @@ pub fn plan_version(ids: &mut Ids, plan: &Plan, now: OffsetDateTime) -> PlanVers
         active_from: Some(now),
         active_to: None,
         replace_with: None,
+        transition_to: None,
         created_at: now,
+        deleted_at: None,
     }
 }
 
@@ -201,6 +204,7 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
         properties: serde_json::Map::new(),
         test_clock: None,
         created_at: now,
+        deleted_at: None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use time::OffsetDateTime;
 
+use super::bill_customer::process_due;
 use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
 use crate::billing_run::SafetyBound;
 use crate::charge::{BillingRecord, records_of};
@@ -107,6 +108,13 @@ impl Account {
         self.subscriptions.get_mut(&id).ok_or_else(|| no_subscription(id))
     }
 
+    /// Takes all records out: those with an invoicing instant to come, and those that wait for late events.
+    pub fn take_records(&mut self) -> Vec<BillingRecord> {
+        let mut records = std::mem::take(&mut self.records);
+        records.append(&mut self.late);
+        records
+    }
+
     /// The add-ons that are attached to a subscription and have not ended at `now`.
     pub fn attached(&self, parent: SubscriptionId, now: OffsetDateTime) -> Vec<Subscription> {
         let own = self.subscriptions.values().filter(|own| own.parent == Some(parent));
@@ -144,6 +152,21 @@ impl Account {
     }
 }
 
+/// Processes what is due of a customer before a call that is not about their subscriptions. A customer that was
+/// deleted has nothing due, but what they left can still be settled.
+///
+/// # Errors
+/// [`Refusal::TestClockAdvancing`].
+pub(super) fn catch_up(tx: &mut dyn Transaction, customer: CustomerKey, now: OffsetDateTime) -> Result<(), Error> {
+    match tx.customers().get(customer) {
+        Err(Error::NotFound(_)) => return Ok(()),
+        found => drop(found?),
+    }
+    let mut account = Account::load(tx, customer, now)?;
+    account.refuse_while_advancing(tx)?;
+    process_due(tx, &mut account, now)
+}
+
 fn no_subscription(id: SubscriptionId) -> Error {
     StoreError::Internal(format!("the store holds a billing record without its subscription {id}")).into()
 }
@@ -155,7 +178,7 @@ impl Catalog {
             return Ok(offer.clone());
         }
         let version = tx.plans().get_version(id)?;
-        let (plan, addon) = match tx.plans().get(version.plan) {
+        let (plan, addon) = match tx.plans().recall(version.plan) {
             Err(Error::NotFound(_)) => {
                 let addon = tx.addons().get(addon::addon_of(version.plan))?;
                 (addon.plan(), Some(addon.terms))

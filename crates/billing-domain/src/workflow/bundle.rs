@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 use super::account::{Catalog, Offer};
 use crate::error::Error;
 use crate::id::{CustomerKey, MetricId};
-use crate::plan::Component;
+use crate::plan::{Component, choose_version};
 use crate::store::Transaction;
 use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
 
@@ -57,12 +57,9 @@ impl Bundle {
     /// when it is to renew, has lasted as long as its parent, and meters nothing that the next version does.
     pub fn renewed(&self, tx: &mut dyn Transaction, catalog: &mut Catalog) -> Result<Option<Self>, Error> {
         let ended = &self.base.subscription;
-        let offer = match self.base.offer.version.replace_with {
-            Some(next) if next != ended.version => catalog.offer(tx, next)?,
-            _ => self.base.offer.clone(),
-        };
+        let offer = self.next_offer(tx, catalog)?;
         let Some(next) = ended.next_period(offer.plan.duration, offer.version.anchors) else { return Ok(None) };
-        let mut subscription = Subscription { version: offer.version.id, ..ended.clone() };
+        let mut subscription = Subscription { plan: offer.plan.id, version: offer.version.id, ..ended.clone() };
         subscription.enter(&next);
         let goes_on = |own: &&Held| {
             own.subscription.awaits_renewal()
@@ -76,6 +73,38 @@ impl Bundle {
         });
         let addons = addons.collect();
         Ok(Some(Self { base: Held { subscription, offer }, addons }))
+    }
+
+    /// What the subscription goes on with: the version that its plan's successor has for the customer, else the version
+    /// that replaces its own, else its own. One that was deleted, is made for others, or needs prepaid units that
+    /// nobody named is passed over: a renewal has nobody to ask.
+    fn next_offer(&self, tx: &mut dyn Transaction, catalog: &mut Catalog) -> Result<Rc<Offer>, Error> {
+        let (current, ended) = (&self.base.offer, &self.base.subscription);
+        let suits = |offer: &Offer| {
+            let units = |own: &Component| own.prepaid_charge.is_none() || ended.prepaid_units_of(own).is_some();
+            offer.version.is_offered_to(ended.customer)
+                && offer.version.deleted_at.is_none()
+                && offer.plan.deleted_at.is_none()
+                && offer.version.components.iter().all(units)
+        };
+        if let Some(plan) = current.version.transition_to {
+            let versions = tx.plans().list_versions(Some(plan))?;
+            let organization = tx.organizations().get()?;
+            let currencies = [current.currency.code.as_str(), &organization.default_currency_code];
+            if let Ok(version) = choose_version(&versions, ended.customer, currencies, ended.period.end()) {
+                let offer = catalog.offer(tx, version.id)?;
+                if suits(&offer) && offer.plan.duration.is_some() {
+                    return Ok(offer);
+                }
+            }
+        }
+        match current.version.replace_with {
+            Some(next) if next != ended.version => {
+                let offer = catalog.offer(tx, next)?;
+                Ok(if suits(&offer) { offer } else { current.clone() })
+            }
+            _ => Ok(current.clone()),
+        }
     }
 
     /// The bundle as it stands at `now`, taken as renewed where its renewal is due but not yet made.

@@ -96,6 +96,7 @@ pub fn create_customer(
         properties: command.properties,
         test_clock: command.test_clock,
         created_at: now,
+        deleted_at: None,
     };
     tx.customers().insert(&customer)?;
     tx.customers().reach(customer.key, now)?;
@@ -110,7 +111,11 @@ fn time_of_clock(tx: &mut dyn Transaction, id: TestClockId) -> Result<OffsetDate
     }
 }
 
-fn check(tx: &mut dyn Transaction, command: &CreateCustomer) -> Result<(), Error> {
+/// Checks everything that is said of a customer.
+///
+/// # Errors
+/// Every bad field.
+pub(super) fn check(tx: &mut dyn Transaction, command: &CreateCustomer) -> Result<(), Error> {
     let mut errors = FieldErrors::default();
     errors.keep("email", text::check_email(&command.email));
     if let Some(name) = &command.name {

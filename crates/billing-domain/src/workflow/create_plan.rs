@@ -38,7 +38,6 @@ pub fn create_plan(
     command: &CreatePlan,
     now: OffsetDateTime,
 ) -> Result<(Plan, Vec<PlanVersion>), Error> {
-    check(command)?;
     let plan = Plan {
         id: tx.new_uuid().into(),
         name: command.name.clone(),
@@ -47,7 +46,9 @@ pub fn create_plan(
         tags: command.tags.clone(),
         external_links: command.external_links.clone(),
         created_at: now,
+        deleted_at: None,
     };
+    check_texts(&plan)?;
     tx.plans().insert(&plan)?;
     let Some(version) = &command.initial_version else { return Ok((plan, Vec::new())) };
     let version = CreatePlanVersion { plan: plan.id, version: version.clone() };
@@ -60,7 +61,11 @@ pub fn create_plan(
     Ok((plan, vec![version]))
 }
 
-fn check(command: &CreatePlan) -> Result<(), FieldErrors> {
+/// Checks what a plan is called and how it is found.
+///
+/// # Errors
+/// Every bad field.
+pub(super) fn check_texts(command: &Plan) -> Result<(), FieldErrors> {
     let mut errors = FieldErrors::default();
     errors.keep("plan_name", text::check(&command.name, text::NAME_CHARACTERS_MAX));
     if let Some(description) = &command.description {

@@ -156,17 +156,27 @@ pub fn create_plan_version(
     let others = tx.plans().list_versions(Some(command.plan))?;
     let version = build(tx, command.plan, &command.version, &others, now)?;
     tx.plans().insert_version(&version)?;
-    for mut other in others {
-        if takes_place_of(&version, &other) {
+    take_places(tx, &version, command.version.make_active_type)?;
+    Ok(version)
+}
+
+/// Ends the public versions in the same currency that `version` takes the place of.
+pub(super) fn take_places(
+    tx: &mut dyn Transaction,
+    version: &PlanVersion,
+    make_active_type: MakeActiveType,
+) -> Result<(), Error> {
+    for mut other in tx.plans().list_versions(Some(version.plan))? {
+        if other.id != version.id && takes_place_of(version, &other) {
             other.active_to = version.active_from;
-            other.replace_with = Some(match command.version.make_active_type {
+            other.replace_with = Some(match make_active_type {
                 MakeActiveType::ReplaceOnRenewal => version.id,
                 MakeActiveType::Grandfather => other.id,
             });
             tx.plans().update_version(&other)?;
         }
     }
-    Ok(version)
+    Ok(())
 }
 
 fn takes_place_of(version: &PlanVersion, other: &PlanVersion) -> bool {
@@ -214,7 +224,9 @@ pub(super) fn build(
         },
         active_to: new.active_to,
         replace_with: None,
+        transition_to: None,
         created_at: now,
+        deleted_at: None,
     };
     errors.keep_all("", version.validate());
     errors.finish(())?;

@@ -110,6 +110,9 @@ pub(super) fn choose(
             let version = tx.plans().get_version(id).map_err(|error| error.at_field("version_id"))?;
             // The content of an add-on is a version too, but of no plan.
             tx.plans().get(version.plan).map_err(|error| error.at_field("version_id"))?;
+            if version.deleted_at.is_some() {
+                return Err(Error::unknown_reference("version_id", Noun::PlanVersion));
+            }
             if !version.is_offered_to(customer.key) {
                 return Err(Refusal::PlanNotAvailableToCustomer.into());
             }

@@ -1,24 +1,25 @@
 //! Customers: who is billed.
 
 mod body;
+mod change_body;
 mod draft_invoice;
 mod view;
 
 use actix_web::web;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::CustomerKey;
-use billing_domain::workflow::{CreateCustomer, create_customer};
+use billing_domain::workflow::{CreateCustomer, CustomerPatch, create_customer, delete_customer, update_customer};
 
 use crate::answer::Created;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::endpoint::{Endpoint, Parameter, get, post};
+use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use draft_invoice::DraftInvoicesView;
-use view::CustomerView;
+use view::{CustomerView, DeletedCustomerView};
 
 const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
     "include_next_period",
@@ -31,6 +32,11 @@ pub fn endpoints() -> Vec<Endpoint> {
         get("/api/customers/", "List customers", list).answers::<Vec<CustomerView>>(200),
         post("/api/customers/", "Create a customer", create).takes::<CreateCustomer>().answers::<CustomerView>(201),
         get("/api/customers/{customer_id}/", "Show a customer", show).answers::<CustomerView>(200),
+        patch("/api/customers/{customer_id}/", "Change a customer", update)
+            .takes::<CustomerPatch>()
+            .answers::<CustomerView>(200),
+        post("/api/customers/{customer_id}/delete/", "Delete a customer and end their subscriptions", delete)
+            .answers::<DeletedCustomerView>(200),
         get(
             "/api/customers/{customer_id}/draft_invoice/",
             "Preview what a customer would be billed now",
@@ -74,6 +80,35 @@ async fn show(
         let key = CustomerKey::derive(tx.organization(), &id);
         let customer = tx.customers().get(key)?;
         CustomerView::new(tx, &customer)
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `PATCH /api/customers/{customer_id}/`
+async fn update(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<CustomerId>,
+    ApiJson(patch): ApiJson<CustomerPatch>,
+) -> Result<web::Json<CustomerView>, ApiError> {
+    let key = CustomerKey::derive(caller.organization, &id);
+    let view = app.on_customer(&caller, &id, move |tx, now| {
+        let customer = update_customer(tx, key, &patch, now)?;
+        CustomerView::new(tx, &customer)
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `POST /api/customers/{customer_id}/delete/`
+async fn delete(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<CustomerId>,
+) -> Result<web::Json<DeletedCustomerView>, ApiError> {
+    let key = CustomerKey::derive(caller.organization, &id);
+    let view = app.on_customer(&caller, &id, move |tx, now| {
+        let deleted = delete_customer(tx, key, now)?;
+        Ok(DeletedCustomerView::from(&deleted))
     });
     Ok(web::Json(view.await?))
 }

@@ -7,11 +7,11 @@ use billing_domain::id::{CustomerKey, TestClockId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, PageRequest, Transaction};
 use billing_domain::subscription::SubscriptionStatus;
-use billing_domain::workflow::find_currency;
+use billing_domain::workflow::{DeletedCustomer, find_currency};
 
 use crate::invoice::InvoiceBriefView;
 use crate::subscription::{Holder, SubscriptionView};
-use crate::wire::{AddressView, CurrencyView, Number, Word, view};
+use crate::wire::{AddressView, CurrencyView, Instant, Number, Word, view};
 
 view! {
     /// Somebody who holds subscriptions and receives invoices.
@@ -82,6 +82,35 @@ view! {
         braintree_id: String,
         /// Whether a payment method is on file.
         has_payment_method: bool,
+    }
+}
+
+view! {
+    /// What is left of a deleted customer.
+    DeletedCustomerView {
+        /// Its id, which stays taken.
+        customer_id: String,
+        /// When it was deleted.
+        deleted: Instant,
+        /// Its e-mail address, which stays taken.
+        email: Option<String>,
+        /// How many subscriptions ended with it.
+        num_subscriptions_deleted: u64,
+        /// How many add-ons of theirs.
+        num_addons_deleted: u64,
+    }
+}
+
+impl From<&DeletedCustomer> for DeletedCustomerView {
+    fn from(deleted: &DeletedCustomer) -> Self {
+        let DeletedCustomer { customer, subscriptions, addons } = deleted;
+        Self {
+            customer_id: customer.id.to_string(),
+            deleted: Instant(customer.deleted_at.unwrap_or(customer.created_at)),
+            email: customer.email.clone(),
+            num_subscriptions_deleted: *subscriptions,
+            num_addons_deleted: *addons,
+        }
     }
 }
 

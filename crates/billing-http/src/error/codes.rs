@@ -38,7 +38,7 @@ codes! {
         "A prepaid component has no default units and none were given.";
     CREDIT_EXPIRY_IN_PAST = 400, "credit_expiry_in_past", "The expiry given for the credit has passed.";
     CREDIT_NOT_ACTIVE = 400, "credit_not_active", "The credit is expired, used up or voided.";
-    INVALID_OPERATION = 400, "invalid_operation", "The object is in use, so this cannot be done to it.";
+    INVALID_OPERATION = 400, "invalid_operation", "The object is in use or final, so this cannot be done to it.";
     IDEMPOTENCY_KEY_INVALID = 400, "idempotency_key_invalid",
         "The Idempotency-Key header is not one of 1 to 255 printable ASCII characters.";
     NOT_AUTHENTICATED = 401, "not_authenticated", "The X-API-KEY header is missing, or holds no valid key.";
@@ -50,7 +50,8 @@ codes! {
     REQUEST_TIMEOUT = 408, "request_timeout", "The body did not arrive in time.";
     OVERLAPPING_PLANS = 409, "overlapping_plans",
         "The customer has a subscription to the plan whose period and filters overlap.";
-    INVALID_STATE = 409, "invalid_state", "The subscription has ended.";
+    INVALID_STATE = 409, "invalid_state",
+        "The subscription has ended, or the invoice cannot be voided any more.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
     CONFLICT_RETRY = 409, "conflict_retry", "Another operation on the same customer held on for too long; try again.";
     IDEMPOTENCY_KEY_IN_USE = 409, "idempotency_key_in_use",
@@ -88,10 +89,11 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::AmbiguousPlanVersion => &AMBIGUOUS_PLAN_VERSION,
         Refusal::PlanNotAvailableToCustomer => &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
         Refusal::PrepaymentCantDetermineUnits(_) => &PREPAYMENT_CANT_DETERMINE_UNITS,
-        Refusal::AlreadyEnded => &INVALID_STATE,
+        Refusal::AlreadyEnded | Refusal::InvoiceNotUnpaid | Refusal::CreditDrawn => &INVALID_STATE,
+        Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
         Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
-        Refusal::MetricInUse => &INVALID_OPERATION,
+        Refusal::MetricInUse | Refusal::PlanInUse => &INVALID_OPERATION,
         Refusal::TestClockAdvancing => &TEST_CLOCK_ADVANCING,
         Refusal::IdempotencyKeyInUse => &IDEMPOTENCY_KEY_IN_USE,
     }
@@ -140,9 +142,13 @@ mod tests {
             Refusal::PlanNotAvailableToCustomer,
             Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
             Refusal::AlreadyEnded,
+            Refusal::InvoiceFinal,
+            Refusal::InvoiceNotUnpaid,
+            Refusal::CreditDrawn,
             Refusal::CreditExpiryInPast,
             Refusal::CreditNotActive,
             Refusal::MetricInUse,
+            Refusal::PlanInUse,
             Refusal::TestClockAdvancing,
             Refusal::IdempotencyKeyInUse,
         ];

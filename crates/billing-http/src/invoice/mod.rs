@@ -11,17 +11,19 @@ use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, InvoiceId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, Transaction};
+use billing_domain::workflow::{UpdateInvoice, update_invoice, void_invoice};
 use billing_domain::{Error, FieldErrors, Noun};
 use serde_json::Value;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::endpoint::{Endpoint, Parameter, get};
+use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
+use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::query::Query;
-use crate::wire::FromJson;
+use crate::wire::{FromJson, body, words_of};
 use explanation::ExplanationView;
 pub use view::{InvoiceBriefView, InvoiceView, LineItemView};
 
@@ -38,10 +40,44 @@ pub fn endpoints() -> Vec<Endpoint> {
             .parameters(LIST_PARAMETERS)
             .answers::<Vec<InvoiceView>>(200),
         get("/api/invoices/{invoice_id}/", "Show an invoice by id or number", show).answers::<InvoiceView>(200),
+        patch("/api/invoices/{invoice_id}/", "Note that an invoice was paid", update)
+            .takes::<UpdateInvoiceBody>()
+            .answers::<InvoiceView>(200),
+        post("/api/invoices/{invoice_id}/void/", "Void an unpaid invoice", void).answers::<InvoiceView>(200),
         get("/api/invoices/{invoice_id}/explain/", "Show how each line of an invoice came about", explain)
             .answers::<ExplanationView>(200),
     ]
 }
+
+body! {
+    /// What to change of an invoice.
+    UpdateInvoiceBody {
+        /// `paid` for good; `unpaid` changes nothing.
+        required payment_status: Settlement,
+    }
+}
+
+/// What can be said of the payment of an invoice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Settlement {
+    /// It was paid.
+    Paid,
+    /// It was not.
+    Unpaid,
+}
+
+impl Settlement {
+    const ALL: &'static [Self] = &[Self::Paid, Self::Unpaid];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Paid => "paid",
+            Self::Unpaid => "unpaid",
+        }
+    }
+}
+
+words_of! { Settlement }
 
 /// Which invoices a list keeps.
 struct ListFilter {
@@ -127,6 +163,36 @@ async fn show(
 ) -> Result<web::Json<InvoiceView>, ApiError> {
     let invoice = app.read(&caller, move |tx, _| name.find(tx)).await?;
     Ok(web::Json(InvoiceView::from(&invoice)))
+}
+
+/// `PATCH /api/invoices/{invoice_id}/`
+async fn update(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(name): PathParam<InvoiceName>,
+    ApiJson(body): ApiJson<UpdateInvoiceBody>,
+) -> Result<web::Json<InvoiceView>, ApiError> {
+    let Invoice { id: invoice, customer, .. } = app.read(&caller, move |tx, _| name.find(tx)).await?;
+    let command = UpdateInvoice { customer, invoice, is_paid: body.payment_status == Settlement::Paid };
+    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+        let updated = update_invoice(tx, &command, now)?;
+        Ok(InvoiceView::from(&updated))
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `POST /api/invoices/{invoice_id}/void/`
+async fn void(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(name): PathParam<InvoiceName>,
+) -> Result<web::Json<InvoiceView>, ApiError> {
+    let Invoice { id, customer, .. } = app.read(&caller, move |tx, _| name.find(tx)).await?;
+    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+        let voided = void_invoice(tx, customer, id, now)?;
+        Ok(InvoiceView::from(&voided))
+    });
+    Ok(web::Json(view.await?))
 }
 
 /// `GET /api/invoices/{invoice_id}/explain/`

@@ -1,24 +1,30 @@
 //! Plans and their versions.
 
 mod body;
+mod change_body;
 mod filter;
 mod version_body;
 mod version_view;
 mod view;
 
 use actix_web::web;
-use billing_domain::id::PlanId;
-use billing_domain::workflow::{CreatePlan, CreatePlanVersion, NewPlanVersion, create_plan, create_plan_version};
+use billing_domain::id::{PlanId, PlanVersionId};
+use billing_domain::workflow::{
+    CreatePlan, CreatePlanVersion, NewPlanVersion, create_plan, create_plan_version, delete_plan, delete_plan_version,
+    update_plan, update_plan_version,
+};
 use billing_domain::{Error, Noun};
 
 use crate::answer::Created;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::endpoint::{Endpoint, Parameter, get, post};
+use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
+use crate::wire::{Instant, view};
+use change_body::{UpdatePlanBody, UpdatePlanVersionBody};
 use filter::{PlanFilter, VersionFilter};
 pub use version_view::{Catalog, ComponentView, PlanVersionView, RecurringChargeView};
 use view::PlanView;
@@ -49,10 +55,34 @@ pub fn endpoints() -> Vec<Endpoint> {
             .answers::<Vec<PlanView>>(200),
         post("/api/plans/", "Create a plan", create).takes::<CreatePlan>().answers::<PlanView>(201),
         get("/api/plans/{plan_id}/", "Show a plan", show).parameters(VERSION_PARAMETERS).answers::<PlanView>(200),
+        patch("/api/plans/{plan_id}/", "Change a plan", update).takes::<UpdatePlanBody>().answers::<PlanView>(200),
+        post("/api/plans/{plan_id}/delete/", "Delete a plan that nobody is subscribed to", delete)
+            .answers::<DeletedPlanView>(200),
+        patch("/api/plan_versions/{version_id}/", "Change a plan version", update_version)
+            .takes::<UpdatePlanVersionBody>()
+            .answers::<PlanVersionView>(200),
+        post(
+            "/api/plan_versions/{version_id}/delete/",
+            "Delete a plan version that nobody is subscribed to",
+            delete_version,
+        )
+        .answers::<PlanVersionView>(200),
         post("/api/plans/{plan_id}/versions/", "Create a version of a plan", create_version)
             .takes::<NewPlanVersion>()
             .answers::<PlanVersionView>(201),
     ]
+}
+
+view! {
+    /// What is left of a deleted plan.
+    DeletedPlanView {
+        /// Its id, which names nothing any more.
+        plan_id: PlanId,
+        /// Its name.
+        plan_name: String,
+        /// When it was deleted.
+        deleted: Instant,
+    }
 }
 
 /// `GET /api/plans/`
@@ -123,4 +153,65 @@ async fn create_version(
         PlanVersionView::new(tx, &mut catalog, &plan, &version)
     });
     Ok(Created(view.await?))
+}
+
+/// `PATCH /api/plans/{plan_id}/`
+async fn update(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<PlanId>,
+    ApiJson(body): ApiJson<UpdatePlanBody>,
+) -> Result<web::Json<PlanView>, ApiError> {
+    let command = body.read(id).map_err(Error::from)?;
+    let view = app.on_catalog(&caller, move |tx, now| {
+        let plan = update_plan(tx, &command, now)?;
+        let mut catalog = Catalog::load(tx, Some(plan.id), now)?;
+        PlanView::new(tx, &mut catalog, &plan, &VersionFilter::default())
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `POST /api/plans/{plan_id}/delete/`
+async fn delete(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<PlanId>,
+) -> Result<web::Json<DeletedPlanView>, ApiError> {
+    let view = app.on_catalog(&caller, move |tx, now| {
+        let plan = delete_plan(tx, id, now)?;
+        Ok(DeletedPlanView { plan_id: plan.id, plan_name: plan.name, deleted: Instant(now) })
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `PATCH /api/plan_versions/{version_id}/`
+async fn update_version(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<PlanVersionId>,
+    ApiJson(body): ApiJson<UpdatePlanVersionBody>,
+) -> Result<web::Json<PlanVersionView>, ApiError> {
+    let command = body.read(id);
+    let view = app.on_catalog(&caller, move |tx, now| {
+        let version = update_plan_version(tx, &command, now)?;
+        let plan = tx.plans().get(version.plan)?;
+        let mut catalog = Catalog::load(tx, Some(plan.id), now)?;
+        PlanVersionView::new(tx, &mut catalog, &plan, &version)
+    });
+    Ok(web::Json(view.await?))
+}
+
+/// `POST /api/plan_versions/{version_id}/delete/`
+async fn delete_version(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<PlanVersionId>,
+) -> Result<web::Json<PlanVersionView>, ApiError> {
+    let view = app.on_catalog(&caller, move |tx, now| {
+        let version = delete_plan_version(tx, id, now)?;
+        let plan = tx.plans().get(version.plan)?;
+        let mut catalog = Catalog::load(tx, Some(plan.id), now)?;
+        PlanVersionView::new(tx, &mut catalog, &plan, &version)
+    });
+    Ok(web::Json(view.await?))
 }

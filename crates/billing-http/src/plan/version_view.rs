@@ -99,6 +99,10 @@ view! {
         active_from: Option<Instant>,
         /// Until when it can be subscribed to.
         active_to: Option<Instant>,
+        /// The version that its subscriptions renew to; its own id: they stay.
+        replace_with: Option<PlanVersionId>,
+        /// The plan that its subscriptions renew to.
+        transition_to: Option<PlanId>,
         /// When it was made.
         created_on: Instant,
         /// Deprecated: always null.
@@ -124,13 +128,12 @@ impl PlanVersionView {
         let currency = catalog.currency(tx, &version.currency_code)?;
         let mut target_customers = Vec::with_capacity(version.target_customers.len());
         for target in &version.target_customers {
-            target_customers.push(match tx.customers().get(target.key) {
-                Ok(customer) => CustomerBriefView::from(&customer),
-                Err(Error::NotFound(_)) => {
-                    CustomerBriefView { customer_name: None, email: None, customer_id: target.id.to_string() }
-                }
+            match tx.customers().get(target.key) {
+                Ok(customer) => target_customers.push(CustomerBriefView::from(&customer)),
+                // It was deleted. It stays a target, or the version would turn public.
+                Err(Error::NotFound(_)) => {}
                 Err(error) => return Err(error),
-            });
+            }
         }
         let metric = |id| catalog.metrics.get(&id).ok_or(Error::NotFound(Noun::Metric));
         let components = version.components.iter();
@@ -152,6 +155,8 @@ impl PlanVersionView {
             target_customers,
             active_from: version.active_from.map(Instant),
             active_to: version.active_to.map(Instant),
+            replace_with: version.replace_with,
+            transition_to: version.transition_to,
             created_on: Instant(version.created_at),
             usage_billing_frequency: None,
             flat_fee_billing_type: Word(timing),

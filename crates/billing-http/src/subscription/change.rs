@@ -4,16 +4,12 @@ use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
-use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
-use billing_domain::subscription::{
-    Cancellation, InvoicingBehavior, Subscription, SubscriptionFilters, SubscriptionStatus, SwitchUsageBehavior,
-    UsageBehavior,
-};
+use billing_domain::subscription::{Cancellation, InvoicingBehavior, Subscription, SwitchUsageBehavior, UsageBehavior};
 use billing_domain::workflow::{
-    CancelSubscription, ChangePrepaidUnits, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
-    change_prepaid_units, switch_plan, update_subscription,
+    CancelSubscription, ChangePrepaidUnits, FindSubscriptions, SwitchPlan, UpdateSubscription, VersionChoice,
+    cancel_subscription, change_prepaid_units, find_subscriptions, switch_plan, update_subscription,
 };
 use billing_domain::{Error, FieldCode, FieldError, Noun};
 use time::OffsetDateTime;
@@ -230,11 +226,7 @@ body! {
 
 /// Which of a customer's running and coming subscriptions a call is about.
 #[derive(Clone, Debug)]
-struct Match {
-    customer: CustomerId,
-    plan: Option<PlanId>,
-    filters: SubscriptionFilters,
-}
+struct Match(FindSubscriptions);
 
 impl FromRequest for Match {
     type Error = ApiError;
@@ -245,7 +237,9 @@ impl FromRequest for Match {
             let (customer, plan) = (query.required("customer_id"), query.optional("plan_id"));
             let filters = query.filters();
             let read = match (customer, plan, filters) {
-                (Some(customer), Some(plan), Some(filters)) => Some(Self { customer, plan, filters }),
+                (Some(customer), Some(plan), Some(filters)) => {
+                    Some(Self(FindSubscriptions { customer, plan, filters }))
+                }
                 _ => None,
             };
             query.finish(read)
@@ -253,34 +247,16 @@ impl FromRequest for Match {
     }
 }
 
-impl Match {
-    fn find(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<Vec<SubscriptionId>, Error> {
-        let key = CustomerKey::derive(tx.organization(), &self.customer);
-        tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
-        if let Some(plan) = self.plan {
-            tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
-        }
-        let mut found = tx.subscriptions().list(key)?;
-        found.retain(|own| {
-            !own.is_addon()
-                && own.status(now) != SubscriptionStatus::Ended
-                && self.plan.is_none_or(|plan| own.plan == plan)
-                && self.filters.is_subset_of(&own.filters)
-        });
-        Ok(found.into_iter().map(|own| own.id).collect())
-    }
-}
-
 /// `POST /api/subscriptions/cancel/`
 async fn cancel_matching(
     app: web::Data<App>,
     caller: Caller,
-    wanted: Match,
+    Match(wanted): Match,
     ApiJson(body): ApiJson<CancelBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
     let customer = wanted.customer.clone();
     let views = app.on_customer(&caller, &customer, move |tx, now| {
-        let ids = wanted.find(tx, now)?;
+        let ids = find_subscriptions(tx, &wanted, now)?;
         let key = CustomerKey::derive(tx.organization(), &wanted.customer);
         let canceled = cancel_subscription(tx, &body.clone().read(key, ids), now)?;
         let customer = tx.customers().get(key)?;
@@ -294,7 +270,7 @@ async fn cancel_matching(
 async fn update_matching(
     app: web::Data<App>,
     caller: Caller,
-    wanted: Match,
+    Match(wanted): Match,
     ApiJson(body): ApiJson<UpdateMatchingBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
     if wanted.plan.is_none() {
@@ -302,7 +278,7 @@ async fn update_matching(
     }
     let customer = wanted.customer.clone();
     let views = app.on_customer(&caller, &customer, move |tx, now| {
-        let ids = wanted.find(tx, now)?;
+        let ids = find_subscriptions(tx, &wanted, now)?;
         if ids.is_empty() {
             return Err(Error::NotFound(Noun::Subscription));
         }

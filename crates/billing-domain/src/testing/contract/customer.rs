@@ -104,3 +104,35 @@ pub(super) fn never_goes_back_in_time(harness: &Harness<'_>) {
     let fresh = tenant.customer(absent, |_, now| Ok(now));
     assert!(fresh < ahead, "a customer to be has the present time");
 }
+
+pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let email = |text: &str| Some(text.to_owned());
+    let made = Customer { email: email("a@acme.io"), ..customer(tenant.id, "acme", tenant.now()) };
+    let other = Customer { email: email("b@acme.io"), ..customer(tenant.id, "other", tenant.now()) };
+    for own in [&made, &other] {
+        tenant.customer(own.key, |tx, _| tx.customers().insert(own));
+    }
+    let changed = Customer {
+        name: Some("Acme Inc.".to_owned()),
+        email: email("c@acme.io"),
+        default_currency_code: "EUR".to_owned(),
+        tax_rate: Some(decimal("7.7")),
+        has_payment_method: true,
+        ..made.clone()
+    };
+    tenant.customer(made.key, |tx, _| tx.customers().update(&changed));
+    assert_eq!(tenant.look(|tx, _| tx.customers().get(made.key)), changed);
+    let taken = Customer { email: email("b@acme.io"), ..changed.clone() };
+    let refused = tenant.try_customer(made.key, |tx, _| tx.customers().update(&taken));
+    assert!(matches!(refused, Err(Error::Refused(Refusal::DuplicateResource(_)))), "{refused:?}");
+
+    let gone = Customer { deleted_at: Some(made.created_at), ..changed };
+    tenant.customer(made.key, |tx, _| tx.customers().update(&gone));
+    let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.customers().get(made.key));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Customer)));
+    assert_eq!(tenant.look(|tx, _| tx.customers().recall(made.key)), gone);
+    assert_eq!(tenant.look(|tx, _| tx.customers().list(&PageRequest::first())).items, [other]);
+    let again = tenant.try_customer(made.key, |tx, _| tx.customers().insert(&made));
+    assert!(matches!(again, Err(Error::Refused(Refusal::DuplicateResource(_)))), "the id stays taken: {again:?}");
+}

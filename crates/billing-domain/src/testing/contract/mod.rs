@@ -111,6 +111,8 @@ cases! {
         keeps_every_part_of_a_version,
         lists_versions,
         updates_versions,
+        updates_and_deletes_plans,
+        knows_what_is_held,
         counts_active_subscriptions,
     }
     addon {
@@ -129,6 +131,7 @@ cases! {
         refuses_a_taken_id,
         refuses_a_taken_email,
         never_goes_back_in_time,
+        updates_and_deletes,
     }
     subscription {
         keeps_every_field,

@@ -176,3 +176,52 @@ pub(super) fn counts_active_subscriptions(harness: &Harness<'_>) {
     assert_eq!(count(start + Duration::days(30)), BTreeMap::new(), "the end is not, and nothing is left out as 0");
     assert_eq!(count(start - Duration::microseconds(1)), BTreeMap::new());
 }
+
+pub(super) fn updates_and_deletes_plans(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let (made, version) = tenant.new_plan("gold");
+    let (other, _) = tenant.new_plan("silver");
+    let acme = tenant.new_customer("acme");
+    let changed = Plan { name: "platinum".to_owned(), tags: vec!["eu".to_owned()], ..made.clone() };
+    tenant.catalog(|tx, _| tx.plans().update(&changed));
+    assert_eq!(tenant.look(|tx, _| tx.plans().get(made.id)), changed);
+    let target = TargetCustomer { key: acme.key, id: acme.id.clone() };
+    for target_customers in [vec![target], Vec::new()] {
+        let moved = PlanVersion { transition_to: Some(other.id), target_customers, ..version.clone() };
+        tenant.catalog(|tx, _| tx.plans().update_version(&moved));
+        assert_eq!(tenant.look(|tx, _| tx.plans().get_version(version.id)), moved);
+    }
+
+    let (gone, old) =
+        (Plan { deleted_at: Some(now), ..changed }, PlanVersion { deleted_at: Some(now), ..version.clone() });
+    tenant.catalog(|tx, _| {
+        tx.plans().update_version(&old)?;
+        tx.plans().update(&gone)
+    });
+    let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.plans().get(made.id));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Plan)));
+    assert_eq!(tenant.look(|tx, _| tx.plans().recall(made.id)), gone);
+    assert_eq!(tenant.look(|tx, _| tx.plans().get_version(version.id)), old, "what was billed by it needs it");
+    assert_eq!(tenant.look(|tx, _| tx.plans().list_versions(Some(made.id))), []);
+    assert_eq!(tenant.look(|tx, _| tx.plans().list()), [other]);
+}
+
+pub(super) fn knows_what_is_held(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let (made, version) = tenant.new_plan("gold");
+    let acme = tenant.new_customer("acme");
+    let held = |version| tenant.look(|tx, now| tx.plans().is_held(made.id, version, now));
+    assert!(!held(None));
+    let mut own = tenant.build(|ids| subscription(ids, acme.key, &version, days_from(now - Duration::days(3), 2)));
+    tenant.customer(acme.key, |tx, _| tx.subscriptions().insert(&own));
+    assert!(held(None) && held(Some(version.id)), "it has ended, but is to renew");
+    assert!(!held(Some(tenant.build(Ids::next))), "another version");
+    own.auto_renew = false;
+    tenant.customer(acme.key, |tx, _| tx.subscriptions().update(&own));
+    assert!(!held(None), "it has ended");
+    let coming = tenant.build(|ids| subscription(ids, acme.key, &version, days_from(now + Duration::DAY, 2)));
+    tenant.customer(acme.key, |tx, _| tx.subscriptions().insert(&coming));
+    assert!(held(None), "one is to come");
+}

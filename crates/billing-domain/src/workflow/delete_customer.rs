@@ -1,0 +1,58 @@
+//! Deletes a customer.
+
+use time::OffsetDateTime;
+
+use super::account::Account;
+use super::bill_customer::process_due;
+use crate::customer::Customer;
+use crate::error::Error;
+use crate::id::CustomerKey;
+use crate::store::Transaction;
+use crate::subscription::{Cancellation, FlatFeeBehavior, SubscriptionStatus, UsageBehavior};
+
+/// A customer that is gone, and what ended with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeletedCustomer {
+    /// The customer.
+    pub customer: Customer,
+    /// How many subscriptions were ended.
+    pub subscriptions: u64,
+    /// How many attached add-ons were ended.
+    pub addons: u64,
+}
+
+/// Deletes a customer. What is due by now is billed; then everything ends, and nothing is billed or given back any
+/// more. Id and e-mail stay taken; invoices and credits stay.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+pub fn delete_customer(
+    tx: &mut dyn Transaction,
+    key: CustomerKey,
+    now: OffsetDateTime,
+) -> Result<DeletedCustomer, Error> {
+    let mut account = Account::load(tx, key, now)?;
+    account.refuse_while_advancing(tx)?;
+    process_due(tx, &mut account, now)?;
+    for mut record in account.take_records() {
+        record.close();
+        tx.billing_records().update(key, &record)?;
+    }
+    let (mut subscriptions, mut addons) = (0, 0);
+    let keep =
+        Cancellation { flat_fee_behavior: Some(FlatFeeBehavior::ChargeFull), usage_behavior: UsageBehavior::BillNone };
+    for own in account.subscriptions.values_mut() {
+        if own.status(now) == SubscriptionStatus::Ended {
+            own.auto_renew = false;
+        } else {
+            *(if own.is_addon() { &mut addons } else { &mut subscriptions }) += 1;
+            own.cancel(keep, now);
+        }
+        tx.subscriptions().update(own)?;
+    }
+    tx.customers().set_billing_due(key, None)?;
+    let mut customer = account.customer;
+    customer.deleted_at = Some(now);
+    tx.customers().update(&customer)?;
+    Ok(DeletedCustomer { customer, subscriptions, addons })
+}

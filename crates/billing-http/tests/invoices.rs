@@ -1,0 +1,68 @@
+//! Paying and voiding invoices over HTTP.
+
+use serde_json::{Value, json};
+
+use crate::support::{Field, World};
+
+fn invoiced(world: &World) -> Value {
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-04-01");
+    world.write("PATCH", "/api/organization/", br#"{"payment_grace_period": 14}"#).ok(200);
+    world.customer_at("acme", &clock);
+    let credit = json!({"customer_id": "acme", "amount": 4, "currency_code": "USD"});
+    world.post("/api/credits/", &credit).ok(201);
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-04-01"});
+    world.post("/api/subscriptions/", &body).ok(200);
+    world.get("/api/invoices/?status=unpaid&customer_id=acme").ok(200)[0].clone()
+}
+
+fn remaining(world: &World) -> Value {
+    world.get("/api/credits/?customer_id=acme").ok(200)[0]["amount_remaining"].clone()
+}
+
+#[test]
+fn an_invoice_is_paid_by_id_or_number_and_stays_paid() {
+    let world = World::new();
+    let invoice = invoiced(&world);
+    assert_eq!((&invoice["amount"], &invoice["due_date"]), (&json!(5), &json!("2024-04-15T00:00:00Z")));
+    let path = format!("/api/invoices/{}/", invoice.id("invoice_number"));
+    let set = |status: &str| world.write("PATCH", &path, json!({"payment_status": status}).to_string().as_bytes());
+    for bad in ["voided", "draft", "bogus"] {
+        assert_eq!(set(bad).faults(), [("payment_status".to_owned(), "invalid_choice".to_owned())], "{bad}");
+    }
+    assert_eq!(world.write("PATCH", &path, b"{}").faults(), [("payment_status".to_owned(), "required".to_owned())]);
+    assert_eq!(set("unpaid").ok(200)["payment_status"], "unpaid");
+    assert_eq!(set("paid").ok(200)["payment_status"], "paid");
+    assert_eq!(world.get(&format!("/api/invoices/{}/", invoice.id("invoice_id"))).ok(200)["payment_status"], "paid");
+    let again = set("unpaid");
+    assert_eq!((again.status, again.error()), (400, "invalid_operation".to_owned()));
+    let void = world.post(&format!("{path}void/"), &json!({}));
+    assert_eq!((void.status, void.error()), (409, "invalid_state".to_owned()));
+    assert_eq!(world.get("/api/invoices/?payment_status=paid").ok(200).as_array().map(Vec::len), Some(1));
+    assert_eq!(world.get("/api/invoices/?status=draft").ok(200), json!([]));
+    assert_eq!(world.get("/api/invoices/?status=lost").faults()[0].1, "invalid_choice");
+}
+
+#[test]
+fn a_voided_invoice_gives_credits_back() {
+    let world = World::new();
+    let invoice = invoiced(&world);
+    assert_eq!(remaining(&world), json!(0));
+    let path = format!("/api/invoices/{}/", invoice.id("invoice_id"));
+    assert_eq!(world.post(&format!("{path}void/"), &json!({})).ok(200)["payment_status"], "voided");
+    assert_eq!(remaining(&world), json!(4));
+    let credit = world.get("/api/credits/?customer_id=acme").ok(200)[0].clone();
+    let applied: Vec<_> =
+        credit["drawdowns"].as_array().expect("a list").iter().map(|own| own["amount"].clone()).collect();
+    assert_eq!(applied, [json!(-4), json!(4)]);
+    assert_eq!(world.get("/api/invoices/?status=voided").ok(200)[0]["invoice_id"], invoice["invoice_id"]);
+    let customer = world.get("/api/customers/acme/").ok(200);
+    assert_eq!((&customer["invoices"], &customer["total_amount_due"]), (&json!([]), &json!(0)));
+    let again = world.post(&format!("{path}void/"), &json!({}));
+    assert_eq!((again.status, again.error()), (409, "invalid_state".to_owned()));
+    let paid = world.write("PATCH", &path, br#"{"payment_status": "paid"}"#);
+    assert_eq!((paid.status, paid.error()), (400, "invalid_operation".to_owned()));
+    let unknown = world.post("/api/invoices/990101-000009/void/", &json!({}));
+    assert_eq!((unknown.status, unknown.error()), (404, "not_found".to_owned()));
+}
