@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use billing_http::endpoint::{Access, Endpoint};
-use billing_http::error::codes;
+use billing_http::error::{calls, codes};
 use billing_http::routes;
 use serde_json::Value;
 
@@ -58,14 +58,24 @@ fn the_description_tells_types_and_requirements() {
 }
 
 /// The parts of `docs/api.md` that are made from the tables.
-fn generated() -> [(&'static str, String); 2] {
+fn generated() -> [(&'static str, String); 3] {
     let calls: String = routes::table().iter().map(call_row).collect();
     let codes: String =
         codes::table().iter().map(|(text, status, meaning)| format!("| `{text}` | {status} | {meaning} |\n")).collect();
     [
         ("calls", format!("| call | what it does | key | answer |\n|---|---|---|---|\n{calls}")),
+        ("rules", format!("| call | codes of its rules |\n|---|---|\n{}", rule_rows())),
         ("codes", format!("| code | status | when |\n|---|---|---|\n{codes}")),
     ]
+}
+
+fn rule_rows() -> String {
+    let row = |endpoint: &Endpoint| {
+        let codes: Vec<_> = calls::of_rules(&endpoint.method, endpoint.path).iter().map(|code| code.text).collect();
+        format!("| `{} {}` | `{}` |\n", endpoint.method, endpoint.path, codes.join("`, `"))
+    };
+    let table = routes::table();
+    table.iter().filter(|own| !calls::of_rules(&own.method, own.path).is_empty()).map(row).collect()
 }
 
 fn call_row(endpoint: &Endpoint) -> String {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use billing_http::endpoint::{Access, Endpoint};
+use billing_http::error::calls;
 use billing_http::openapi;
 use billing_http::routes;
 use billing_store::testing::fingerprint;
@@ -41,6 +42,19 @@ fn protected() -> Vec<Endpoint> {
 
 fn state(world: &World, fixture: &Fixture) -> String {
     fingerprint(world.url(), fixture.organization)
+}
+
+/// An error of a call is one of those that its documentation lists.
+fn assert_listed(endpoint: &Endpoint, answer: &Answer) {
+    if answer.header("content-type") == "application/problem+json" {
+        let code = answer.error();
+        assert!(
+            calls::of_call(endpoint).contains(&code.as_str()),
+            "{} {}: list {code} in error/calls.rs",
+            endpoint.method,
+            endpoint.path
+        );
+    }
 }
 
 /// Status and text, without what tells apart two requests that are answered alike.
@@ -85,6 +99,7 @@ fn no_organization_can_see_or_touch_another() {
                 let (foreign, absent, malformed) = (send(id), send(&nobodys), send("\u{1}"));
                 assert_eq!(masked(&foreign, id), masked(&absent, &nobodys), "{what} {position:?}");
                 assert!(malformed.status < 500, "{what} {position:?}: {}", malformed.text);
+                [&foreign, &absent, &malformed].into_iter().for_each(|answer| assert_listed(&endpoint, answer));
                 if foreign.status >= 400 {
                     assert!(matches!(foreign.status, 400 | 404), "{what} {position:?}: {}", foreign.text);
                     assert_eq!(state(&world, &ours), untouched, "{what} {position:?}: a refusal leaves no trace");
@@ -97,7 +112,6 @@ fn no_organization_can_see_or_touch_another() {
             cells += 1;
         }
     }
-    println!("{routes} routes, {cells} cells");
     assert!(cells > 3 * routes, "{routes} routes, {cells} cells");
 }
 
@@ -385,9 +399,10 @@ fn poison_is_refused_without_a_trace_and_never_a_fault() {
                         fits(&body, schema, &document).unwrap_or_else(|fault| panic!("{fault}: {}", what()));
                     }
                     before = state(&world, &ours);
-                } else if sample.path != "/api/track/" {
+                } else {
                     // Tracking has an answer of its own for events that are refused.
-                    answer.error();
+                    assert!(sample.path == "/api/track/" || !answer.error().is_empty());
+                    assert_listed(endpoint, &answer);
                 }
                 if i % 40 == 0 {
                     assert_eq!(state(&world, &ours), before, "one of the last refused left a trace: {}", what());
@@ -396,7 +411,6 @@ fn poison_is_refused_without_a_trace_and_never_a_fault() {
             assert_eq!(state(&world, &ours), before, "{} {}: a refusal left a trace", sample.method, sample.path);
         }
     }
-    println!("{sent} requests, {accepted} accepted");
     assert!(sent > 1_000 && accepted > 0 && accepted < sent / 2, "{sent} requests, {accepted} accepted");
 }
 

@@ -60,8 +60,7 @@ fn every_promise_names_tests_that_exist() {
 fn every_code_is_provoked_by_a_test() {
     let folder = repository().join("crates/billing-http/tests");
     let files = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let texts: String =
-        files.filter(|path| path.extension().is_some_and(|end| end == "rs")).map(|path| read(path)).collect();
+    let texts: String = files.filter(|path| path.extension().is_some_and(|end| end == "rs")).map(read).collect();
     let silent: BTreeSet<&str> = codes::table()
         .into_iter()
         .map(|(code, ..)| code)

@@ -1,5 +1,6 @@
 //! Errors as answers: RFC 9457 problem documents, one shape for every failure.
 
+pub mod calls;
 pub mod codes;
 
 use std::fmt;

@@ -1,0 +1,111 @@
+//! Which codes a call can answer with: those of its rules, listed here, and those that follow from what it takes.
+
+use actix_web::http::Method;
+use billing_domain::FieldCode;
+
+use super::codes::{
+    AMBIGUOUS_PLAN_VERSION, AUTHENTICATION_FAILED, CONFLICT_RETRY, CREDIT_EXPIRY_IN_PAST, CREDIT_NOT_ACTIVE, Code,
+    DB_POOL_EXHAUSTED, DB_UNAVAILABLE, DEADLINE_EXCEEDED, DUPLICATE_JSON_KEY, DUPLICATE_RESOURCE,
+    IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, INTERNAL_ERROR, INVALID_ENCODING,
+    INVALID_OPERATION, INVALID_STATE, JSON_TOO_DEEP, NO_MATCHING_PLAN_VERSION, NOT_AUTHENTICATED, NOT_FOUND,
+    OVERLAPPING_PLANS, PARSE_ERROR, PAYLOAD_TOO_LARGE, PLAN_NOT_AVAILABLE_TO_CUSTOMER, PREPAYMENT_CANT_DETERMINE_UNITS,
+    READ_ONLY_MODE, REQUEST_TIMEOUT, RESOURCE_NOT_FOUND, SHUTTING_DOWN, STORAGE_UNAVAILABLE, TEST_CLOCK_ADVANCING,
+    UNSUPPORTED_MEDIA_TYPE, URI_TOO_LONG,
+};
+use crate::endpoint::{Access, Endpoint};
+
+/// Codes of any call at all.
+const EVERYWHERE: &[&Code] = &[
+    &INVALID_ENCODING,
+    &URI_TOO_LONG,
+    &INTERNAL_ERROR,
+    &DB_UNAVAILABLE,
+    &DB_POOL_EXHAUSTED,
+    &STORAGE_UNAVAILABLE,
+    &READ_ONLY_MODE,
+    &SHUTTING_DOWN,
+    &DEADLINE_EXCEEDED,
+];
+const WITH_BODY: &[&Code] =
+    &[&PARSE_ERROR, &DUPLICATE_JSON_KEY, &JSON_TOO_DEEP, &REQUEST_TIMEOUT, &PAYLOAD_TOO_LARGE, &UNSUPPORTED_MEDIA_TYPE];
+const WITH_KEY: &[&Code] = &[&NOT_AUTHENTICATED, &AUTHENTICATION_FAILED];
+const WITH_IDEMPOTENCY_KEY: &[&Code] = &[&IDEMPOTENCY_KEY_INVALID, &IDEMPOTENCY_KEY_IN_USE, &IDEMPOTENCY_KEY_REUSED];
+
+/// What can stand in the way of a new subscription to a plan.
+const OF_A_NEW_SUBSCRIPTION: &[&Code] = &[
+    &NO_MATCHING_PLAN_VERSION,
+    &AMBIGUOUS_PLAN_VERSION,
+    &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
+    &PREPAYMENT_CANT_DETERMINE_UNITS,
+    &OVERLAPPING_PLANS,
+    &TEST_CLOCK_ADVANCING,
+];
+const OF_ANOTHER_PLAN: &[&Code] = &[
+    &NO_MATCHING_PLAN_VERSION,
+    &AMBIGUOUS_PLAN_VERSION,
+    &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
+    &PREPAYMENT_CANT_DETERMINE_UNITS,
+    &OVERLAPPING_PLANS,
+    &INVALID_STATE,
+    &TEST_CLOCK_ADVANCING,
+];
+const OF_A_RUNNING_SUBSCRIPTION: &[&Code] = &[&INVALID_STATE, &TEST_CLOCK_ADVANCING];
+
+/// Codes of the rules that calls carry out, by path. All of these are `POST`.
+const RULES: &[(&str, &[&Code])] = &[
+    ("/api/metrics/", &[&DUPLICATE_RESOURCE]),
+    ("/api/metrics/{metric_id}/archive/", &[&INVALID_OPERATION]),
+    ("/api/features/", &[&DUPLICATE_RESOURCE]),
+    ("/api/plans/", &[&DUPLICATE_RESOURCE]),
+    ("/api/plans/{plan_id}/versions/", &[&DUPLICATE_RESOURCE]),
+    ("/api/customers/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING]),
+    ("/api/subscriptions/", OF_A_NEW_SUBSCRIPTION),
+    ("/api/subscriptions/add/", OF_A_NEW_SUBSCRIPTION),
+    ("/api/subscriptions/update/", OF_ANOTHER_PLAN),
+    ("/api/subscriptions/cancel/", OF_A_RUNNING_SUBSCRIPTION),
+    ("/api/subscriptions/{subscription_id}/update/", &[&OVERLAPPING_PLANS, &INVALID_STATE, &TEST_CLOCK_ADVANCING]),
+    ("/api/subscriptions/{subscription_id}/cancel/", OF_A_RUNNING_SUBSCRIPTION),
+    ("/api/subscriptions/{subscription_id}/switch_plan/", OF_ANOTHER_PLAN),
+    ("/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/", OF_A_RUNNING_SUBSCRIPTION),
+    (
+        "/api/subscriptions/{subscription_id}/addons/attach/",
+        &[&PREPAYMENT_CANT_DETERMINE_UNITS, &INVALID_STATE, &TEST_CLOCK_ADVANCING],
+    ),
+    ("/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/", OF_A_RUNNING_SUBSCRIPTION),
+    ("/api/credits/", &[&TEST_CLOCK_ADVANCING]),
+    ("/api/credits/{credit_id}/update/", &[&CREDIT_EXPIRY_IN_PAST, &CREDIT_NOT_ACTIVE, &TEST_CLOCK_ADVANCING]),
+    ("/api/credits/{credit_id}/void/", &[&TEST_CLOCK_ADVANCING]),
+    ("/api/test_clocks/{test_clock_id}/advance/", &[&TEST_CLOCK_ADVANCING]),
+    ("/api/currencies/", &[&DUPLICATE_RESOURCE]),
+];
+
+/// Codes of the rules that a call carries out.
+pub fn of_rules(method: &Method, path: &str) -> &'static [&'static Code] {
+    let row = RULES.iter().find(|(own, _)| method == Method::POST && *own == path);
+    row.map_or(&[], |(_, codes)| codes)
+}
+
+/// Every code a call can answer with: of fields, of its rules, and of what it takes.
+pub fn of_call(endpoint: &Endpoint) -> Vec<&'static str> {
+    let mut codes: Vec<&Code> = EVERYWHERE.to_vec();
+    if endpoint.access == Access::Key {
+        codes.extend(WITH_KEY);
+    }
+    if endpoint.request.is_some() {
+        codes.extend(WITH_BODY);
+    }
+    if endpoint.takes_key {
+        codes.extend(WITH_IDEMPOTENCY_KEY);
+    }
+    if endpoint.method != Method::GET {
+        codes.push(&CONFLICT_RETRY);
+    }
+    if endpoint.path_parameters().next().is_some() {
+        codes.push(&NOT_FOUND);
+    }
+    if endpoint.path.contains("subscription") {
+        codes.push(&RESOURCE_NOT_FOUND);
+    }
+    codes.extend(of_rules(&endpoint.method, endpoint.path));
+    codes.iter().map(|code| code.text).chain(FieldCode::ALL.iter().map(|code| code.as_str())).collect()
+}
