@@ -456,6 +456,16 @@ pub trait EventIngest: Send + Sync {
     /// # Errors
     /// [`Error::Store`]: some of the events may have been stored, so that a retry finds duplicates.
     fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error>;
+
+    /// Prepares, for a metric or for filters that are younger than their events, some more of what came before, so that
+    /// it is read as fast as what came after. Usage is the same without; a store that prepares nothing has nothing to
+    /// do. Answers whether there is more.
+    ///
+    /// # Errors
+    /// [`Error::Store`]; the next call goes on where this one ended.
+    fn catch_up(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
 }
 
 /// Finds keys before the organization is known.

@@ -1,24 +1,20 @@
-//! The older forms of the two access checks, which existing clients still call.
+//! The calls about access that existing clients still make; `metric_access` and `feature_access` say more.
 
 use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
-use billing_domain::customer::CustomerId;
 use billing_domain::id::{MetricId, PlanId};
-use billing_domain::store::Transaction;
-use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::workflow::{
-    CheckFeatureAccess, CheckMetricAccess, SubscriptionAccess, check_feature_access, check_metric_access,
+    BillableUsage, CheckFeatureAccess, ComponentUsage, ListBillableUsage, MeteredBy, check_feature_access,
+    find_feature, list_billable_usage,
 };
-use billing_domain::{Error, FieldCode, FieldError};
-use time::OffsetDateTime;
+use billing_domain::{FieldCode, FieldError};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
-use crate::metric_access::MetricBriefView;
 use crate::query::Query;
 use crate::wire::{FilterView, Number, view};
 
@@ -29,171 +25,144 @@ const FILTERS: Parameter = Parameter::optional(
 
 const METRIC_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Who."),
-    Parameter::optional("metric_id", "What; either this or event_name."),
-    Parameter::optional("event_name", "All metrics that count events of this name; either this or metric_id."),
+    Parameter::optional("metric_id", "What; either this or `event_name`."),
+    Parameter::optional("event_name", "Every metric of events of this name; either this or `metric_id`."),
     FILTERS,
 ];
 
 const FEATURE_PARAMETERS: &[Parameter] =
-    &[Parameter::required("customer_id", "Who."), Parameter::required("feature_name", "What."), FILTERS];
+    &[Parameter::required("customer_id", "Who."), Parameter::required("feature_name", "What, by its name."), FILTERS];
 
-/// The older calls about access.
+/// The deprecated calls about access.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/customer_metric_access/", "Usage and limits of each subscription (deprecated)", check_metric)
+        get("/api/customer_metric_access/", "Deprecated: usage and limits by subscription", metric_access)
             .parameters(METRIC_PARAMETERS)
-            .answers::<Vec<SubscriptionUsageView>>(200),
-        get("/api/customer_feature_access/", "Which subscriptions have a feature (deprecated)", check_feature)
+            .answers::<Vec<BillableUsageView>>(200),
+        get("/api/customer_feature_access/", "Deprecated: a feature by subscription", feature_access)
             .parameters(FEATURE_PARAMETERS)
-            .answers::<Vec<FeatureGrantView>>(200),
+            .answers::<Vec<FeatureBySubscriptionView>>(200),
     ]
 }
 
-/// Whose usage, of which metrics.
-struct MetricQuestion {
-    customer: CustomerId,
-    metrics: Metrics,
-    filters: SubscriptionFilters,
-}
+/// Which usage, out of a query string.
+struct UsageQuestion(ListBillableUsage);
 
-enum Metrics {
-    One(MetricId),
-    OfEvent(String),
-}
-
-impl FromRequest for MetricQuestion {
+impl FromRequest for UsageQuestion {
     type Error = ApiError;
     type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(Query::parse(request.query_string()).and_then(|mut query| {
             let customer = query.required("customer_id");
-            let (metric, event) = (query.optional("metric_id"), query.optional("event_name"));
+            let which = (query.optional::<MetricId>("metric_id"), query.optional::<String>("event_name"));
             let filters = query.filters();
-            let read = customer.zip(metric.zip(event)).zip(filters);
-            let ((customer, named), filters) = query.finish(read)?;
-            let metrics = match named {
-                (Some(metric), None) => Metrics::One(metric),
-                (None, Some(event)) => Metrics::OfEvent(event),
-                _ => {
-                    let detail = "Give either metric_id or event_name.";
-                    return Err(ApiError::field("metric_id", FieldCode::Invalid, detail));
+            let metered = match which {
+                (Some(Some(metric)), Some(None)) => Some(MeteredBy::Metric(metric)),
+                (Some(None), Some(Some(name))) => Some(MeteredBy::EventName(name)),
+                (Some(_), Some(_)) => {
+                    query.refuse(FieldError::new(
+                        "metric_id",
+                        FieldCode::Invalid,
+                        "Give either metric_id or event_name.",
+                    ));
+                    None
                 }
+                _ => None,
             };
-            Ok(Self { customer, metrics, filters })
+            let read = match (customer, metered, filters) {
+                (Some(customer), Some(metered), Some(filters)) => {
+                    Some(Self(ListBillableUsage { customer, metered, filters }))
+                }
+                _ => None,
+            };
+            query.finish(read)
         }))
     }
 }
 
-impl MetricQuestion {
-    fn metrics(&self, tx: &mut dyn Transaction) -> Result<Vec<MetricId>, Error> {
-        let event = match &self.metrics {
-            Metrics::One(metric) => return Ok(vec![*metric]),
-            Metrics::OfEvent(event) => event,
-        };
-        let all = tx.metrics().list()?.into_iter();
-        let found: Vec<_> = all.filter(|metric| metric.event_name == *event).map(|metric| metric.id).collect();
-        if found.is_empty() {
-            let detail = "No metric counts events of this name.";
-            return Err(FieldError::new("event_name", FieldCode::DoesNotExist, detail).into());
-        }
-        Ok(found)
-    }
-
-    fn answer(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<Vec<SubscriptionUsageView>, Error> {
-        let mut views: Vec<SubscriptionUsageView> = Vec::new();
-        for metric in self.metrics(tx)? {
-            let question = CheckMetricAccess { customer: self.customer.clone(), metric, filters: self.filters.clone() };
-            let checked = check_metric_access(tx, &question, now)?;
-            // One snapshot: every metric is checked against the same subscriptions, in the same order.
-            if views.is_empty() {
-                views = checked.subscriptions.iter().map(SubscriptionUsageView::empty).collect();
-            }
-            for (view, considered) in views.iter_mut().zip(&checked.subscriptions) {
-                if considered.access.has_metric {
-                    view.usage_per_component.push(ComponentUsageView::new((&checked.metric).into(), considered));
-                }
-            }
-        }
-        Ok(views)
-    }
-}
-
 view! {
-    /// What one subscription's components have used.
-    SubscriptionUsageView {
-        /// Its plan.
+    /// The usage of one subscription.
+    BillableUsageView {
+        /// To which plan.
         plan_id: PlanId,
         /// Only events with all of these properties count.
         subscription_filters: Vec<FilterView>,
-        /// Its components that were asked for.
+        /// What of it was asked for.
         usage_per_component: Vec<ComponentUsageView>,
     }
 }
 
 view! {
-    /// What one component has used.
+    /// The usage of one component.
     ComponentUsageView {
         /// The events that count.
         event_name: String,
-        /// The metric's name.
+        /// What it meters.
         metric_name: String,
-        /// The metric.
+        /// What it meters.
         metric_id: MetricId,
-        /// Usage in the current reset interval.
+        /// Usage in the current reset interval as it would be billed.
         metric_usage: Number,
-        /// Up to here usage is free; null: nothing is, or everything.
+        /// Up to here usage is free; null: none is, or all.
         metric_free_limit: Option<Number>,
         /// From here on there is no access; null: no limit.
         metric_total_limit: Option<Number>,
     }
 }
 
-impl SubscriptionUsageView {
-    fn empty(considered: &SubscriptionAccess) -> Self {
-        Self {
-            plan_id: considered.plan.plan_id,
-            subscription_filters: FilterView::list(&considered.subscription.filters),
-            usage_per_component: Vec::new(),
-        }
-    }
-}
-
-impl ComponentUsageView {
-    fn new(metric: MetricBriefView, considered: &SubscriptionAccess) -> Self {
-        let MetricBriefView { metric_id, event_name, metric_name } = metric;
-        let access = &considered.access;
-        let free_limit = access.free_limit.as_ref().filter(|limit| **limit != 0);
-        Self {
-            event_name,
-            metric_name,
-            metric_id,
-            metric_usage: (&access.usage).into(),
-            metric_free_limit: free_limit.map(Into::into),
-            metric_total_limit: access.total_limit.as_ref().map(Into::into),
-        }
-    }
-}
-
 view! {
-    /// Whether one subscription has a feature.
-    FeatureGrantView {
-        /// The feature.
+    /// Whether one subscription grants a feature.
+    FeatureBySubscriptionView {
+        /// What.
         feature_name: String,
-        /// The subscription's plan.
+        /// To which plan the subscription is.
         plan_id: PlanId,
-        /// Its filters.
+        /// Only events with all of these properties count.
         subscription_filters: Vec<FilterView>,
         /// Whether it grants the feature.
         access: bool,
     }
 }
 
-/// Who, and a feature by name.
+impl From<&ComponentUsage> for ComponentUsageView {
+    fn from(component: &ComponentUsage) -> Self {
+        Self {
+            event_name: component.metric.event_name.clone(),
+            metric_name: component.metric.name.clone(),
+            metric_id: component.metric.id,
+            metric_usage: (&component.usage).into(),
+            metric_free_limit: component.free_limit.as_ref().map(Into::into),
+            metric_total_limit: component.total_limit.as_ref().map(Into::into),
+        }
+    }
+}
+
+impl From<&BillableUsage> for BillableUsageView {
+    fn from(listed: &BillableUsage) -> Self {
+        Self {
+            plan_id: listed.plan.plan_id,
+            subscription_filters: FilterView::list(&listed.subscription.filters),
+            usage_per_component: listed.components.iter().map(Into::into).collect(),
+        }
+    }
+}
+
+/// `GET /api/customer_metric_access/`
+async fn metric_access(
+    app: web::Data<App>,
+    caller: Caller,
+    UsageQuestion(question): UsageQuestion,
+) -> Result<web::Json<Vec<BillableUsageView>>, ApiError> {
+    let listed = app.read(&caller, move |tx, now| list_billable_usage(tx, &question, now)).await?;
+    Ok(web::Json(listed.iter().map(Into::into).collect()))
+}
+
+/// Which feature, out of a query string.
 struct FeatureQuestion {
-    customer: CustomerId,
-    feature_name: String,
-    filters: SubscriptionFilters,
+    customer: billing_domain::customer::CustomerId,
+    name: String,
+    filters: billing_domain::subscription::SubscriptionFilters,
 }
 
 impl FromRequest for FeatureQuestion {
@@ -202,46 +171,32 @@ impl FromRequest for FeatureQuestion {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let (customer, name) = (query.required("customer_id"), query.required("feature_name"));
-            let read = customer.zip(name).zip(query.filters());
-            query.finish(read).map(|((customer, feature_name), filters)| Self { customer, feature_name, filters })
+            let read = match (query.required("customer_id"), query.required("feature_name"), query.filters()) {
+                (Some(customer), Some(name), Some(filters)) => Some(Self { customer, name, filters }),
+                _ => None,
+            };
+            query.finish(read)
         }))
     }
 }
 
-impl FeatureQuestion {
-    fn answer(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<Vec<FeatureGrantView>, Error> {
-        let feature = tx.features().list()?.into_iter().find(|feature| feature.name == self.feature_name);
-        let feature = feature.ok_or_else(|| {
-            FieldError::new("feature_name", FieldCode::DoesNotExist, "There is no feature of this name.")
-        })?;
-        let question =
-            CheckFeatureAccess { customer: self.customer.clone(), feature: feature.id, filters: self.filters.clone() };
-        let checked = check_feature_access(tx, &question, now)?;
-        let grants = checked.subscriptions.iter().map(|(subscription, plan, access)| FeatureGrantView {
-            feature_name: feature.name.clone(),
-            plan_id: plan.plan_id,
-            subscription_filters: FilterView::list(&subscription.filters),
-            access: *access,
-        });
-        Ok(grants.collect())
-    }
-}
-
-/// `GET /api/customer_metric_access/`
-async fn check_metric(
-    app: web::Data<App>,
-    caller: Caller,
-    question: MetricQuestion,
-) -> Result<web::Json<Vec<SubscriptionUsageView>>, ApiError> {
-    Ok(web::Json(app.read(&caller, move |tx, now| question.answer(tx, now)).await?))
-}
-
 /// `GET /api/customer_feature_access/`
-async fn check_feature(
+async fn feature_access(
     app: web::Data<App>,
     caller: Caller,
     question: FeatureQuestion,
-) -> Result<web::Json<Vec<FeatureGrantView>>, ApiError> {
-    Ok(web::Json(app.read(&caller, move |tx, now| question.answer(tx, now)).await?))
+) -> Result<web::Json<Vec<FeatureBySubscriptionView>>, ApiError> {
+    let checked = app.read(&caller, move |tx, now| {
+        let feature = find_feature(tx, &question.name)?.id;
+        let (customer, filters) = (question.customer.clone(), question.filters.clone());
+        check_feature_access(tx, &CheckFeatureAccess { customer, feature, filters }, now)
+    });
+    let checked = checked.await?;
+    let views = checked.subscriptions.iter().map(|(subscription, plan, access)| FeatureBySubscriptionView {
+        feature_name: checked.feature.name.clone(),
+        plan_id: plan.plan_id,
+        subscription_filters: FilterView::list(&subscription.filters),
+        access: *access,
+    });
+    Ok(web::Json(views.collect()))
 }

@@ -140,6 +140,11 @@ impl Query {
         !parts.is_empty() && parts.chunks(2).all(|pair| pair == [Some("property_name"), Some("value")])
     }
 
+    /// Notes a fault of several parameters together.
+    pub fn refuse(&mut self, fault: FieldError) {
+        self.errors.0.push(fault);
+    }
+
     /// The values read, or everything that was wrong with the parameters.
     ///
     /// # Errors

@@ -24,6 +24,9 @@ const CLOCK_PAUSE: Duration = Duration::from_secs(30);
 const RETENTION_PAUSE: Duration = Duration::from_secs(600);
 /// Answers dropped at once.
 const FORGOTTEN_MAX: u32 = 1_000;
+/// How often metrics are looked for that are younger than their events.
+const ROLLUP_PAUSE: Duration = Duration::from_secs(5);
+
 /// A bell that wakes a worker.
 #[derive(Clone)]
 pub struct Alarm(Arc<Mutex<Option<Sender<()>>>>);
@@ -68,11 +71,14 @@ impl Workers {
         let (billing_alarm, billing_ear) = Alarm::new();
         let (clock_alarm, clock_ear) = clock;
         let (retention_alarm, retention_ear) = Alarm::new();
-        let mut workers = Self { alarms: vec![billing_alarm, clock_alarm, retention_alarm], threads: Vec::new() };
+        let (rollup_alarm, rollup_ear) = Alarm::new();
+        let alarms = vec![billing_alarm, clock_alarm, retention_alarm, rollup_alarm];
+        let mut workers = Self { alarms, threads: Vec::new() };
         for (name, pause, ear, work) in [
             ("billing", BILLING_PAUSE, billing_ear, bill_due as fn(&dyn Backend) -> bool),
             ("test-clocks", CLOCK_PAUSE, clock_ear, advance_clocks),
             ("retention", RETENTION_PAUSE, retention_ear, forget_answers),
+            ("roll-ups", ROLLUP_PAUSE, rollup_ear, catch_up),
         ] {
             let backend = backend.clone();
             let thread = thread::Builder::new().name(name.to_owned());
@@ -134,6 +140,14 @@ fn forget_answers(backend: &dyn Backend) -> bool {
         0
     });
     forgotten == FORGOTTEN_MAX
+}
+
+/// Prepares usage of metrics that are younger than their events, a few customers at a time; whether there is more.
+fn catch_up(backend: &dyn Backend) -> bool {
+    backend.catch_up().unwrap_or_else(|error| {
+        log::error!("roll-ups could not be filled in: {error}");
+        false
+    })
 }
 
 fn advance_clocks(backend: &dyn Backend) -> bool {

@@ -117,7 +117,6 @@ fn bad_fields_are_named_and_nothing_is_written() {
         (metrics,       "/metric_type".into(),              Some(json!("histogram")),       "metric_type",                                     "invalid_choice"),
         (metrics,       "/aggregation_type".into(),         Some(json!("median")),          "aggregation_type",                                "invalid_choice"),
         (metrics,       "/aggregation_type".into(),         Some(json!("latest ")),         "aggregation_type",                                "invalid_choice"),
-        (metrics,       "/metric_type".into(),              Some(json!("rate")),            "metric_type",                                     "invalid_choice"),
         (metrics,       "/metric_type".into(),              Some(json!("custom")),          "metric_type",                                     "invalid_choice"),
         (metrics,       "/property_name".into(),            None,                           "property_name",                                   "required"),
         (metrics,       "/granularity".into(),              Some(json!("days")),            "granularity",                                     "invalid_choice"),

@@ -52,7 +52,7 @@ partition_statement! {
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = events, check_for_backend(Pg))]
-struct EventRow {
+pub(crate) struct EventRow {
     customer_id: String,
     event_name: String,
     idempotency_id: String,

@@ -20,6 +20,7 @@
 
 mod addon;
 mod api_key;
+mod backfill;
 mod billing_queue;
 mod billing_record;
 mod column;

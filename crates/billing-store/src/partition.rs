@@ -76,6 +76,11 @@ impl Month {
         date.map_or(billing_domain::period::instant::LAST, |date| date.midnight().assume_utc())
     }
 
+    /// The first instant after it.
+    pub(crate) fn end(self) -> OffsetDateTime {
+        Self(self.0 + 1).start()
+    }
+
     /// The months from the first to the last, both included.
     pub(crate) fn range((first, last): (Self, Self)) -> impl Iterator<Item = Self> {
         (first.0..=last.0).map(Self)

@@ -244,6 +244,25 @@ statement! {
     }
 }
 
+statement! {
+    /// Removes buckets of one customer.
+    RemoveRollups -> BigInt {
+        "DELETE FROM usage_rollup rollup
+        USING unnest(
+            " customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " dimensions: Vec<String> as Array<Text>; ",
+            " bucket_hours: Vec<i16> as Array<SmallInt>; ",
+            " buckets: Vec<OffsetDateTime> as Array<Timestamptz>; "
+        ) AS replaced (customer_key, metric_id, dimensions, bucket_hours, bucket)
+        WHERE rollup.customer_key = replaced.customer_key
+            AND rollup.metric_id = replaced.metric_id
+            AND rollup.dimensions = replaced.dimensions
+            AND rollup.bucket_hours = replaced.bucket_hours
+            AND rollup.bucket = replaced.bucket"
+    }
+}
+
 impl Additions {
     /// Counts `event` for every metric in `metrics`, which must be those of its name.
     pub(crate) fn add(&mut self, customer: Uuid, event: &Event, metrics: &[RolledMetric]) {
@@ -261,6 +280,21 @@ impl Additions {
                 }
             }
         }
+    }
+
+    /// Writes everything in the place of what is there. No bucket that is there can be missing here, because a bucket
+    /// has events and those are never removed.
+    pub(crate) fn replace(self, pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
+        let keys = || self.buckets.keys();
+        let remove = RemoveRollups {
+            customers: keys().map(|key| key.0).collect(),
+            metrics: keys().map(|key| key.1).collect(),
+            dimensions: keys().map(|key| key.2.clone()).collect(),
+            bucket_hours: keys().map(|key| key.3).collect(),
+            buckets: keys().map(|key| key.4).collect(),
+        };
+        remove.execute(pg)?;
+        self.write(pg, organization)
     }
 
     /// Writes everything in key order, so that no two transactions wait for each other.

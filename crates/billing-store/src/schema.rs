@@ -267,6 +267,7 @@ diesel::table! {
         metric_id -> Uuid,
         filter_keys -> Array<Text>,
         rolled_up_from -> Timestamptz,
+        filled_to -> Nullable<Uuid>,
     }
 }
 

@@ -5,13 +5,14 @@ use std::ops::Deref;
 use billing_domain::id::OrganizationId;
 use billing_domain::{Refusal, StoreError};
 use diesel::debug_query;
+use diesel::dsl::sql;
 use diesel::pg::Pg;
-use diesel::query_dsl::methods::SelectDsl;
-use diesel::sql_types::{Text, Uuid as SqlUuid};
-use diesel::{Connection, PgConnection, RunQueryDsl};
+use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use postgres_local::testing::TestDatabase;
 use uuid::Uuid;
 
+use crate::schema::metric_rollups;
 use crate::statement::statement;
 use crate::{PgStore, migration};
 
@@ -123,6 +124,16 @@ pub fn fingerprint(url: &str, organization: OrganizationId) -> String {
 pub fn find_unindexed_partition(store: &PgStore) -> Option<String> {
     let found = store.shared.pool.run(crate::partition::find_unindexed);
     found.unwrap_or_else(|failure| panic!("{failure:?}"))
+}
+
+/// How many roll-ups are younger than their events and not filled in.
+///
+/// # Panics
+/// When the database does not answer.
+pub fn incomplete_rollups(store: &PgStore) -> i64 {
+    let incomplete = sql::<Bool>("rolled_up_from > '-infinity'");
+    let count = store.shared.pool.run(|pg| metric_rollups::table.filter(incomplete.clone()).count().get_result(pg));
+    count.unwrap_or_else(|failure| panic!("{failure:?}"))
 }
 
 /// `table.column` of every column as Diesel sees it, by table.

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use bigdecimal::BigDecimal;
 use billing_domain::metric::{Aggregation, Gauge, GaugeEventType, Measure, Rate};
@@ -18,6 +19,8 @@ use crate::rollup::{Source, dimensions_of, split};
 use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
+/// How long a beginning is remembered that can become earlier.
+const BEGINNING_KEPT: Duration = Duration::from_secs(10);
 /// Most roll-ups whose beginning is remembered.
 const BEGINNINGS_MAX: usize = 100_000;
 
@@ -348,17 +351,32 @@ impl Found {
     }
 }
 
-/// Since when the roll-ups of a metric by a set of properties are complete. That never changes to a later instant, so
-/// what is remembered may cost a slower read but never a wrong figure.
+/// Since when the roll-ups of a metric by a set of properties are complete. That only ever changes to an earlier instant,
+/// when they have been filled in, so what is remembered may cost a slower read but never a wrong figure.
 #[derive(Default)]
 pub(crate) struct Beginnings {
-    known: Mutex<HashMap<(Uuid, Vec<String>), OffsetDateTime>>,
+    known: Mutex<HashMap<(Uuid, Vec<String>), Beginning>>,
+}
+
+/// What is known of one roll-up, and since when.
+#[derive(Clone, Copy)]
+struct Beginning {
+    from: OffsetDateTime,
+    found_at: Instant,
+}
+
+impl Beginning {
+    /// Whether it may be taken as it is: it cannot become earlier, or has been looked up just now.
+    fn is_fresh(&self) -> bool {
+        self.from <= instant::FIRST || self.found_at.elapsed() < BEGINNING_KEPT
+    }
 }
 
 impl Beginnings {
     fn find(&self, requests: &[UsageRequest]) -> Vec<Option<OffsetDateTime>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        requests.iter().map(|request| known.get(&key_of(request)).copied()).collect()
+        let find = |request| known.get(&key_of(request)).filter(|known| known.is_fresh()).map(|known| known.from);
+        requests.iter().map(find).collect()
     }
 
     fn keep(&self, found: Vec<(Uuid, Vec<String>, OffsetDateTime)>) {
@@ -366,7 +384,8 @@ impl Beginnings {
         if known.len() > BEGINNINGS_MAX {
             known.clear();
         }
-        known.extend(found.into_iter().map(|(metric, keys, from)| ((metric, keys), from)));
+        let found_at = Instant::now();
+        known.extend(found.into_iter().map(|(metric, keys, from)| ((metric, keys), Beginning { from, found_at })));
     }
 }
 

@@ -82,7 +82,8 @@ fn run_in_time(vector: &Vector) -> Outcome {
         "gauge_max_total" => usage::gauge_max_total,
         "prorated_unique" => usage::prorated_unique,
         "prorated_sum" => usage::prorated_sum,
-        "latest" | "unique_add_remove" => usage::no_such_fold,
+        "latest" => usage::latest,
+        "unique_add_remove" => return Err("a unique count takes nothing back"),
         "rate_with_max" | "rate_with_min" | "true_up" | "prorated_minimum" => {
             return Err("a price has neither minimum nor maximum");
         }

@@ -4,54 +4,63 @@ use billing_domain::BigDecimal;
 use billing_domain::customer::CustomerId;
 use billing_domain::decimal::plain;
 use billing_domain::event::{Event, Properties};
-use billing_domain::metric::{Aggregation, Metric, MetricFilters};
-use billing_domain::period::{Fraction, Period};
+use billing_domain::metric::{Aggregation, Gauge, GaugeEventType, Measure, Metric, MetricFilters};
+use billing_domain::period::{Fraction, Period, Span};
 use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::usage::{UsageRequest, fold};
 use serde_json::Value;
-use time::Duration;
 use time::macros::datetime;
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::made;
 use crate::rating::api_tiers;
 use crate::vector::{Outcome, Vector, instant, number, shown_numbers};
 
-const NO_SUCH_FOLD: &str = "the engine has no such aggregation yet";
-
-/// The usage that events of these values, a minute apart, add up to.
-fn folded(values: &[Value], aggregation: Aggregation) -> String {
-    let created_at = datetime!(2026-01-01 0:00 UTC);
-    let period = Period::new(created_at, created_at + Duration::DAY).expect("a period");
+/// The usage in `period` of events with these values, each at its time.
+fn used(measure: Measure, period: Period, events: &[(OffsetDateTime, Value)]) -> BigDecimal {
     let metric = Metric {
         id: Uuid::from_u128(1).into(),
         name: "values".to_owned(),
         event_name: "value".to_owned(),
-        measure: aggregation.into(),
+        measure,
         filters: MetricFilters::default(),
         is_cost_metric: false,
-        created_at,
+        created_at: period.start(),
         archived_at: None,
     };
     let customer: CustomerId = "customer".parse().expect("an id");
-    let event = |(index, value): (usize, &Value)| Event {
+    let event = |(index, (time, value)): (usize, &(OffsetDateTime, Value))| Event {
         customer: customer.clone(),
         name: metric.event_name.clone(),
-        idempotency_id: index.to_string(),
-        time_created: created_at + Duration::minutes(index as i64),
+        idempotency_id: format!("{index:04}"),
+        time_created: *time,
         properties: Properties::from_iter([("n".to_owned(), value.clone())]),
     };
-    let events: Vec<Event> = values.iter().enumerate().map(event).collect();
-    let request = UsageRequest::billed(Uuid::nil().into(), metric, SubscriptionFilters::none(), period, &period);
-    plain(&fold(&request, &events).quantity)
+    let events: Vec<Event> = events.iter().enumerate().map(event).collect();
+    let request =
+        UsageRequest::billed(Uuid::nil().into(), metric.clone(), SubscriptionFilters::none(), period, &period);
+    fold(&request, &events).quantity
+}
+
+/// The usage of events of these values, a minute apart.
+fn folded(values: &[Value], measure: impl Into<Measure>) -> BigDecimal {
+    let start = datetime!(2026-01-01 0:00 UTC);
+    let period = Period::new(start, start + Duration::DAY).expect("a period");
+    let at = |(index, value): (usize, &Value)| (start + Duration::minutes(index as i64), value.clone());
+    used(measure.into(), period, &values.iter().enumerate().map(at).collect::<Vec<_>>())
+}
+
+fn gauge(event_type: GaugeEventType, granularity: Option<Span>, proration: Option<Span>) -> Measure {
+    Measure::Gauge(Gauge { property_name: "n".to_owned(), event_type, granularity, proration })
 }
 
 fn summed(values: &[Value]) -> String {
-    folded(values, Aggregation::Sum { property_name: "n".to_owned() })
+    plain(&folded(values, Aggregation::Sum { property_name: "n".to_owned() }))
 }
 
 pub fn count(vector: &Vector) -> Outcome {
-    made! { "value": folded(vector.list("values"), Aggregation::Count) }
+    made! { "value": plain(&folded(vector.list("values"), Aggregation::Count)) }
 }
 
 pub fn sum(vector: &Vector) -> Outcome {
@@ -65,43 +74,36 @@ pub fn windowed_total(vector: &Vector) -> Outcome {
     made! { "sum": summed(vector.list("values")) }
 }
 
-pub fn no_such_fold(_: &Vector) -> Outcome {
-    Err(NO_SUCH_FOLD)
+pub fn latest(vector: &Vector) -> Outcome {
+    let latest = Aggregation::Latest { property_name: "n".to_owned() };
+    made! { "value": plain(&folded(vector.list("values_in_time_order"), latest)) }
 }
 
-/// Each level by its part of the period.
+/// A level moved by deltas, by its part of the period.
 pub fn weighted_sum(vector: &Vector) -> Outcome {
-    let full = Period::new(vector.instant("from"), vector.instant("to_exclusive")).expect("a period");
-    let mut level = vector.number("initial");
-    let (mut since, mut value, mut variation) = (full.start(), BigDecimal::from(0), BigDecimal::from(0));
-    let mut add = |level: &BigDecimal, from, to| {
-        let part = Period::new(from, to).expect("deltas in time order");
-        value += part.fraction_of(&full).of(level);
-    };
-    for delta in vector.list("deltas") {
-        let at = instant(delta[0].as_str().expect("an instant"));
-        add(&level, since, at);
-        since = at;
-        level += number(&delta[1]);
-        variation += number(&delta[1]);
-    }
-    add(&level, since, full.end());
-    made! { "value": plain(&value), "variation": plain(&variation) }
+    let period = Period::new(vector.instant("from"), vector.instant("to_exclusive")).expect("a period");
+    let moved = vector.list("deltas").iter().map(|delta| (instant(delta[0].as_str().expect("an instant")), &delta[1]));
+    let moved: Vec<(OffsetDateTime, Value)> = moved.map(|(time, delta)| (time, delta.clone())).collect();
+    let before = (period.start() - Duration::DAY, vector.inputs["initial"].clone());
+    let all: Vec<_> = std::iter::once(before).chain(moved.clone()).collect();
+    let level = used(gauge(GaugeEventType::Delta, None, Some(Span::Second)), period, &all);
+    let sum = Aggregation::Sum { property_name: "n".to_owned() };
+    made! { "value": plain(&level), "variation": plain(&used(sum.into(), period, &moved)) }
 }
 
-/// Level-minutes as parts of an hour, then the tiers.
+/// A level for so many minutes each, by minutes of an hour, then the tiers.
 pub fn gauge_prorated(vector: &Vector) -> Outcome {
-    let mut quantity = BigDecimal::from(0);
-    for row in vector.list("level_minutes") {
-        let minutes = row[1].as_i64().unwrap_or(0);
-        quantity += Fraction { numerator: minutes.into(), denominator: 60 }.of(&number(&row[0]));
-    }
+    let levels = vector.list("level_minutes").iter().flat_map(|row| {
+        let minutes = row[1].as_u64().unwrap_or(1);
+        (0..minutes).map(move |_| row[0].clone())
+    });
+    let levels: Vec<Value> = levels.collect();
+    let quantity = folded(&levels, gauge(GaugeEventType::Total, Some(Span::Hour), Some(Span::Minute)));
     made! { "amount": plain(&api_tiers(vector, false).rate(&quantity).amount) }
 }
 
 pub fn gauge_max_total(vector: &Vector) -> Outcome {
-    // The highest level is given to the tiers; finding it is the fold's work.
-    let usage = vector.numbers("values").into_iter().max().expect("values");
+    let usage = folded(vector.list("values"), gauge(GaugeEventType::Total, None, None));
     made! { "usage": plain(&usage), "amount": plain(&api_tiers(vector, false).rate(&usage).amount) }
 }
 

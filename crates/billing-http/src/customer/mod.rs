@@ -2,6 +2,7 @@
 
 mod body;
 mod change_body;
+mod cost_analysis;
 mod draft_invoice;
 mod view;
 
@@ -18,6 +19,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
+use cost_analysis::CostAnalysisView;
 use draft_invoice::DraftInvoicesView;
 use view::{CustomerView, DeletedCustomerView};
 
@@ -44,6 +46,13 @@ pub fn endpoints() -> Vec<Endpoint> {
         )
         .parameters(DRAFT_PARAMETERS)
         .answers::<DraftInvoicesView>(200),
+        get(
+            "/api/customers/{customer_id}/cost_analysis/",
+            "Hold a customer's costs against its revenue, day by day",
+            cost_analysis::show,
+        )
+        .parameters(cost_analysis::PARAMETERS)
+        .answers::<CostAnalysisView>(200),
     ]
 }
 

@@ -166,6 +166,16 @@ impl FromJson for EndDate {
     }
 }
 
+impl FromJson for Day {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        let written = read(&value)?;
+        if !written.is_date {
+            return Err(one(FieldCode::Invalid, "Use the format YYYY-MM-DD."));
+        }
+        Ok(Self(written.instant.date()))
+    }
+}
+
 impl Serialize for Instant {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let utc = self.0.to_offset(UtcOffset::UTC);

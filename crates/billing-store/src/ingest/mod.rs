@@ -128,6 +128,10 @@ impl EventIngest for PgStore {
         }
         Ok(answers)
     }
+
+    fn catch_up(&self) -> Result<bool, Error> {
+        self.fill_in()
+    }
 }
 
 impl PgStore {

@@ -1,5 +1,6 @@
 //! The store on a real Postgres: one binary, because each one links libpq.
 
+mod backfill;
 mod contract;
 mod errors;
 mod invariants;

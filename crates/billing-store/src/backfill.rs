@@ -1,0 +1,206 @@
+//! Filling in the roll-ups of metrics, and of sets of filters, that are younger than their events.
+//!
+//! From the moment a roll-up is started every event that comes in adds to it, however it is dated. What came before is
+//! missing until it is filled in here: customer by customer, month by month, the buckets are deleted, counted again from
+//! the events and inserted, under the lock of the customer's lane, so that nobody adds to them meanwhile. When the last
+//! customer is done the roll-up is complete from the beginning of time; a customer that is new by then has brought
+//! nothing but events that added to it.
+
+use billing_domain::Error;
+use billing_domain::event::Event;
+use billing_domain::id::CustomerKey;
+use billing_domain::metric::Measure;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::error::Failure;
+use crate::event::EventRow;
+use crate::metric::{self, MeasureColumns};
+use crate::partition::{self, Month};
+use crate::rollup::{Additions, RolledMetric, lock_lanes};
+use crate::schema::events;
+use crate::statement::statement;
+use crate::store::PgStore;
+use crate::transaction::LOCK_CLASS_BACKFILL;
+
+/// Most events held in memory at once.
+const EVENTS_MAX: i64 = 5_000;
+/// Most customers in one call.
+const CUSTOMERS_MAX: usize = 50;
+
+statement! {
+    /// Whether nobody else fills in right now; until the transaction ends.
+    TryLock -> Bool { "SELECT pg_try_advisory_xact_lock(" class: i32 as Integer; ", 0)" }
+}
+
+statement! {
+    /// A roll-up that is not complete, and what is rolled up by it.
+    FindIncomplete -> (
+        SqlUuid, SqlUuid, Array<Text>, Timestamptz, Nullable<SqlUuid>, Text,
+        (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>), Nullable<Jsonb>,
+    ) {
+        "SELECT rollup.organization_id, rollup.metric_id, rollup.filter_keys, rollup.rolled_up_from, rollup.filled_to,
+            metric.event_name, metric.metric_type, metric.aggregation_type, metric.property_name, metric.event_type,
+            metric.granularity, metric.proration, metric.filters
+        FROM metric_rollups rollup
+        JOIN metrics metric ON metric.organization_id = rollup.organization_id AND metric.id = rollup.metric_id
+        WHERE rollup.rolled_up_from > '-infinity'
+        ORDER BY rollup.metric_id, rollup.filter_keys
+        LIMIT " limit: i64 as BigInt; ""
+    }
+}
+
+type IncompleteRow = (Uuid, Uuid, Vec<String>, OffsetDateTime, Option<Uuid>, String, MeasureColumns, Option<Value>);
+
+statement! {
+    /// The next customer that has events, and whose it is.
+    FindCustomer -> (SqlUuid, SqlUuid) {
+        "SELECT customer_key, organization_id FROM events
+        WHERE customer_key > " after: Uuid as SqlUuid; "
+        ORDER BY customer_key
+        LIMIT 1"
+    }
+}
+
+statement! {
+    /// Notes how far a roll-up is filled in.
+    NoteProgress -> BigInt {
+        "UPDATE metric_rollups SET filled_to = " filled_to: Uuid as SqlUuid; "
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND metric_id = " metric: Uuid as SqlUuid; "
+            AND filter_keys = " filter_keys: Vec<String> as Array<Text>; ""
+    }
+}
+
+statement! {
+    /// Notes that a roll-up is complete.
+    NoteComplete -> BigInt {
+        "UPDATE metric_rollups SET rolled_up_from = '-infinity', filled_to = NULL
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND metric_id = " metric: Uuid as SqlUuid; "
+            AND filter_keys = " filter_keys: Vec<String> as Array<Text>; ""
+    }
+}
+
+/// A roll-up that is to be filled in.
+struct Incomplete {
+    organization: Uuid,
+    event_name: String,
+    metric: RolledMetric,
+    filter_keys: Vec<String>,
+    rolled_up_from: OffsetDateTime,
+    filled_to: Uuid,
+}
+
+impl TryFrom<IncompleteRow> for Incomplete {
+    type Error = Error;
+
+    fn try_from(row: IncompleteRow) -> Result<Self, Error> {
+        let (organization, id, filter_keys, rolled_up_from, filled_to, event_name, measure, filters) = row;
+        let metric = RolledMetric {
+            id,
+            aggregation: Measure::try_from(measure)?.aggregation(),
+            filters: metric::filters(filters)?,
+            key_sets: vec![filter_keys.clone()],
+        };
+        let filled_to = filled_to.unwrap_or(Uuid::nil());
+        Ok(Self { organization, event_name, metric, filter_keys, rolled_up_from, filled_to })
+    }
+}
+
+impl PgStore {
+    /// Fills in a few customers; whether there is more to do.
+    pub(crate) fn fill_in(&self) -> Result<bool, Error> {
+        for _ in 0..CUSTOMERS_MAX {
+            let Some(step) = self.transact(next_step).map_err(Failure::into_error)? else { return Ok(false) };
+            for month in &step.months {
+                self.transact(|pg| self.count_again(pg, &step, *month)).map_err(Failure::into_error)?;
+            }
+            // Only now: what was counted before a crash is counted again, which changes nothing.
+            self.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
+        }
+        Ok(true)
+    }
+
+    /// Counts the events of one customer and month again.
+    fn count_again(&self, pg: &mut PgConnection, step: &Step, month: Month) -> Result<(), Failure> {
+        let Step { rollup, customer: Some(customer), .. } = step else { return Ok(()) };
+        lock_lanes(pg, vec![self.shared.ingest.lanes().of(CustomerKey::from(*customer))])?;
+        let mut additions = Additions::default();
+        let mut after: Option<Event> = None;
+        loop {
+            let page = events_of(pg, rollup, *customer, month, after.as_ref())?;
+            for event in &page {
+                additions.add(*customer, event, std::slice::from_ref(&rollup.metric));
+            }
+            after = page.into_iter().last();
+            if after.is_none() {
+                break;
+            }
+        }
+        Ok(additions.replace(pg, rollup.organization)?)
+    }
+}
+
+/// What is done next: one customer of one roll-up, or the note that there is no other.
+struct Step {
+    rollup: Incomplete,
+    customer: Option<Uuid>,
+    /// Months to be counted again; none for another organization's customer.
+    months: Vec<Month>,
+}
+
+/// What is to be done next; nothing while somebody else asks the same, or when everything is complete.
+fn next_step(pg: &mut PgConnection) -> Result<Option<Step>, Failure> {
+    if !(TryLock { class: LOCK_CLASS_BACKFILL }).get_result::<bool>(pg)? {
+        return Ok(None);
+    }
+    let Some(row) = FindIncomplete { limit: 1 }.get_result::<IncompleteRow>(pg).optional()? else { return Ok(None) };
+    let rollup = Incomplete::try_from(row)?;
+    let next: Option<(Uuid, Uuid)> = FindCustomer { after: rollup.filled_to }.get_result(pg).optional()?;
+    let (customer, owner) = next.unzip();
+    let mut months = if owner == Some(rollup.organization) { partition::list(pg)? } else { Vec::new() };
+    months.retain(|month| month.start() < rollup.rolled_up_from);
+    Ok(Some(Step { rollup, customer, months }))
+}
+
+impl Step {
+    fn note(&self, pg: &mut PgConnection) -> Result<(), Failure> {
+        let (organization, metric) = (self.rollup.organization, self.rollup.metric.id);
+        let filter_keys = self.rollup.filter_keys.clone();
+        match self.customer {
+            Some(filled_to) => NoteProgress { filled_to, organization, metric, filter_keys }.execute(pg)?,
+            None => NoteComplete { organization, metric, filter_keys }.execute(pg)?,
+        };
+        Ok(())
+    }
+}
+
+/// The customer's next events of the metric's name in one month, in order of time and id.
+fn events_of(
+    pg: &mut PgConnection,
+    rollup: &Incomplete,
+    customer: Uuid,
+    month: Month,
+    after: Option<&Event>,
+) -> Result<Vec<Event>, Failure> {
+    use diesel::dsl::sql;
+    let own = events::customer_key.eq(customer).and(events::organization_id.eq(rollup.organization));
+    let within = events::time_created.ge(month.start()).and(events::time_created.lt(month.end()));
+    let mut query =
+        events::table.filter(own).filter(within).filter(events::event_name.eq(&rollup.event_name)).into_boxed();
+    if let Some(after) = after {
+        query = query.filter(events::time_created.ge(after.time_created)).filter(
+            events::time_created
+                .gt(after.time_created)
+                .or(sql::<Bool>("idempotency_id COLLATE \"C\" > ").bind::<Text, _>(after.idempotency_id.clone())),
+        );
+    }
+    let rows = query
+        .order((events::time_created, sql::<Text>("idempotency_id COLLATE \"C\"")))
+        .limit(EVENTS_MAX)
+        .select(EventRow::as_select())
+        .load(pg)?;
+    Ok(rows.into_iter().map(Event::try_from).collect::<Result<Vec<_>, _>>()?)
+}

@@ -1,0 +1,1 @@
+ALTER TABLE metric_rollups DROP COLUMN filled_to;
