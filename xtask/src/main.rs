@@ -6,6 +6,8 @@
 mod ci;
 mod layering;
 mod licences;
+mod packaging;
+mod schemathesis;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +19,8 @@ const USAGE: &str = "\
 cargo xtask ci        everything that continuous integration runs
 cargo xtask lint      the same without the tests
 cargo xtask tidy      the house rules of layering and tidiness only
-cargo xtask licences  the licences of all dependencies only";
+cargo xtask licences  the licences of all dependencies only
+cargo xtask schemathesis [N]   made-up requests against a live service, N for each call; needs Python and its package index";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -37,6 +40,8 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["lint"] => ci::lint(),
         ["tidy"] => house_rules(),
         ["licences"] => licences::check(&repository()),
+        ["schemathesis"] => schemathesis::run(None),
+        ["schemathesis", examples] => schemathesis::run(Some(examples)),
         _ => bail!("nothing done; there are\n{USAGE}"),
     }
 }
@@ -49,6 +54,7 @@ fn house_rules() -> anyhow::Result<()> {
     }
     let mut problems = files.problems();
     problems.extend(layering::problems(&repository())?);
+    problems.extend(packaging::problems(&repository())?);
     if !problems.is_empty() {
         bail!("{}", problems.join("\n"));
     }

@@ -237,3 +237,8 @@ pub mod workflow;
 
 pub use bigdecimal::BigDecimal;
 pub use error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal, StoreError};
+
+/// The examples of the README are tests too.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

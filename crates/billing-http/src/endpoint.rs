@@ -70,6 +70,8 @@ pub struct Endpoint {
     pub secret: Option<&'static str>,
     /// The media type of that answer.
     pub media_type: &'static str,
+    /// A refusal that is no problem document.
+    pub refusal: Option<(u16, Describe)>,
     route: Route,
 }
 
@@ -94,6 +96,7 @@ macro_rules! methods {
                     takes_key: Method::$method == Method::POST,
                     secret: None,
                     media_type: "application/json",
+                    refusal: None,
                     route: web::method(Method::$method).to(handler),
                 }
             }
@@ -151,6 +154,13 @@ impl Endpoint {
         let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return self.route };
         let terms = Terms { status, secret: self.secret };
         self.route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next)))
+    }
+
+    /// The status and type of a refusal that is no problem document.
+    #[must_use]
+    pub fn refuses<T: Described>(mut self, status: u16) -> Self {
+        self.refusal = Some((status, T::describe));
+        self
     }
 
     /// That it answers a text of this media type.

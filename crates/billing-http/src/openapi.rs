@@ -62,6 +62,13 @@ pub fn document(table: &[Endpoint]) -> OpenApi {
             let response = ResponseBuilder::new().description("Success.").content(endpoint.media_type, content);
             operation = operation.response(status.to_string(), response.build());
         }
+        if let Some((status, describe)) = endpoint.refusal {
+            let content = ContentBuilder::new().schema(Some(describe(&mut schemas))).build();
+            let problem = ContentBuilder::new().schema(Some(problem.clone())).build();
+            let refusal = ResponseBuilder::new().description("Nothing was done.").content("application/json", content);
+            let refusal = refusal.content(PROBLEM_JSON, problem);
+            operation = operation.response(status.to_string(), refusal.build());
+        }
         let content = ContentBuilder::new().schema(Some(problem.clone())).build();
         let failure = ResponseBuilder::new().description("Any error.").content(PROBLEM_JSON, content);
         operation = operation.response("default", failure.build());

@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::lotus_python;
 use crate::support::World;
 
 /// The guides' folder.
@@ -22,6 +23,10 @@ fn squeezed(text: &str) -> String {
 
 /// Runs a script against a fresh service and gives what it printed.
 fn run(name: &str, script: &str) -> String {
+    run_with(name, script, &[])
+}
+
+fn run_with(name: &str, script: &str, environment: &[(&str, &Path)]) -> String {
     let world = World::new();
     let folder = tempfile::tempdir().expect("a folder");
     let output = Command::new("bash")
@@ -29,6 +34,7 @@ fn run(name: &str, script: &str) -> String {
         .current_dir(folder.path())
         .env("URL", format!("http://{}", world.addr()))
         .env("KEY", &world.key)
+        .envs(environment.iter().copied())
         .output()
         .expect("bash");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -48,13 +54,17 @@ fn has_curl() -> bool {
 }
 
 fn works_as_told(name: &str) {
+    works_as_told_with(name, &[]);
+}
+
+fn works_as_told_with(name: &str, environment: &[(&str, &Path)]) {
     if !has_curl() {
         return;
     }
     let text = std::fs::read_to_string(Path::new(GUIDES).join(name)).expect(name);
     let scripts = blocks(&text, "sh");
     assert!(!scripts.is_empty(), "{name} has something to run");
-    let printed = squeezed(&run(name, &scripts.join("\n")));
+    let printed = squeezed(&run_with(name, &scripts.join("\n"), environment));
     let told: Vec<&str> = ["json", "text"].iter().flat_map(|language| blocks(&text, language)).collect();
     assert!(!told.is_empty(), "{name} says what is to be seen");
     for line in told.iter().flat_map(|block| block.lines()) {
@@ -69,7 +79,7 @@ fn works_as_told(name: &str) {
 
 macro_rules! guides {
     ($($test:ident = $file:literal;)*) => {
-        const TESTED: &[&str] = &[$($file),*];
+        const TESTED: &[&str] = &[$($file,)* MOVE_OVER];
         $(#[test] fn $test() { works_as_told($file); })*
     };
 }
@@ -79,6 +89,22 @@ guides! {
     gate_a_feature = "gate-a-feature.md";
     prepaid_seats = "prepaid-seats.md";
     prepaid_credits = "prepaid-credits.md";
+    change_a_price = "change-a-price.md";
+}
+
+/// Needs the existing client, as its own test does.
+const MOVE_OVER: &str = "move-over-from-lotus.md";
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
+fn move_over_from_lotus() {
+    match lotus_python::packages() {
+        Ok(folder) => works_as_told_with(MOVE_OVER, &[("PYTHONPATH", &folder)]),
+        Err(reason) => {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to install lotus-python: {reason}");
+            eprintln!("SKIPPED: lotus-python could not be installed: {reason}");
+        }
+    }
 }
 
 #[test]

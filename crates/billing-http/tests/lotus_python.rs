@@ -12,7 +12,7 @@ const PACKAGES: [&str; 2] = ["lotus-python==0.12.0", "pydantic<2"];
 const SCRIPT: &str = include_str!("lotus_python.py");
 
 /// A folder with the packages in it; installed once for each build folder.
-fn packages() -> Result<PathBuf, String> {
+pub fn packages() -> Result<PathBuf, String> {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("lotus-python-0.12.0");
     if folder.exists() {
         return Ok(folder);
@@ -65,12 +65,16 @@ fn the_whole_python_client_works_unmodified() {
         world.post("/api/plans/", &body).ok(201)
     };
     let (starter, business) = (plan("Starter"), plan("Business"));
+    let addon = json!({"addon_name": "Priority", "currency_code": "USD", "billing_frequency": "one_time",
+        "invoice_when": "invoice_on_attach", "recurring_charges": [
+            {"name": "once", "amount": 3, "charge_timing": "in_advance"}]});
     let names = [
         ("METRIC", metric.clone()),
         ("FEATURE", support.clone()),
         ("STARTER", starter.id("plan_id")),
         ("STARTER_VERSION", starter["versions"][0].id("version_id")),
         ("BUSINESS", business.id("plan_id")),
+        ("ADDON", world.post("/api/addons/", &addon).ok(201).id("addon_id")),
     ];
     let output = run(&packages, &world, &names);
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));

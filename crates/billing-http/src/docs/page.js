@@ -60,6 +60,7 @@ async function send({ path, method }, values) {
   const query = new URLSearchParams(Object.entries(values.query).filter(([, value]) => value !== ""));
   const url = query.size ? `${filled}?${query}` : filled;
   const headers = { "X-API-KEY": document.getElementById("key").value };
+  for (const [name, value] of Object.entries(values.header || {})) if (value) headers[name] = value;
   if (values.body !== undefined) headers["Content-Type"] = "application/json";
   const answer = await fetch(url, { method: method.toUpperCase(), headers, body: values.body });
   return { url, answer, text: await answer.text() };
@@ -125,7 +126,7 @@ function curl(method, url, body) {
 /** What is shown of a call once it is opened. */
 function form(call) {
   const { operation, method } = call;
-  const inputs = { path: {}, query: {} };
+  const inputs = { path: {}, query: {}, header: {} };
   const parts = [];
   const parameters = operation.parameters || [];
   if (parameters.length) {
@@ -150,6 +151,7 @@ function form(call) {
   const values = () => ({
     path: Object.fromEntries(Object.entries(inputs.path).map(([name, input]) => [name, input.value])),
     query: Object.fromEntries(Object.entries(inputs.query).map(([name, input]) => [name, input.value])),
+    header: Object.fromEntries(Object.entries(inputs.header).map(([name, input]) => [name, input.value])),
     body: body?.value,
   });
   const failed = (error) => result.replaceChildren(make("p", { class: "failed" }, String(error.message || error)));

@@ -33,7 +33,13 @@ const NO_ID: &str = "no_idempotency_id";
 /// The calls that take events in.
 pub fn endpoints() -> Vec<Endpoint> {
     let summary = "Take usage events in: a batch, a list, or one event";
-    vec![post("/api/track/", summary, track).repeatable().takes::<BatchBody>().answers::<TrackView>(201)]
+    vec![
+        post("/api/track/", summary, track)
+            .repeatable()
+            .takes::<BatchBody>()
+            .answers::<TrackView>(201)
+            .refuses::<TrackView>(400),
+    ]
 }
 
 /// Events, for the documentation: they are read piece by piece, so that one bad event spoils no other.

@@ -1,0 +1,76 @@
+//! What `packaging/` says of the program is true of it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
+
+const FOLDER: &str = "packaging";
+/// Where every setting is declared.
+const SETTINGS: &str = "crates/billing-http/src/settings.rs";
+/// What keeps a break-in inside: the unit must have each.
+const HARDENING: [&str; 8] = [
+    "NoNewPrivileges=yes",
+    "CapabilityBoundingSet=",
+    "PrivateDevices=yes",
+    "PrivateTmp=yes",
+    "ProtectHome=yes",
+    "ProtectSystem=strict",
+    "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
+    "SystemCallFilter=@system-service",
+];
+
+/// Every untruth in the folder.
+pub fn problems(repository: &Path) -> anyhow::Result<Vec<String>> {
+    let read = |path: &Path| fs::read_to_string(path).with_context(|| path.display().to_string());
+    let settings = read(&repository.join(SETTINGS))?;
+    let mut problems = Vec::new();
+    for entry in fs::read_dir(repository.join(FOLDER))? {
+        let path = entry?.path();
+        let (name, text) = (path.file_name().unwrap_or_default().to_string_lossy().into_owned(), read(&path)?);
+        problems
+            .extend(unknown_settings(&text, &settings).into_iter().map(|word| format!("{name}: no setting {word}")));
+        match name.as_str() {
+            "billing.service" => {
+                problems.extend(missing(&text, &HARDENING).map(|line| format!("{name}: lacks {line}")))
+            }
+            "Containerfile" => {
+                problems.extend(missing(&text, &["USER 10001", "--locked"]).map(|line| format!("{name}: lacks {line}")))
+            }
+            _ => {}
+        }
+    }
+    Ok(problems)
+}
+
+/// Variables of the program's that it does not read.
+fn unknown_settings<'t>(text: &'t str, settings: &str) -> BTreeSet<&'t str> {
+    let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_');
+    let named = words.filter(|word| word.starts_with("BILLING_") || *word == "DATABASE_URL");
+    named.filter(|word| !settings.contains(&format!("env = \"{word}\""))).collect()
+}
+
+fn missing<'w>(text: &'w str, wanted: &'w [&'w str]) -> impl Iterator<Item = &'w &'w str> {
+    wanted.iter().filter(move |line| !text.contains(**line))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository;
+
+    #[test]
+    fn the_packaging_is_true() {
+        let problems = problems(&repository()).unwrap();
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+
+    /// What finds nothing proves something only if it can find.
+    #[test]
+    fn what_is_untrue_is_found() {
+        let settings = "env = \"BILLING_ADDR\"";
+        assert_eq!(unknown_settings("BILLING_ADDR=1 BILLING_ADRESS=2", settings), BTreeSet::from(["BILLING_ADRESS"]));
+        assert_eq!(missing("NoNewPrivileges=no", &HARDENING).count(), HARDENING.len());
+    }
+}
