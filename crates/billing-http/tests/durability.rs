@@ -18,13 +18,13 @@ const CLIENTS: u64 = 4;
 const EVENTS_PER_BATCH: u64 = 20;
 
 /// A server process that is killed when it is dropped.
-struct Process {
-    child: Child,
+pub struct Process {
+    pub child: Child,
     url: String,
 }
 
 impl Process {
-    fn start(database_url: &str, data_dir: &std::path::Path) -> Self {
+    pub fn start(database_url: &str, data_dir: &std::path::Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
         let child = Command::new(env!("CARGO_BIN_EXE_billing-http"))
             .env("BILLING_ADDR", format!("127.0.0.1:{port}"))
@@ -43,7 +43,7 @@ impl Process {
         process
     }
 
-    fn kill(mut self) {
+    pub fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("collected");
     }
@@ -57,7 +57,7 @@ impl Process {
         response.body_mut().read_json()
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    pub fn post(&self, path: &str, body: &Value) -> Value {
         self.call("POST", path, Some(body)).expect("an answer")
     }
 }

@@ -1,0 +1,104 @@
+//! A billing run whose process is killed again and again bills everybody once.
+//!
+//! `BILLING_KILLS` says how often it is killed.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use billing_audit::audit_database;
+use diesel::connection::SimpleConnection;
+use diesel::sql_types::BigInt;
+use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
+use postgres_local::Cluster;
+use serde_json::json;
+
+use crate::durability::Process;
+
+/// Customers whose billing is due when the first process starts: enough to be in the middle of at every kill.
+const CUSTOMERS_PER_KILL: u64 = 40;
+
+#[derive(diesel::QueryableByName)]
+struct Count {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
+}
+
+fn count(pg: &mut PgConnection, query: &str) -> i64 {
+    sql_query(query).get_result::<Count>(pg).expect(query).count
+}
+
+/// Customers whose last three months nobody has billed yet.
+fn neglected_customers(server: &Process, pg: &mut PgConnection, customers: u64) {
+    let metric = server.post("/api/metrics/", &json!({"event_name": "call"}))["metric_id"].clone();
+    let plan = json!({"plan_name": "Pro", "plan_duration": "monthly", "initial_version": {"currency_code": "USD",
+        "recurring_charges": [{"name": "base", "amount": 9, "charge_timing": "in_advance"}],
+        "components": [{"metric_id": metric, "tiers": [{"type": "per_unit", "range_start": 0, "cost_per_batch": 1, "metric_units_per_batch": 1}]}]}});
+    let plan = server.post("/api/plans/", &plan)["plan_id"].clone();
+    let start = (time::OffsetDateTime::now_utc() - time::Duration::days(100)).date().to_string();
+    let clock =
+        server.post("/api/test_clocks/", &json!({"name": "past", "frozen_time": start}))["test_clock_id"].clone();
+    for n in 0..customers {
+        let id = format!("customer-{n}");
+        let email = format!("{n}@acme.io");
+        server.post("/api/customers/", &json!({"customer_id": id, "email": email, "test_clock_id": clock}));
+        server.post("/api/subscriptions/", &json!({"customer_id": id, "plan_id": plan, "start_date": start}));
+        let events: Vec<_> = (0..3)
+            .map(|e| json!({"customer_id": id, "event_name": "call", "idempotency_id": format!("{n}-{e}"), "time_created": start}))
+            .collect();
+        server.post("/api/track/", &json!({"batch": events}));
+    }
+    // They leave their clock, and find that it is late.
+    pg.batch_execute(
+        "BEGIN;
+        UPDATE customers SET test_clock_id = NULL;
+        INSERT INTO billing_due (customer_key, organization_id, due_at)
+        SELECT customer_key, organization_id, min(next_invoicing_at) FROM billing_records
+        WHERE next_invoicing_at IS NOT NULL GROUP BY 1, 2;
+        COMMIT;",
+    )
+    .expect("neglected");
+}
+
+#[test]
+fn every_invoice_exists_once_however_often_the_run_is_killed() {
+    let kills: u64 = std::env::var("BILLING_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(2);
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::persistent(&folder.path().join("postgres")).expect("a durable cluster");
+    cluster.create_database_if_absent("billing").expect("a database");
+    let (url, data_dir) = (cluster.url("billing"), folder.path().join("server"));
+    let customers = CUSTOMERS_PER_KILL * kills;
+
+    let mut server = Process::start(&url, &data_dir);
+    let mut pg = PgConnection::establish(&url).expect("a connection");
+    neglected_customers(&server, &mut pg, customers);
+    let done = "SELECT count(*) FROM billing_due WHERE due_at > now()";
+    let mut in_the_middle = 0;
+    for kill in 0..kills {
+        let before = count(&mut pg, done);
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while count(&mut pg, done) < before + 2 + i64::try_from(kill % 5).expect("small") && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        server.kill();
+        let billed = count(&mut pg, done);
+        in_the_middle += u64::from(billed > before && billed < i64::try_from(customers).expect("small"));
+        // What the dead process had leased is nobody's for a while; the test does not wait for that.
+        pg.batch_execute("UPDATE billing_due SET claimed_until = NULL").expect("leases run out");
+        server = Process::start(&url, &data_dir);
+    }
+    assert!(in_the_middle * 2 >= kills, "the run was killed in the middle: {in_the_middle} of {kills}");
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while count(&mut pg, "SELECT count(*) FROM billing_due WHERE due_at <= now()") > 0 {
+        assert!(Instant::now() < deadline, "the run does not end");
+        thread::sleep(Duration::from_millis(50));
+    }
+    let unlike = "SELECT count(*) FROM (
+            SELECT customer.customer_key FROM customers customer JOIN invoices USING (customer_key)
+            GROUP BY customer.customer_key HAVING count(*) <> 4 OR count(DISTINCT issued_at) <> 4 OR sum(amount) <> 39
+        ) wrong";
+    assert_eq!(count(&mut pg, unlike), 0, "three months of fees in advance, the running one, and three calls");
+    assert_eq!(count(&mut pg, "SELECT count(*) FROM invoices"), i64::try_from(customers * 4).expect("small"));
+    let report = audit_database(&url, &mut |_| {}).expect("an audit");
+    assert!(report.is_clean(), "{report}");
+    server.kill();
+}
