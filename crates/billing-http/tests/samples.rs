@@ -48,6 +48,11 @@ impl Fixture {
             self.ids.insert(plan, made.id("plan_id"));
             self.ids.insert(version, made["versions"][0].id("version_id"));
         }
+        let mut spare = self.filled(&version_body());
+        spare["active_from"] = Value::Null;
+        spare["make_active_type"] = json!("grandfather");
+        let versions = format!("/api/plans/{}/versions/", self.id("plan"));
+        self.keep(world, "spare_version", "version_id", &versions, &spare, 201);
         let subscribe =
             self.filled(&json!({"customer_id": "$customer", "plan_id": "$plan", "start_date": &now()[..10]}));
         self.keep(world, "subscription", "subscription_id", "/api/subscriptions/", &subscribe, 200);
@@ -66,7 +71,9 @@ impl Fixture {
         let attach = format!("/api/subscriptions/{}/addons/attach/", self.id("subscription"));
         self.post(world, &attach, &json!({"addon_id": self.id("addon")}), 200);
         let invoices = world.send("GET", "/api/invoices/", &[("X-API-KEY", &self.key)], b"").ok(200);
-        self.ids.insert("invoice", invoices[0].id("invoice_id"));
+        // The oldest: what came later was paid with the credit.
+        let oldest = invoices.as_array().and_then(|list| list.last()).expect("an invoice");
+        self.ids.insert("invoice", oldest.id("invoice_id"));
     }
 
     fn post(&self, world: &World, path: &str, body: &Value, status: u16) -> Value {
@@ -250,6 +257,8 @@ pub fn samples(endpoint: &Endpoint) -> Vec<Sample> {
 fn name_in_path(path: &str, parameter: &str) -> &'static str {
     match (path, parameter) {
         ("/api/metrics/{metric_id}/archive/", _) => "$idle_metric",
+        ("/api/plans/{plan_id}/delete/", _) => "$third_plan",
+        ("/api/plan_versions/{version_id}/delete/", _) => "$spare_version",
         ("/api/access_tokens/{prefix}/", _) => "$token_prefix",
         (_, "prefix") => "$key_prefix",
         (_, "customer_id") => "$customer",
@@ -301,6 +310,14 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
             version["target_customers"] = json!(["$customer"]);
             vec![version]
         }
+        ("PATCH", "/api/plans/{plan_id}/") => vec![json!({"plan_name": "sample"})],
+        ("PATCH", "/api/plan_versions/{version_id}/") => vec![
+            json!({"replace_with": "$spare_version"}),
+            json!({"transition_to": "$other_plan"}),
+            json!({"target_customers": ["$customer"]}),
+        ],
+        ("PATCH", "/api/customers/{customer_id}/") => vec![json!({"customer_name": "sample"})],
+        ("PATCH", "/api/invoices/{invoice_id}/") => vec![json!({"payment_status": "paid"})],
         ("POST", "/api/customers/") => {
             vec![json!({"customer_id": "sample", "email": "sample@acme.io", "test_clock_id": "$clock"})]
         }

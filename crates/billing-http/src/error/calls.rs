@@ -51,13 +51,23 @@ const OF_ANOTHER_PLAN: &[&Code] = &[
 ];
 const OF_A_RUNNING_SUBSCRIPTION: &[&Code] = &[&INVALID_STATE, &TEST_CLOCK_ADVANCING];
 
-/// Codes of the rules that calls carry out, by path. All of these are `POST`.
+/// Codes of the rules that calls with `PATCH` carry out, by path.
+const RULES_OF_PATCH: &[(&str, &[&Code])] = &[
+    ("/api/customers/{customer_id}/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING]),
+    ("/api/invoices/{invoice_id}/", &[&INVALID_STATE, &INVALID_OPERATION]),
+];
+
+/// Codes of the rules that calls with `POST` carry out, by path.
 const RULES: &[(&str, &[&Code])] = &[
     ("/api/metrics/", &[&DUPLICATE_RESOURCE]),
     ("/api/metrics/{metric_id}/archive/", &[&INVALID_OPERATION]),
     ("/api/features/", &[&DUPLICATE_RESOURCE]),
     ("/api/plans/", &[&DUPLICATE_RESOURCE]),
     ("/api/plans/{plan_id}/versions/", &[&DUPLICATE_RESOURCE]),
+    ("/api/plans/{plan_id}/delete/", &[&INVALID_OPERATION]),
+    ("/api/plan_versions/{version_id}/delete/", &[&INVALID_OPERATION]),
+    ("/api/customers/{customer_id}/delete/", &[&TEST_CLOCK_ADVANCING]),
+    ("/api/invoices/{invoice_id}/void/", &[&INVALID_STATE, &INVALID_OPERATION, &TEST_CLOCK_ADVANCING]),
     ("/api/customers/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING]),
     ("/api/subscriptions/", OF_A_NEW_SUBSCRIPTION),
     ("/api/subscriptions/add/", OF_A_NEW_SUBSCRIPTION),
@@ -81,7 +91,12 @@ const RULES: &[(&str, &[&Code])] = &[
 
 /// Codes of the rules that a call carries out.
 pub fn of_rules(method: &Method, path: &str) -> &'static [&'static Code] {
-    let row = RULES.iter().find(|(own, _)| method == Method::POST && *own == path);
+    let rules = match *method {
+        Method::POST => RULES,
+        Method::PATCH => RULES_OF_PATCH,
+        _ => &[],
+    };
+    let row = rules.iter().find(|(own, _)| *own == path);
     row.map_or(&[], |(_, codes)| codes)
 }
 
