@@ -11,7 +11,7 @@ use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, PackageId};
 #[rustfmt::skip]
 const ALLOWED: [(&str, &[&str]); 6] = [
     ("billing-audit", &["diesel", "pq-sys"]),
-    ("billing-domain", &["bigdecimal", "serde", "serde_json", "thiserror", "time", "uuid"]),
+    ("billing-domain", &["bigdecimal", "serde", "serde_json", "sqlparser", "thiserror", "time", "uuid"]),
     ("billing-http", &[
         "actix-web", "anyhow", "bigdecimal", "billing-audit", "billing-domain", "billing-store", "clap", "clap_complete",
         "env_logger", "flate2", "getrandom", "hmac", "indicatif", "jiff", "log", "postgres-local", "rustls", "serde", "serde_json",

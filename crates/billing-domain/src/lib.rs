@@ -209,6 +209,7 @@ pub mod charge;
 pub mod country;
 pub mod credit;
 pub mod currency;
+pub mod custom_sql;
 pub mod customer;
 pub mod decimal;
 pub mod error;

@@ -16,6 +16,7 @@ use crate::api_key::{ApiKey, KeyKind};
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
+use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::customer::Customer;
 use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, Ingested};
@@ -425,6 +426,9 @@ impl EventCursor {
 pub trait EventRepo {
     /// The usage behind each request, all from one snapshot, in the order of the requests.
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error>;
+    /// What each query makes of its customer's events, or why nothing, all from one snapshot, in the order of the
+    /// requests. A query that fails is no error of the transaction.
+    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error>;
     /// A customer's events, newest first; at one instant the greatest id, by its bytes, comes first. The cursor of a
     /// page is an [`EventCursor`].
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error>;

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use billing_domain::Error;
+use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::event::Event;
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
@@ -80,6 +81,13 @@ impl TryFrom<EventRow> for Event {
 impl EventRepo for PgTransaction<'_> {
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
         self.read_usages(requests)
+    }
+
+    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.shared.reader.usages(self.tenant(), requests)
     }
 
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {

@@ -12,6 +12,7 @@
 //! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
 //! | `billing_queue` | who is due for billing, who failed, which clocks are on their way |
 //! | `event` | reading usage and events |
+//! | `custom_sql` | running custom metrics where they can do no harm |
 //! | `statement`, `column` | prepared SQL text; column values |
 //!
 //! Invariants: whoever changes a customer holds its lock from the first statement on; locks are taken in the
@@ -26,6 +27,7 @@ mod billing_record;
 mod column;
 mod credit;
 mod currency;
+mod custom_sql;
 mod customer;
 mod error;
 mod event;

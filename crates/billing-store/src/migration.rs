@@ -7,6 +7,7 @@ use diesel::prelude::*;
 use diesel::sql_types::Integer;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
+use crate::custom_sql;
 use crate::error::Failure;
 use crate::statement::statement;
 use crate::transaction::LOCK_CLASS_MIGRATION;
@@ -44,7 +45,9 @@ pub(crate) fn migrate(url: &str) -> Result<Vec<String>, StoreError> {
     let lock = LockMigrations { class: LOCK_CLASS_MIGRATION }.execute(&mut connection);
     lock.map_err(|error| Failure::from(error).into_store_error())?;
     let applied = connection.run_pending_migrations(MIGRATIONS).map_err(|error| internal(error.as_ref()))?;
-    Ok(applied.iter().map(ToString::to_string).collect())
+    let applied = applied.iter().map(ToString::to_string).collect();
+    custom_sql::prepare(&mut connection);
+    Ok(applied)
 }
 
 /// Takes everything back, last first: for tests.

@@ -43,7 +43,7 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Makes a connection that is set up like those of the pool.
-    pub(crate) fn establish(url: &str) -> Result<Self, Failure> {
+    fn establish(url: &str, restrict: Restrict) -> Result<Self, Failure> {
         let unavailable = |error: diesel::ConnectionError| StoreError::Unavailable(error.to_string());
         let mut pg = PgConnection::establish(url).map_err(unavailable)?;
         pg.batch_execute(SESSION)?;
@@ -53,6 +53,7 @@ impl Connection {
                 log::warn!("lc_messages is {language}: set it to C, or some database errors are not understood");
             }
         }
+        restrict(&mut pg)?;
         Ok(Self { pg, is_broken: false })
     }
 
@@ -73,10 +74,14 @@ impl Connection {
     }
 }
 
+/// What else is done to a new connection.
+type Restrict = fn(&mut PgConnection) -> QueryResult<()>;
+
 /// Makes and judges connections for the pool.
 #[derive(Debug)]
 pub(crate) struct Manager {
     url: String,
+    restrict: Restrict,
 }
 
 impl ManageConnection for Manager {
@@ -84,7 +89,7 @@ impl ManageConnection for Manager {
     type Error = StoreError;
 
     fn connect(&self) -> Result<Connection, StoreError> {
-        Connection::establish(&self.url).map_err(Failure::into_store_error)
+        Connection::establish(&self.url, self.restrict).map_err(Failure::into_store_error)
     }
 
     fn is_valid(&self, connection: &mut Connection) -> Result<(), StoreError> {
@@ -109,9 +114,15 @@ pub(crate) type Loan = r2d2::PooledConnection<Manager>;
 impl Pool {
     /// A pool of at most `size` connections; one of them is made at once, to see whether it can be.
     pub(crate) fn connect(url: &str, size: u32) -> Result<Self, StoreError> {
-        let manager = Manager { url: url.to_owned() };
+        let pool = Self::on_demand(url, size, |_| Ok(()));
         // Refused at once where the pool would only say that it took too long.
-        manager.connect()?;
+        Manager { url: url.to_owned(), restrict: |_| Ok(()) }.connect()?;
+        Ok(pool)
+    }
+
+    /// A pool of at most `size` connections, none of which is made before it is needed; `restrict` sets each up further.
+    pub(crate) fn on_demand(url: &str, size: u32, restrict: Restrict) -> Self {
+        let manager = Manager { url: url.to_owned(), restrict };
         let inner = r2d2::Pool::builder()
             .max_size(size.max(1))
             // Made when needed, and then kept: nobody has to wait for those that nobody needs.
@@ -119,7 +130,7 @@ impl Pool {
             .test_on_check_out(false)
             .connection_timeout(CHECK_OUT_MAX)
             .build_unchecked(manager);
-        Ok(Self { inner })
+        Self { inner }
     }
 
     /// Connections that are open, those of them that are idle, and the most there may be.

@@ -13,6 +13,7 @@ use diesel::sql_types::{Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::custom_sql::Reader;
 use crate::error::Failure;
 use crate::ingest::{Groups, IngestCache};
 use crate::pool::Pool;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) ingest: IngestCache,
     pub(crate) groups: Groups,
     pub(crate) beginnings: Beginnings,
+    pub(crate) reader: Reader,
 }
 
 /// What a store is busy with at this moment.
@@ -86,6 +88,7 @@ impl PgStore {
                 ingest: IngestCache::new(lane_bits),
                 groups: Groups::default(),
                 beginnings: Beginnings::default(),
+                reader: Reader::new(url),
             }),
         })
     }

@@ -2,6 +2,7 @@
 
 use std::ops::Deref;
 
+use billing_domain::custom_sql::CustomUsageRequest;
 use billing_domain::id::OrganizationId;
 use billing_domain::{Refusal, StoreError};
 use diesel::debug_query;
@@ -14,7 +15,7 @@ use uuid::Uuid;
 
 use crate::schema::metric_rollups;
 use crate::statement::statement;
-use crate::{PgStore, migration};
+use crate::{PgStore, custom_sql, migration};
 
 /// Changes whenever a migration does.
 const MIGRATIONS_HASH: &str = env!("MIGRATIONS_HASH");
@@ -183,4 +184,33 @@ pub fn columns() -> Vec<String> {
         columns.extend(names.map(|column| format!("{table}.{column}")));
     }
     columns
+}
+
+/// The SQL that a custom metric's request becomes, with its parameters as `$n`.
+pub fn printed_custom_sql(organization: OrganizationId, request: &CustomUsageRequest) -> String {
+    custom_sql::print(organization.uuid(), request).sql
+}
+
+/// Runs statements as custom metrics are run: each statement, whether it is expected to be allowed, and the one text it
+/// answers, or the reason why it was refused.
+pub fn as_custom_metric<'s>(
+    store: &PgStore,
+    statements: &[(&'s str, bool)],
+) -> Vec<(&'s str, bool, Result<String, String>)> {
+    let run = |sql: &str| {
+        let text = store.shared.reader.run(|pg| {
+            #[derive(QueryableByName)]
+            struct Row {
+                #[diesel(sql_type = Text)]
+                value: String,
+            }
+            if !sql.starts_with("SELECT") {
+                return Ok(diesel::sql_query(sql).execute(pg)?.to_string());
+            }
+            let rows = diesel::sql_query(format!("SELECT x.* FROM ({sql}) AS x (value)")).get_result::<Row>(pg);
+            Ok(rows?.value)
+        });
+        text.map_err(|failure| format!("{failure:?}"))
+    };
+    statements.iter().map(|(sql, is_allowed)| (*sql, *is_allowed, run(sql))).collect()
 }

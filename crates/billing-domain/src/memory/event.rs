@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use time::OffsetDateTime;
 
 use super::transaction::MemoryTransaction;
+use crate::custom_sql::interpret::fold_custom;
+use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::Error;
 use crate::event::Event;
 use crate::id::CustomerKey;
@@ -18,6 +20,15 @@ impl EventRepo for MemoryTransaction {
         let usage = |request: &UsageRequest| {
             let events = tenant.accounts.get(&request.customer).into_iter().flat_map(|account| account.events.values());
             fold(request, events)
+        };
+        Ok(requests.iter().map(usage).collect())
+    }
+
+    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+        let tenant = self.tenant()?;
+        let usage = |request: &CustomUsageRequest| {
+            let events = tenant.accounts.get(&request.customer).into_iter().flat_map(|account| account.events.values());
+            fold_custom(request, events)
         };
         Ok(requests.iter().map(usage).collect())
     }

@@ -2,4 +2,5 @@
 
 pub mod build;
 pub mod contract;
+pub mod custom_sql;
 pub mod world;

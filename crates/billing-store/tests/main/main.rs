@@ -2,8 +2,11 @@
 
 mod backfill;
 mod contract;
+mod custom_sql;
+mod custom_sql_grammar;
 mod errors;
 mod invariants;
 mod schema;
 mod sql;
+mod sql_walk;
 mod usage;

@@ -1,0 +1,98 @@
+//! Metrics that a customer of the service defines by a query of their own.
+//!
+//! The text of such a query never goes to a database. It is compiled into a [`Program`](program::Program) of our own,
+//! which two machines can run: the [interpreter](interpret) of this crate, and the printer of `billing-store`, which makes
+//! SQL of the program again, with every literal as a parameter and no name but those it knows. What the small
+//! language does not have cannot be asked for, so there is no list of what is forbidden.
+//!
+//! - **Relation:** `events`: the customer's events dated before the end of the time that is asked about, with all
+//!   filters of the subscription applied. `start_date` and `end_date` are the first and the last instant of that time; the
+//!   query must compare `time_created` with them itself.
+//! - **Numbers:** there is one kind, an exact decimal; `5 / 2` is 2.5. A number that cannot be computed (a cast of a text
+//!   that is no number, a division by zero) makes every sum it enters, and at last the result, unusable.
+//! - **Result:** one finite number of 0 or more, called `usage_qty`; null and no rows at all are 0. When it is anything
+//!   else, nothing is billed, and the reason is shown.
+//!
+//! Source: `docs/pricing.md`, "Custom SQL".
+
+mod compile;
+pub mod interpret;
+mod parse;
+pub mod program;
+mod refusal;
+mod result;
+mod sample;
+#[cfg(test)]
+mod tests;
+mod value;
+
+use std::sync::Arc;
+
+use program::Program;
+
+use crate::id::CustomerKey;
+use crate::period::Period;
+use crate::subscription::SubscriptionFilters;
+
+pub use self::parse::{BYTES_MAX, NESTING_MAX, TOKENS_MAX};
+pub use self::refusal::{CustomSqlError, Position};
+pub use self::result::{CustomFailure, CustomResult, RESULT_DECIMALS, RESULT_DIGITS_MAX};
+pub use self::value::{DECIMALS, DIGITS_MAX, Number};
+
+/// A question to the store: what does a query make of a customer's events?
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomUsageRequest {
+    /// Whose events.
+    pub customer: CustomerKey,
+    /// Which query.
+    pub sql: CustomSql,
+    /// Only events that have all of these properties are seen.
+    pub filters: SubscriptionFilters,
+    /// The time that is asked about; what is dated at its end or later is not seen.
+    pub period: Period,
+}
+
+/// A query that was understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CustomSql {
+    text: String,
+    program: Arc<Program>,
+}
+
+impl CustomSql {
+    /// Reads a query.
+    ///
+    /// ```
+    /// use billing_domain::custom_sql::CustomSql;
+    ///
+    /// assert!(CustomSql::parse("SELECT COUNT(*) AS usage_qty FROM events").is_ok());
+    /// let error = CustomSql::parse("SELECT pg_sleep(10) AS usage_qty FROM events").unwrap_err();
+    /// assert!(error.to_string().starts_with("Line 1, column 8: pg_sleep is not allowed"));
+    /// ```
+    ///
+    /// # Errors
+    /// Whatever is outside the language, with its place.
+    pub fn parse(text: &str) -> Result<Self, CustomSqlError> {
+        let query = parse::parse(text)?;
+        let program = Arc::new(compile::compile(&query)?);
+        Ok(Self { text: text.to_owned(), program })
+    }
+
+    /// Its text, as it was sent.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What it means.
+    pub fn program(&self) -> &Program {
+        &self.program
+    }
+
+    /// Runs it on no events, and on a few that are made up from the properties it names.
+    ///
+    /// # Errors
+    /// When it has no usable result there: it would have none for a customer without usage.
+    pub fn check(&self) -> Result<(), CustomSqlError> {
+        sample::check(&self.program)
+    }
+}

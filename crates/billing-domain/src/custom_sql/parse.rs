@@ -1,0 +1,128 @@
+//! From text to the syntax tree of one SELECT, past three walls: length, kinds of token, and nesting.
+
+use sqlparser::ast::{Query, Statement};
+use sqlparser::dialect::PostgreSqlDialect;
+use sqlparser::parser::{Parser, ParserError};
+use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer, Whitespace};
+
+use super::refusal::{CustomSqlError, Position, excerpt};
+
+/// Longest text of a custom query, in bytes.
+pub const BYTES_MAX: usize = 4_096;
+/// Most tokens of a custom query: words, numbers, strings, signs.
+pub const TOKENS_MAX: usize = 600;
+/// How deep brackets may be nested.
+pub const NESTING_MAX: usize = 16;
+
+/// How far the parser goes into a query: its steps take a lot of stack, so this is as much as queries need.
+const RECURSION_MAX: usize = 20;
+
+/// The one query that `text` is.
+pub(super) fn parse(text: &str) -> Result<Query, CustomSqlError> {
+    if text.len() > BYTES_MAX {
+        return Err(CustomSqlError::whole(format!("A query has at most {BYTES_MAX} bytes.")));
+    }
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, text)
+        .tokenize_with_location()
+        .map_err(|error| CustomSqlError::new(Position::at(error.location), "This cannot be read as SQL."))?;
+    check_tokens(&tokens)?;
+    let mut parser = Parser::new(&dialect).with_recursion_limit(RECURSION_MAX).with_tokens_with_locations(tokens);
+    let mut statements = parser.parse_statements().map_err(unreadable)?;
+    match (statements.pop(), statements.is_empty()) {
+        (Some(Statement::Query(query)), true) => Ok(*query),
+        (Some(_), true) => Err(CustomSqlError::whole("Only a SELECT is allowed, or WITH and a SELECT.")),
+        (None, _) => Err(CustomSqlError::whole("There is no query.")),
+        (Some(_), false) => Err(CustomSqlError::whole("Only one statement is allowed.")),
+    }
+}
+
+fn unreadable(error: ParserError) -> CustomSqlError {
+    CustomSqlError::whole(match error {
+        ParserError::RecursionLimitExceeded => "The query is nested too deep.".to_owned(),
+        ParserError::ParserError(message) | ParserError::TokenizerError(message) => {
+            format!("This cannot be read as a SELECT: {}", excerpt_of_message(&message))
+        }
+    })
+}
+
+/// The parser's message, which quotes the text it stumbled over.
+fn excerpt_of_message(message: &str) -> String {
+    message.chars().take(200).flat_map(char::escape_debug).collect()
+}
+
+fn check_tokens(tokens: &[TokenWithSpan]) -> Result<(), CustomSqlError> {
+    let (mut count, mut depth) = (0, 0_usize);
+    let last = tokens.iter().rposition(|token| !matches!(token.token, Token::Whitespace(_) | Token::EOF));
+    for (i, TokenWithSpan { token, span }) in tokens.iter().enumerate() {
+        let refuse = |message: String| Err(CustomSqlError::new(Position::of(*span), message));
+        count += usize::from(!matches!(token, Token::Whitespace(_)));
+        if count > TOKENS_MAX {
+            return refuse(format!("A query has at most {TOKENS_MAX} words, numbers, strings and signs."));
+        }
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen => depth = depth.saturating_sub(1),
+            Token::SemiColon if Some(i) == last => {}
+            Token::SemiColon => return refuse("Only one statement is allowed.".to_owned()),
+            Token::Whitespace(Whitespace::SingleLineComment { .. } | Whitespace::MultiLineComment(_)) => {
+                return refuse("Comments are not allowed.".to_owned());
+            }
+            other if is_allowed(other) => {}
+            other => return refuse(format!("{} is not allowed. {SIGNS_ALLOWED}", excerpt(&other.to_string()))),
+        }
+        if depth > NESTING_MAX {
+            return refuse(format!("Brackets may be nested {NESTING_MAX} deep."));
+        }
+    }
+    Ok(())
+}
+
+const SIGNS_ALLOWED: &str =
+    "Allowed are words, numbers, strings in plain single quotes, ( ) , . + - * / = <> != < <= > >= :: and ->>.";
+
+fn is_allowed(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => {
+            matches!(word.quote_style, None | Some('"')) && word.value.chars().all(|c| c.is_alphanumeric() || c == '_')
+        }
+        // No null character ever reaches a store.
+        Token::SingleQuotedString(text) => !text.contains('\0'),
+        Token::Number(..) | Token::Comma | Token::Period | Token::DoubleColon | Token::LongArrow => true,
+        Token::Eq | Token::Neq | Token::Lt | Token::LtEq | Token::Gt | Token::GtEq => true,
+        Token::Plus | Token::Minus | Token::Mul | Token::Div => true,
+        Token::EOF | Token::Whitespace(Whitespace::Space | Whitespace::Newline | Whitespace::Tab) => true,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nesting_is_refused_before_it_costs_anything() {
+        #[rustfmt::skip]
+        let cases = [
+            // prefix,               open,                         close,          suffix
+            ("SELECT 1 FROM ",       "(",                          ")",            ""),
+            ("SELECT ",              "(",                          ")",            " FROM events"),
+            ("SELECT ",              "coalesce(",                  ")",            " FROM events"),
+            ("SELECT ",              "cast(",                      " as numeric)", " FROM events"),
+            ("SELECT ",              "sum(1) over (order by (",    "))",           " FROM events"),
+            ("SELECT ",              "case when a then ",          " end",         " FROM events"),
+            ("SELECT ",              "not ",                       "",             " FROM events"),
+            ("SELECT ",              "- ",                         "",             " FROM events"),
+            ("SELECT 1 FROM events WHERE a IN ", "(",              ")",            ""),
+            ("",                     "(",                          ")",            ""),
+            ("",                     "with a as (",                ")",            ""),
+        ];
+        for (prefix, open, close, suffix) in cases {
+            for depth in [5, 24, 60, 250, 1_000] {
+                let text = format!("{prefix}{}1{}{suffix}", open.repeat(depth), close.repeat(depth));
+                let refused = parse(&text).is_err();
+                assert!(refused || depth < 100, "{depth} x {open}");
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! The connections that custom metrics run on: few, read-only, short of time and memory, and as a role that sees one view.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use billing_domain::custom_sql::CustomFailure;
+use billing_domain::{Error, StoreError};
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+
+use crate::error::Failure;
+use crate::pool::{Connection, Pool};
+
+/// Connections: so few that custom metrics can never be in the way of billing.
+const CONNECTIONS: u32 = 2;
+
+/// Limits of every connection, on top of those of the others. Set before the role is taken on, which may not lift them.
+const LIMITS: &str = "
+    SET default_transaction_read_only = on;
+    SET statement_timeout = '2s';
+    SET work_mem = '8MB';
+    SET datestyle = 'ISO';
+    SET max_parallel_workers_per_gather = 0;
+    SET enable_seqscan = on;
+";
+/// Only a superuser may set it.
+const TEMP_FILE_LIMIT: &str = "SET temp_file_limit = '64MB'";
+/// From here on the connection can read one view.
+const TAKE_ROLE: &str = "SET ROLE billing_custom_metric";
+
+/// Makes the role, where the user may, and lets it read the view and nothing else. A role belongs to all databases of a
+/// server, so another one may have made it, or may be making it right now.
+const PREPARE: &str = "
+    DO $$
+    BEGIN
+        IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'billing_custom_metric') THEN
+            BEGIN
+                CREATE ROLE billing_custom_metric NOLOGIN NOINHERIT NOSUPERUSER NOCREATEDB NOCREATEROLE NOREPLICATION;
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL;
+            END;
+        END IF;
+        IF NOT pg_has_role(current_user, 'billing_custom_metric', 'MEMBER') THEN
+            EXECUTE format('GRANT billing_custom_metric TO %I', current_user);
+        END IF;
+        GRANT USAGE ON SCHEMA custom_metric, public TO billing_custom_metric;
+        GRANT SELECT ON custom_metric.events TO billing_custom_metric;
+    END
+    $$
+";
+
+/// Prepares the database for custom metrics; called after every migration. Where the user may not make roles, custom
+/// metrics run without that wall, and the log says so.
+pub(crate) fn prepare(pg: &mut PgConnection) {
+    if let Err(error) = pg.batch_execute(PREPARE) {
+        log::warn!(
+            "the role billing_custom_metric could not be made: {error}. Custom metrics will run as the service's own user; \
+             make the role by hand as docs/operating.md says"
+        );
+    }
+}
+
+/// Whether the log has been told of a wall that is missing; once is enough.
+static HAS_WARNED: AtomicBool = AtomicBool::new(false);
+
+fn warn_once(message: &str) {
+    if !HAS_WARNED.swap(true, Ordering::Relaxed) {
+        log::warn!("{message}");
+    }
+}
+
+/// Sets a connection up.
+fn restrict(pg: &mut PgConnection) -> QueryResult<()> {
+    pg.batch_execute(LIMITS)?;
+    if pg.batch_execute(TEMP_FILE_LIMIT).is_err() {
+        warn_once("custom metrics run without a limit on temporary files: set temp_file_limit for the database's user");
+    }
+    if let Err(error) = pg.batch_execute(TAKE_ROLE) {
+        warn_once(&format!("custom metrics run as the service's own user: {error}"));
+    }
+    Ok(())
+}
+
+/// A pool of such connections. None is made before it is needed.
+#[derive(Clone, Debug)]
+pub(crate) struct Reader {
+    pool: Pool,
+}
+
+impl Reader {
+    pub(crate) fn new(url: &str) -> Self {
+        Self { pool: Pool::on_demand(url, CONNECTIONS, restrict) }
+    }
+
+    /// Runs statements in one read-only snapshot, again on another connection if the first was dead.
+    pub(crate) fn run<T>(&self, mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Failure> {
+        let mut in_snapshot = |connection: &mut Connection| {
+            connection.attempt(|pg| pg.build_transaction().read_only().repeatable_read().run(&mut work))
+        };
+        match in_snapshot(&mut *self.pool.take()?) {
+            Err(Failure::Disconnected(_)) => in_snapshot(&mut *self.pool.take_checked()?),
+            other => other,
+        }
+    }
+}
+
+/// What a failed query means: a fault of its own, or of the database.
+pub(super) fn failure_of(failure: Failure) -> Result<CustomFailure, Failure> {
+    match failure {
+        Failure::Final(Error::Store(StoreError::DeadlineExceeded | StoreError::StorageFull(_))) => {
+            Ok(CustomFailure::TooMuchWork)
+        }
+        Failure::Final(Error::Store(StoreError::Internal(message))) => {
+            log::error!("a custom metric could not be run: {message}");
+            Ok(CustomFailure::TooMuchWork)
+        }
+        other => Err(other),
+    }
+}

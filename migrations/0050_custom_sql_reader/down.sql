@@ -1,0 +1,1 @@
+DROP SCHEMA custom_metric CASCADE;
