@@ -2,9 +2,10 @@
 
 use bigdecimal::{BigDecimal, Zero};
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use crate::custom_sql::CustomFailure;
 use crate::decimal;
 use crate::error::Refusal;
 use crate::id::{BillingRecordId, ComponentId, MetricId, PlanVersionId, RecurringChargeId, SubscriptionId};
@@ -127,6 +128,8 @@ pub struct Charged {
 impl BillingRecord {
     /// Most records that one subscription may have.
     pub const PER_SUBSCRIPTION_MAX: usize = 5_000;
+    /// How long after a custom metric failed its usage is billed again.
+    pub const RETRY_AFTER: Duration = Duration::DAY;
 
     /// When it is next put on an invoice; `None`: it is fully billed.
     pub fn next_invoicing_at(&self) -> Option<OffsetDateTime> {
@@ -142,6 +145,36 @@ impl BillingRecord {
     pub fn pass(&mut self, at: OffsetDateTime) {
         self.invoicing_instants.retain(|instant| *instant > at);
         self.late_until = self.late_until.filter(|until| *until > at);
+    }
+
+    /// Leaves `at` behind without having billed its usage, which is tried again after [`BillingRecord::RETRY_AFTER`].
+    pub fn postpone(&mut self, at: OffsetDateTime) {
+        let Some(again) = at.checked_add(Self::RETRY_AFTER) else { return };
+        if self.awaits_late_usage() {
+            self.late_until = self.late_until.map(|until| until.max(again));
+            return;
+        }
+        self.invoicing_instants.retain(|instant| *instant > at);
+        if self.invoicing_instants.first().is_none_or(|next| *next > again) {
+            self.invoicing_instants.insert(0, again);
+        }
+    }
+
+    /// Puts on the invoice that usage was not billed, and why.
+    pub fn leave_unbilled(
+        &self,
+        metric: &Metric,
+        filters: &SubscriptionFilters,
+        failure: &CustomFailure,
+        at: OffsetDateTime,
+    ) -> Charged {
+        let trace = Trace::UsageNotBilled {
+            metric: metric_trace(metric, filters),
+            window: self.window(at),
+            reason: failure.to_string(),
+        };
+        let billing_type = self.billing_type(at);
+        Charged { period: self.period, quantity: None, billing_type, amount: BigDecimal::zero(), trace }
     }
 
     /// Whether all of it was billed and events of its time may still arrive.
@@ -348,7 +381,7 @@ impl BillingRecord {
 }
 
 fn metric_trace(metric: &Metric, filters: &SubscriptionFilters) -> MetricTrace {
-    let MeasureFields { metric_type, aggregation_type, property_name, event_type, granularity, proration } =
+    let MeasureFields { metric_type, aggregation_type, property_name, event_type, granularity, proration, custom_sql } =
         metric.measure.fields();
     MetricTrace {
         metric_id: metric.id,
@@ -360,6 +393,7 @@ fn metric_trace(metric: &Metric, filters: &SubscriptionFilters) -> MetricTrace {
         event_type: event_type.map(|event_type| event_type.as_str().to_owned()),
         granularity: granularity.map(|granularity| granularity.as_str().to_owned()),
         proration: proration.map(|proration| proration.as_str().to_owned()),
+        custom_sql,
         numeric_filters: metric.filters.numeric_filters.clone(),
         categorical_filters: metric.filters.categorical_filters.clone(),
         subscription_filters: filters.clone(),

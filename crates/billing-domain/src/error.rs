@@ -238,6 +238,7 @@ codes! {
         Empty = "empty", "The list is empty and may not be.";
         Unique = "unique", "The value occurs twice where it must be unique.";
         NotAllowedTogether = "not_allowed_together", "Exactly one of several fields may be given.";
+        CustomSqlNotAllowed = "custom_sql_not_allowed", "The query is outside the language of custom metrics; the detail says where, and what is allowed.";
     }
 }
 
@@ -286,6 +287,9 @@ pub enum Refusal {
     /// Subscriptions to it run, or are to come.
     #[error("Subscriptions to it have not ended.")]
     PlanInUse,
+    /// A custom metric has no usable result for the customer.
+    #[error("The custom metric has no usable result: {0}.")]
+    CustomMetricFailed(crate::custom_sql::CustomFailure),
     /// The customer's test clock is on its way; wait until it is ready.
     #[error("The customer's test clock is advancing.")]
     TestClockAdvancing,
@@ -309,6 +313,7 @@ impl Refusal {
             Self::CreditNotActive => "credit_not_active",
             Self::CreditExpiryInPast => "credit_expiry_in_past",
             Self::MetricInUse | Self::PlanInUse => "invalid_operation",
+            Self::CustomMetricFailed(_) => "custom_metric_failed",
             Self::TestClockAdvancing => "test_clock_advancing",
             Self::IdempotencyKeyInUse => "idempotency_key_in_use",
         }

@@ -308,6 +308,15 @@ pub enum Trace {
         /// From exact to minor units.
         rounding: Rounding,
     },
+    /// Nothing: the custom metric had no usable result. The usage is billed when it has one.
+    UsageNotBilled {
+        /// What was metered.
+        metric: MetricTrace,
+        /// The events' time.
+        window: Period,
+        /// Why there is no result.
+        reason: String,
+    },
     /// Units paid in advance: the price of each segment's units, prorated when the charge says so.
     PrepaidUsageCharge {
         /// What is metered.
@@ -363,6 +372,9 @@ pub struct MetricTrace {
     /// The buckets that a gauge is weighed by.
     #[serde(default)]
     pub proration: Option<String>,
+    /// The query of a custom metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_sql: Option<String>,
     /// Which of them count, by the numbers they have.
     pub numeric_filters: Vec<NumericFilter>,
     /// Which of them count, by the texts they have.

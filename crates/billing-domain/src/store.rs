@@ -424,7 +424,8 @@ impl EventCursor {
 
 /// The organization's events, as far as they can be read.
 pub trait EventRepo {
-    /// The usage behind each request, all from one snapshot, in the order of the requests.
+    /// The usage behind each request, all from one snapshot, in the order of the requests. Custom metrics are asked for by
+    /// [`EventRepo::custom_usages`].
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error>;
     /// What each query makes of its customer's events, or why nothing, all from one snapshot, in the order of the
     /// requests. A query that fails is no error of the transaction.

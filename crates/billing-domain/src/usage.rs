@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use bigdecimal::BigDecimal;
 use bigdecimal::Zero;
 
+use crate::error::StoreError;
 use crate::event::Event;
 use crate::id::CustomerKey;
 use crate::metric::{Aggregation, Gauge, Measure, Measured, Metric, Rate};
@@ -33,6 +34,17 @@ pub struct UsageRequest {
 }
 
 impl UsageRequest {
+    /// Refuses questions about custom metrics, whose answer may be a failure: they are not asked this way.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`]: whoever asks has a bug.
+    pub fn refuse_custom(requests: &[Self]) -> Result<(), StoreError> {
+        match requests.iter().any(|request| matches!(request.metric.measure, Measure::Custom(_))) {
+            true => Err(StoreError::Internal("a custom metric was asked for as if it could not fail".to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// Asks for the usage that is billed for `period`, which begins where usage began to count. `total` is the uncut
     /// period of the plan.
     pub fn billed(
@@ -52,6 +64,7 @@ impl UsageRequest {
     /// Either is what a counter of the same events makes of another period, so that it costs no more than that.
     pub fn current(customer: CustomerKey, metric: Metric, filters: SubscriptionFilters, period: Period) -> Self {
         let start = match &metric.measure {
+            Measure::Custom(_) => return Self { customer, metric, filters, period, full: period },
             Measure::Counter(_) => period.start(),
             Measure::Gauge(Gauge { .. }) => instant::FIRST,
             Measure::Rate(Rate { window, .. }) => window.before(period.end() - MICROSECOND),
@@ -117,6 +130,8 @@ pub fn fold<'e>(request: &UsageRequest, events: impl IntoIterator<Item = &'e Eve
     });
     let measured = counting.filter_map(|event| Some((event, metric.measured(event)?)));
     match &metric.measure {
+        // Its query is folded by `fold_custom`, which may fail; here it has no usage, and stores do not ask.
+        Measure::Custom(_) => Usage::zero(),
         Measure::Counter(aggregation) => {
             totals(measured.filter(|(event, _)| period.contains(event.time_created))).usage(aggregation)
         }

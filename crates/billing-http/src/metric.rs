@@ -8,7 +8,6 @@ use billing_domain::metric::{
 };
 use billing_domain::workflow::{CreateMetric, archive_metric, create_metric};
 use billing_domain::{FieldCode, FieldErrors};
-use serde_json::Value;
 
 use crate::answer::Created;
 use crate::app::App;
@@ -62,9 +61,9 @@ body! {
     CreateMetricBody {
         /// Its name; made from what it measures when missing.
         optional metric_name: String,
-        /// The events that count.
-        required event_name: String,
-        /// How it looks at them: each on its own, as a level that stays, or in a sliding window; `counter` when missing.
+        /// The events that count; needed but for a custom metric, whose query says itself which events count.
+        optional event_name: String,
+        /// How it looks at them: each on its own, as a level that stays, in a sliding window, or by a query; `counter` when missing.
         optional metric_type: MetricType,
         /// What it makes of them, or of those in one window; `count` when missing. Of a gauge always `max`; of a rate `count`, `sum`, `average` or `max`.
         optional aggregation_type: AggregationKind,
@@ -78,8 +77,8 @@ body! {
         optional granularity: Granularity,
         /// For gauges: the buckets it is weighed by, not longer than the granularity; `total` when missing: its peak counts.
         optional proration: Granularity,
-        /// Not supported yet: leave it out.
-        optional custom_sql: Value,
+        /// For custom metrics, and needed: a query over `events` with one column `usage_qty`, in the language of `docs/pricing.md`.
+        optional custom_sql: String,
         /// Which events count, by text; at most 20, and all must let an event pass.
         optional categorical_filters: Vec<CategoricalFilter>,
         /// Which events count, by number; at most 20, and all must let an event pass.
@@ -90,9 +89,6 @@ body! {
 impl CreateMetricBody {
     fn read(self) -> Result<CreateMetric, FieldErrors> {
         let mut errors = FieldErrors::default();
-        if self.custom_sql.as_ref().is_some_and(|value| !is_empty(value)) {
-            errors.push("custom_sql", FieldCode::InvalidChoice, "This field is not supported yet; leave it out.");
-        }
         let fields = MeasureFields {
             metric_type: self.metric_type.unwrap_or_default(),
             aggregation_type: self.aggregation_type,
@@ -100,6 +96,16 @@ impl CreateMetricBody {
             event_type: self.event_type,
             granularity: self.granularity,
             proration: self.proration,
+            custom_sql: self.custom_sql,
+        };
+        let event_name = match (self.event_name, fields.metric_type) {
+            (Some(name), _) => name,
+            (None, MetricType::Custom) => String::new(),
+            (None, _) => {
+                errors.push("event_name", FieldCode::Required, "This field is required.");
+                // Any name: what is missing is not blank as well.
+                "missing".to_owned()
+            }
         };
         let measure = errors.keep_all("", fields.measure()).unwrap_or(Measure::Counter(Aggregation::Count));
         let filters = MetricFilters {
@@ -108,7 +114,7 @@ impl CreateMetricBody {
         };
         let command = CreateMetric {
             name: self.metric_name,
-            event_name: self.event_name,
+            event_name,
             measure,
             filters,
             is_cost_metric: self.is_cost_metric.unwrap_or(false),
@@ -136,16 +142,6 @@ read_through! {
     CreateMetric = CreateMetricBody;
     NumericFilter = NumericFilterBody;
     CategoricalFilter = CategoricalFilterBody;
-}
-
-/// Whether a value says nothing.
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::String(text) => text.is_empty(),
-        Value::Array(list) => list.is_empty(),
-        _ => false,
-    }
 }
 
 view! {
@@ -213,7 +209,7 @@ view! {
         granularity: Option<Word<Granularity>>,
         /// For gauges only: the buckets it is weighed by; `total`: its peak counts.
         proration: Option<Word<Granularity>>,
-        /// For custom metrics only.
+        /// For custom metrics only: the query.
         custom_sql: Option<String>,
         /// Whether it tracks the organization's own costs.
         is_cost_metric: bool,
@@ -237,7 +233,7 @@ impl From<&Metric> for MetricView {
             event_type: fields.event_type.map(Word),
             granularity: fields.granularity.map(Word),
             proration: fields.proration.map(Word),
-            custom_sql: None,
+            custom_sql: fields.custom_sql,
             is_cost_metric: metric.is_cost_metric,
             categorical_filters: metric.filters.categorical_filters.iter().map(Into::into).collect(),
             numeric_filters: metric.filters.numeric_filters.iter().map(Into::into).collect(),

@@ -11,6 +11,7 @@ mod changes;
 mod commands;
 mod cost_analysis;
 mod credits;
+mod custom_metrics;
 mod customer_changes;
 mod demo;
 mod docs;

@@ -42,6 +42,7 @@ pub(crate) struct MeasureColumns {
     pub(crate) event_type: Option<String>,
     pub(crate) granularity: Option<String>,
     pub(crate) proration: Option<String>,
+    pub(crate) custom_sql: Option<String>,
 }
 
 impl From<&Measure> for MeasureColumns {
@@ -55,6 +56,7 @@ impl From<&Measure> for MeasureColumns {
             event_type: fields.event_type.map(|event_type| event_type.as_str().to_owned()),
             granularity: fields.granularity.map(word),
             proration: fields.proration.map(word),
+            custom_sql: fields.custom_sql,
         }
     }
 }
@@ -73,6 +75,7 @@ impl TryFrom<MeasureColumns> for Measure {
             event_type: event_type.transpose()?,
             granularity: granularity(columns.granularity)?,
             proration: granularity(columns.proration)?,
+            custom_sql: columns.custom_sql,
         };
         fields.measure().map_err(|errors| unreadable(format!("a measure: {errors}")))
     }
@@ -114,6 +117,10 @@ impl MetricRepo for PgTransaction<'_> {
             archived_at: metric.archived_at,
         };
         self.query(|pg| diesel::insert_into(metrics::table).values(&row).execute(pg))?;
+        if matches!(metric.measure, Measure::Custom(_)) {
+            // Nothing is rolled up for it.
+            return Ok(());
+        }
         let (tenant, lanes) = (self.tenant(), self.shared.ingest.lanes());
         self.query(|pg| rollup::start(pg, tenant, lanes, &[metric.id.uuid()], &[]))
     }

@@ -287,6 +287,7 @@ diesel::table! {
         event_type -> Nullable<Text>,
         granularity -> Nullable<Text>,
         proration -> Nullable<Text>,
+        custom_sql -> Nullable<Text>,
     }
 }
 

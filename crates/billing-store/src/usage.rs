@@ -325,6 +325,8 @@ impl Found {
     fn usage(self, request: &UsageRequest) -> Usage {
         let Self { totals, steps } = self;
         match &request.metric.measure {
+            // Never asked this way.
+            Measure::Custom(_) => Usage::zero(),
             Measure::Counter(aggregation) => totals.usage(aggregation),
             Measure::Gauge(gauge) => {
                 let carried_in = gauge.level().quantity(&totals);
@@ -423,6 +425,7 @@ impl ReadUsage {
     /// Adds what the request needs. `beginning`: since when its roll-ups are complete.
     fn add(&mut self, number: i32, request: &UsageRequest, beginning: Option<OffsetDateTime>) -> Result<(), Error> {
         match &request.metric.measure {
+            Measure::Custom(_) => Ok(()),
             Measure::Counter(aggregation) => self.add_totals(number, request, aggregation, &request.period, beginning),
             Measure::Gauge(gauge) => {
                 let Gauge { event_type, proration, .. } = gauge;
@@ -521,6 +524,7 @@ impl PgTransaction<'_> {
 
     /// The usage behind each request, all from one snapshot, in the order of the requests.
     pub(crate) fn read_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
+        UsageRequest::refuse_custom(requests)?;
         let mut statement = ReadUsage::new(self.tenant());
         let beginnings = self.beginnings(requests)?;
         for (number, (request, beginning)) in (0..).zip(requests.iter().zip(beginnings)) {

@@ -17,6 +17,7 @@ use crate::usage::{Usage, UsageRequest, fold};
 impl EventRepo for MemoryTransaction {
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
         let tenant = self.tenant()?;
+        UsageRequest::refuse_custom(requests)?;
         let usage = |request: &UsageRequest| {
             let events = tenant.accounts.get(&request.customer).into_iter().flat_map(|account| account.events.values());
             fold(request, events)

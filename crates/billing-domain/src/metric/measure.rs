@@ -1,7 +1,8 @@
 //! The ways in which events become a quantity, and the fields that say which.
 
 use super::{Aggregation, AggregationKind, Granularity};
-use crate::error::{FieldCode, FieldErrors};
+use crate::custom_sql::CustomSql;
+use crate::error::{FieldCode, FieldError, FieldErrors};
 use crate::event::Event;
 use crate::metric::Measured;
 use crate::period::{Period, Span};
@@ -15,6 +16,9 @@ pub enum Measure {
     Gauge(Gauge),
     /// The greatest that the events of a sliding window come to.
     Rate(Rate),
+    /// Whatever a query of the organization's own makes of all the customer's events, of any name. It is asked for by
+    /// [`EventRepo::custom_usages`](crate::store::EventRepo::custom_usages), and may fail.
+    Custom(CustomSql),
 }
 
 /// A level: seats that are taken, gigabytes that are stored. It outlives periods.
@@ -71,11 +75,13 @@ pub enum MetricType {
     Gauge,
     /// [`Measure::Rate`].
     Rate,
+    /// [`Measure::Custom`].
+    Custom,
 }
 
 impl MetricType {
     /// Every type.
-    pub const ALL: &'static [Self] = &[Self::Counter, Self::Gauge, Self::Rate];
+    pub const ALL: &'static [Self] = &[Self::Counter, Self::Gauge, Self::Rate, Self::Custom];
 
     /// The text on the wire and in the store.
     pub fn as_str(self) -> &'static str {
@@ -83,6 +89,7 @@ impl MetricType {
             Self::Counter => "counter",
             Self::Gauge => "gauge",
             Self::Rate => "rate",
+            Self::Custom => "custom",
         }
     }
 }
@@ -100,6 +107,7 @@ impl Measure {
             Self::Counter(_) => MetricType::Counter,
             Self::Gauge(_) => MetricType::Gauge,
             Self::Rate(_) => MetricType::Rate,
+            Self::Custom(_) => MetricType::Custom,
         }
     }
 
@@ -109,6 +117,8 @@ impl Measure {
         match self {
             Self::Counter(aggregation) | Self::Rate(Rate { aggregation, .. }) => aggregation.clone(),
             Self::Gauge(gauge) => gauge.level(),
+            // Nothing adds up: no roll-up is ever kept.
+            Self::Custom(_) => Aggregation::Count,
         }
     }
 
@@ -123,7 +133,7 @@ impl Measure {
             Self::Gauge(Gauge { granularity: Some(span), .. }) => {
                 Period::new(start, span.after(start)).unwrap_or(Period::at(start))
             }
-            Self::Gauge(_) | Self::Counter(_) | Self::Rate(_) => *total,
+            Self::Gauge(_) | Self::Counter(_) | Self::Rate(_) | Self::Custom(_) => *total,
         }
     }
 
@@ -150,6 +160,7 @@ impl Measure {
                 granularity: Some(Some(rate.window).into()),
                 ..plain
             },
+            Self::Custom(sql) => MeasureFields { custom_sql: Some(sql.text().to_owned()), ..plain },
         }
     }
 }
@@ -180,6 +191,8 @@ pub struct MeasureFields {
     pub granularity: Option<Granularity>,
     /// The buckets that a gauge is weighed by; `None`: not at all.
     pub proration: Option<Granularity>,
+    /// The query of a custom metric.
+    pub custom_sql: Option<String>,
 }
 
 impl MeasureFields {
@@ -188,10 +201,18 @@ impl MeasureFields {
     /// # Errors
     /// Every field that is missing or does not go with the others.
     pub fn measure(self) -> Result<Measure, FieldErrors> {
+        if self.metric_type != MetricType::Custom && self.custom_sql.as_ref().is_some_and(|sql| !sql.is_empty()) {
+            return Err(FieldErrors(vec![FieldError::new(
+                "custom_sql",
+                FieldCode::InvalidChoice,
+                "Only a metric of type custom has custom_sql; leave it out.",
+            )]));
+        }
         match self.metric_type {
             MetricType::Counter => self.counter(),
             MetricType::Gauge => self.gauge(),
             MetricType::Rate => self.rate(),
+            MetricType::Custom => self.custom(),
         }
     }
 
@@ -258,6 +279,32 @@ impl MeasureFields {
         errors.finish(Measure::Rate(Rate { aggregation, window: window.unwrap_or(Span::Second) }))
     }
 
+    fn custom(self) -> Result<Measure, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        self.refuse_event_type(&mut errors);
+        let others = [
+            ("aggregation_type", self.aggregation_type.is_some_and(|kind| kind != AggregationKind::Count)),
+            ("property_name", self.property_name.is_some_and(|name| !name.is_empty())),
+            ("granularity", self.granularity.is_some_and(|value| value != Granularity::Total)),
+            ("proration", self.proration.is_some_and(|value| value != Granularity::Total)),
+        ];
+        for (attr, is_there) in others {
+            if is_there {
+                errors.push(attr, FieldCode::InvalidChoice, format!("A custom metric has no {attr}; leave it out."));
+            }
+        }
+        let sql = match self.custom_sql.filter(|sql| !sql.is_empty()) {
+            None => Err(FieldError::new("custom_sql", FieldCode::Required, "A custom metric needs custom_sql.")),
+            Some(text) => CustomSql::parse(&text)
+                .map_err(|error| FieldError::new("custom_sql", FieldCode::CustomSqlNotAllowed, error.to_string())),
+        };
+        let sql = errors.keep("", sql);
+        match sql {
+            Some(sql) => errors.finish(Measure::Custom(sql)),
+            None => Err(errors),
+        }
+    }
+
     fn refuse_event_type(&self, errors: &mut FieldErrors) {
         if self.event_type.is_some() {
             errors.push("event_type", FieldCode::InvalidChoice, "Only a gauge has an event_type; leave it out.");
@@ -299,6 +346,7 @@ mod tests {
             event_type: one_of(GaugeEventType::ALL, GaugeEventType::as_str, words.next()),
             granularity: one_of(Granularity::ALL, Granularity::as_str, words.next()),
             proration: one_of(Granularity::ALL, Granularity::as_str, words.next()),
+            custom_sql: None,
         }
     }
 

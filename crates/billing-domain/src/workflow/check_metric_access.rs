@@ -3,6 +3,7 @@
 use time::OffsetDateTime;
 
 use super::bundle::{Held, considered};
+use super::usages::usages;
 use crate::access::{MetricAccess, decide};
 use crate::charge::reset_period_at;
 use crate::customer::{Customer, CustomerId};
@@ -54,7 +55,7 @@ pub struct SubscriptionAccess {
 /// meters belongs to the subscription that it is attached to.
 ///
 /// # Errors
-/// `customer_id` or `metric_id` does not exist.
+/// `customer_id` or `metric_id` does not exist; [`Refusal::CustomMetricFailed`](crate::Refusal::CustomMetricFailed).
 pub fn check_metric_access(
     tx: &mut dyn Transaction,
     command: &CheckMetricAccess,
@@ -84,7 +85,7 @@ pub fn check_metric_access(
         let Held { subscription, offer } = bundle.base;
         subscriptions.push(SubscriptionAccess { subscription, plan: offer.brief(), access });
     }
-    let usages = tx.events().usages(&requests)?;
+    let usages = usages(tx, &requests)?;
     let metered = subscriptions.iter_mut().filter(|considered| considered.access.has_metric);
     for (considered, usage) in metered.zip(usages) {
         considered.access.usage = usage.quantity;

@@ -2,9 +2,13 @@
 
 use time::OffsetDateTime;
 
-use crate::error::{Error, FieldErrors, Refusal};
+use crate::custom_sql::CustomUsageRequest;
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
+use crate::id::CustomerKey;
 use crate::metric::{Measure, Metric, MetricFilters};
+use crate::period::Period;
 use crate::store::Transaction;
+use crate::subscription::SubscriptionFilters;
 use crate::text;
 
 /// A new metric.
@@ -32,7 +36,21 @@ impl CreateMetric {
         if let Some(name) = &self.name {
             errors.keep("metric_name", text::check(name, text::NAME_CHARACTERS_MAX));
         }
-        errors.keep("event_name", text::check_id(&self.event_name));
+        let is_custom = matches!(self.measure, Measure::Custom(_));
+        // The query of a custom metric says itself which events count.
+        if !is_custom || !self.event_name.is_empty() {
+            errors.keep("event_name", text::check_id(&self.event_name));
+        }
+        if let Measure::Custom(sql) = &self.measure {
+            let checked = sql
+                .check()
+                .map_err(|error| FieldError::new("custom_sql", FieldCode::CustomSqlNotAllowed, error.to_string()));
+            errors.keep("", checked);
+            if !self.filters.is_empty() {
+                let detail = "A custom metric has no filters; its query has WHERE.";
+                errors.push("custom_sql", FieldCode::NotAllowedTogether, detail);
+            }
+        }
         if let Some(property) = self.measure.aggregation().property_name() {
             errors.keep("property_name", text::check_id(property));
         }
@@ -60,8 +78,27 @@ pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: Offs
     if tx.metrics().list()?.iter().any(|other| other.archived_at.is_none() && other.name == metric.name) {
         return Err(Refusal::DuplicateResource("A metric with this name already exists").into());
     }
+    try_on_store(tx, &metric, now)?;
     tx.metrics().insert(&metric)?;
     Ok(metric)
+}
+
+/// Runs the query of a custom metric for nobody, to see whether the store can.
+fn try_on_store(tx: &mut dyn Transaction, metric: &Metric, now: OffsetDateTime) -> Result<(), Error> {
+    let Measure::Custom(sql) = &metric.measure else { return Ok(()) };
+    let period = Period::new(now - time::Duration::DAY, now).unwrap_or(Period::at(now));
+    let request = CustomUsageRequest {
+        customer: CustomerKey::from(uuid::Uuid::nil()),
+        sql: sql.clone(),
+        filters: SubscriptionFilters::none(),
+        period,
+    };
+    for result in tx.events().custom_usages(&[request])? {
+        result.map_err(|failure| {
+            FieldError::new("custom_sql", FieldCode::CustomSqlNotAllowed, format!("On no events {failure}."))
+        })?;
+    }
+    Ok(())
 }
 
 fn name_of(command: &CreateMetric) -> String {
@@ -70,6 +107,8 @@ fn name_of(command: &CreateMetric) -> String {
         Measure::Counter(_) => aggregation.as_str().to_owned(),
         Measure::Gauge(_) => "level".to_owned(),
         Measure::Rate(_) => format!("rate of {}", aggregation.as_str()),
+        Measure::Custom(_) if event_name.is_empty() => return "custom query".to_owned(),
+        Measure::Custom(_) => "custom query".to_owned(),
     };
     match aggregation.property_name() {
         None => format!("{kind} of {event_name}"),

@@ -7,9 +7,11 @@ use bigdecimal::{Signed, Zero};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
+use super::usages::try_usages;
 use crate::adjustment::Span;
 use crate::charge::{BillingRecord, Charge, Charged};
 use crate::currency::Currency;
+use crate::custom_sql::CustomFailure;
 use crate::error::{Error, StoreError};
 use crate::id::{BillingRecordId, SubscriptionId};
 use crate::invoice::{BillingType, LineItem, Trace, add_tax, adjust_price};
@@ -51,12 +53,15 @@ pub(super) fn draft_lines(
     for (record, offer) in records.iter().zip(&offers).filter(|(record, offer)| bills_usage(record, offer)) {
         requests.extend(usage_request(account, record, offer, at)?);
     }
-    let mut usages = tx.events().usages(&requests)?.into_iter();
+    let mut usages = try_usages(tx, &requests)?.into_iter();
     let mut drafts: BTreeMap<String, Draft> = BTreeMap::new();
     let mut billed: BTreeMap<SubscriptionId, Rc<Offer>> = BTreeMap::new();
     for (record, offer) in records.iter_mut().zip(&offers) {
         let usage = if bills_usage(record, offer) { usages.next() } else { None };
-        let lines = charge(account, record, offer, usage.as_ref(), at)?;
+        let mut lines = charge(account, record, offer, usage.as_ref().and_then(|usage| usage.as_ref().ok()), at)?;
+        if let Some(Err(failure)) = &usage {
+            lines.extend(leave_unbilled(account, record, offer, failure, at)?);
+        }
         if lines.is_empty() && record.awaits_late_usage() {
             continue;
         }
@@ -75,7 +80,32 @@ pub(super) fn draft_lines(
     for draft in drafts.values_mut() {
         tax(account, draft, records)?;
     }
-    Ok(drafts.into_values().filter(|draft| !draft.lines.is_empty()).collect())
+    Ok(drafts.into_values().filter(|draft| draft.lines.iter().any(|line| says_something(line, at))).collect())
+}
+
+/// Whether a line is worth an invoice. That usage was not billed is said once at the end of its time, not again with every
+/// attempt.
+fn says_something(line: &LineItem, at: OffsetDateTime) -> bool {
+    !matches!(line.trace, Trace::UsageNotBilled { .. }) || at <= line.period.end()
+}
+
+/// Leaves the usage of a record for another day, and says so on a line.
+fn leave_unbilled(
+    account: &Account,
+    record: &mut BillingRecord,
+    offer: &Offer,
+    failure: &CustomFailure,
+    at: OffsetDateTime,
+) -> Result<Option<LineItem>, Error> {
+    let Some(Charge::Component(component)) = offer.version.charge(record.charge) else { return Ok(None) };
+    let subscription = account.subscription(record.subscription)?;
+    let metric = metric_of(offer, component)?;
+    let is_billed = record.awaits_late_usage();
+    let unbilled = record.leave_unbilled(metric, &subscription.filters, failure, at);
+    record.postpone(at);
+    let line = line_of(format!("{} - Not Billed", metric.name), unbilled, record, offer, subscription);
+    // What was billed before stays; only what came late is still unknown.
+    Ok(Some(line).filter(|_| !is_billed))
 }
 
 /// Whether the record has usage to bill at `at`: not at its very start, where only prepaid units are billed, and never

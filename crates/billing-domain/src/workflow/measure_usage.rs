@@ -14,6 +14,9 @@ use crate::usage::{Usage, UsageRequest};
 /// Most windows in one answer.
 pub const WINDOWS_MAX: usize = 1_000;
 
+/// Most windows of a custom metric, each of which runs its query once.
+pub const CUSTOM_WINDOWS_MAX: usize = 31;
+
 /// The question.
 #[derive(Clone, Debug)]
 pub struct MeasureUsage {
@@ -141,8 +144,12 @@ pub fn measure_usage<Z: Zone>(
         period: if matches!(metric.measure, Measure::Gauge(_)) { period.cut_at(now) } else { *period },
         full,
     };
+    if matches!(metric.measure, Measure::Custom(_)) && periods.len() > CUSTOM_WINDOWS_MAX {
+        let detail = format!("Of a custom metric at most {CUSTOM_WINDOWS_MAX} windows are measured at once.");
+        return Err(FieldError::new("end", FieldCode::MaxValue, detail).into());
+    }
     let requests: Vec<_> = std::iter::once(&whole).chain(&periods).map(request).collect();
-    let mut usages = tx.events().usages(&requests)?.into_iter();
+    let mut usages = super::usages::usages(tx, &requests)?.into_iter();
     let total = (whole, usages.next().unwrap_or_else(Usage::zero));
     let windows = periods.into_iter().zip(usages).collect();
     Ok(MeasuredUsage { customer, metric, timezone, total, windows })

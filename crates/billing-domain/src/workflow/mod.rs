@@ -46,6 +46,7 @@ mod update_organization;
 mod update_plan;
 mod update_plan_version;
 mod update_subscription;
+mod usages;
 mod void_credit;
 mod void_invoice;
 

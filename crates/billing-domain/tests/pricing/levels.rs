@@ -36,6 +36,7 @@ fn measure(text: &str) -> Measure {
         event_type,
         granularity: granularity(2),
         proration: granularity(4),
+        custom_sql: None,
     };
     fields.measure().unwrap_or_else(|errors| panic!("{text:?}: {errors}"))
 }

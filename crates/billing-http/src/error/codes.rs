@@ -52,6 +52,8 @@ codes! {
         "The customer has a subscription to the plan whose period and filters overlap.";
     INVALID_STATE = 409, "invalid_state",
         "The subscription has ended, or the invoice cannot be voided any more.";
+    CUSTOM_METRIC_FAILED = 409, "custom_metric_failed",
+        "The query of a custom metric has no usable result for the customer; the detail says why.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
     CONFLICT_RETRY = 409, "conflict_retry", "Another operation on the same customer held on for too long; try again.";
     IDEMPOTENCY_KEY_IN_USE = 409, "idempotency_key_in_use",
@@ -94,6 +96,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
         Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
         Refusal::MetricInUse | Refusal::PlanInUse => &INVALID_OPERATION,
+        Refusal::CustomMetricFailed(_) => &CUSTOM_METRIC_FAILED,
         Refusal::TestClockAdvancing => &TEST_CLOCK_ADVANCING,
         Refusal::IdempotencyKeyInUse => &IDEMPOTENCY_KEY_IN_USE,
     }
@@ -149,6 +152,7 @@ mod tests {
             Refusal::CreditNotActive,
             Refusal::MetricInUse,
             Refusal::PlanInUse,
+            Refusal::CustomMetricFailed(billing_domain::custom_sql::CustomFailure::Invalid),
             Refusal::TestClockAdvancing,
             Refusal::IdempotencyKeyInUse,
         ];

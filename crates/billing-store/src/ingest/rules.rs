@@ -54,14 +54,14 @@ statement! {
 statement! {
     /// What is rolled up, metric by metric.
     ReadRollups -> (
-        Text, SqlUuid, (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>), Nullable<Jsonb>,
+        Text, SqlUuid, (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>), Nullable<Jsonb>,
         Array<Text>,
     ) {
         "SELECT metric.event_name, metric.id, metric.metric_type, metric.aggregation_type, metric.property_name,
-            metric.event_type, metric.granularity, metric.proration, metric.filters, rollup.filter_keys
+            metric.event_type, metric.granularity, metric.proration, metric.custom_sql, metric.filters, rollup.filter_keys
         FROM metrics metric
         JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
-        WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
+        WHERE metric.organization_id = " organization: Uuid as SqlUuid; " AND metric.metric_type <> 'custom'
         ORDER BY metric.id, rollup.filter_keys"
     }
 }

@@ -57,6 +57,7 @@ fn traces(ids: &mut Ids, window: crate::period::Period) -> Vec<Trace> {
         granularity: Some("months".to_owned()),
         proration: None,
         property_name: Some("amount".to_owned()),
+        custom_sql: None,
         numeric_filters: vec![NumericFilter {
             property_name: "amount".to_owned(),
             operator: NumericOperator::Lt,

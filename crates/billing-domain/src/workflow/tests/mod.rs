@@ -7,6 +7,7 @@ mod billing;
 mod cancel;
 mod catalog;
 mod credit;
+mod custom;
 mod invoice;
 mod late;
 mod plan;
