@@ -252,7 +252,7 @@ impl Printer<'_> {
             }
             Expression::Like(text, pattern) => {
                 let text = print(text);
-                format!("({text} COLLATE \"C\" LIKE {})", self.text(pattern))
+                format!("(({text}) COLLATE \"C\" LIKE {})", self.text(pattern))
             }
             Expression::IsNull(inner) => format!("({} IS NULL)", print(inner)),
             Expression::Not(inner) => format!("(NOT {})", print(inner)),
@@ -275,7 +275,7 @@ fn compared(value: String, of: Type) -> String {
 /// A value to be put in order.
 fn ordered(value: String, of: Type) -> String {
     match of {
-        Type::Text => format!("({value} COLLATE \"C\")"),
+        Type::Text => format!("(({value}) COLLATE \"C\")"),
         _ => value,
     }
 }

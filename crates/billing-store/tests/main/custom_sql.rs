@@ -36,7 +36,7 @@ fn config() -> Config {
     Config {
         cases: queries.div_ceil(QUERIES as u32),
         failure_persistence: None,
-        max_shrink_iters: 200,
+        max_shrink_iters: 50,
         ..Config::default()
     }
 }

@@ -3,6 +3,7 @@
 mod backfill;
 mod contract;
 mod custom_sql;
+mod custom_sql_fuzz;
 mod custom_sql_grammar;
 mod errors;
 mod invariants;

@@ -17,14 +17,13 @@ impl Compiler {
         right: &Expr,
         position: Option<Position>,
     ) -> Result<Typed, CustomSqlError> {
-        let comparison = |operator| Some(operator);
         let compared = match operator {
-            BinaryOperator::Eq => comparison(Comparison::Equal),
-            BinaryOperator::NotEq => comparison(Comparison::NotEqual),
-            BinaryOperator::Lt => comparison(Comparison::Less),
-            BinaryOperator::LtEq => comparison(Comparison::LessOrEqual),
-            BinaryOperator::Gt => comparison(Comparison::Greater),
-            BinaryOperator::GtEq => comparison(Comparison::GreaterOrEqual),
+            BinaryOperator::Eq => Some(Comparison::Equal),
+            BinaryOperator::NotEq => Some(Comparison::NotEqual),
+            BinaryOperator::Lt => Some(Comparison::Less),
+            BinaryOperator::LtEq => Some(Comparison::LessOrEqual),
+            BinaryOperator::Gt => Some(Comparison::Greater),
+            BinaryOperator::GtEq => Some(Comparison::GreaterOrEqual),
             _ => None,
         };
         if let Some(comparison) = compared {
