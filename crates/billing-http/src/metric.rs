@@ -98,16 +98,19 @@ impl CreateMetricBody {
             proration: self.proration,
             custom_sql: self.custom_sql,
         };
-        let event_name = match (self.event_name, fields.metric_type) {
+        let metric_type = fields.metric_type;
+        let measure = errors.keep_all("", fields.measure()).unwrap_or(Measure::Counter(Aggregation::Count));
+        let event_name = match (self.event_name, &measure) {
             (Some(name), _) => name,
-            (None, MetricType::Custom) => String::new(),
+            (None, Measure::Custom(_)) => String::new(),
             (None, _) => {
-                errors.push("event_name", FieldCode::Required, "This field is required.");
+                if metric_type != MetricType::Custom {
+                    errors.push("event_name", FieldCode::Required, "This field is required.");
+                }
                 // Any name: what is missing is not blank as well.
                 "missing".to_owned()
             }
         };
-        let measure = errors.keep_all("", fields.measure()).unwrap_or(Measure::Counter(Aggregation::Count));
         let filters = MetricFilters {
             numeric_filters: self.numeric_filters.unwrap_or_default(),
             categorical_filters: self.categorical_filters.unwrap_or_default(),
