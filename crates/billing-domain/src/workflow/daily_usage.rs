@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use time::{Date, OffsetDateTime};
 
+use super::usages::usages;
 use crate::error::Error;
 use crate::id::CustomerKey;
 use crate::metric::{Aggregation, Gauge, Measure, Metric};
@@ -36,7 +37,8 @@ enum Daily {
 impl Daily {
     fn of(measure: &Measure) -> Self {
         match measure {
-            Measure::Counter(Aggregation::Unique { .. }) => Self::Running,
+            // Of a query nothing is known but what it comes to up to each day.
+            Measure::Counter(Aggregation::Unique { .. }) | Measure::Custom(_) => Self::Running,
             Measure::Counter(Aggregation::Max { .. }) | Measure::Gauge(Gauge { proration: None, .. }) => Self::Record,
             Measure::Counter(_) | Measure::Gauge(_) => Self::Own,
             Measure::Rate(_) => Self::Peak,
@@ -46,7 +48,7 @@ impl Daily {
     /// The usage of each day from its figure. Days without any are left out.
     fn split(self, measure: &Measure, figures: Vec<(Date, Usage)>) -> BTreeMap<Date, BigDecimal> {
         // A level is there without events; anything else is not.
-        let always = matches!(measure, Measure::Gauge(_));
+        let always = matches!(measure, Measure::Gauge(_) | Measure::Custom(_));
         let figures = figures.into_iter().filter(|(_, usage)| always || usage.event_count > 0);
         if let Self::Peak = self {
             let mut greatest: Option<(Date, BigDecimal)> = None;
@@ -111,9 +113,9 @@ pub(super) fn daily_usages(
             UsageRequest { customer, metric: metric.clone(), filters: filters.clone(), period, full }
         }));
     }
-    let mut usages = tx.events().usages(&requests)?.into_iter();
+    let mut figures = usages(tx, &requests)?.into_iter();
     let split = |(question, dates): (&DailyUsage, Vec<Date>)| {
-        let figures = dates.into_iter().zip(usages.by_ref()).collect();
+        let figures = dates.into_iter().zip(figures.by_ref()).collect();
         Daily::of(&question.metric.measure).split(&question.metric.measure, figures)
     };
     Ok(questions.iter().zip(dates).map(split).collect())

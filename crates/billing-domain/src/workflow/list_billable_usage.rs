@@ -104,7 +104,7 @@ pub fn list_billable_usage(
         let Held { subscription, offer } = bundle.base;
         listed.push(BillableUsage { subscription, plan: offer.brief(), components });
     }
-    let usages = tx.events().usages(&requests)?;
+    let usages = super::usages::usages(tx, &requests)?;
     for (component, usage) in listed.iter_mut().flat_map(|one| &mut one.components).zip(usages) {
         component.usage = usage.quantity;
     }
