@@ -217,7 +217,8 @@ fn earnings_from(lines: Vec<LineItem>) -> Vec<Earning> {
             Trace::RecurringCharge { window, .. } => (*window, None),
             Trace::UsageCharge { metric, window, .. } => (*window, Some((metric.metric_id, line.filters.clone()))),
             Trace::PrepaidUsageCharge { .. } | Trace::PlanAdjustment => (line.period, None),
-            // Credits move money that other lines earn.
+            // Nothing was earned, and credits move money that other lines earn.
+            Trace::UsageNotBilled { .. } => continue,
             Trace::CreditApplied { .. } | Trace::CreditPurchase { .. } | Trace::CreditGranted { .. } => continue,
         };
         let Some(record) = line.record else {
