@@ -40,14 +40,15 @@ statement! {
     /// A roll-up that is not complete, and what is rolled up by it.
     FindIncomplete -> (
         SqlUuid, SqlUuid, Array<Text>, Timestamptz, Nullable<SqlUuid>, Text,
-        (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>), Nullable<Jsonb>,
+        (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>),
+        Nullable<Jsonb>,
     ) {
         "SELECT rollup.organization_id, rollup.metric_id, rollup.filter_keys, rollup.rolled_up_from, rollup.filled_to,
             metric.event_name, metric.metric_type, metric.aggregation_type, metric.property_name, metric.event_type,
-            metric.granularity, metric.proration, metric.filters
+            metric.granularity, metric.proration, metric.custom_sql, metric.filters
         FROM metric_rollups rollup
         JOIN metrics metric ON metric.organization_id = rollup.organization_id AND metric.id = rollup.metric_id
-        WHERE rollup.rolled_up_from > '-infinity'
+        WHERE rollup.rolled_up_from > '-infinity' AND metric.metric_type <> 'custom'
         ORDER BY rollup.metric_id, rollup.filter_keys
         LIMIT " limit: i64 as BigInt; ""
     }
