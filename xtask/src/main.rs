@@ -3,6 +3,7 @@
 //! Development chores. `cargo xtask ci` runs all that continuous integration runs; `cargo xtask lint` all of it but the
 //! tests.
 
+mod bench;
 mod ci;
 mod layering;
 mod licences;
@@ -20,7 +21,12 @@ cargo xtask ci        everything that continuous integration runs
 cargo xtask lint      the same without the tests
 cargo xtask tidy      the house rules of layering and tidiness only
 cargo xtask licences  the licences of all dependencies only
-cargo xtask schemathesis [N]   made-up requests against a live service, N for each call; needs Python and its package index";
+cargo xtask schemathesis [N]   made-up requests against a live service, N for each call; needs Python and its package index
+cargo xtask bench     how fast events come in and access is answered; options:
+    --seconds N       how long each figure is measured (3)
+    --profile NAME    the cargo profile of the server (release)
+    --full            access with 10,000,000 events too; minutes more
+    --output FILE     where the figures go as JSON (target/bench.json)";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -39,6 +45,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["ci"] => ci::run_all(),
         ["lint"] => ci::lint(),
         ["tidy"] => house_rules(),
+        ["bench", ref options @ ..] => bench::run(options),
         ["licences"] => licences::check(&repository()),
         ["schemathesis"] => schemathesis::run(None),
         ["schemathesis", examples] => schemathesis::run(Some(examples)),

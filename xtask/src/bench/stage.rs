@@ -1,0 +1,183 @@
+//! What a benchmark plays on: a Postgres of its own with the durable settings, the release server, and a server that
+//! does next to nothing, for comparison.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use cargo_metadata::MetadataCommand;
+use postgres_local::Cluster;
+
+use super::load;
+use crate::repository;
+
+/// The key of the first organization.
+pub const KEY: &str = "benchkey.abcdefghijklmnopqrstuvwxyz012345";
+const DATABASE: &str = "bench";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server process, killed when dropped.
+pub struct Process {
+    child: Child,
+    /// Where it listens.
+    pub addr: SocketAddr,
+}
+
+impl Process {
+    fn start(command: &mut Command, addr: SocketAddr, probe: &str) -> anyhow::Result<Self> {
+        let child = command.stdout(Stdio::null()).spawn().with_context(|| format!("cannot start {command:?}"))?;
+        let mut process = Self { child, addr };
+        let start = Instant::now();
+        while !load::call(addr, &load::get(probe, KEY)).is_ok_and(|(status, _)| status == 200) {
+            if let Some(status) = process.child.try_wait()? {
+                bail!("{command:?} ended with {status}");
+            }
+            if start.elapsed() > PATIENCE {
+                bail!("{command:?} does not answer");
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+        Ok(process)
+    }
+
+    /// The most memory that it ever had in use, in MiB.
+    pub fn peak_mib(&self) -> Option<u64> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        // It may be gone already.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
+/// Everything that runs during a benchmark. Fields are dropped in order: the servers before their database.
+pub struct Stage {
+    /// The service.
+    pub service: Process,
+    /// Answers a constant at `/constant`, and after one look-up by primary key at `/lookup`.
+    pub baseline: Process,
+    url: String,
+    cluster: Cluster,
+    folder: PathBuf,
+}
+
+impl Stage {
+    /// Builds what is needed with this cargo profile and starts all of it.
+    ///
+    /// # Errors
+    /// What does not build or start.
+    pub fn set(profile: &str) -> anyhow::Result<Self> {
+        let programs = build(profile)?;
+        let folder = std::env::temp_dir().join(format!("billing-bench-{}", std::process::id()));
+        let cluster = Cluster::persistent(&folder)?;
+        cluster.create_database_if_absent(DATABASE)?;
+        let url = cluster.url(DATABASE);
+        let (served, compared) = (free_addr()?, free_addr()?);
+        let service = Process::start(
+            Command::new(programs.join("billing-http"))
+                .args(["serve", "--addr", &served.to_string()])
+                .env("DATABASE_URL", &url)
+                .env("BILLING_DATA_DIR", &folder)
+                .env("BILLING_BOOTSTRAP_API_KEY", KEY)
+                .env("RUST_LOG", "warn"),
+            served,
+            "/api/ping/",
+        )?;
+        let baseline = Process::start(
+            Command::new(programs.join("examples/baseline")).args([&compared.to_string(), &url, KEY]),
+            compared,
+            "/lookup",
+        )?;
+        Ok(Self { service, baseline, url, cluster, folder })
+    }
+
+    /// Runs an SQL script; what it prints, one value a line.
+    ///
+    /// # Errors
+    /// What Postgres says.
+    pub fn sql(&self, script: &str) -> anyhow::Result<String> {
+        let mut psql = self.psql()?;
+        psql.stdin.take().context("no input to psql")?.write_all(script.as_bytes())?;
+        finish(psql)
+    }
+
+    /// Runs SQL scripts, each from its file on a connection of its own, all at once; how long that took.
+    ///
+    /// # Errors
+    /// What Postgres says.
+    pub fn sql_files(&self, files: &[PathBuf]) -> anyhow::Result<Duration> {
+        let start = Instant::now();
+        let run = |file: &Path| {
+            let input = std::fs::File::open(file)?;
+            finish(self.psql_command().stdin(input).spawn().context("cannot run psql")?)
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = files.iter().map(|file| scope.spawn(|| run(file))).collect();
+            threads.into_iter().try_for_each(|thread| thread.join().expect("no panic").map(drop))
+        })?;
+        Ok(start.elapsed())
+    }
+
+    /// A folder for files that go away with the stage.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    fn psql(&self) -> anyhow::Result<Child> {
+        self.psql_command().stdin(Stdio::piped()).spawn().context("cannot run psql")
+    }
+
+    fn psql_command(&self) -> Command {
+        let mut command = Command::new("psql");
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", &self.url]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// Stops everything and removes the data.
+    ///
+    /// # Errors
+    /// When Postgres does not stop.
+    pub fn clear(self) -> anyhow::Result<()> {
+        let Self { service, baseline, cluster, folder, .. } = self;
+        drop((service, baseline));
+        cluster.stop()?;
+        std::fs::remove_dir_all(folder).context("the data of the benchmark stays")
+    }
+}
+
+fn finish(psql: Child) -> anyhow::Result<String> {
+    let output = psql.wait_with_output()?;
+    if !output.status.success() {
+        bail!("psql: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn free_addr() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
+}
+
+/// The folder of the programs, built.
+fn build(profile: &str) -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments =
+        ["build", "--profile", profile, "-p", "billing-http", "--bin", "billing-http", "--example", "baseline"];
+    let status = Command::new(cargo).current_dir(repository()).args(arguments).status()?;
+    if !status.success() {
+        bail!("the programs do not build");
+    }
+    let metadata = MetadataCommand::new().current_dir(repository()).no_deps().exec()?;
+    let folder = if profile == "dev" { "debug" } else { profile };
+    Ok(metadata.target_directory.join(folder).into())
+}
