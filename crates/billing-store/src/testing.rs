@@ -103,12 +103,13 @@ statement! {
             E'\n' ORDER BY table_name
         )
         FROM information_schema.columns
-        WHERE table_schema = 'public'
+        WHERE table_schema = 'public' AND table_name NOT IN ('metric_rollups', 'usage_rollup')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
 
-/// Everything an organization owns, as a line for each table: two are the same when no row has changed.
+/// Everything an organization owns, as a line for each table: two are the same when no row has changed. Without
+/// roll-ups, which follow from the events and are filled in the background.
 ///
 /// # Panics
 /// When the database at `url` does not answer.
