@@ -101,7 +101,7 @@ impl World {
 fn event(n: usize) -> Event {
     let minutes = i64::try_from(n * 7_919 % (9 * 24 * 60)).expect("few");
     let json = format!(r#"{{"amount": {}.5, "env": "{}"}}"#, n % 17, ["a", "b"][n / 5 % 2]);
-    let name = if n % 11 == 0 { "other" } else { "call" };
+    let name = if n.is_multiple_of(11) { "other" } else { "call" };
     let event = build::event(CUSTOMERS[n % 5], name, &n.to_string(), START + Duration::minutes(minutes));
     Event { properties: build::properties(&json), ..event }
 }
