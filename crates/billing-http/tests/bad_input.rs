@@ -109,7 +109,7 @@ fn bad_fields_are_named_and_nothing_is_written() {
     let cases: Vec<(&(&str, Value), String, Option<Value>, &str, &str)> = vec![
         // body,        field,                              value,                          attr,                                              code
         (metrics,       "/event_name".into(),               None,                           "event_name",                                      "required"),
-        (metrics,       "/event_name".into(),               Some(json!(null)),              "event_name",                                      "null"),
+        (metrics,       "/event_name".into(),               Some(json!(null)),              "event_name",                                      "required"),
         (metrics,       "/event_name".into(),               Some(json!("")),                "event_name",                                      "blank"),
         (metrics,       "/event_name".into(),               Some(json!("a\nb")),            "event_name",                                      "invalid"),
         (metrics,       "/event_name".into(),               Some(json!("x".repeat(256))),   "event_name",                                      "max_length"),
@@ -117,7 +117,7 @@ fn bad_fields_are_named_and_nothing_is_written() {
         (metrics,       "/metric_type".into(),              Some(json!("histogram")),       "metric_type",                                     "invalid_choice"),
         (metrics,       "/aggregation_type".into(),         Some(json!("median")),          "aggregation_type",                                "invalid_choice"),
         (metrics,       "/aggregation_type".into(),         Some(json!("latest ")),         "aggregation_type",                                "invalid_choice"),
-        (metrics,       "/metric_type".into(),              Some(json!("custom")),          "metric_type",                                     "invalid_choice"),
+        (metrics,       "/metric_type".into(),              Some(json!("histogram")),          "metric_type",                                     "invalid_choice"),
         (metrics,       "/property_name".into(),            None,                           "property_name",                                   "required"),
         (metrics,       "/granularity".into(),              Some(json!("days")),            "granularity",                                     "invalid_choice"),
         (metrics,       "/custom_sql".into(),               Some(json!("SELECT 1")),        "custom_sql",                                      "invalid_choice"),

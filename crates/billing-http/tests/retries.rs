@@ -212,10 +212,11 @@ enum Cut {
     Answer,
 }
 
-/// A wire to the database that can be cut at a COMMIT.
+/// A wire to the database that can be cut at the COMMIT of one request: that with the Idempotency-Key which is next.
+/// Workers commit beside it.
 struct Wire {
     url: String,
-    next: Arc<Mutex<Option<Cut>>>,
+    next: Arc<Mutex<Option<(Cut, String)>>>,
     _folder: TempDir,
 }
 
@@ -230,18 +231,21 @@ impl Wire {
         let own = folder.path().to_str().expect("text");
         let listener = UnixListener::bind(socket(own)).expect("a socket");
         let (url, target) = (format!("{front}host={own}&{rest}"), socket(host));
-        let next = Arc::new(Mutex::new(None));
-        let cut = next.clone();
+        let next = Arc::new(Mutex::new(None::<(Cut, String)>));
+        let planned = next.clone();
         thread::spawn(move || {
             for client in listener.incoming().flatten() {
                 let server = UnixStream::connect(&target).expect("the database");
                 let (from_server, to_client) =
                     (server.try_clone().expect("a clone"), client.try_clone().expect("a clone"));
                 thread::spawn(move || forward(from_server, to_client, &mut |_| None));
-                let cut = cut.clone();
+                let (planned, mut is_wanted) = (planned.clone(), false);
                 let mut decide = move |bytes: &[u8]| {
-                    let is_commit = bytes.windows(7).any(|word| word == b"COMMIT\0");
-                    is_commit.then(|| cut.lock().expect("no panic").take()).flatten()
+                    let mut planned = planned.lock().expect("no panic");
+                    let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
+                    is_wanted |= planned.as_ref().is_some_and(|(_, key)| has(key.as_bytes()));
+                    let is_cut = is_wanted && has(b"COMMIT\0");
+                    is_cut.then(|| planned.take()).flatten().map(|(cut, _)| cut)
                 };
                 thread::spawn(move || forward(client, server, &mut decide));
             }
@@ -288,7 +292,7 @@ fn a_request_whose_commit_was_cut_off_can_be_sent_again() {
     for round in 0..6 {
         let cut = if round % 2 == 0 { Cut::Command } else { Cut::Answer };
         let key = format!("round {round}");
-        *wire.next.lock().expect("no panic") = Some(cut);
+        *wire.next.lock().expect("no panic") = Some((cut, key.clone()));
         let unknown = world.post_once(&key, "/api/credits/", &grant);
         assert_eq!(*wire.next.lock().expect("no panic"), None, "round {round}: the commit was cut off");
         assert_eq!(unknown.status, 503, "round {round}, {cut:?}: {}", unknown.text);

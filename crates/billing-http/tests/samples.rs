@@ -283,7 +283,8 @@ fn name_in_query(path: &str, parameter: &str) -> Option<&'static str> {
         (_, "feature_id") => Some("$feature"),
         (_, "idempotency_id") => Some("$event"),
         (_, "feature_name") => Some("sso"),
-        ("/api/usage/", "start") => Some("2024-01-01"),
+        ("/api/usage/", "start") | (_, "start_date") => Some("2024-01-01"),
+        (_, "end_date") => Some("2024-01-31"),
         _ => None,
     }
 }
