@@ -192,8 +192,8 @@ pub fn printed_custom_sql(organization: OrganizationId, request: &CustomUsageReq
     custom_sql::print(organization.uuid(), request).sql
 }
 
-/// Runs statements as custom metrics are run: each statement, whether it is expected to be allowed, and the one text it
-/// answers, or the reason why it was refused.
+/// Runs statements as custom metrics are run: each statement, whether it is expected to be allowed, and the one text that
+/// it answers as `value`, or the reason why it was refused.
 pub fn as_custom_metric<'s>(
     store: &PgStore,
     statements: &[(&'s str, bool)],
@@ -208,8 +208,7 @@ pub fn as_custom_metric<'s>(
             if !sql.starts_with("SELECT") {
                 return Ok(diesel::sql_query(sql).execute(pg)?.to_string());
             }
-            let rows = diesel::sql_query(format!("SELECT x.* FROM ({sql}) AS x (value)")).get_result::<Row>(pg);
-            Ok(rows?.value)
+            Ok(diesel::sql_query(sql).get_result::<Row>(pg)?.value)
         });
         text.map_err(|failure| format!("{failure:?}"))
     };

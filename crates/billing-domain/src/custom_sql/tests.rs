@@ -238,7 +238,7 @@ fn every_attack_is_refused() {
     let deep = format!("SELECT {}1{} AS usage_qty FROM events", "(".repeat(1_900), ")".repeat(1_900));
     let wide = format!("SELECT COUNT(*){} AS usage_qty FROM events", " + 1".repeat(900));
     let chain = format!("SELECT COUNT(*){} AS usage_qty FROM events", " + 1".repeat(200));
-    let none = format!("SELECT COUNT(*) AS usage_qty FROM events WHERE event_name = '\0'");
+    let none = "SELECT COUNT(*) AS usage_qty FROM events WHERE event_name = '\0'".to_owned();
     let made =
         [("10 MB", long), ("brackets", deep), ("many parts", wide), ("long chain", chain), ("null character", none)];
     let made = made.iter().map(|(name, sql)| (*name, sql.as_str()));

@@ -165,11 +165,11 @@ fn runs_as_a_role_that_reads_one_view() {
     let found = billing_store::testing::as_custom_metric(
         &store,
         &[
-            ("SELECT current_user::text", true),
-            ("SELECT count(*)::text FROM custom_metric.events", true),
-            ("SELECT count(*)::text FROM public.events", false),
-            ("SELECT count(*)::text FROM public.api_keys", false),
-            ("SELECT count(*)::text FROM public.invoices", false),
+            ("SELECT current_user::text AS value", true),
+            ("SELECT count(*)::text AS value FROM custom_metric.events", true),
+            ("SELECT count(*)::text AS value FROM public.events", false),
+            ("SELECT count(*)::text AS value FROM public.api_keys", false),
+            ("SELECT count(*)::text AS value FROM public.invoices", false),
             ("INSERT INTO custom_metric.events (event_name) VALUES ('x')", false),
             ("CREATE TABLE stolen (i int)", false),
         ],
@@ -180,7 +180,7 @@ fn runs_as_a_role_that_reads_one_view() {
     assert_eq!(found[0].2.as_deref(), Ok("billing_custom_metric"));
     let settings = ["transaction_read_only", "statement_timeout", "work_mem", "temp_file_limit", "jit"];
     let settings: Vec<(String, bool)> =
-        settings.iter().map(|name| (format!("SELECT current_setting('{name}')"), true)).collect();
+        settings.iter().map(|name| (format!("SELECT current_setting('{name}') AS value"), true)).collect();
     let settings: Vec<(&str, bool)> = settings.iter().map(|(sql, is_allowed)| (sql.as_str(), *is_allowed)).collect();
     let found = billing_store::testing::as_custom_metric(&store, &settings);
     let found: Vec<_> = found.iter().map(|(_, _, answer)| answer.as_deref().unwrap_or("refused")).collect();
