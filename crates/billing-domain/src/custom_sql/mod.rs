@@ -1,6 +1,6 @@
 //! Metrics that a customer of the service defines by a query of their own.
 //!
-//! The text of such a query never goes to a database. It is compiled into a [`Program`](program::Program) of our own,
+//! The text of such a query never goes to a database. It is compiled into a [`Program`] of our own,
 //! which two machines can run: the [interpreter](interpret) of this crate, and the printer of `billing-store`, which makes
 //! SQL of the program again, with every literal as a parameter and no name but those it knows. What the small
 //! language does not have cannot be asked for, so there is no list of what is forbidden.
