@@ -12,7 +12,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::wire::{Instant, view};
+use crate::wire::{Instant, Secret, view};
 
 /// The calls about tokens.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -51,8 +51,8 @@ view! {
         created_at: Instant,
         /// From when on it is worthless.
         expires_at: Option<Instant>,
-        /// The token itself. It is kept nowhere, so it is not shown again.
-        token: String,
+        /// The token itself. It is kept nowhere, so it is not shown again, nor when this answer is repeated.
+        token: Secret,
     }
 }
 
@@ -70,7 +70,7 @@ impl From<&ApiKey> for AccessTokenView {
 impl NewAccessTokenView {
     fn new(key: &ApiKey, text: &KeyText) -> Self {
         let AccessTokenView { name, prefix, created_at, expires_at } = key.into();
-        Self { name, prefix, created_at, expires_at, token: text.reveal().to_owned() }
+        Self { name, prefix, created_at, expires_at, token: Secret(text.reveal().to_owned()) }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::wire::{Instant, body, view};
+use crate::wire::{Instant, Secret, body, view};
 
 /// The calls about keys.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -66,8 +66,8 @@ view! {
         created_at: Instant,
         /// From when on it is worthless.
         expires_at: Option<Instant>,
-        /// The key itself. It is kept nowhere, so it is not shown again.
-        key: String,
+        /// The key itself. It is kept nowhere, so it is not shown again, nor when this answer is repeated.
+        key: Secret,
     }
 }
 
@@ -85,7 +85,7 @@ impl From<&ApiKey> for ApiKeyView {
 impl NewApiKeyView {
     fn new(key: &ApiKey, text: &KeyText) -> Self {
         let ApiKeyView { name, prefix, created_at, expires_at } = key.into();
-        Self { name, prefix, created_at, expires_at, key: text.reveal().to_owned() }
+        Self { name, prefix, created_at, expires_at, key: Secret(text.reveal().to_owned()) }
     }
 }
 

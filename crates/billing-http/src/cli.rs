@@ -52,6 +52,16 @@ pub struct Cli {
     pub command: Option<Command>,
 }
 
+impl Cli {
+    /// What is logged when `RUST_LOG` does not say: a line for each request, but none amid what the demo shows.
+    pub fn usual_log_level(&self) -> &'static str {
+        match self.command {
+            Some(Command::Demo) => "warn",
+            _ => "info",
+        }
+    }
+}
+
 /// What the program can do.
 #[derive(Debug, Subcommand)]
 pub enum Command {

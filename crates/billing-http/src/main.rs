@@ -8,8 +8,9 @@ use billing_http::cli::{Cli, run};
 use clap::Parser;
 
 fn main() -> ExitCode {
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or("info")).init();
-    match run(Cli::parse()) {
+    let cli = Cli::parse();
+    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(cli.usual_log_level())).init();
+    match run(cli) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // For a person: the reasons in one line. When nobody reads it, the exit code remains.

@@ -7,11 +7,10 @@ use billing_domain::id::PlanId;
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::{ExternalLink, Plan, PlanVersion};
 use billing_domain::store::Transaction;
-use serde_json::Value;
 
 use super::filter::VersionFilter;
 use super::version_view::{Catalog, PlanVersionView};
-use crate::wire::{Word, view};
+use crate::wire::{Null, Word, view};
 
 view! {
     /// A plan: a name over a sequence of versions.
@@ -39,9 +38,9 @@ view! {
         /// Deprecated: the first active version.
         display_version: Option<PlanVersionView>,
         /// Deprecated: always null.
-        parent_plan: Option<Value>,
+        parent_plan: Null,
         /// Deprecated: always null.
-        target_customer: Option<Value>,
+        target_customer: Null,
         /// Deprecated: always `active`.
         status: &'static str,
     }
@@ -96,8 +95,8 @@ impl PlanView {
             active_subscriptions: all.iter().map(|version| catalog.active_subscriptions(version.id)).sum(),
             versions,
             display_version: display.map(|version| PlanVersionView::new(tx, catalog, plan, version)).transpose()?,
-            parent_plan: None,
-            target_customer: None,
+            parent_plan: Null,
+            target_customer: Null,
             status: "active",
         })
     }

@@ -60,7 +60,7 @@ macro_rules! view {
                     $( object.field::<$type>(
                         stringify!($field).trim_start_matches("r#"),
                         concat!($($field_doc),*),
-                        true,
+                        <$type as $crate::wire::Described>::IS_ALWAYS_SHOWN,
                     ); )*
                 })
             }

@@ -11,6 +11,9 @@ pub type Schema = RefOr<utoipa::openapi::Schema>;
 
 /// A type that the OpenAPI document can describe.
 pub trait Described {
+    /// Whether a field of this type is in every answer.
+    const IS_ALWAYS_SHOWN: bool = true;
+
     /// Its description; what is worth a name is put into `schemas` and referred to.
     fn describe(schemas: &mut Schemas) -> Schema;
 }
@@ -133,6 +136,34 @@ impl<T: Described> Described for Option<T> {
 impl<T: Described> Described for Vec<T> {
     fn describe(schemas: &mut Schemas) -> Schema {
         ArrayBuilder::new().items(T::describe(schemas)).build().into()
+    }
+}
+
+/// A field that is always null.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Null;
+
+impl Described for Null {
+    fn describe(_: &mut Schemas) -> Schema {
+        plain(Type::Null, "")
+    }
+}
+
+/// A secret that is in the answer to the call that made it, and not in a repetition of that answer.
+#[derive(Clone, serde::Serialize)]
+pub struct Secret(pub String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(***)")
+    }
+}
+
+impl Described for Secret {
+    const IS_ALWAYS_SHOWN: bool = false;
+
+    fn describe(_: &mut Schemas) -> Schema {
+        plain(Type::String, "")
     }
 }
 
