@@ -242,9 +242,11 @@ pub trait PlanRepo {
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error>;
     /// Writes back what can change: active span, replacement, transition, names, targets, deletion.
     fn update_version(&mut self, version: &PlanVersion) -> Result<(), Error>;
-    /// Whether a subscription to the plan (or to one version of it) has not ended at `now`, or is to renew.
+    /// Whether a subscription to the plan (or to one version of it) has not ended, or is to renew. Customers with a test
+    /// clock are judged by the time they live at, all others by `now`.
     fn is_held(&mut self, plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> Result<bool, Error>;
-    /// How many subscriptions of each version run at `now`; versions without any are left out.
+    /// How many subscriptions of each version run, those of customers with a test clock at the time they live at, all others
+    /// at `now`; versions without any are left out.
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error>;
 }
 

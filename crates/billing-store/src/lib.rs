@@ -40,6 +40,7 @@ mod migration;
 mod organization;
 mod partition;
 mod plan;
+mod plan_holders;
 mod pool;
 mod rollup;
 mod schema;

@@ -12,7 +12,6 @@ use billing_domain::plan::{
 use billing_domain::store::PlanRepo;
 use billing_domain::tier::{Tier, TierSchedule};
 use billing_domain::{Error, Noun};
-use diesel::dsl::count_star;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use serde_json::Value;
@@ -20,8 +19,8 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::column::{choice, count, from_json, interval, interval_columns, to_json, unreadable};
-use crate::schema::{components, plan_version_features, plan_version_targets, plan_versions, plans};
-use crate::schema::{recurring_charges, subscriptions};
+use crate::plan_holders::{CountActive, IsHeld};
+use crate::schema::{components, plan_version_features, plan_version_targets, plan_versions, plans, recurring_charges};
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -497,27 +496,14 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn is_held(&mut self, plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> Result<bool, Error> {
-        let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
-        let mut query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()).and(subscriptions::plan_id.eq(plan.uuid())))
-            .filter(subscriptions::replaced_by.is_null())
-            .filter(subscriptions::end_at.gt(now).or(awaits_renewal))
-            .select(subscriptions::id)
-            .into_boxed();
-        if let Some(version) = version {
-            query = query.filter(subscriptions::plan_version_id.eq(version.uuid()));
-        }
-        let found: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
-        Ok(found.is_some())
+        let (organization, version) = (self.tenant(), version.map(PlanVersionId::uuid));
+        let question = IsHeld { organization, plan: plan.uuid(), version, now };
+        self.query(|pg| question.get_result(pg))
     }
 
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error> {
-        let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
-            .filter(subscriptions::start_at.le(now).and(subscriptions::end_at.gt(now)))
-            .group_by(subscriptions::plan_version_id)
-            .select((subscriptions::plan_version_id, count_star()));
-        let rows: Vec<(Uuid, i64)> = self.query(|pg| query.load(pg))?;
+        let question = CountActive { now, organization: self.tenant() };
+        let rows: Vec<(Uuid, i64)> = self.query(|pg| question.load(pg))?;
         rows.into_iter().map(|(version, number)| Ok((version.into(), count(number)?))).collect()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use billing_domain::custom_sql::CustomUsageRequest;
+use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::id::OrganizationId;
 use billing_domain::{Refusal, StoreError};
 use diesel::debug_query;
@@ -213,4 +213,17 @@ pub fn as_custom_metric<'s>(
         text.map_err(|failure| format!("{failure:?}"))
     };
     statements.iter().map(|(sql, is_allowed)| (*sql, *is_allowed, run(sql))).collect()
+}
+
+/// What a statement that fails where custom metrics run would say of its metric.
+///
+/// # Errors
+/// The store's own troubles, as text.
+///
+/// # Panics
+/// When it does not fail.
+pub fn custom_failure(store: &PgStore, sql: &str) -> Result<CustomFailure, String> {
+    let answer = store.shared.reader.run(|pg| Ok(diesel::sql_query(sql).execute(pg)?));
+    let Err(failure) = answer else { panic!("{sql} should fail") };
+    custom_sql::failure_of(failure).map_err(|failure| format!("{failure:?}"))
 }

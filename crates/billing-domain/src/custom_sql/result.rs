@@ -38,9 +38,15 @@ pub enum CustomFailure {
     /// The result is too great.
     #[error("the query has a number of more than {RESULT_DIGITS_MAX} digits as its result")]
     TooGreat,
-    /// It took too long, or too much memory.
-    #[error("the query takes too much work")]
-    TooMuchWork,
+    /// It ran longer than custom metrics may.
+    #[error("the query takes too long")]
+    TimedOut,
+    /// It kept more rows in mind at once than custom metrics may.
+    #[error("the query takes too much memory")]
+    TooMuchMemory,
+    /// The store could not run it, through no fault of the query's. The store's log has the cause.
+    #[error("a fault of the service kept the query from running")]
+    Fault,
 }
 
 impl CustomResult {

@@ -17,7 +17,7 @@ use crate::plan::{Feature, Plan, PlanVersion};
 use crate::store::{
     AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
 };
-use crate::subscription::SubscriptionStatus;
+use crate::subscription::{Subscription, SubscriptionStatus};
 use crate::test_clock::TestClock;
 
 impl OrganizationRepo for MemoryTransaction {
@@ -137,6 +137,22 @@ impl FeatureRepo for MemoryTransaction {
     }
 }
 
+impl MemoryTransaction {
+    /// Every subscription with the time its customer lives at: `now` without a test clock.
+    fn with_present(
+        &mut self,
+        now: OffsetDateTime,
+    ) -> Result<impl Iterator<Item = (&Subscription, OffsetDateTime)>, Error> {
+        let (organization, state) = (self.organization, &self.state);
+        let tenant = state.tenants.get(&organization).ok_or(Error::NotFound(Noun::Organization))?;
+        Ok(tenant.accounts.iter().flat_map(move |(key, account)| {
+            let has_clock = account.customer.as_ref().is_some_and(|customer| customer.test_clock.is_some());
+            let present = if has_clock { state.now_of(organization, *key) } else { now };
+            account.subscriptions.values().map(move |subscription| (subscription, present))
+        }))
+    }
+}
+
 impl PlanRepo for MemoryTransaction {
     fn insert(&mut self, plan: &Plan) -> Result<(), Error> {
         self.tenant()?.plans.insert(plan.id, plan.clone());
@@ -197,19 +213,18 @@ impl PlanRepo for MemoryTransaction {
     }
 
     fn is_held(&mut self, plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> Result<bool, Error> {
-        let mut subscriptions = self.tenant()?.accounts.values().flat_map(|account| account.subscriptions.values());
-        Ok(subscriptions.any(|own| {
+        Ok(self.with_present(now)?.any(|(own, present)| {
             own.plan == plan
                 && version.is_none_or(|version| own.version == version)
                 && own.replaced_by.is_none()
-                && (own.period.end() > now || own.awaits_renewal())
+                && (own.period.end() > present || own.awaits_renewal())
         }))
     }
 
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error> {
         let mut counts = BTreeMap::new();
-        let subscriptions = self.tenant()?.accounts.values().flat_map(|account| account.subscriptions.values());
-        for subscription in subscriptions.filter(|own| own.status(now) == SubscriptionStatus::Active) {
+        let is_active = |(own, present): &(&Subscription, _)| own.status(*present) == SubscriptionStatus::Active;
+        for (subscription, _) in self.with_present(now)?.filter(is_active) {
             *counts.entry(subscription.version).or_default() += 1;
         }
         Ok(counts)

@@ -1,5 +1,6 @@
 //! A plan written down in a few lines, to be simulated.
 
+use crate::custom_sql::CustomSql;
 use crate::decimal;
 use crate::error::{FieldCode, FieldErrors};
 use crate::id::MetricId;
@@ -100,6 +101,19 @@ impl Offer {
         self.metered(event_name, measure, tiers, None)
     }
 
+    /// Prices what a query makes of all events of the customer; see [`custom_sql`](crate::custom_sql). `name` tells such
+    /// metrics apart. A query that has no usable result for somebody leaves that line unbilled, as it would on an invoice.
+    #[must_use]
+    pub fn custom(mut self, name: &str, custom_sql: &str, tiers: TierBuilder) -> Self {
+        match CustomSql::parse(custom_sql) {
+            Ok(sql) => self.priced(Some(name), "", Measure::Custom(sql), tiers, None),
+            Err(error) => {
+                self.errors.push(name, FieldCode::CustomSqlNotAllowed, error.to_string());
+                self
+            }
+        }
+    }
+
     /// Prices the number of events of a name, with units to be paid for in advance; see
     /// [`Simulation::prepaying`](super::Simulation::prepaying).
     #[must_use]
@@ -114,16 +128,21 @@ impl Offer {
         self
     }
 
-    fn metered(
+    fn metered(self, event_name: &str, measure: Measure, tiers: TierBuilder, prepaid: Option<PrepaidCharge>) -> Self {
+        self.priced(None, event_name, measure, tiers, prepaid)
+    }
+
+    fn priced(
         mut self,
+        name: Option<&str>,
         event_name: &str,
         measure: Measure,
         tiers: TierBuilder,
         prepaid: Option<PrepaidCharge>,
     ) -> Self {
-        if let Some(tiers) = self.errors.keep_all(event_name, tiers.build()) {
+        if let Some(tiers) = self.errors.keep_all(name.unwrap_or(event_name), tiers.build()) {
             let metric = CreateMetric {
-                name: None,
+                name: name.map(str::to_owned),
                 event_name: event_name.to_owned(),
                 measure,
                 filters: MetricFilters::default(),

@@ -61,6 +61,32 @@ fn options_of_the_subscription_count() {
 }
 
 #[test]
+fn a_query_is_priced_like_any_metric() {
+    let busy_days = "WITH days AS (
+            SELECT date_trunc('day', time_created) AS day FROM events
+            WHERE event_name = 'call' AND time_created BETWEEN start_date AND end_date
+            GROUP BY 1 HAVING COUNT(*) >= 10
+        ) SELECT COUNT(*) AS usage_qty FROM days";
+    let offer = Offer::monthly("a").custom("busy days", busy_days, tiers().free_to("1").per_unit("2"));
+    assert_eq!(total(&january().steadily("call", 10), &offer), "60", "31 busy days, one of them free");
+    assert_eq!(total(&january().steadily("call", 9), &offer), "0", "not one");
+    assert_eq!(total(&january().steadily("other", 10), &offer), "0", "events of another name");
+    let both = offer.count("call", tiers().per_unit("0.01"));
+    assert_eq!(total(&january().steadily("call", 10), &both), "63.1", "beside a metric of another kind");
+
+    let failing = "SELECT SUM((properties ->> 'mb')::numeric) AS usage_qty FROM events";
+    let offer = Offer::monthly("b").fee("base", "30").custom("megabytes", failing, tiers().per_unit("1"));
+    let text = Properties::from_iter([("mb".to_owned(), "many".into())]);
+    let bill = january().steadily_with("upload", 1, &text).price(&offer).expect("a bill");
+    let names: Vec<_> = bill.invoices().flat_map(|invoice| &invoice.lines).map(|line| line.name.as_str()).collect();
+    assert_eq!(names, ["b Flat Fee", "megabytes - Not Billed"], "as it would be on an invoice");
+
+    let refused = january().price(&Offer::monthly("c").custom("naps", "SELECT pg_sleep(1)", tiers().per_unit("1")));
+    let Err(Error::Fields(errors)) = refused else { panic!("refused") };
+    assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("naps", FieldCode::CustomSqlNotAllowed));
+}
+
+#[test]
 fn whatever_a_version_can_say_can_be_simulated() {
     let offer = Offer::monthly("a").fee("base", "30").configured(|version| {
         version.price_adjustment = Some(PriceAdjustment {

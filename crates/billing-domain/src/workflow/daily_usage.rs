@@ -39,6 +39,8 @@ impl Daily {
         match measure {
             // Of a query nothing is known but what it comes to up to each day.
             Measure::Counter(Aggregation::Unique { .. }) | Measure::Custom(_) => Self::Running,
+            // A bucket of more than a day has one level for all of it: no day knows it by itself.
+            Measure::Gauge(Gauge { proration: Some(span), .. }) if span.length().is_none() => Self::Running,
             Measure::Counter(Aggregation::Max { .. }) | Measure::Gauge(Gauge { proration: None, .. }) => Self::Record,
             Measure::Counter(_) | Measure::Gauge(_) => Self::Own,
             Measure::Rate(_) => Self::Peak,
@@ -91,10 +93,14 @@ pub(super) fn days_of(period: &Period) -> Vec<(Date, Period)> {
 
 /// The usage of each UTC day for each question, all from one snapshot. Levels are looked at up to `now`.
 ///
-/// - A count, a sum, an average, a minimum, a latest number and a gauge with proration have what the day by itself has.
+/// - A count, a sum, and a gauge with proration by a day or less have what the day by itself has.
 /// - A maximum and a gauge without proration have what the day exceeds all days before it by.
 /// - A unique count has the texts that came up first on that day.
+/// - A gauge with proration by a month or more, and a query, have what the time up to the day's end comes to beyond the time up
+///   to its start: a new peak of the bucket is of its day, with what it adds to the bucket's days before.
 /// - A rate has all of it on the day of its peak.
+///
+/// These add up to the usage of their time. An average, a minimum and a latest number have no parts: each day has its own.
 pub(super) fn daily_usages(
     tx: &mut dyn Transaction,
     customer: CustomerKey,

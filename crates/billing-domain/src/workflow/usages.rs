@@ -28,10 +28,18 @@ pub(super) fn try_usages(
 /// As [`try_usages`], where a custom metric that fails refuses everything.
 ///
 /// # Errors
-/// [`Refusal::CustomMetricFailed`].
+/// [`Refusal::CustomMetricFailed`]; [`StoreError::Internal`] when it was not the query that failed.
 pub(super) fn usages(tx: &mut dyn Transaction, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
     let usages = try_usages(tx, requests)?.into_iter();
-    usages.map(|usage| usage.map_err(|failure| Refusal::CustomMetricFailed(failure).into())).collect()
+    usages.map(|usage| usage.map_err(refusal)).collect()
+}
+
+/// What a caller is told who asks for nothing but the usage.
+fn refusal(failure: CustomFailure) -> Error {
+    match failure {
+        CustomFailure::Fault => StoreError::Internal(failure.to_string()).into(),
+        failure => Refusal::CustomMetricFailed(failure).into(),
+    }
 }
 
 fn custom_request(request: &UsageRequest) -> Option<CustomUsageRequest> {

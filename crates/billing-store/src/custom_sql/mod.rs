@@ -20,7 +20,7 @@ use crate::column::count;
 use crate::error::Failure;
 
 pub(crate) use self::printer::{Bind, Printed, print};
-pub(crate) use self::reader::{Reader, prepare};
+pub(crate) use self::reader::{Reader, failure_of, prepare};
 
 /// The one row that a printed program answers.
 #[derive(QueryableByName)]
@@ -83,6 +83,6 @@ fn usage(
     let row = pg.transaction(|pg| print(organization, request).run(pg).map_err(Failure::from));
     match row {
         Ok(row) => Ok(row.usage()?),
-        Err(failure) => reader::failure_of(failure).map(Err),
+        Err(failure) => failure_of(failure).map(Err),
     }
 }

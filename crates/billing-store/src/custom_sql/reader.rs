@@ -103,16 +103,43 @@ impl Reader {
     }
 }
 
-/// What a failed query means: a fault of its own, or of the database.
-pub(super) fn failure_of(failure: Failure) -> Result<CustomFailure, Failure> {
+/// What the server says of a query that keeps more rows than [`LIMITS`] and [`TEMP_FILE_LIMIT`] let it (SQLSTATE 53400, 54001).
+const MEMORY_LIMITS: &[&str] = &["temporary file size exceeds temp_file_limit", "stack depth limit exceeded"];
+
+/// What a failed query means. A limit that it ran into is its own; whatever else the server holds against it would be a
+/// fault of what was printed, which is logged and parks this one metric. The database's own troubles (a lost connection,
+/// a full disk) are nobody's result.
+pub(crate) fn failure_of(failure: Failure) -> Result<CustomFailure, Failure> {
     match failure {
-        Failure::Final(Error::Store(StoreError::DeadlineExceeded | StoreError::StorageFull(_))) => {
-            Ok(CustomFailure::TooMuchWork)
-        }
+        Failure::Final(Error::Store(StoreError::DeadlineExceeded)) => Ok(CustomFailure::TimedOut),
         Failure::Final(Error::Store(StoreError::Internal(message))) => {
+            if MEMORY_LIMITS.iter().any(|limit| message.starts_with(limit)) {
+                return Ok(CustomFailure::TooMuchMemory);
+            }
             log::error!("a custom metric could not be run: {message}");
-            Ok(CustomFailure::TooMuchWork)
+            Ok(CustomFailure::Fault)
         }
         other => Err(other),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn troubles_of_the_database_are_no_result() {
+        let troubles = [
+            Failure::Disconnected("gone".to_owned()),
+            Failure::Conflict("in the way".to_owned()),
+            StoreError::StorageFull("could not extend file".to_owned()).into(),
+            StoreError::PoolExhausted.into(),
+        ];
+        for trouble in troubles {
+            let named = format!("{trouble:?}");
+            assert!(failure_of(trouble).is_err(), "{named}: to be tried again, not to be billed around");
+        }
+        let unknown = StoreError::Internal("relation does not exist".to_owned());
+        assert_eq!(failure_of(unknown.into()).ok(), Some(CustomFailure::Fault));
     }
 }

@@ -13,7 +13,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::world::filters;
 use billing_domain::usage::Usage;
-use billing_store::testing::{TestStore, printed_custom_sql};
+use billing_store::testing::{TestStore, custom_failure, printed_custom_sql};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use time::macros::datetime;
@@ -185,6 +185,23 @@ fn runs_as_a_role_that_reads_one_view() {
     let found = billing_store::testing::as_custom_metric(&store, &settings);
     let found: Vec<_> = found.iter().map(|(_, _, answer)| answer.as_deref().unwrap_or("refused")).collect();
     assert_eq!(found, ["on", "2s", "8MB", "64MB", "off"]);
+}
+
+#[test]
+fn says_which_limit_a_query_ran_into() {
+    let store = TestStore::new();
+    #[rustfmt::skip]
+    let cases = [
+        // statement,                                                                           failure,                      why
+        ("SELECT pg_sleep(5)",                                                                  CustomFailure::TimedOut,      "2 s are over"),
+        ("SELECT count(*) FROM (SELECT n, n::text || repeat('x', 40) FROM generate_series(1, 2000000) n ORDER BY 2 OFFSET 0) sorted",
+                                                                                                CustomFailure::TooMuchMemory, "a sort of 100 MB"),
+        ("SELECT count(*) FROM public.api_keys",                                                CustomFailure::Fault,         "the printer never writes this"),
+        ("SELECT 1 / 0",                                                                        CustomFailure::Fault,         "nor this"),
+    ];
+    for (sql, failure, why) in cases {
+        assert_eq!(custom_failure(&store, sql), Ok(failure), "{sql}: {why}");
+    }
 }
 
 #[test]

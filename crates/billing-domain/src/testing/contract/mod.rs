@@ -18,6 +18,7 @@ mod billing_queue;
 mod billing_record;
 mod catalog;
 mod credit;
+mod custom_usage;
 mod customer;
 mod event;
 mod idempotency;
@@ -114,6 +115,7 @@ cases! {
         updates_and_deletes_plans,
         knows_what_is_held,
         counts_active_subscriptions,
+        judges_subscriptions_by_their_customers_time,
     }
     addon {
         keeps_addons,
@@ -187,6 +189,13 @@ cases! {
         compares_text_as_the_domain_does,
         answers_in_order,
         agrees_with_the_fold,
+    }
+    custom_usage {
+        runs_queries,
+        sees_what_is_dated_before_the_end,
+        says_why_there_is_no_result,
+        sees_one_customer_of_one_organization,
+        is_asked_apart,
     }
     tenancy {
         hides_the_catalog,

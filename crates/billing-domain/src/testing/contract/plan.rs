@@ -12,6 +12,7 @@ use crate::plan::{
     PriceAdjustmentKind, RecurringCharge, TargetCustomer,
 };
 use crate::store::Scope;
+use crate::test_clock::TestClock;
 use crate::testing::build::{
     Ids, component, count_metric, days_from, feature, plan, plan_version, recurring_charge, subscription, sum_metric,
 };
@@ -175,6 +176,23 @@ pub(super) fn counts_active_subscriptions(harness: &Harness<'_>) {
     assert_eq!(count(start), BTreeMap::from([(gold.id, 2)]), "the start is inside");
     assert_eq!(count(start + Duration::days(30)), BTreeMap::new(), "the end is not, and nothing is left out as 0");
     assert_eq!(count(start - Duration::microseconds(1)), BTreeMap::new());
+}
+
+pub(super) fn judges_subscriptions_by_their_customers_time(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (plan, gold) = tenant.new_plan("gold");
+    let start = tenant.now() - Duration::days(400);
+    let clock = tenant.new_clock(start);
+    let holder = tenant.new_customer_of(&clock, "acme");
+    let mut held = tenant.build(|ids| subscription(ids, holder.key, &gold, days_from(start, 30)));
+    held.auto_renew = false;
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&held));
+    let ask =
+        || tenant.look(|tx, now| Ok((tx.plans().active_subscriptions(now)?, tx.plans().is_held(plan.id, None, now)?)));
+    assert_eq!(ask(), (BTreeMap::from([(gold.id, 1)]), true), "over long ago, but not for this customer");
+    let moved = TestClock { frozen_time: start + Duration::days(30), ..clock };
+    tenant.catalog(|tx, _| tx.test_clocks().update(&moved));
+    assert_eq!(ask(), (BTreeMap::new(), false), "now it is");
 }
 
 pub(super) fn updates_and_deletes_plans(harness: &Harness<'_>) {

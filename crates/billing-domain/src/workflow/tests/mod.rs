@@ -8,6 +8,7 @@ mod cancel;
 mod catalog;
 mod credit;
 mod custom;
+mod daily;
 mod invoice;
 mod late;
 mod plan;
