@@ -35,6 +35,7 @@ mod plan_changes;
 mod plans;
 mod promises;
 mod races;
+mod renewal_races;
 mod retries;
 mod samples;
 mod shapes;

@@ -3,6 +3,7 @@
 //!
 //! `BILLING_RACE_ROUNDS=1000 cargo test -p billing-http --test main races` runs as many rounds of each pair.
 
+use std::net::SocketAddr;
 use std::str::FromStr;
 use std::sync::Barrier;
 use std::thread;
@@ -34,13 +35,13 @@ fn shot(path: impl Into<String>, body: Value) -> Shot {
 }
 
 /// Two servers on one database, with what races are about.
-struct Ring {
+pub struct Ring {
     // Stopped before the database goes.
     second: Option<RunningServer>,
-    world: World,
+    pub world: World,
     metric: String,
     /// A fee of 9 in advance.
-    plan: String,
+    pub plan: String,
     /// The same, to switch to.
     other_plan: String,
     /// A fee of 9 and ten prepaid units of 1 each.
@@ -54,7 +55,7 @@ impl Drop for Ring {
 }
 
 impl Ring {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let world = World::new();
         let mut settings =
             ServerSettings::new("127.0.0.1:0".parse().expect("an address"), world.opened.pepper.clone(), 8);
@@ -76,7 +77,7 @@ impl Ring {
     /// Sends all at once, to the two servers in turns.
     fn race(&self, shots: &[Shot]) -> Vec<Answer> {
         let barrier = Barrier::new(shots.len());
-        let second = self.second.as_ref().expect("it runs").addr;
+        let addrs = self.addrs();
         thread::scope(|scope| {
             let racers: Vec<_> = shots
                 .iter()
@@ -86,9 +87,8 @@ impl Ring {
                     scope.spawn(move || {
                         let headers = [("X-API-KEY", world.key.as_str()), ("Content-Type", "application/json")];
                         let body = shot.body.to_string();
-                        let addr = if i % 2 == 0 { world.addr() } else { second };
                         barrier.wait();
-                        world.send_to(addr, "POST", &shot.path, &headers, body.as_bytes())
+                        world.send_to(addrs[i % 2], "POST", &shot.path, &headers, body.as_bytes())
                     })
                 })
                 .collect();
@@ -109,12 +109,12 @@ impl Ring {
         self.world.post("/api/credits/", &body).ok(201).id("credit_id")
     }
 
-    fn list(&self, what: &str, customer: &str) -> Vec<Value> {
+    pub fn list(&self, what: &str, customer: &str) -> Vec<Value> {
         self.world.get(&format!("/api/{what}/?customer_id={customer}")).ok(200).as_array().expect("a list").clone()
     }
 
     /// Invoices and credits of a customer, once it is seen that each adds up.
-    fn books(&self, customer: &str) -> Books {
+    pub fn books(&self, customer: &str) -> Books {
         let (invoices, credits) = (self.list("invoices", customer), self.list("credits", customer));
         for invoice in &invoices {
             let lines = invoice["line_items"].as_array().expect("lines");
@@ -131,10 +131,14 @@ impl Ring {
         Books { invoices, credits }
     }
 
+    /// Where the two servers are.
+    pub fn addrs(&self) -> [SocketAddr; 2] {
+        [self.world.addr(), self.second.as_ref().expect("it runs").addr]
+    }
+
     /// Runs rounds of a race, each with a customer of its own.
     fn rounds(&self, round: impl Fn(&str)) {
-        let rounds = std::env::var("BILLING_RACE_ROUNDS").ok().map_or(ROUNDS, |text| text.parse().expect("a number"));
-        for number in 0..rounds {
+        for number in 0..rounds() {
             let customer = format!("c{number}");
             self.customer(&customer);
             round(&customer);
@@ -142,22 +146,29 @@ impl Ring {
     }
 }
 
-struct Books {
-    invoices: Vec<Value>,
+/// Invoices and credits of one customer.
+pub struct Books {
+    pub invoices: Vec<Value>,
     credits: Vec<Value>,
 }
 
 impl Books {
-    fn count(&self) -> (usize, usize) {
+    /// How many there are of each.
+    pub fn count(&self) -> (usize, usize) {
         (self.invoices.len(), self.credits.len())
     }
 
     /// What the customer has been asked for, less what is there to pay with.
-    fn net(&self) -> BigDecimal {
+    pub fn net(&self) -> BigDecimal {
         let asked: BigDecimal = self.invoices.iter().map(|invoice| number(&invoice["amount"])).sum();
         let left: BigDecimal = self.credits.iter().map(|credit| number(&credit["amount_remaining"])).sum();
         asked - left
     }
+}
+
+/// How many rounds of each pair are run.
+pub fn rounds() -> u32 {
+    std::env::var("BILLING_RACE_ROUNDS").ok().map_or(ROUNDS, |text| text.parse().expect("a number"))
 }
 
 fn number(value: &Value) -> BigDecimal {

@@ -2,6 +2,7 @@
 
 use time::OffsetDateTime;
 
+use super::account::catch_up;
 use crate::customer::CustomerId;
 use crate::error::Error;
 use crate::id::{CustomerKey, PlanId, SubscriptionId};
@@ -19,10 +20,11 @@ pub struct FindSubscriptions {
     pub filters: SubscriptionFilters,
 }
 
-/// Those that run or are to come, by start; add-ons are reached by what they are attached to.
+/// Those that run or are to come, by start; add-ons are reached by what they are attached to. What is due is processed
+/// first, so that one whose end has come is found as what it renewed to.
 ///
 /// # Errors
-/// `customer_id` or `plan_id` does not exist.
+/// `customer_id` or `plan_id` does not exist; [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
 pub fn find_subscriptions(
     tx: &mut dyn Transaction,
     wanted: &FindSubscriptions,
@@ -33,6 +35,7 @@ pub fn find_subscriptions(
     if let Some(plan) = wanted.plan {
         tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
     }
+    catch_up(tx, key, now)?;
     let mut found = tx.subscriptions().list(key)?;
     found.retain(|own| {
         !own.is_addon()
