@@ -35,6 +35,15 @@ impl KeyKind {
     }
 }
 
+/// What the store may know of a key's text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fingerprint {
+    /// The first 8 characters.
+    pub prefix: String,
+    /// Keyed digest of the whole key (32 bytes).
+    pub digest: Vec<u8>,
+}
+
 /// A key as it is kept: everything but the secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiKey {

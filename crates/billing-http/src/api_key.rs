@@ -2,13 +2,12 @@
 
 use actix_web::web;
 use billing_domain::api_key::{ApiKey, KeyKind};
-use billing_domain::store::Transaction;
-use billing_domain::{Error, FieldCode, FieldError, Noun, text};
-use time::OffsetDateTime;
+use billing_domain::workflow::{CreateApiKey, RegenerateApiKey, create_api_key, regenerate_api_key};
+use serde::Serialize;
 
 use crate::answer::{Created, NoContent};
 use crate::app::App;
-use crate::auth::{Caller, KeyText, Pepper};
+use crate::auth::{Caller, KeyText};
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
@@ -19,9 +18,9 @@ use crate::wire::{Instant, Secret, body, view};
 /// The calls about keys.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/api_keys/", "List keys", list).answers::<Vec<ApiKeyView>>(200),
+        get("/api/api_keys/", "List keys", list).answers::<Vec<KeyView>>(200),
         post("/api/api_keys/", "Create a key; its text is shown this once", create)
-            .takes::<ApiKeyBody>()
+            .takes::<KeyBody>()
             .answers::<NewApiKeyView>(201)
             .reveals("key"),
         delete("/api/api_keys/{prefix}/", "Delete a key", remove),
@@ -32,8 +31,8 @@ pub fn endpoints() -> Vec<Endpoint> {
 }
 
 body! {
-    /// A new key.
-    ApiKeyBody {
+    /// A new key or token.
+    KeyBody {
         /// What it is for.
         required name: String,
         /// From when on it is worthless; never when missing.
@@ -42,8 +41,8 @@ body! {
 }
 
 view! {
-    /// A key without its secret.
-    ApiKeyView {
+    /// A key or token without its secret.
+    KeyView {
         /// What it is for.
         name: String,
         /// Its first 8 characters.
@@ -58,20 +57,13 @@ view! {
 view! {
     /// A key that was just made.
     NewApiKeyView {
-        /// What it is for.
-        name: String,
-        /// Its first 8 characters.
-        prefix: String,
-        /// When it was made.
-        created_at: Instant,
-        /// From when on it is worthless.
-        expires_at: Option<Instant>,
+        ..shown: KeyView,
         /// The key itself. It is kept nowhere, so it is not shown again, nor when this answer is repeated.
         key: Secret,
     }
 }
 
-impl From<&ApiKey> for ApiKeyView {
+impl From<&ApiKey> for KeyView {
     fn from(key: &ApiKey) -> Self {
         Self {
             name: key.name.clone(),
@@ -82,64 +74,61 @@ impl From<&ApiKey> for ApiKeyView {
     }
 }
 
-impl NewApiKeyView {
-    fn new(key: &ApiKey, text: &KeyText) -> Self {
-        let ApiKeyView { name, prefix, created_at, expires_at } = key.into();
-        Self { name, prefix, created_at, expires_at, key: Secret(text.reveal().to_owned()) }
+impl From<&KeyText> for Secret {
+    fn from(text: &KeyText) -> Self {
+        Self(text.reveal().to_owned())
     }
 }
 
-/// Keeps a new key of a kind, of the transaction's organization.
-///
-/// # Errors
-/// A bad name, an expiry that has passed, and those of the store.
-pub fn insert(
-    tx: &mut dyn Transaction,
+/// The keys of a kind.
+pub async fn list_keys(
+    app: &App,
+    caller: &Caller,
     kind: KeyKind,
-    pepper: &Pepper,
-    text: &KeyText,
-    name: &str,
-    expires_at: Option<OffsetDateTime>,
-    now: OffsetDateTime,
-) -> Result<ApiKey, Error> {
-    text::check(name, text::NAME_CHARACTERS_MAX).map_err(|error| error.under("name"))?;
-    if expires_at.is_some_and(|at| at <= now) {
-        return Err(FieldError::new("expires_at", FieldCode::Invalid, "The expiry must not be in the past.").into());
-    }
-    let key = ApiKey {
-        kind,
-        prefix: text.prefix().to_owned(),
-        organization: tx.organization(),
-        name: name.to_owned(),
-        digest: pepper.digest(text),
-        created_at: now,
-        expires_at,
-    };
-    tx.api_keys().insert(&key)?;
-    Ok(key)
+    paging: Paging,
+) -> Result<ListAnswer<KeyView>, ApiError> {
+    let page =
+        app.read(caller, move |tx, _| map_page(paging.cut(tx.api_keys().list(kind)?)?, |key| Ok(KeyView::from(&key))));
+    Ok(ListAnswer(page.await?))
+}
+
+/// Makes a key of a kind and shows it with its text.
+pub async fn create_key<V: Serialize + Send + 'static>(
+    app: &App,
+    caller: &Caller,
+    kind: KeyKind,
+    body: KeyBody,
+    show: fn(KeyView, Secret) -> V,
+) -> Result<Created<V>, ApiError> {
+    let text = KeyText::generate().map_err(ApiError::internal)?;
+    let fingerprint = app.pepper.fingerprint(&text);
+    let KeyBody { name, expires_at } = body;
+    let command = CreateApiKey { kind, name, expires_at: expires_at.map(|Instant(at)| at), fingerprint };
+    let view = app.on_catalog(caller, move |tx, now| {
+        let key = create_api_key(tx, &command, now)?;
+        Ok(show((&key).into(), (&text).into()))
+    });
+    Ok(Created(view.await?))
+}
+
+/// Ends a key of a kind, from the answer on.
+pub async fn remove_key(app: &App, caller: &Caller, kind: KeyKind, prefix: String) -> Result<NoContent, ApiError> {
+    app.on_catalog(caller, move |tx, _| tx.api_keys().delete(kind, &prefix)).await?;
+    Ok(NoContent)
 }
 
 /// `GET /api/api_keys/`
-async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<ListAnswer<ApiKeyView>, ApiError> {
-    let page = app.read(&caller, move |tx, _| {
-        map_page(paging.cut(tx.api_keys().list(KeyKind::ApiKey)?)?, |key| Ok(ApiKeyView::from(&key)))
-    });
-    Ok(ListAnswer(page.await?))
+async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<ListAnswer<KeyView>, ApiError> {
+    list_keys(&app, &caller, KeyKind::ApiKey, paging).await
 }
 
 /// `POST /api/api_keys/`
 async fn create(
     app: web::Data<App>,
     caller: Caller,
-    ApiJson(body): ApiJson<ApiKeyBody>,
+    ApiJson(body): ApiJson<KeyBody>,
 ) -> Result<Created<NewApiKeyView>, ApiError> {
-    let (pepper, text) = (app.pepper.clone(), KeyText::generate().map_err(ApiError::internal)?);
-    let view = app.on_catalog(&caller, move |tx, now| {
-        let expires_at = body.expires_at.map(|Instant(at)| at);
-        let key = insert(tx, KeyKind::ApiKey, &pepper, &text, &body.name, expires_at, now)?;
-        Ok(NewApiKeyView::new(&key, &text))
-    });
-    Ok(Created(view.await?))
+    create_key(&app, &caller, KeyKind::ApiKey, body, |shown, key| NewApiKeyView { shown, key }).await
 }
 
 /// `DELETE /api/api_keys/{prefix}/`
@@ -148,8 +137,7 @@ async fn remove(
     caller: Caller,
     PathParam(prefix): PathParam<String>,
 ) -> Result<NoContent, ApiError> {
-    app.on_catalog(&caller, move |tx, _| tx.api_keys().delete(KeyKind::ApiKey, &prefix)).await?;
-    Ok(NoContent)
+    remove_key(&app, &caller, KeyKind::ApiKey, prefix).await
 }
 
 /// `POST /api/api_keys/{prefix}/regenerate/`
@@ -158,15 +146,11 @@ async fn regenerate(
     caller: Caller,
     PathParam(prefix): PathParam<String>,
 ) -> Result<Created<NewApiKeyView>, ApiError> {
-    let pepper = app.pepper.clone();
     let text = KeyText::generate().map_err(ApiError::internal)?;
-    let view = app.on_catalog(&caller, move |tx, _| {
-        let keys = tx.api_keys().list(KeyKind::ApiKey)?;
-        let old = keys.into_iter().find(|key| key.prefix == prefix).ok_or(Error::NotFound(Noun::ApiKey))?;
-        tx.api_keys().delete(KeyKind::ApiKey, &old.prefix)?;
-        let new = ApiKey { prefix: text.prefix().to_owned(), digest: pepper.digest(&text), ..old };
-        tx.api_keys().insert(&new)?;
-        Ok(NewApiKeyView::new(&new, &text))
+    let command = RegenerateApiKey { prefix, fingerprint: app.pepper.fingerprint(&text) };
+    let view = app.on_catalog(&caller, move |tx, now| {
+        let key = regenerate_api_key(tx, &command, now)?;
+        Ok(NewApiKeyView { shown: (&key).into(), key: (&text).into() })
     });
     Ok(Created(view.await?))
 }

@@ -7,13 +7,12 @@ use anyhow::{Context, anyhow, bail};
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{KeyRing, Scope, Store};
-use billing_domain::workflow::{CreateOrganization, create_organization};
+use billing_domain::workflow::{CreateApiKey, CreateOrganization, create_api_key, create_organization};
 use billing_store::PgStore;
 use postgres_local::Cluster;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::api_key;
 use crate::auth::{KeyText, Pepper};
 use crate::settings::Settings;
 
@@ -162,9 +161,14 @@ impl Opened {
         let store: &dyn Store = &self.store;
         store.run_for(&Scope::Catalog(id), |tx, now| {
             create_organization(tx, &command, now)?;
-            api_key::insert(tx, KeyKind::ApiKey, &self.pepper, key, FIRST_KEY, None, now)?;
+            create_api_key(tx, &self.new_key(key, FIRST_KEY, None), now)?;
             Ok(id)
         })
+    }
+
+    fn new_key(&self, key: &KeyText, name: &str, expires_at: Option<OffsetDateTime>) -> CreateApiKey {
+        let fingerprint = self.pepper.fingerprint(key);
+        CreateApiKey { kind: KeyKind::ApiKey, name: name.to_owned(), expires_at, fingerprint }
     }
 
     /// Makes one more key of an organization.
@@ -181,7 +185,7 @@ impl Opened {
         let store: &dyn Store = &self.store;
         store.run_for(&Scope::Catalog(organization), |tx, now| {
             tx.organizations().get()?;
-            api_key::insert(tx, KeyKind::ApiKey, &self.pepper, &key, name, expires_at, now)
+            create_api_key(tx, &self.new_key(&key, name, expires_at), now)
         })?;
         Ok(key)
     }

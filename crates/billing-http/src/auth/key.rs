@@ -6,6 +6,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::{fmt, fs};
 
+use billing_domain::api_key::Fingerprint;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
@@ -147,6 +148,11 @@ impl Pepper {
     }
 
     /// What the store keeps of a key.
+    pub fn fingerprint(&self, key: &KeyText) -> Fingerprint {
+        Fingerprint { prefix: key.prefix().to_owned(), digest: self.digest(key) }
+    }
+
+    /// The keyed digest of a key.
     pub fn digest(&self, key: &KeyText) -> Vec<u8> {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else {
             unreachable!("HMAC takes keys of any length");

@@ -13,40 +13,11 @@ use crate::wire::{
 view! {
     /// An issued invoice.
     InvoiceView {
-        /// Its id.
-        invoice_id: InvoiceId,
-        /// `YYMMDD-NNNNNN`: the UTC day of issue and a sequence without gaps.
-        invoice_number: String,
-        /// Deprecated: the same as amount.
-        cost_due: Number,
-        /// The sum of the lines, with adjustments and tax.
-        amount: Number,
-        /// What it is in.
-        currency: CurrencyView,
-        /// When it was issued.
-        issue_date: Instant,
-        /// Where its payment stands.
-        payment_status: Word<PaymentStatus>,
-        /// Always null.
-        external_payment_obj_id: Option<String>,
-        /// Always null.
-        external_payment_obj_type: Option<String>,
-        /// Always null.
-        external_payment_obj_status: Option<String>,
+        ..brief: InvoiceBriefView,
         /// What is charged.
         line_items: Vec<LineItemView>,
         /// Whose it is, as they were on the day of issue.
         customer: InvoiceCustomerView,
-        /// When it falls due.
-        due_date: Option<Instant>,
-        /// The first day that its lines are for.
-        start_date: Day,
-        /// The last day that its lines are for.
-        end_date: Day,
-        /// Who issued it, as they were on the day of issue.
-        seller: SellerView,
-        /// Always null.
-        invoice_pdf: Option<String>,
     }
 }
 
@@ -88,26 +59,8 @@ view! {
 
 impl From<&Invoice> for InvoiceView {
     fn from(invoice: &Invoice) -> Self {
-        let brief = InvoiceBriefView::from(invoice);
-        Self {
-            invoice_id: brief.invoice_id,
-            invoice_number: brief.invoice_number,
-            cost_due: brief.cost_due,
-            amount: brief.amount,
-            currency: brief.currency,
-            issue_date: brief.issue_date,
-            payment_status: brief.payment_status,
-            external_payment_obj_id: None,
-            external_payment_obj_type: None,
-            external_payment_obj_status: None,
-            line_items: invoice.lines.iter().map(Into::into).collect(),
-            customer: (&invoice.billed_to).into(),
-            due_date: brief.due_date,
-            start_date: brief.start_date,
-            end_date: brief.end_date,
-            seller: brief.seller,
-            invoice_pdf: None,
-        }
+        let line_items = invoice.lines.iter().map(Into::into).collect();
+        Self { brief: invoice.into(), line_items, customer: (&invoice.billed_to).into() }
     }
 }
 

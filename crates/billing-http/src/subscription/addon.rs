@@ -19,8 +19,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::path::{PathPair, PathParam};
 use crate::wire::{
-    CustomerBriefView, Described, FilterView, FreeForm, FromJson, Instant, PlanVersionBriefView, Schema, Schemas, body,
-    view,
+    CustomerBriefView, Described, FreeForm, FromJson, Instant, PlanVersionBriefView, Schema, Schemas, body, view,
 };
 
 /// The calls about attached add-ons.
@@ -138,49 +137,15 @@ view! {
 view! {
     /// The subscription that an add-on is attached to.
     ParentView {
-        /// Its id.
-        subscription_id: SubscriptionId,
-        /// The first instant inside.
-        start_date: Instant,
-        /// The last microsecond inside.
-        end_date: Instant,
-        /// Whether it renews at its end.
-        auto_renew: bool,
-        /// False when it came from a renewal.
-        is_new: bool,
-        /// Only events with all of these properties count.
-        subscription_filters: Vec<FilterView>,
-        /// Whose.
-        customer: CustomerBriefView,
-        /// To what.
-        billing_plan: PlanVersionBriefView,
+        ..subscription: SubscriptionView,
         /// The same as billing_plan.
         plan_detail: PlanVersionBriefView,
-        /// Whether nothing of it is left to invoice.
-        fully_billed: bool,
-        /// Add-ons attached to it.
-        addons: Vec<AddonSubscriptionBriefView>,
-        /// Free-form, given back as it came.
-        metadata: Map<String, Value>,
     }
 }
 
 impl From<SubscriptionView> for ParentView {
-    fn from(own: SubscriptionView) -> Self {
-        Self {
-            subscription_id: own.subscription_id,
-            start_date: own.start_date,
-            end_date: own.end_date,
-            auto_renew: own.auto_renew,
-            is_new: own.is_new,
-            subscription_filters: own.subscription_filters,
-            customer: own.customer,
-            plan_detail: own.billing_plan.clone(),
-            billing_plan: own.billing_plan,
-            fully_billed: own.fully_billed,
-            addons: own.addons,
-            metadata: own.metadata,
-        }
+    fn from(subscription: SubscriptionView) -> Self {
+        Self { plan_detail: subscription.billing_plan.clone(), subscription }
     }
 }
 

@@ -45,24 +45,39 @@ macro_rules! body {
 }
 
 /// Declares what a call answers: a struct that writes itself as JSON and describes itself.
+///
+/// A view that shows all that another shows, and more, begins with `..name: Other`: the fields of `Other` stand
+/// in the answer beside its own.
 macro_rules! view {
     (
         $(#[doc = $doc:literal])*
-        $name:ident { $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty, )* }
+        $name:ident {
+            $( ..$whole:ident: $whole_type:ty, )?
+            $( $(#[doc = $field_doc:literal])* $field:ident: $type:ty, )*
+        }
     ) => {
         $(#[doc = $doc])*
         #[derive(Clone, Debug, serde::Serialize)]
-        pub struct $name { $( $(#[doc = $field_doc])* pub $field: $type, )* }
+        pub struct $name {
+            $( #[doc = "What it shows like another view."] #[serde(flatten)] pub $whole: $whole_type, )?
+            $( $(#[doc = $field_doc])* pub $field: $type, )*
+        }
+
+        impl $name {
+            /// Describes its fields as those of an object.
+            pub(crate) fn describe_fields(object: &mut $crate::wire::ObjectFields<'_>) {
+                $( <$whole_type>::describe_fields(object); )?
+                $( object.field::<$type>(
+                    stringify!($field).trim_start_matches("r#"),
+                    concat!($($field_doc),*),
+                    <$type as $crate::wire::Described>::IS_ALWAYS_SHOWN,
+                ); )*
+            }
+        }
 
         impl $crate::wire::Described for $name {
             fn describe(schemas: &mut $crate::wire::Schemas) -> $crate::wire::Schema {
-                schemas.object::<Self>(stringify!($name), concat!($($doc),*), |object| {
-                    $( object.field::<$type>(
-                        stringify!($field).trim_start_matches("r#"),
-                        concat!($($field_doc),*),
-                        <$type as $crate::wire::Described>::IS_ALWAYS_SHOWN,
-                    ); )*
-                })
+                schemas.object::<Self>(stringify!($name), concat!($($doc),*), Self::describe_fields)
             }
         }
     };

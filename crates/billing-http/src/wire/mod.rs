@@ -25,7 +25,7 @@ pub use number::Number;
 pub use object::{
     AddressBody, AddressView, CurrencyView, CustomerBriefView, FilterBody, FilterView, PlanVersionBriefView,
 };
-pub use schema::{Described, Empty, Null, Schema, Schemas, Secret};
+pub use schema::{Described, Empty, Null, ObjectFields, Schema, Schemas, Secret};
 pub(crate) use word::words_of;
 pub use word::{Word, Words, read as read_word};
 

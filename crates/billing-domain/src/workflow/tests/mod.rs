@@ -3,6 +3,7 @@
 mod access;
 mod addon;
 mod adjustment;
+mod api_key;
 mod billing;
 mod cancel;
 mod catalog;

@@ -1,0 +1,39 @@
+//! Creates an API key or an access token.
+
+use time::OffsetDateTime;
+
+use crate::api_key::{ApiKey, Fingerprint, KeyKind};
+use crate::error::{Error, FieldCode, FieldErrors};
+use crate::store::Transaction;
+use crate::text;
+
+/// A new key. Its text stays with the caller, who shows it once.
+#[derive(Clone, Debug)]
+pub struct CreateApiKey {
+    /// What it opens.
+    pub kind: KeyKind,
+    /// What it is for.
+    pub name: String,
+    /// From when on it is worthless; never when `None`.
+    pub expires_at: Option<OffsetDateTime>,
+    /// What is kept of its text.
+    pub fingerprint: Fingerprint,
+}
+
+/// Creates a key of the transaction's organization.
+///
+/// # Errors
+/// A bad name; an expiry that has passed already.
+pub fn create_api_key(tx: &mut dyn Transaction, command: &CreateApiKey, now: OffsetDateTime) -> Result<ApiKey, Error> {
+    let mut errors = FieldErrors::default();
+    errors.keep("name", text::check(&command.name, text::NAME_CHARACTERS_MAX));
+    if command.expires_at.is_some_and(|at| at <= now) {
+        errors.push("expires_at", FieldCode::Invalid, "The expiry must not be in the past.");
+    }
+    errors.finish(())?;
+    let CreateApiKey { kind, name, expires_at, fingerprint } = command.clone();
+    let Fingerprint { prefix, digest } = fingerprint;
+    let key = ApiKey { kind, prefix, organization: tx.organization(), name, digest, created_at: now, expires_at };
+    tx.api_keys().insert(&key)?;
+    Ok(key)
+}
