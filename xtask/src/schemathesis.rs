@@ -5,14 +5,15 @@ use std::env;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::repository;
+use crate::python::Environment;
+use crate::{done, repository, target_folder};
 
 const PACKAGE: &str = "schemathesis==4.32.5";
 const KEY: &str = "fuzzing0.0123456789abcdef0123456789abcdef";
@@ -27,13 +28,12 @@ const READY_PATIENCE: Duration = Duration::from_secs(120);
 
 /// Runs schemathesis against a service of its own. `examples` is how many random requests each call gets.
 pub fn run(examples: Option<&str>) -> anyhow::Result<()> {
-    let folder = target_folder().join("schemathesis");
-    let program = install(&folder)?;
+    let environment = Environment::install("schemathesis", &[PACKAGE])?;
     cargo_build()?;
     // A fresh database each time: what an earlier run made up would be found again.
     let data_dir = env::temp_dir().join(format!("schemathesis-{}", std::process::id()));
     let service = Service::start(&data_dir)?;
-    let mut fuzzer = Command::new(program);
+    let mut fuzzer = environment.program("schemathesis");
     fuzzer.args(["run", &format!("http://{}/openapi.json", service.addr), "--header", &format!("X-API-KEY: {KEY}")]);
     fuzzer.args(["--checks", CHECKS, "--max-examples", examples.unwrap_or(EXAMPLES), "--max-time", SECONDS_MAX]);
     fuzzer.args(["--continue-on-failure", "--suppress-health-check", "all", "--generation-database", "none"]);
@@ -46,7 +46,7 @@ pub fn run(examples: Option<&str>) -> anyhow::Result<()> {
         "--exclude-path-regex",
         KEYS,
     ]);
-    let status = fuzzer.current_dir(&folder).status().context("cannot run schemathesis");
+    let status = fuzzer.current_dir(&environment.folder).status().context("cannot run schemathesis");
     drop(service);
     // It may hold a running Postgres's last files; what is left is in the temporary folder.
     drop(fs::remove_dir_all(&data_dir));
@@ -54,29 +54,9 @@ pub fn run(examples: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn target_folder() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
-}
-
-/// Puts schemathesis into a Python environment of its own, once.
-fn install(folder: &Path) -> anyhow::Result<PathBuf> {
-    let program = folder.join("bin/schemathesis");
-    if !program.exists() {
-        done(Command::new("python3").args(["-m", "venv"]).arg(folder))?;
-        done(Command::new(folder.join("bin/pip")).args(["install", "--quiet", PACKAGE]))?;
-    }
-    Ok(program)
-}
-
 fn cargo_build() -> anyhow::Result<()> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     done(Command::new(cargo).args(["build", "--package", "billing-http"]).current_dir(repository()))
-}
-
-fn done(command: &mut Command) -> anyhow::Result<()> {
-    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
-    ensure!(status.success(), "{command:?} ended with {status}");
-    Ok(())
 }
 
 /// A service on a private Postgres; told to stop when dropped.

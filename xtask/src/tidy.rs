@@ -11,8 +11,7 @@ const LINES_MAX: usize = 600;
 const LINES_WISHED_MAX: usize = 400;
 
 /// Beside files and folders whose name starts with a dot.
-const TOP_LEVEL: [&str; 8] =
-    ["Cargo.toml", "Cargo.lock", "crates", "migrations", "packaging", "xtask", "docs", "README.md"];
+const TOP_LEVEL: [&str; 7] = ["Cargo.toml", "Cargo.lock", "crates", "migrations", "xtask", "docs", "README.md"];
 
 /// The build's output, wherever it appears.
 const NOT_OURS: [&str; 2] = ["target", ".git"];
