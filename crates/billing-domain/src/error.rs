@@ -49,6 +49,16 @@ impl Error {
         }
     }
 
+    /// The same error, for a caller that knows the field `attr` by another name.
+    #[must_use]
+    pub fn renamed(self, attr: &str, name: &str) -> Self {
+        let Self::Fields(FieldErrors(mut errors)) = self else { return self };
+        for error in errors.iter_mut().filter(|error| error.attr == attr) {
+            name.clone_into(&mut error.attr);
+        }
+        Self::Fields(FieldErrors(errors))
+    }
+
     /// Turns "not found" into "this field names something that does not exist".
     #[must_use]
     pub fn at_field(self, attr: &str) -> Self {

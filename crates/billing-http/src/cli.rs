@@ -1,13 +1,14 @@
 //! The command line.
 
 use std::future::{Future, poll_fn};
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use actix_web::rt::System;
 use actix_web::rt::signal::unix::{SignalKind, signal};
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use billing_audit::audit_database;
 use billing_domain::id::OrganizationId;
 use billing_store::PgStore;
@@ -22,7 +23,7 @@ use crate::demo;
 use crate::import::{ImportSource, import_events, refused_beside};
 use crate::server::{Server, ServerSettings};
 use crate::settings::Settings;
-use crate::startup::{Database, Opened, say};
+use crate::startup::{Database, FIRST_ORGANIZATION, Opened, say};
 use crate::wire::{FromJson, Instant};
 
 /// What the program is called.
@@ -100,11 +101,13 @@ pub enum Command {
     /// Make a tenant and print its API key.
     CreateOrganization {
         /// Its name, as invoices show it.
+        #[arg(default_value = FIRST_ORGANIZATION)]
         name: String,
     },
     /// Make one more API key and print it.
     CreateKey {
         /// What it is for.
+        #[arg(default_value = "key")]
         name: String,
         /// Whose: the organization's id; not needed when there is only one.
         #[arg(long)]
@@ -183,7 +186,7 @@ fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bo
     if until.is_some_and(|until| until > OffsetDateTime::now_utc()) {
         bail!("--until is to come: customers in real time cannot be billed ahead of it; a test clock's can");
     }
-    let backend = Opened::open(settings)?.backend();
+    let backend = Opened::open_beside(settings)?.backend();
     if retry_parked {
         say(&format!("{} parked customers are tried again.", backend.release_parked()?))?;
     }
@@ -193,7 +196,7 @@ fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bo
 
 /// Audits the database as it is: nothing is migrated, nothing written.
 fn audit(settings: &Settings) -> anyhow::Result<()> {
-    let database = Database::open(settings)?;
+    let database = Database::open_beside(settings)?;
     let progress = ProgressBar::new_spinner();
     let report = audit_database(&database.url, &mut |check| {
         progress.set_message(check);
@@ -211,6 +214,8 @@ fn audit(settings: &Settings) -> anyhow::Result<()> {
 fn serve(settings: &Settings) -> anyhow::Result<()> {
     // A bad certificate is told before a database is started.
     let tls = settings.tls().map(|files| files.load()).transpose()?;
+    // As is an address that is taken, before a key is made and shown for nothing.
+    drop(TcpListener::bind(settings.addr).with_context(|| format!("cannot listen on {}", settings.addr))?);
     let opened = Opened::open(settings)?;
     opened.bootstrap(settings)?;
     let connections = usize::try_from(settings.pool_size)?;

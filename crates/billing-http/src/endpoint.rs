@@ -2,6 +2,7 @@
 
 use actix_web::body::BoxBody;
 use actix_web::dev::ServiceRequest;
+use actix_web::guard::{Guard, fn_guard};
 use actix_web::http::Method;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{FromRequest, Handler, Responder, Route, web};
@@ -97,11 +98,20 @@ macro_rules! methods {
                     secret: None,
                     media_type: "application/json",
                     refusal: None,
-                    route: web::method(Method::$method).to(handler),
+                    route: web::route().guard(guarded(Method::$method)).to(handler),
                 }
             }
         )*
     };
+}
+
+/// Which requests a call of `method` answers: one that shows something also those that ask for its head alone.
+fn guarded(method: Method) -> impl Guard {
+    let head = (method == Method::GET).then_some(Method::HEAD);
+    fn_guard(move |context| {
+        let asked = &context.head().method;
+        *asked == method || head.as_ref() == Some(asked)
+    })
 }
 
 methods! { get GET post POST patch PATCH delete DELETE }
@@ -196,7 +206,8 @@ pub fn configure(config: &mut web::ServiceConfig, mut table: Vec<Endpoint>) {
 }
 
 fn register(config: &mut web::ServiceConfig, path: &'static str, access: Access, endpoints: Vec<Endpoint>) {
-    let methods: Vec<&str> = endpoints.iter().map(|endpoint| endpoint.method.as_str()).collect();
+    let spelled = |method: &Method| if *method == Method::GET { "GET, HEAD".to_owned() } else { method.to_string() };
+    let methods: Vec<_> = endpoints.iter().map(|endpoint| spelled(&endpoint.method)).collect();
     let allow = methods.join(", ");
     let without_slash = path.trim_end_matches('/');
     let mut resource = web::resource(vec![path, without_slash]);

@@ -27,6 +27,7 @@ use crate::backend::Backend;
 use crate::error::{ApiError, PROBLEM_JSON, codes};
 use crate::json::{parse, receive_all};
 use crate::request_id;
+use crate::telemetry::ErrorCode;
 
 /// The header with the caller's key.
 pub const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
@@ -110,8 +111,19 @@ impl Pending {
         response
             .insert_header((CONTENT_TYPE, content_type))
             .insert_header((REPLAYED, HeaderValue::from_static("true")));
-        Ok(response.body(text))
+        let code = refused_with(&text);
+        let mut answer = response.body(text);
+        if let Some(code) = code {
+            answer.extensions_mut().insert(ErrorCode(code));
+        }
+        Ok(answer)
     }
+}
+
+/// The code of an answer that is a refusal.
+fn refused_with(text: &str) -> Option<&'static str> {
+    let answer: Value = serde_json::from_str(text).ok()?;
+    codes::named(answer.get("title")?.as_str()?).map(|code| code.text)
 }
 
 /// Answers a request whose key was seen before as it was answered then; has any other done under its claim.

@@ -83,7 +83,8 @@ impl Query {
         self.errors.keep_all(name, T::from_json(Value::String(value))).map(Some)
     }
 
-    /// A list: `x`, `x[]`, `x[0]`, repeated, comma-separated. `None`: an element was bad, and that is noted.
+    /// A list: `x`, `x[]`, `x[0]`, repeated, comma-separated. `None`: an element was bad, and that is noted under the
+    /// parameter's name alone, since a place in so many spellings says nothing.
     pub fn list<T: FromJson>(&mut self, name: &str) -> Option<Vec<T>> {
         let names_list = |own: &str| {
             own.strip_prefix(name).is_some_and(|rest| {
@@ -97,7 +98,8 @@ impl Query {
         let values = self.pairs.iter().filter(|(own, _)| names_list(own)).flat_map(|(_, value)| value.split(','));
         let values: Vec<_> =
             values.map(str::trim).filter(|text| !text.is_empty()).map(|text| Value::String(text.to_owned())).collect();
-        self.errors.keep_all(name, Vec::from_json(Value::Array(values)))
+        let read = values.into_iter().map(|value| self.errors.keep_all(name, T::from_json(value)));
+        read.collect::<Vec<_>>().into_iter().collect()
     }
 
     /// Subscription filters: a JSON list, JSON objects repeated with or without `[]`, or one parameter for each
@@ -225,7 +227,7 @@ mod tests {
         }
         let mut query = Query::parse("status=active,nope").expect("parsed");
         assert!(query.list::<SubscriptionStatus>("status").is_none());
-        assert_eq!((query.errors.0[0].attr.as_str(), query.errors.0[0].code), ("status.1", FieldCode::InvalidChoice));
+        assert_eq!((query.errors.0[0].attr.as_str(), query.errors.0[0].code), ("status", FieldCode::InvalidChoice));
     }
 
     #[test]

@@ -20,8 +20,8 @@ use crate::settings::Settings;
 const DATABASE: &str = "billing";
 /// Connections for the background workers, beside those of requests.
 const WORKER_CONNECTIONS: u32 = 2;
-/// Name of the organization that is made when there is none.
-const FIRST_ORGANIZATION: &str = "My organization";
+/// Name of the organization that is made when there is none, and of one that is made without a name.
+pub(crate) const FIRST_ORGANIZATION: &str = "My organization";
 const FIRST_KEY: &str = "first key";
 
 /// A store, and the private cluster below it when there is one.

@@ -3,7 +3,7 @@
 use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
-use actix_web::http::header::ACCEPT;
+use actix_web::http::header::{ACCEPT, VARY};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use billing_domain::period::Period;
 use billing_domain::usage::Usage;
@@ -192,8 +192,10 @@ async fn show(
     let window = question.window;
     let measured = app.read(&caller, move |tx, _| measure_usage(tx, &question, IanaZone::find)).await?;
     let view = UsageView::new(&measured, window);
+    let mut answer = HttpResponse::Ok();
+    answer.insert_header((VARY, "Accept"));
     if wants_csv(&request) {
-        return Ok(HttpResponse::Ok().content_type("text/csv; charset=utf-8").body(view.csv()?));
+        return Ok(answer.content_type("text/csv; charset=utf-8").body(view.csv()?));
     }
-    Ok(HttpResponse::Ok().json(view))
+    Ok(answer.json(view))
 }

@@ -16,7 +16,6 @@ fn bodies_that_cannot_be_read_are_refused_alike_everywhere() {
     #[rustfmt::skip]
     let bodies: Vec<(&[u8], &str, u16, &str)> = vec![
         // body,                             code,                    status, why
-        (b"",                                "parse_error",           400, "nothing"),
         (b"{",                               "parse_error",           400, "half an object"),
         (b"{\"a\":NaN}",                     "parse_error",           400, "no JSON value"),
         (b"{\"a\":01}",                      "parse_error",           400, "no JSON number"),
@@ -204,6 +203,31 @@ fn bad_fields_are_named_and_nothing_is_written() {
 }
 
 #[test]
+fn no_body_is_an_object_without_fields() {
+    let world = World::new();
+    let key = ("X-API-KEY", world.key.as_str());
+    let json = ("Content-Type", "application/json");
+    for headers in [vec![key], vec![key, json]] {
+        let needed = world.send("POST", "/api/features/", &headers, b"");
+        assert_eq!(needed.faults(), [("feature_name".to_owned(), "required".to_owned())]);
+        let unchanged = world.send("PATCH", "/api/organization/", &headers, b"").ok(200);
+        assert_eq!(unchanged, world.get("/api/organization/").ok(200));
+        let tracked = world.send("POST", "/api/track/", &headers, b"");
+        assert_eq!((tracked.status, tracked.json()["success"].clone()), (400, json!("none")));
+    }
+}
+
+#[test]
+fn what_can_be_shown_can_be_asked_for_without_its_body() {
+    let world = World::new();
+    let head = world.send("HEAD", "/api/ping/", &[("X-API-KEY", world.key.as_str())], b"");
+    assert_eq!((head.status, head.header("content-type"), head.text.as_str()), (200, "application/json", ""));
+    assert_eq!(world.send("HEAD", "/readyz", &[], b"").status, 200);
+    assert_eq!(world.send("HEAD", "/api/track/", &[("X-API-KEY", world.key.as_str())], b"").status, 405);
+    assert_eq!(world.send("HEAD", "/api/ping/", &[], b"").status, 401);
+}
+
+#[test]
 fn every_bad_field_is_named_at_once() {
     let world = World::new();
     let metric = world.metric();
@@ -291,5 +315,5 @@ fn ids_in_paths_are_checked() {
     let many = world.get(&format!("/api/plans/?{}", "a=1&".repeat(101)));
     assert_eq!(many.faults()[0].1, "list_too_long");
     let put = world.write("PUT", "/api/plans/", b"{}");
-    assert_eq!((put.status, put.error().as_str(), put.header("allow")), (405, "method_not_allowed", "GET, POST"));
+    assert_eq!((put.status, put.error().as_str(), put.header("allow")), (405, "method_not_allowed", "GET, HEAD, POST"));
 }

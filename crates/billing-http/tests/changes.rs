@@ -159,8 +159,12 @@ fn prepaid_units_change_in_both_directions() {
     world.post(&path, &json!({"units": "12.5", "invoice_now": false})).ok(200);
     assert_eq!(credit(&world), "15", "fewer come back at once");
     assert_eq!(world.post(&path, &json!({})).faults(), [("units".to_owned(), "required".to_owned())]);
-    let other = format!("/api/subscriptions/{id}/components/metric_{:032x}/change_prepaid_units/", 7);
-    assert_eq!(world.post(&other, &json!({"units": 1})).faults(), [("metric_id".to_owned(), "invalid".to_owned())]);
+    let of = |metric: &str| format!("/api/subscriptions/{id}/components/{metric}/change_prepaid_units/");
+    let unused = world.post("/api/metrics/", &json!({"event_name": "unused"})).ok(201).id("metric_id");
+    let refused = world.post(&of(&unused), &json!({"units": 1})).faults();
+    assert_eq!(refused, [("metric_id".to_owned(), "invalid".to_owned())], "a metric that the plan does not have");
+    let absent = world.post(&of(&format!("metric_{:032x}", 7)), &json!({"units": 1}));
+    assert_eq!((absent.status, absent.error()), (404, "not_found".to_owned()), "no metric at all");
 }
 
 #[test]
@@ -200,6 +204,14 @@ fn a_switch_bills_the_difference_and_retires_the_old_id() {
         "the same plan"
     );
     assert_eq!(world.post(&path, &json!({})).faults(), [("switch_plan_id".to_owned(), "required".to_owned())]);
+    for (attr, absent) in
+        [("switch_plan_id", format!("plan_{:032x}", 7)), ("switch_plan_version_id", format!("{:032x}", 7))]
+    {
+        assert_eq!(
+            world.post(&path, &json!({ attr: absent })).faults(),
+            [(attr.to_owned(), "does_not_exist".to_owned())]
+        );
+    }
 }
 
 #[test]
@@ -217,5 +229,11 @@ fn matching_subscriptions_are_switched_or_updated() {
     assert!(switched[0].id("subscription_id") != old, "the new subscription is answered");
     let none = world.post(&path, &body);
     assert_eq!((none.status, none.error()), (404, "resource_not_found".to_owned()), "nothing matches any more");
-    assert_eq!(world.post("/api/subscriptions/update/?customer_id=acme", &body).faults()[0].0, "plan_id");
+    let missing = ["customer_id", "plan_id"].map(|attr| (attr.to_owned(), "required".to_owned()));
+    assert_eq!(world.post("/api/subscriptions/update/", &body).faults(), missing);
+    let path = format!("/api/subscriptions/update/?customer_id=acme&plan_id={other}");
+    for (plan, code) in [(format!("plan_{:032x}", 7), "does_not_exist"), (other, "invalid")] {
+        let refused = world.post(&path, &json!({"replace_plan_id": plan})).faults();
+        assert_eq!(refused, [("replace_plan_id".to_owned(), code.to_owned())], "named as it was sent");
+    }
 }

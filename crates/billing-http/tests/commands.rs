@@ -129,6 +129,10 @@ fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
     assert!(!imported.status.success() && work.path().join("events.jsonl.refused").exists(), "{imported:?}");
     assert!(String::from_utf8_lossy(&imported.stdout).contains("2 events stored"), "{imported:?}");
 
+    assert!(text(&run(&["bill-run"])).contains("customers billed"));
+    let audited = run(&["audit"]);
+    assert!(audited.status.success(), "{audited:?}");
+
     let source = text(&run(&["database-url"]));
     let target = source.replace("///billing?", "///restored?");
     let shell = |script: &str| {
@@ -147,6 +151,22 @@ fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
     restored.post("/api/track/", &json!([event("2"), event("3")]));
     let access = restored.get(&format!("/api/metric_access/?customer_id=acme&metric_id={metric}"), KEY);
     assert_eq!(access.expect("an answer")["access_per_subscription"][0]["metric_usage"], 3, "nothing counts twice");
+
+    let unnamed = text(&run(&["create-key"]));
+    assert!(service.get("/api/ping/", unnamed.rsplit(' ').next().expect("a key")).is_ok(), "{unnamed}");
+    let made = text(&run(&["create-organization"]));
+    assert!(service.get("/api/ping/", made.rsplit(' ').next().expect("a key")).is_ok(), "{made}");
+}
+
+#[test]
+fn a_taken_address_is_told_before_a_key_is_made() {
+    let folder = data_dir();
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let addr = taken.local_addr().expect("an address").to_string();
+    let refused = program(folder.path()).args(["--addr", &addr]).output().expect("it runs");
+    assert!(!refused.status.success() && refused.stdout.is_empty(), "{refused:?}");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(told.contains(&addr) && !folder.path().join("cluster").exists(), "{told}");
 }
 
 #[test]

@@ -154,4 +154,6 @@ fn a_list_keeps_what_it_is_asked_for() {
     assert_eq!(required, [("customer_id".to_owned(), "required".to_owned())]);
     assert_eq!(world.get("/api/credits/?customer_id=acme&status=bogus").faults()[0].1, "invalid_choice");
     assert_eq!(world.get("/api/credits/?customer_id=acme&issued_after=x").faults()[0].0, "issued_after");
+    let unknown = world.get("/api/credits/?customer_id=acme&currency_code=QQQ").faults();
+    assert_eq!(unknown, [("currency_code".to_owned(), "does_not_exist".to_owned())]);
 }

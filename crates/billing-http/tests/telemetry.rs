@@ -44,6 +44,11 @@ fn requests_errors_and_events_are_counted() {
     let batch =
         json!({"batch": [event("acme", "1", &now()), event("acme", "1", &now()), event("acme", "2", "2001-01-01")]});
     world.post("/api/track/", &batch).ok(201);
+    for _ in 0..2 {
+        let headers =
+            [("X-API-KEY", world.key.as_str()), ("Content-Type", "application/json"), ("Idempotency-Key", "twice")];
+        world.send("POST", "/api/currencies/", &headers, br#"{"code": "USD", "name": "x", "symbol": "x"}"#);
+    }
 
     let samples = samples(&world);
     #[rustfmt::skip]
@@ -58,6 +63,7 @@ fn requests_errors_and_events_are_counted() {
         (r#"billing_http_request_duration_seconds_bucket{route="/api/ping",method="GET",le="+Inf"}"#,    "3",   "the last bucket has all"),
         (r#"billing_http_errors_total{code="not_authenticated"}"#,                                       "1",   "by code"),
         (r#"billing_http_errors_total{code="not_found"}"#,                                               "3",   "by code"),
+        (r#"billing_http_errors_total{code="duplicate_resource"}"#,                                      "2",   "refused, and refused again by the kept answer"),
         (r#"billing_http_requests_in_flight"#,                                                           "1",   "this one"),
         (r#"billing_events_total{outcome="stored"}"#,                                                    "1",   "new"),
         (r#"billing_events_total{outcome="duplicate"}"#,                                                 "1",   "known"),

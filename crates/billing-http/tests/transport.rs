@@ -29,6 +29,7 @@ fn large_answers_are_compressed_for_those_who_take_it() {
     let world = World::new();
     let (head, plain) = fetch(&world, "/openapi.json", "");
     assert!(!head.contains("content-encoding") && plain.len() > 10_000, "{head}");
+    assert!(head.contains("vary: accept-encoding"), "a cache is told, whoever asks: {head}");
     let (head, packed) = fetch(&world, "/openapi.json", "Accept-Encoding: br, gzip;q=0.8\r\n");
     assert!(head.contains("content-encoding: gzip") && head.contains("vary: accept-encoding"), "{head}");
     assert!(head.contains(&format!("content-length: {}\r\n", packed.len())), "{head}");

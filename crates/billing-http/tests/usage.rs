@@ -73,6 +73,7 @@ fn usage_comes_as_csv_too() {
     let ask = |accept: &str| world.send("GET", &path, &[("X-API-KEY", &world.key), ("Accept", accept)], b"");
     let answer = ask("text/html, Text/CSV;q=0.9");
     assert_eq!((answer.status, answer.header("content-type")), (200, "text/csv; charset=utf-8"));
+    assert_eq!(answer.header("vary"), "Accept", "the same path has two forms");
     let expected = "start,end,quantity,event_count\r\n\
         2024-03-10T05:00:00Z,2024-03-11T03:59:59.999999Z,2,2\r\n\
         2024-03-11T04:00:00Z,2024-03-12T03:59:59.999999Z,1,1\r\n";

@@ -48,9 +48,10 @@ pub(crate) fn interval_columns(interval: Option<Interval>) -> (Option<String>, O
     }
 }
 
-/// A value out of JSON.
+/// A value out of JSON. Through its text: out of a `Value`, serde hands whole numbers beyond 64 bits over in a form that a
+/// tagged value does not take.
 pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
-    serde_json::from_value(value).map_err(unreadable)
+    serde_json::from_str(&value.to_string()).map_err(unreadable)
 }
 
 /// A value as JSON.

@@ -48,6 +48,7 @@ pub fn change_prepaid_units(
     process_due(tx, &mut account, now)?;
     let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
     subscription.check_open(now)?;
+    tx.metrics().get(command.metric)?;
     let offer = account.offer(tx, subscription.version)?;
     let component = prepaid_component(&offer.version, command.metric)?;
     let before = subscription.prepaid_units_of(component);

@@ -49,6 +49,22 @@ pub enum VersionChoice {
     Version(PlanVersionId),
 }
 
+/// The fields that a choice was read from, for faults to name.
+#[derive(Clone, Copy)]
+pub(super) struct ChoiceFields {
+    /// That of [`VersionChoice::Plan`].
+    plan: &'static str,
+    /// That of [`VersionChoice::Version`].
+    version: &'static str,
+}
+
+impl ChoiceFields {
+    /// Those of a new subscription.
+    const CREATE: Self = Self { plan: "plan_id", version: "version_id" };
+    /// Those of a switch.
+    pub(super) const SWITCH: Self = Self { plan: "switch_plan_id", version: "switch_plan_version_id" };
+}
+
 /// Creates a subscription, invoices what is due in advance, and catches up with what is due since a start in
 /// the past. Filter properties that are new to the organization become known to it.
 ///
@@ -67,7 +83,7 @@ pub fn create_subscription(
     process_due(tx, &mut account, now)?;
 
     let currency = account.customer.default_currency_code.clone();
-    let version = choose(tx, &account, command.version, &currency, now)?;
+    let version = choose(tx, &account, (command.version, ChoiceFields::CREATE), &currency, now)?;
     let offer = account.offer(tx, version.id)?;
     let subscription = build(tx, &account, command, &offer, now)?;
     let existing = tx.subscriptions().list(key)?;
@@ -94,24 +110,24 @@ pub fn create_subscription(
 pub(super) fn choose(
     tx: &mut dyn Transaction,
     account: &Account,
-    choice: VersionChoice,
+    (choice, fields): (VersionChoice, ChoiceFields),
     currency: &str,
     now: OffsetDateTime,
 ) -> Result<PlanVersion, Error> {
     let customer = &account.customer;
     match choice {
         VersionChoice::Plan(plan) => {
-            tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
+            tx.plans().get(plan).map_err(|error| error.at_field(fields.plan))?;
             let versions = tx.plans().list_versions(Some(plan))?;
             let currencies = [currency, &*account.organization.default_currency_code];
             Ok(choose_version(&versions, customer.key, currencies, now)?.clone())
         }
         VersionChoice::Version(id) => {
-            let version = tx.plans().get_version(id).map_err(|error| error.at_field("version_id"))?;
+            let version = tx.plans().get_version(id).map_err(|error| error.at_field(fields.version))?;
             // The content of an add-on is a version too, but of no plan.
-            tx.plans().get(version.plan).map_err(|error| error.at_field("version_id"))?;
+            tx.plans().get(version.plan).map_err(|error| error.at_field(fields.version))?;
             if version.deleted_at.is_some() {
-                return Err(Error::unknown_reference("version_id", Noun::PlanVersion));
+                return Err(Error::unknown_reference(fields.version, Noun::PlanVersion));
             }
             if !version.is_offered_to(customer.key) {
                 return Err(Refusal::PlanNotAvailableToCustomer.into());

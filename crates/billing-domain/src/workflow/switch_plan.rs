@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
-use super::create_subscription::{VersionChoice, choose, prepaid_units};
+use super::create_subscription::{ChoiceFields, VersionChoice, choose, prepaid_units};
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, Charge, ChargeRef};
 use crate::error::{Error, FieldCode, FieldError, Refusal};
@@ -48,7 +48,7 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     let old = tx.subscriptions().get(command.customer, command.subscription)?;
     old.check_open(now)?;
     let old_offer = account.offer(tx, old.version)?;
-    let chosen = choose(tx, &account, command.version, &old_offer.currency.code, now)?;
+    let chosen = choose(tx, &account, (command.version, ChoiceFields::SWITCH), &old_offer.currency.code, now)?;
     let offer = account.offer(tx, chosen.id)?;
     check(&old_offer, &offer)?;
     check_addons(tx, &mut account, &old, &offer, now)?;

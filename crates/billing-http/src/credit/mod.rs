@@ -9,7 +9,7 @@ use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::credit::{CreditLedger, CreditStatus};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CreditId, CustomerKey};
-use billing_domain::workflow::{CreateCredit, UpdateCredit, create_credit, update_credit, void_credit};
+use billing_domain::workflow::{CreateCredit, UpdateCredit, create_credit, find_currency, update_credit, void_credit};
 use billing_domain::{Error, FieldErrors};
 use time::OffsetDateTime;
 
@@ -190,6 +190,9 @@ async fn list(
     let page = app.read(&caller, move |tx, _| {
         let key = CustomerKey::derive(tx.organization(), &filter.customer);
         tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+        if let Some(code) = &filter.currency_code {
+            find_currency(tx, code).map_err(|error| error.at_field("currency_code"))?;
+        }
         let now = tx.customers().now(key)?;
         let mut ledgers = tx.credits().list(key)?;
         ledgers.retain(|ledger| filter.keeps(ledger, now));

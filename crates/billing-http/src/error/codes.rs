@@ -82,6 +82,11 @@ pub fn table() -> Vec<(&'static str, u16, &'static str)> {
     fields.chain(GENERAL.iter().map(|code| (code.text, code.status, code.meaning))).collect()
 }
 
+/// The row of a code that is not about one field.
+pub fn named(text: &str) -> Option<&'static Code> {
+    GENERAL.iter().copied().find(|code| code.text == text)
+}
+
 /// The row of a business rule's refusal.
 pub fn of_refusal(refusal: &Refusal) -> &'static Code {
     match refusal {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use actix_web::body::{BodyStream, to_bytes_limited};
 use actix_web::dev::Payload;
 use actix_web::http::StatusCode;
-use actix_web::http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName};
+use actix_web::http::header::{
+    CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, TRANSFER_ENCODING,
+};
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use flate2::read::MultiGzDecoder;
@@ -26,7 +28,7 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// How long a body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
-/// An ordinary body, read as `T`.
+/// An ordinary body, read as `T`. None at all is an object without fields, so a call that needs none can be made without.
 pub struct ApiJson<T>(pub T);
 
 impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
@@ -37,7 +39,8 @@ impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
         let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
         Box::pin(async move {
             let text = decode(body.await?, BODY_BYTES_MAX)?;
-            Ok(Self(T::from_json(parse(&text)?).map_err(ApiError::from)?))
+            let text = if text.is_empty() { "{}" } else { &text };
+            Ok(Self(T::from_json(parse(text)?).map_err(ApiError::from)?))
         })
     }
 }
@@ -141,6 +144,10 @@ pub struct BodyDeadline(pub Duration);
 /// Whether the body is compressed, once its headers are found to be acceptable.
 fn accept(headers: &HeaderMap, bytes_max: usize) -> Result<bool, ApiError> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().trim();
+    let is_absent = matches!(text(CONTENT_LENGTH), "" | "0") && !headers.contains_key(TRANSFER_ENCODING);
+    if is_absent && !headers.contains_key(CONTENT_TYPE) {
+        return Ok(false);
+    }
     let mut parts = text(CONTENT_TYPE).split(';');
     let media_type = parts.next().unwrap_or_default().trim().to_ascii_lowercase();
     let is_json =

@@ -210,7 +210,7 @@ impl UpdateMatchingBody {
             usage_behavior: self.usage_behavior.unwrap_or_default(),
             prepaid_units: Vec::new(),
         };
-        switch_plan(tx, &command, now)
+        switch_plan(tx, &command, now).map_err(|error| error.renamed("switch_plan_id", "replace_plan_id"))
     }
 }
 
@@ -224,17 +224,18 @@ body! {
     }
 }
 
-/// Which of a customer's running and coming subscriptions a call is about.
+/// Which of a customer's running and coming subscriptions a call is about; whether their plan must be named.
 #[derive(Clone, Debug)]
-struct Match(FindSubscriptions);
+struct Match<const NEEDS_PLAN: bool>(FindSubscriptions);
 
-impl FromRequest for Match {
+impl<const NEEDS_PLAN: bool> FromRequest for Match<NEEDS_PLAN> {
     type Error = ApiError;
     type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let (customer, plan) = (query.required("customer_id"), query.optional("plan_id"));
+            let customer = query.required("customer_id");
+            let plan = if NEEDS_PLAN { query.required("plan_id").map(Some) } else { query.optional("plan_id") };
             let filters = query.filters();
             let read = match (customer, plan, filters) {
                 (Some(customer), Some(plan), Some(filters)) => {
@@ -251,7 +252,7 @@ impl FromRequest for Match {
 async fn cancel_matching(
     app: web::Data<App>,
     caller: Caller,
-    Match(wanted): Match,
+    Match(wanted): Match<false>,
     ApiJson(body): ApiJson<CancelBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
     let customer = wanted.customer.clone();
@@ -270,12 +271,9 @@ async fn cancel_matching(
 async fn update_matching(
     app: web::Data<App>,
     caller: Caller,
-    Match(wanted): Match,
+    Match(wanted): Match<true>,
     ApiJson(body): ApiJson<UpdateMatchingBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
-    if wanted.plan.is_none() {
-        return Err(ApiError::field("plan_id", FieldCode::Required, "This field is required."));
-    }
     let customer = wanted.customer.clone();
     let views = app.on_customer(&caller, &customer, move |tx, now| {
         let ids = find_subscriptions(tx, &wanted, now)?;

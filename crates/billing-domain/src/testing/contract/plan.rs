@@ -60,7 +60,8 @@ fn full_components(ids: &mut Ids, prepaid: crate::id::MetricId, metered: crate::
             range_end: None,
             price: TierPrice::PerUnit {
                 cost_per_batch: decimal("0.000000000000001"),
-                metric_units_per_batch: decimal("12345678901234567890"),
+                // The greatest whole number that a body may hold is more than 64 bits hold.
+                metric_units_per_batch: decimal("99999999999999999999"),
                 batch_rounding: Some(BatchRounding::RoundUp),
             },
         },
