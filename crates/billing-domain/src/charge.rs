@@ -108,6 +108,25 @@ pub struct PrepaidSegment {
     pub units: BigDecimal,
     /// The part.
     pub period: Period,
+    /// What it costs by the plan that the subscription was switched from; `None`: what its component says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled: Option<PrepaidSegmentTrace>,
+}
+
+impl PrepaidSegment {
+    /// Units that cost what their component says.
+    pub fn new(units: BigDecimal, period: Period) -> Self {
+        Self { units, period, settled: None }
+    }
+
+    /// What it costs as a part of the interval `full`, where a switch has not settled that.
+    fn price(&self, component: &Component, full: &Period) -> PrepaidSegmentTrace {
+        self.settled.clone().unwrap_or_else(|| PrepaidSegmentTrace {
+            window: self.period,
+            fraction: self.period.fraction_of(full),
+            rating: component.tiers.rate(&self.units),
+        })
+    }
 }
 
 /// What a record puts on an invoice.
@@ -211,13 +230,27 @@ impl BillingRecord {
     /// Has `units` prepaid from `now` on: the segment that runs then ends, and another takes the rest.
     pub fn change_prepaid_units(&mut self, units: &BigDecimal, now: OffsetDateTime) {
         let from = now.max(self.period.start());
+        self.end_prepaid(from);
+        if let (Some(prepaid), Ok(period)) = (&mut self.prepaid, Period::new(from, self.period.end())) {
+            prepaid.segments.push(PrepaidSegment::new(units.clone(), period));
+        }
+    }
+
+    /// Ends the prepaid units at `from` and leaves the time before it at what `component` says it costs, whatever the
+    /// record's component is from then on.
+    pub fn settle_prepaid(&mut self, component: &Component, from: OffsetDateTime) {
+        self.end_prepaid(from);
+        let full = self.full;
+        for segment in self.prepaid.iter_mut().flat_map(|prepaid| &mut prepaid.segments) {
+            segment.settled = Some(segment.price(component, &full));
+        }
+    }
+
+    fn end_prepaid(&mut self, from: OffsetDateTime) {
         let Some(prepaid) = &mut self.prepaid else { return };
         prepaid.segments.retain(|segment| segment.period.start() < from);
         if let Some(last) = prepaid.segments.last_mut() {
             last.period = last.period.cut_at(from);
-        }
-        if let Ok(period) = Period::new(from, self.period.end()) {
-            prepaid.segments.push(PrepaidSegment { units: units.clone(), period });
         }
     }
 
@@ -362,11 +395,7 @@ impl BillingRecord {
         let (Some(prepaid), Some(charge)) = (&self.prepaid, &component.prepaid_charge) else {
             return (BigDecimal::zero(), Vec::new());
         };
-        let traces = prepaid.segments.iter().map(|segment| PrepaidSegmentTrace {
-            window: segment.period,
-            fraction: segment.period.fraction_of(&self.full),
-            rating: component.tiers.rate(&segment.units),
-        });
+        let traces = prepaid.segments.iter().map(|segment| segment.price(component, &self.full));
         match charge.behavior {
             ChargeBehavior::Prorate => {
                 let traces: Vec<_> = traces.collect();
@@ -440,7 +469,7 @@ pub fn records_of(
             let mut own = instants_of(&tile.period, &instants, false);
             let prepaid = units.clone().map(|units| {
                 own.insert(0, tile.period.start());
-                let segments = vec![PrepaidSegment { units, period: tile.period }];
+                let segments = vec![PrepaidSegment::new(units, tile.period)];
                 Prepaid { segments, billed: Billed::default() }
             });
             add(ChargeRef::Component(component.id), &tile, own, prepaid);

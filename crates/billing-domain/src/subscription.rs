@@ -10,7 +10,7 @@ use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
 use crate::event::{Properties, property_text};
 use crate::id::{CustomerKey, PlanId, PlanVersionId, SubscriptionId};
 use crate::period::{Anchors, Cadence, Period, PlanDuration, Tile};
-use crate::plan::Component;
+use crate::plan::{Component, PlanVersion};
 use crate::tax::TaxState;
 use crate::text;
 
@@ -267,6 +267,19 @@ impl Subscription {
     pub fn prepaid_units_of(&self, component: &Component) -> Option<BigDecimal> {
         let charge = component.prepaid_charge.as_ref()?;
         self.prepaid_units.get(&component.metric).or(charge.units.as_ref()).cloned()
+    }
+
+    /// The units that go along when `next` takes the place of its `version`: of every component that both prepay, as
+    /// many as it has, whether they were named or are the version's.
+    pub fn prepaid_units_under(
+        &self,
+        version: &PlanVersion,
+        next: &PlanVersion,
+    ) -> BTreeMap<crate::id::MetricId, BigDecimal> {
+        let goes_on =
+            |own: &&Component| next.component_of(own.metric).is_some_and(|next| next.prepaid_charge.is_some());
+        let held = version.components.iter().filter(goes_on);
+        held.filter_map(|own| Some((own.metric, self.prepaid_units_of(own)?))).collect()
     }
 
     /// The period that follows this one when it renews: `None` for a plan without duration.

@@ -60,6 +60,9 @@ impl Bundle {
         let offer = self.next_offer(tx, catalog)?;
         let Some(next) = ended.next_period(offer.plan.duration, offer.version.anchors) else { return Ok(None) };
         let mut subscription = Subscription { plan: offer.plan.id, version: offer.version.id, ..ended.clone() };
+        if offer.version.id != ended.version {
+            subscription.prepaid_units = ended.prepaid_units_under(&self.base.offer.version, &offer.version);
+        }
         subscription.enter(&next);
         let goes_on = |own: &&Held| {
             own.subscription.awaits_renewal()
@@ -81,7 +84,11 @@ impl Bundle {
     fn next_offer(&self, tx: &mut dyn Transaction, catalog: &mut Catalog) -> Result<Rc<Offer>, Error> {
         let (current, ended) = (&self.base.offer, &self.base.subscription);
         let suits = |offer: &Offer| {
-            let units = |own: &Component| own.prepaid_charge.is_none() || ended.prepaid_units_of(own).is_some();
+            let held = ended.prepaid_units_under(&current.version, &offer.version);
+            let units = |own: &Component| {
+                let has_default = own.prepaid_charge.as_ref().is_none_or(|charge| charge.units.is_some());
+                has_default || held.contains_key(&own.metric)
+            };
             offer.version.is_offered_to(ended.customer)
                 && offer.version.deleted_at.is_none()
                 && offer.plan.deleted_at.is_none()

@@ -54,7 +54,7 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     check_addons(tx, &mut account, &old, &offer, now)?;
 
     let from = now.max(old.period.start());
-    let new = successor(tx, &old, &offer, command, (from, now))?;
+    let new = successor(tx, &old, (&old_offer, &offer), command, (from, now))?;
     let others = tx.subscriptions().list(command.customer)?;
     if others.iter().any(|other| other.id != old.id && other.overlaps(&new)) {
         return Err(Refusal::OverlappingPlans.into());
@@ -100,17 +100,13 @@ fn check_addons(
 fn successor(
     tx: &mut dyn Transaction,
     old: &Subscription,
-    offer: &Offer,
+    (old_offer, offer): (&Offer, &Offer),
     command: &SwitchPlan,
     (from, now): (OffsetDateTime, OffsetDateTime),
 ) -> Result<Subscription, Error> {
     let given = prepaid_units(&command.prepaid_units, &offer.version);
     let given = given.map_err(|errors| errors.under("component_fixed_charges_initial_units"))?;
-    let is_prepaid = |metric: &MetricId| {
-        offer.version.component_of(*metric).is_some_and(|component| component.prepaid_charge.is_some())
-    };
-    let mut units = old.prepaid_units.clone();
-    units.retain(|metric, _| is_prepaid(metric));
+    let mut units = old.prepaid_units_under(&old_offer.version, &offer.version);
     units.extend(given);
     Ok(Subscription {
         id: tx.new_uuid().into(),
@@ -220,8 +216,12 @@ impl Switch<'_> {
         fresh.iter().position(is_first)
     }
 
-    /// Lets an old record go on as a new one: it keeps its start and what was billed of it.
+    /// Lets an old record go on as a new one: it keeps its start, what was billed of it, and what its prepaid units cost
+    /// until now.
     fn move_over(&self, record: &mut BillingRecord, heir: BillingRecord) {
+        if let Some(Charge::Component(component)) = self.old_offer.version.charge(record.charge) {
+            record.settle_prepaid(component, self.from);
+        }
         record.subscription = heir.subscription;
         record.version = heir.version;
         record.charge = heir.charge;
@@ -230,15 +230,13 @@ impl Switch<'_> {
             record.period = period;
         }
         record.invoicing_instants = heir.invoicing_instants;
-        match (&mut record.prepaid, heir.prepaid) {
-            (Some(prepaid), Some(planned)) => {
-                let units = planned.segments.last().map(|segment| segment.units.clone());
-                prepaid.segments.retain(|segment| segment.period.start() < self.from);
-                if let Some(units) = units {
-                    record.change_prepaid_units(&units, self.from);
+        match (&record.prepaid, heir.prepaid) {
+            (Some(_), Some(planned)) => {
+                if let Some(segment) = planned.segments.last() {
+                    record.change_prepaid_units(&segment.units, self.from);
                 }
             }
-            (own, planned) => *own = planned,
+            (_, planned) => record.prepaid = planned,
         }
         self.defer(record);
     }

@@ -50,7 +50,7 @@ impl Week {
 
     fn segment(&self, units: &str, from: i64, to: i64) -> PrepaidSegment {
         let at = |day| self.start + Duration::days(day);
-        PrepaidSegment { units: number(units), period: Period::new(at(from), at(to)).expect("a period") }
+        PrepaidSegment::new(number(units), Period::new(at(from), at(to)).expect("a period"))
     }
 
     fn bill_prepaid(&mut self) -> BigDecimal {

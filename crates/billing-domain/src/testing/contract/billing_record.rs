@@ -5,9 +5,10 @@ use time::Duration;
 use super::{Harness, Tenant};
 use crate::charge::{Billed, BillingRecord, ChargeRef, Prepaid, PrepaidSegment};
 use crate::customer::Customer;
+use crate::invoice::PrepaidSegmentTrace;
 use crate::subscription::Subscription;
 use crate::testing::build::{Ids, billing_record, days_from, subscription};
-use crate::testing::world::decimal;
+use crate::testing::world::{decimal, tiers};
 
 fn holder_of_a_subscription(tenant: &Tenant<'_>) -> (Customer, Subscription) {
     let (_, version) = tenant.new_plan("gold");
@@ -34,6 +35,14 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         exact: decimal(exact),
         given: decimal(given),
     };
+    let settled = PrepaidSegment {
+        settled: Some(PrepaidSegmentTrace {
+            window: halves[0],
+            fraction: halves[0].fraction_of(&days_from(start, 20)),
+            rating: tiers(&[("0", "", "99999999999999999999")]).rate(&decimal("2")),
+        }),
+        ..PrepaidSegment::new(decimal("100.5"), halves[0])
+    };
     let made = BillingRecord {
         charge: ChargeRef::Component(tenant.build(Ids::next)),
         period: days_from(start, 10),
@@ -43,7 +52,7 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         tax_rate: Some(decimal("8.125")),
         billed: billed("1e-30", "0.333333333333333333333333333333333333333333333333333333333333", "0.33"),
         prepaid: Some(Prepaid {
-            segments: halves.map(|period| PrepaidSegment { units: decimal("100.5"), period }).into(),
+            segments: vec![settled, PrepaidSegment::new(decimal("100.5"), halves[1])],
             billed: billed("0", "12.000000000000000000000000000001", "12"),
         }),
         ..recurring(&tenant, &held)

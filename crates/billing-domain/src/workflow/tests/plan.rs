@@ -106,6 +106,22 @@ fn a_renewal_goes_where_its_version_says() {
 }
 
 #[test]
+fn prepaid_units_stay_when_another_version_takes_the_place() {
+    for (default, why) in [("", "nobody has to name them again"), ("5", "they had 20")] {
+        let world = World::at(START);
+        let seats = world.metric("seat", None).id;
+        let seating = |units, price| {
+            version(Vec::new(), vec![prepaid_component(seats, tiers(&[("0", "", price)]), units, ChargeBehavior::Full)])
+        };
+        let plan = world.plan(Some(PlanDuration::Monthly), seating("20", "1"));
+        world.customer("acme");
+        world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
+        add(&world, plan, seating(default, "2")).expect("a version");
+        assert_eq!(billed(&world), ["20", "40"], "{why}");
+    }
+}
+
+#[test]
 fn a_version_that_is_given_a_start_takes_the_place_of_others() {
     let (world, plan) = subscribed();
     let waiting = NewPlanVersion { active_from: ActiveFrom::NotStarted, ..costing("40") };

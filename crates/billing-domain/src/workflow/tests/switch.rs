@@ -6,13 +6,15 @@ use crate::decimal::plain;
 use crate::error::{Error, FieldCode, Noun, Refusal};
 use crate::id::{MetricId, PlanId, SubscriptionId};
 use crate::period::PlanDuration;
-use crate::plan::ChargeBehavior::Full;
+use crate::plan::ChargeBehavior::{Full, Prorate};
 use crate::plan::ChargeTiming::InAdvance;
 use crate::subscription::InvoicingBehavior::{AddToNextInvoice, InvoiceNow};
 use crate::subscription::SwitchUsageBehavior::{KeepSeparate, TransferToNewSubscription};
 use crate::subscription::{Cancellation, InvoicingBehavior, Subscription, SubscriptionFilters, SwitchUsageBehavior};
 use crate::testing::world::{World, component, decimal, fee, prepaid_component, subscription, tiers, version};
-use crate::workflow::{CancelSubscription, SwitchPlan, VersionChoice, cancel_subscription, switch_plan};
+use crate::workflow::{
+    CancelSubscription, CreateSubscription, SwitchPlan, VersionChoice, cancel_subscription, switch_plan,
+};
 
 /// A month of 30 days, and the day after its first third.
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
@@ -237,6 +239,45 @@ fn prepaid_units_go_along_and_new_ones_must_be_named() {
     let bare = switch(new.id, plainly, Vec::new()).expect("switched");
     assert_eq!(switch(bare.id, to, Vec::new()), Err(Refusal::PrepaymentCantDetermineUnits(seats).into()));
     switch(bare.id, to, vec![(seats, decimal("5"))]).expect("named");
+}
+
+#[test]
+fn prepaid_units_that_nobody_named_go_along_too_and_the_past_costs_what_it_cost() {
+    #[rustfmt::skip]
+    let cases = [
+        // behaviour, new default, invoiced,                       total, why
+        (Prorate,     "",          ["30", "15"],                   "45",  "15 come back, half of 60 is charged: the difference for the time left"),
+        (Prorate,     "5",         ["30", "15"],                   "45",  "they had 30 and keep them"),
+        (Full,        "",          ["30", "30"],                   "60",  "the whole difference"),
+    ];
+    for (behavior, default, invoiced, total, why) in cases {
+        let world = World::at(START);
+        let seats = world.metric("seat", None).id;
+        let plan = |price, units| {
+            let own = prepaid_component(seats, tiers(&[("0", "", price)]), units, behavior);
+            world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![own]))
+        };
+        let (from, to) = (plan("1", "30"), plan("2", default));
+        let customer = world.customer("acme");
+        let command = CreateSubscription { auto_renew: false, ..subscription("acme", from, START) };
+        let old = world.subscribe(&command).expect("subscribed").id;
+        world.track_many("acme", "seat", datetime!(2024-04-10 00:00 UTC), 20);
+        world.store.set_now(datetime!(2024-04-16 00:00 UTC));
+        let command = SwitchPlan {
+            customer,
+            subscription: old,
+            version: VersionChoice::Plan(to),
+            invoicing_behavior: InvoiceNow,
+            usage_behavior: TransferToNewSubscription,
+            prepaid_units: Vec::new(),
+        };
+        world.on("acme", |tx, now| switch_plan(tx, &command, now)).expect(why);
+        let amounts = |world: &World| world.invoices("acme").iter().map(|own| plain(&own.amount)).collect::<Vec<_>>();
+        assert_eq!(amounts(&world), invoiced, "{why}");
+        world.advance("acme", datetime!(2024-05-02 00:00 UTC));
+        let sum: BigDecimal = world.invoices("acme").iter().map(|own| own.amount.clone()).sum();
+        assert_eq!(plain(&sum), total, "{why}: 20 uses are within what was paid for");
+    }
 }
 
 #[test]
