@@ -20,6 +20,7 @@ use anyhow::{Context, bail, ensure};
 const USAGE: &str = "\
 cargo xtask ci        everything that continuous integration runs
 cargo xtask lint      the same without the tests
+cargo xtask codes     holds the documented error codes against those that a run of all tests has seen
 cargo xtask tidy      the house rules of layering and tidiness only
 cargo xtask licences  the licences of all dependencies only
 cargo xtask packaging linters of the container, compose and systemd files; needs Python and its package index
@@ -46,6 +47,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
     match names[..] {
         ["ci"] => ci::run_all(),
         ["lint"] => ci::lint(),
+        ["codes"] => ci::codes(),
         ["tidy"] => house_rules(),
         ["bench", ref options @ ..] => bench::run(options),
         ["packaging"] => packaging::lint(),

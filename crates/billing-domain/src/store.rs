@@ -294,6 +294,8 @@ pub trait CustomerRepo {
     fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error>;
     /// The customer's now: as [`Store::run`] gives it under [`Scope::Customer`], from any scope.
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error>;
+    /// [`CustomerRepo::now`] of many, in their order.
+    fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error>;
     /// Moves the instant before which the customer's now can never be; earlier instants change nothing.
     fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error>;
     /// When the customer next has something to be billed or renewed; `None`: never. Kept only for customers
@@ -316,6 +318,8 @@ pub trait SubscriptionRepo {
     fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error>;
     /// Everything a customer holds or held, add-ons too, by start, then by id, but for what was replaced by a switch.
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error>;
+    /// [`SubscriptionRepo::list`] of many customers at once: for each by start, then by id.
+    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error>;
     /// Of [`SubscriptionRepo::list`], what ends after `instant` or still awaits renewal.
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;
     /// Writes back what can change.
@@ -331,8 +335,8 @@ pub trait BillingRecordRepo {
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error>;
     /// All records of one subscription, in order of making.
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error>;
-    /// The subscriptions of the customer that have no record left to bill.
-    fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error>;
+    /// The subscriptions of these customers that have no record left to bill, by start, then by id.
+    fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error>;
     /// Writes back what was billed and when the next invoicing is.
     fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error>;
 }
@@ -358,6 +362,8 @@ pub trait InvoiceRepo {
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
+    /// All invoices of these customers that have one of the statuses, with their lines, newest first.
+    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<Invoice>, Error>;
     /// Invoices with their lines, newest first.
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error>;
 }

@@ -7,6 +7,7 @@ use billing_http::error::{calls, codes};
 use billing_http::routes;
 use serde_json::Value;
 
+use crate::seen;
 use crate::support::World;
 
 #[test]
@@ -164,7 +165,9 @@ fn a_stopping_service_says_so_first() {
         assert!(began.elapsed() < std::time::Duration::from_secs(2), "readyz never said no");
     }
     let mut why = agent.get(format!("http://{addr}/readyz")).call().expect("it still answers");
-    assert!(why.body_mut().read_to_string().expect("text").contains("\"shutting_down\""), "and says why");
+    let why = why.body_mut().read_to_string().expect("text");
+    seen::note_text(&why);
+    assert!(why.contains("\"title\":\"shutting_down\""), "and says why: {why}");
     assert_eq!(status("/livez").expect("it still answers"), 200);
     stopping.join().expect("a thread").expect("a clean stop");
     assert!(status("/livez").is_err(), "it is gone");

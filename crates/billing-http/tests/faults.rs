@@ -18,6 +18,8 @@ use clap::Parser;
 use time::OffsetDateTime;
 use ureq::Agent;
 
+use crate::seen;
+
 /// A store that does nothing but fail, after a while.
 struct Broken {
     error: StoreError,
@@ -106,6 +108,7 @@ fn get(addr: std::net::SocketAddr, path: &str) -> (u16, bool, String) {
     let key = format!("{}.{}", "a".repeat(8), "b".repeat(32));
     let mut answer = agent.get(format!("http://{addr}{path}")).header("X-API-KEY", key).call().expect("an answer");
     let text = answer.body_mut().read_to_string().expect("text");
+    seen::note_text(&text);
     (answer.status().as_u16(), answer.headers().contains_key("retry-after"), text)
 }
 

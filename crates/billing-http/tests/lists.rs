@@ -1,8 +1,9 @@
 //! Lists go on where a header says.
 
+use billing_store::testing::count_statements;
 use serde_json::{Value, json};
 
-use crate::support::World;
+use crate::support::{Field, World};
 
 #[test]
 fn long_lists_are_read_page_by_page() {
@@ -47,4 +48,35 @@ fn long_lists_are_read_page_by_page() {
             assert_eq!(answer.faults(), [(attr.to_owned(), code.to_owned())], "{list} {query}");
         }
     }
+}
+
+#[test]
+fn a_list_takes_as_many_statements_however_long_it_is() {
+    count_statements();
+    let world = World::new();
+    let metric = world.metric();
+    let (plan, clock) = (world.plan(&metric), world.clock("2024-04-01"));
+    let addon = json!({"addon_name": "Support", "currency_code": "USD", "billing_frequency": "recurring",
+        "recurring_charges": [{"name": "fee", "amount": 5, "charge_timing": "in_advance"}]});
+    let addon = world.post("/api/addons/", &addon).ok(201).id("addon_id");
+    let join = |n: usize| {
+        let customer = format!("c{n}");
+        world.customer_at(&customer, &clock);
+        let body = json!({"customer_id": customer, "plan_id": plan, "start_date": "2024-04-01"});
+        let id = world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
+        world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &json!({"addon_id": addon})).ok(200);
+    };
+    let lists = ["customers", "invoices", "plans", "addons", "metrics"];
+    let count = || lists.map(|list| world.statements(|| world.get(&format!("/api/{list}/"))));
+    (0..2).for_each(join);
+    let few = count();
+    assert!(few.iter().all(|statements| *statements > 0), "{few:?}");
+    (2..20).for_each(join);
+    let shown = world.get("/api/customers/").ok(200);
+    let full = |customer: &Value| {
+        let lengths = [&customer["invoices"], &customer["subscriptions"], &customer["subscriptions"][0]["addons"]];
+        lengths.map(|list| list.as_array().map(Vec::len)) == [Some(2), Some(1), Some(1)]
+    };
+    assert!(shown.as_array().is_some_and(|all| all.len() == 20 && all.iter().all(full)), "{shown}");
+    assert_eq!(count(), few, "{lists:?}, of two customers and of twenty");
 }

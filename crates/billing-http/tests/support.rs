@@ -9,12 +9,14 @@ use billing_http::auth::Pepper;
 use billing_http::error::codes;
 use billing_http::startup::Opened;
 use billing_http::{RunningServer, Server, ServerSettings};
-use billing_store::testing::TestStore;
+use billing_store::testing::{TestStore, statements_sent};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection};
 use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::{HeaderMap, Request};
+
+use crate::seen;
 
 /// A running service with one organization.
 pub struct World {
@@ -110,7 +112,9 @@ impl World {
         let request = self.agent.configure_request(request).allow_non_standard_methods(true).build();
         let mut response = self.agent.run(request).expect("an answer");
         let text = response.body_mut().with_config().limit(64 << 20).read_to_string().expect("text");
-        Answer { status: response.status().as_u16(), headers: response.headers().clone(), text }
+        let answer = Answer { status: response.status().as_u16(), headers: response.headers().clone(), text };
+        seen::note(method, path, &answer);
+        answer
     }
 
     pub fn get(&self, path: &str) -> Answer {
@@ -211,6 +215,17 @@ impl World {
             shown.push((path.clone(), self.get(&path).text));
         }
         shown
+    }
+
+    /// How many statements it takes the service to answer: the least of three times, because connections that are made
+    /// meanwhile bring statements of their own. Needs `count_statements` before the world was made.
+    pub fn statements(&self, ask: impl Fn() -> Answer) -> u64 {
+        let once = |_| {
+            let before = statements_sent(self.url());
+            ask();
+            statements_sent(self.url()) - before
+        };
+        (0..3).map(once).min().unwrap_or_default()
     }
 
     /// Speaks to the service byte by byte.
@@ -322,7 +337,9 @@ pub fn read_all(stream: &mut TcpStream) -> String {
     let mut text = Vec::new();
     // A reset after the answer is as good as an end.
     drop(stream.read_to_end(&mut text));
-    String::from_utf8_lossy(&text).into_owned()
+    let text = String::from_utf8_lossy(&text).into_owned();
+    seen::note_text(&text);
+    text
 }
 
 /// Sends text on a raw connection.

@@ -174,3 +174,22 @@ fn received_ids_are_verified() {
         assert_eq!(answer.faults(), [(attr.to_owned(), code.to_owned())]);
     }
 }
+
+#[test]
+fn the_lookback_counts_from_the_customers_now() {
+    let world = World::new();
+    let clock = world.clock("2024-03-01");
+    world.customer_at("acme", &clock);
+    world.post("/api/track/", &event("acme", "a", "2024-03-01T00:00:00Z")).ok(201);
+    let missing = |days: Option<u32>| {
+        let mut body = json!({"idempotency_ids": ["a"], "customer_id": "acme"});
+        if let Some(days) = days {
+            body["number_days_lookback"] = json!(days);
+        }
+        world.post("/api/verify_idems_received/", &body).ok(200)["ids_not_found"].clone()
+    };
+    world.advance(&clock, "2024-03-31");
+    assert_eq!(missing(None), json!([]), "thirty days, when nobody says how many");
+    world.advance(&clock, "2024-03-31T00:00:01Z");
+    assert_eq!((missing(None), missing(Some(31)), missing(Some(30))), (json!(["a"]), json!([]), json!(["a"])));
+}

@@ -5,6 +5,10 @@
 //! the events and inserted, under the lock of the customer's lane, so that nobody adds to them meanwhile. When the last
 //! customer is done the roll-up is complete from the beginning of time; a customer that is new by then has brought
 //! nothing but events that added to it.
+//!
+//! A lane is held for at most [`EVENTS_PER_LOCK`] events, or one customer's hour: a month with more goes day by day, such a
+//! day hour by hour, and then its total is made of its hours. Whoever stores events waits for one such piece at most,
+//! because locks are given in the order in which they were asked for.
 
 use billing_domain::Error;
 use billing_domain::event::Event;
@@ -13,14 +17,14 @@ use billing_domain::metric::Measure;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::event::EventRow;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{self, Month};
-use crate::rollup::{Additions, RolledMetric, lock_lanes};
+use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, lock_lanes};
 use crate::schema::events;
 use crate::statement::statement;
 use crate::store::PgStore;
@@ -28,6 +32,8 @@ use crate::transaction::LOCK_CLASS_BACKFILL;
 
 /// Most events held in memory at once.
 const EVENTS_MAX: i64 = 5_000;
+/// Most events that are counted under one lock, unless a single hour has more.
+pub(crate) const EVENTS_PER_LOCK: i64 = 20_000;
 /// Most customers in one call.
 const CUSTOMERS_MAX: usize = 50;
 
@@ -84,6 +90,56 @@ statement! {
     }
 }
 
+statement! {
+    /// Whether the customer has more than so many events between two instants.
+    HasMoreEvents -> Bool {
+        "SELECT EXISTS (
+            SELECT FROM events
+            WHERE customer_key = " customer: Uuid as SqlUuid; "
+                AND time_created >= " start: OffsetDateTime as Timestamptz; "
+                AND time_created < " end: OffsetDateTime as Timestamptz; "
+            OFFSET " events_max: i64 as BigInt; "
+        )"
+    }
+}
+
+statement! {
+    /// Removes the totals of one day.
+    RemoveDay -> BigInt {
+        "DELETE FROM usage_rollup
+        WHERE customer_key = " customer: Uuid as SqlUuid; " AND metric_id = " metric: Uuid as SqlUuid; "
+            AND bucket_hours = 24 AND bucket = " day: OffsetDateTime as Timestamptz; ""
+    }
+}
+
+statement! {
+    /// Makes the totals of one day of its hours.
+    AddDay -> BigInt {
+        "INSERT INTO usage_rollup (organization_id, customer_key, metric_id, dimensions, bucket_hours, bucket,
+            event_count, sum, max, min, latest, latest_at, latest_id)
+        SELECT organization_id, customer_key, metric_id, dimensions, 24, day.start,
+            sum(event_count), sum(sum), max(max), min(min),
+            (array_agg(latest ORDER BY latest_at DESC NULLS LAST, latest_id DESC))[1],
+            (array_agg(latest_at ORDER BY latest_at DESC NULLS LAST, latest_id DESC))[1],
+            (array_agg(latest_id ORDER BY latest_at DESC NULLS LAST, latest_id DESC))[1]
+        FROM usage_rollup, (SELECT " day: OffsetDateTime as Timestamptz; " AS start) day
+        WHERE customer_key = " customer: Uuid as SqlUuid; " AND metric_id = " metric: Uuid as SqlUuid; "
+            AND bucket_hours = 1 AND bucket >= day.start AND bucket < day.start + interval '24 hours'
+        GROUP BY organization_id, customer_key, metric_id, dimensions, day.start"
+    }
+}
+
+/// What is done under one lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Piece {
+    /// Hours and days are counted again from the events between two instants, which are midnights.
+    Days(OffsetDateTime, OffsetDateTime),
+    /// The hour from an instant on is counted again, and its day is not.
+    Hour(OffsetDateTime),
+    /// The day from a midnight on is made of its hours, which were counted again before.
+    DayOfHours(OffsetDateTime),
+}
+
 /// A roll-up that is to be filled in.
 struct Incomplete {
     organization: Uuid,
@@ -112,11 +168,15 @@ impl TryFrom<IncompleteRow> for Incomplete {
 
 impl PgStore {
     /// Fills in a few customers; whether there is more to do.
-    pub(crate) fn fill_in(&self) -> Result<bool, Error> {
+    pub(crate) fn fill_in(&self, events_per_lock: i64) -> Result<bool, Error> {
         for _ in 0..CUSTOMERS_MAX {
             let Some(step) = self.transact(next_step).map_err(Failure::into_error)? else { return Ok(false) };
             for month in &step.months {
-                self.transact(|pg| self.count_again(pg, &step, *month)).map_err(Failure::into_error)?;
+                let pieces =
+                    self.transact(|pg| step.pieces(pg, *month, events_per_lock)).map_err(Failure::into_error)?;
+                for piece in pieces {
+                    self.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
+                }
             }
             // Only now: what was counted before a crash is counted again, which changes nothing.
             self.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
@@ -124,16 +184,26 @@ impl PgStore {
         Ok(true)
     }
 
-    /// Counts the events of one customer and month again.
-    fn count_again(&self, pg: &mut PgConnection, step: &Step, month: Month) -> Result<(), Failure> {
+    /// Counts one piece of a customer's again.
+    fn count_again(&self, pg: &mut PgConnection, step: &Step, piece: Piece) -> Result<(), Failure> {
         let Step { rollup, customer: Some(customer), .. } = step else { return Ok(()) };
         lock_lanes(pg, vec![self.shared.ingest.lanes().of(CustomerKey::from(*customer))])?;
+        let (start, end, levels) = match piece {
+            Piece::Days(start, end) => (start, end, BOTH_LEVELS),
+            Piece::Hour(start) => (start, start.saturating_add(Duration::HOUR), HOURS_ALONE),
+            Piece::DayOfHours(day) => {
+                let (customer, metric) = (*customer, rollup.metric.id);
+                RemoveDay { customer, metric, day }.execute(pg)?;
+                AddDay { day, customer, metric }.execute(pg)?;
+                return Ok(());
+            }
+        };
         let mut additions = Additions::default();
         let mut after: Option<Event> = None;
         loop {
-            let page = events_of(pg, rollup, *customer, month, after.as_ref())?;
+            let page = events_of(pg, rollup, *customer, (start, end), after.as_ref())?;
             for event in &page {
-                additions.add(*customer, event, std::slice::from_ref(&rollup.metric));
+                additions.add_to(levels, *customer, event, std::slice::from_ref(&rollup.metric));
             }
             after = page.into_iter().last();
             if after.is_none() {
@@ -167,6 +237,27 @@ fn next_step(pg: &mut PgConnection) -> Result<Option<Step>, Failure> {
 }
 
 impl Step {
+    /// The pieces that a month is counted again in, so that none has more than so many events, where that can be.
+    fn pieces(&self, pg: &mut PgConnection, month: Month, events_max: i64) -> Result<Vec<Piece>, Failure> {
+        let Some(customer) = self.customer else { return Ok(Vec::new()) };
+        let mut has_more = |start, end| HasMoreEvents { customer, start, end, events_max }.get_result::<bool>(pg);
+        if !has_more(month.start(), month.end())? {
+            return Ok(vec![Piece::Days(month.start(), month.end())]);
+        }
+        let (mut pieces, mut day) = (Vec::new(), month.start());
+        while day < month.end() {
+            let next = day.saturating_add(Duration::DAY);
+            if has_more(day, next)? {
+                pieces.extend((0..24).map(|hour| Piece::Hour(day.saturating_add(Duration::hours(hour)))));
+                pieces.push(Piece::DayOfHours(day));
+            } else {
+                pieces.push(Piece::Days(day, next));
+            }
+            day = next;
+        }
+        Ok(pieces)
+    }
+
     fn note(&self, pg: &mut PgConnection) -> Result<(), Failure> {
         let (organization, metric) = (self.rollup.organization, self.rollup.metric.id);
         let filter_keys = self.rollup.filter_keys.clone();
@@ -178,17 +269,17 @@ impl Step {
     }
 }
 
-/// The customer's next events of the metric's name in one month, in order of time and id.
+/// The customer's next events of the metric's name between two instants, in order of time and id.
 fn events_of(
     pg: &mut PgConnection,
     rollup: &Incomplete,
     customer: Uuid,
-    month: Month,
+    (start, end): (OffsetDateTime, OffsetDateTime),
     after: Option<&Event>,
 ) -> Result<Vec<Event>, Failure> {
     use diesel::dsl::sql;
     let own = events::customer_key.eq(customer).and(events::organization_id.eq(rollup.organization));
-    let within = events::time_created.ge(month.start()).and(events::time_created.lt(month.end()));
+    let within = events::time_created.ge(start).and(events::time_created.lt(end));
     let mut query =
         events::table.filter(own).filter(within).filter(events::event_name.eq(&rollup.event_name)).into_boxed();
     if let Some(after) = after {

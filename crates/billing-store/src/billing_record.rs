@@ -135,14 +135,14 @@ impl BillingRecordRepo for PgTransaction<'_> {
         rows.into_iter().map(BillingRecord::try_from).collect()
     }
 
-    fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error> {
+    fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error> {
         let open = billing_records::table
             .filter(billing_records::customer_key.eq(subscriptions::customer_key))
             .filter(billing_records::subscription_id.eq(subscriptions::id))
             .filter(billing_records::next_invoicing_at.is_not_null());
         let query = subscriptions::table
             .filter(subscriptions::organization_id.eq(self.tenant()))
-            .filter(subscriptions::customer_key.eq(customer.uuid()))
+            .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
             .filter(diesel::dsl::not(diesel::dsl::exists(open)))
             .order((subscriptions::start_at, subscriptions::id))
             .select(subscriptions::id);

@@ -1,5 +1,7 @@
 //! Customers, their own time, and when they next have something to be billed.
 
+use std::collections::BTreeMap;
+
 use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, PaymentProvider};
 use billing_domain::id::CustomerKey;
@@ -15,7 +17,7 @@ use uuid::Uuid;
 use crate::column::{choice, from_json, to_json, unreadable};
 use crate::schema::{billing_due, customer_emails, customers};
 use crate::statement::statement;
-use crate::transaction::{PgTransaction, customer_now};
+use crate::transaction::{CustomerNows, PgTransaction, customer_now};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = customers, check_for_backend(Pg))]
@@ -198,6 +200,14 @@ impl CustomerRepo for PgTransaction<'_> {
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
         let organization = self.organization;
         self.query(|pg| customer_now(pg, organization, key))
+    }
+
+    fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error> {
+        let customers = keys.iter().map(|key| key.uuid()).collect();
+        let question = CustomerNows { organization: self.tenant(), customers };
+        let found: BTreeMap<Uuid, OffsetDateTime> = self.query(|pg| question.load(pg))?.into_iter().collect();
+        let now = |key: &CustomerKey| found.get(&key.uuid()).copied().ok_or(Error::NotFound(Noun::Customer));
+        keys.iter().map(now).collect()
     }
 
     fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {

@@ -264,6 +264,17 @@ impl InvoiceRepo for PgTransaction<'_> {
         Ok(id.map(InvoiceId::from))
     }
 
+    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<Invoice>, Error> {
+        let query = invoices::table
+            .filter(invoices::organization_id.eq(self.tenant()))
+            .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
+            .filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())))
+            .order((invoices::issued_at.desc(), invoices::id.desc()))
+            .select(InvoiceRow::as_select());
+        let rows = self.query(|pg| query.load(pg))?;
+        self.with_lines(rows)
+    }
+
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
         let mut query = invoices::table.filter(invoices::organization_id.eq(self.tenant())).into_boxed();

@@ -26,6 +26,10 @@ use crate::transaction::LOCK_CLASS_LANE;
 
 /// Seconds in an hour.
 const HOUR: i64 = 3_600;
+/// Hours of the buckets there are.
+pub(crate) const BOTH_LEVELS: &[i16] = &[1, 24];
+/// The smaller ones alone.
+pub(crate) const HOURS_ALONE: &[i16] = &[1];
 /// Most sets of properties that one metric is rolled up by; usage under further ones is read from the events.
 const KEY_SETS_MAX: i64 = 8;
 /// Longest set of property names, in bytes: it is part of an index entry.
@@ -266,7 +270,11 @@ statement! {
 impl Additions {
     /// Counts `event` for every metric in `metrics`, which must be those of its name.
     pub(crate) fn add(&mut self, customer: Uuid, event: &Event, metrics: &[RolledMetric]) {
-        let (hour, day) = (floor(event.time_created, HOUR), floor(event.time_created, 24 * HOUR));
+        self.add_to(BOTH_LEVELS, customer, event, metrics);
+    }
+
+    /// As [`Additions::add`], in buckets of so many hours.
+    pub(crate) fn add_to(&mut self, levels: &[i16], customer: Uuid, event: &Event, metrics: &[RolledMetric]) {
         for metric in metrics {
             if !metric.filters.matches(&event.properties) {
                 continue;
@@ -274,8 +282,9 @@ impl Additions {
             let Some(measured) = metric.aggregation.measured(event) else { continue };
             for keys in &metric.key_sets {
                 let Some(dimensions) = event_dimensions(event, keys) else { continue };
-                for (hours, bucket) in [(1, hour), (24, day)] {
-                    let key = (customer, metric.id, dimensions.clone(), hours, bucket);
+                for hours in levels {
+                    let bucket = floor(event.time_created, i64::from(*hours) * HOUR);
+                    let key = (customer, metric.id, dimensions.clone(), *hours, bucket);
                     self.buckets.entry(key).or_default().add(&metric.aggregation, event, &measured);
                 }
             }

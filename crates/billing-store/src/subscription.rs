@@ -210,6 +210,16 @@ impl SubscriptionRepo for PgTransaction<'_> {
         self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
     }
 
+    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error> {
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
+            .filter(subscriptions::replaced_by.is_null())
+            .order((subscriptions::start_at, subscriptions::id))
+            .select(SubscriptionRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+    }
+
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
         let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
         let query = subscriptions::table

@@ -1,10 +1,14 @@
 //! A database of its own for every test, in a throw-away cluster that all tests of a process share.
 
+use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::sync::Mutex;
+use std::thread;
 
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::id::OrganizationId;
-use billing_domain::{Refusal, StoreError};
+use billing_domain::{Error, Refusal, StoreError};
+use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_instrumentation};
 use diesel::debug_query;
 use diesel::dsl::sql;
 use diesel::pg::Pg;
@@ -128,6 +132,15 @@ pub fn find_unindexed_partition(store: &PgStore) -> Option<String> {
     found.unwrap_or_else(|failure| panic!("{failure:?}"))
 }
 
+/// Fills in a few customers' roll-ups as [`EventIngest::catch_up`](billing_domain::store::EventIngest::catch_up) does, with so
+/// many events at most under one lock; whether there is more to do.
+///
+/// # Errors
+/// When the database does not answer.
+pub fn fill_in(store: &PgStore, events_per_lock: i64) -> Result<bool, Error> {
+    store.fill_in(events_per_lock)
+}
+
 /// How many roll-ups are younger than their events and not filled in.
 ///
 /// # Panics
@@ -213,6 +226,51 @@ pub fn as_custom_metric<'s>(
         text.map_err(|failure| format!("{failure:?}"))
     };
     statements.iter().map(|(sql, is_allowed)| (*sql, *is_allowed, run(sql))).collect()
+}
+
+/// How the threads are called on which requests wait for the database. Others ask it in their own time.
+const OF_REQUESTS: &str = "tokio";
+
+/// How many statements were sent to each database by name, on threads [`OF_REQUESTS`].
+static SENT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+
+/// Counts the statements of one connection.
+struct Counter {
+    database: String,
+}
+
+impl Instrumentation for Counter {
+    fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
+        match event {
+            InstrumentationEvent::StartEstablishConnection { url, .. } => self.database = database_of(url),
+            InstrumentationEvent::StartQuery { .. } => {
+                let is_of_request = thread::current().name().is_some_and(|name| name.starts_with(OF_REQUESTS));
+                if let (true, Ok(mut sent)) = (is_of_request, SENT.lock()) {
+                    *sent.entry(self.database.clone()).or_default() += 1;
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The part of a URL that names the database: `..dbname=..` or the end of its path.
+fn database_of(url: &str) -> String {
+    let name =
+        url.split_once("dbname=").map_or_else(|| url.rsplit('/').next(), |(_, rest)| rest.split(['&', ' ']).next());
+    name.unwrap_or(url).split('?').next().unwrap_or(url).to_owned()
+}
+
+/// From here on the statements of connections that are made are counted.
+pub fn count_statements() {
+    let counter = || Some(Box::new(Counter { database: String::new() }) as Box<dyn Instrumentation>);
+    // A poisoned lock: some other test has panicked while it did the same.
+    set_default_instrumentation(counter).unwrap_or_default();
+}
+
+/// How many statements were sent to the database at `url` since [`count_statements`].
+pub fn statements_sent(url: &str) -> u64 {
+    SENT.lock().ok().and_then(|sent| sent.get(&database_of(url)).copied()).unwrap_or_default()
 }
 
 /// What a statement that fails where custom metrics run would say of its metric.

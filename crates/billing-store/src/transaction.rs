@@ -11,7 +11,7 @@ use billing_domain::store::{
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Integer, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Integer, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -67,6 +67,22 @@ pub(crate) fn customer_now(
     customer: CustomerKey,
 ) -> QueryResult<OffsetDateTime> {
     CustomerNow { organization: organization.uuid(), customer: customer.uuid() }.get_result(pg)
+}
+
+statement! {
+    /// The times that customers live at.
+    CustomerNows -> (SqlUuid, Timestamptz) {
+        "SELECT customer.customer_key, CASE
+            WHEN clock.status = 'ready' THEN clock.frozen_time
+            WHEN clock.id IS NOT NULL THEN customer.last_instant
+            ELSE greatest(clock_timestamp(), customer.last_instant)
+        END
+        FROM customers customer
+        LEFT JOIN test_clocks clock
+            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
+        WHERE customer.organization_id = " organization: Uuid as SqlUuid; "
+            AND customer.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
+    }
 }
 
 /// One open transaction on one connection.

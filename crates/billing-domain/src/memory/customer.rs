@@ -1,5 +1,7 @@
 //! Customers and everything of theirs: subscriptions, billing records, invoices.
 
+use std::cmp::Reverse;
+
 use bigdecimal::Zero;
 use time::OffsetDateTime;
 
@@ -9,7 +11,7 @@ use crate::credit::CreditLedger;
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
 use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::Invoice;
+use crate::invoice::{Invoice, PaymentStatus};
 use crate::store::{
     BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo,
 };
@@ -66,6 +68,10 @@ impl CustomerRepo for MemoryTransaction {
         Ok(self.state.now_of(self.organization, key))
     }
 
+    fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error> {
+        Ok(keys.iter().map(|key| self.state.now_of(self.organization, *key)).collect())
+    }
+
     fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
         let account = self.account(key)?;
         account.reached = account.reached.max(Some(instant));
@@ -110,6 +116,11 @@ impl SubscriptionRepo for MemoryTransaction {
         Ok(all)
     }
 
+    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error> {
+        let all = customers.iter().map(|customer| SubscriptionRepo::list(self, *customer));
+        Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    }
+
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
         let mut all = SubscriptionRepo::list(self, customer)?;
         all.retain(|own| own.period.end() > instant || own.awaits_renewal());
@@ -141,12 +152,18 @@ impl BillingRecordRepo for MemoryTransaction {
         Ok(records.filter(|record| record.subscription == subscription).cloned().collect())
     }
 
-    fn list_fully_billed(&mut self, customer: CustomerKey) -> Result<Vec<SubscriptionId>, Error> {
-        let account = self.account(customer)?;
-        let open = |id: SubscriptionId| {
-            account.records.values().any(|record| record.subscription == id && record.next_invoicing_at().is_some())
-        };
-        Ok(account.subscriptions.keys().copied().filter(|id| !open(*id)).collect())
+    fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error> {
+        let mut billed = Vec::new();
+        for customer in customers {
+            let account = self.account(*customer)?;
+            let is_open = |id: SubscriptionId| {
+                account.records.values().any(|record| record.subscription == id && record.next_invoicing_at().is_some())
+            };
+            let own = account.subscriptions.values().filter(|own| !is_open(own.id));
+            billed.extend(own.map(|own| (own.period.start(), own.id)));
+        }
+        billed.sort_unstable();
+        Ok(billed.into_iter().map(|(_, id)| id).collect())
     }
 
     fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error> {
@@ -188,13 +205,20 @@ impl InvoiceRepo for MemoryTransaction {
         Ok(invoices.filter(|invoice| invoice.number == number).map(|invoice| invoice.id).next())
     }
 
+    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<Invoice>, Error> {
+        let wanted = |own: &&Invoice| customers.contains(&own.customer) && statuses.contains(&own.payment_status);
+        let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).cloned().collect();
+        invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
+        Ok(invoices)
+    }
+
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
         let wanted = |invoice: &&Invoice| {
             filter.customer.is_none_or(|customer| invoice.customer == customer)
                 && filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&invoice.payment_status))
         };
         let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).cloned().collect();
-        invoices.sort_by_key(|invoice| std::cmp::Reverse((invoice.issued_at, invoice.number.clone())));
+        invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
         Ok(page_of(invoices, page))
     }
 }
@@ -217,7 +241,7 @@ impl CreditRepo for MemoryTransaction {
 
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
         let mut all: Vec<_> = self.account(customer)?.credits.values().cloned().collect();
-        all.sort_by_key(|ledger| std::cmp::Reverse((ledger.credit().created_at, ledger.credit().id)));
+        all.sort_by_key(|ledger| Reverse((ledger.credit().created_at, ledger.credit().id)));
         Ok(all)
     }
 

@@ -9,6 +9,7 @@ mod view;
 use actix_web::web;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::CustomerKey;
+use billing_domain::store::Page;
 use billing_domain::workflow::{CreateCustomer, CustomerPatch, create_customer, delete_customer, update_customer};
 
 use crate::answer::Created;
@@ -17,11 +18,14 @@ use crate::auth::Caller;
 use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
-use crate::list::{ListAnswer, Paging, map_page};
+use crate::list::{ListAnswer, Paging};
 use crate::path::PathParam;
 use cost_analysis::CostAnalysisView;
 use draft_invoice::DraftInvoicesView;
 use view::{CustomerView, DeletedCustomerView};
+
+/// Customers whose invoices are in memory at once.
+const AT_ONCE: usize = 100;
 
 const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
     "include_next_period",
@@ -59,8 +63,12 @@ pub fn endpoints() -> Vec<Endpoint> {
 /// `GET /api/customers/`
 async fn list(app: web::Data<App>, caller: Caller, Paging(page): Paging) -> Result<ListAnswer<CustomerView>, ApiError> {
     let page = app.read(&caller, move |tx, _| {
-        let customers = tx.customers().list(&page)?;
-        map_page(customers, |customer| CustomerView::new(tx, &customer))
+        let Page { items: customers, next } = tx.customers().list(&page)?;
+        let mut items = Vec::with_capacity(customers.len());
+        for some in customers.chunks(AT_ONCE) {
+            items.extend(CustomerView::list(tx, some)?);
+        }
+        Ok(Page { items, next })
     });
     Ok(ListAnswer(page.await?))
 }

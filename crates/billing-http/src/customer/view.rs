@@ -1,16 +1,20 @@
 //! Customers as answers show them.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+
 use bigdecimal::{BigDecimal, Zero};
-use billing_domain::Error;
 use billing_domain::customer::{Customer, PaymentProvider};
-use billing_domain::id::{CustomerKey, TestClockId};
+use billing_domain::id::{CustomerKey, SubscriptionId, TestClockId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
-use billing_domain::store::{InvoiceFilter, PageRequest, Transaction};
-use billing_domain::subscription::SubscriptionStatus;
+use billing_domain::store::{PageRequest, Transaction};
+use billing_domain::subscription::{Subscription, SubscriptionStatus};
 use billing_domain::workflow::{DeletedCustomer, find_currency};
+use billing_domain::{Error, Noun};
+use time::OffsetDateTime;
 
 use crate::invoice::InvoiceBriefView;
-use crate::subscription::{Holder, SubscriptionView};
+use crate::subscription::{Holder, Names, SubscriptionView};
 use crate::wire::{AddressView, CurrencyView, Instant, Number, Word, view};
 
 view! {
@@ -120,29 +124,86 @@ impl CustomerView {
     /// # Errors
     /// Those of the store.
     pub fn new(tx: &mut dyn Transaction, customer: &Customer) -> Result<Self, Error> {
-        let now = tx.customers().now(customer.key)?;
-        let invoices = list_invoices(tx, customer.key)?;
+        let mut views = Self::list(tx, std::slice::from_ref(customer))?;
+        views.pop().ok_or(Error::NotFound(Noun::Customer))
+    }
+
+    /// Of many, in their order. How many statements that takes does not depend on how many they are.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn list(tx: &mut dyn Transaction, customers: &[Customer]) -> Result<Vec<Self>, Error> {
+        let mut shelf = Shelf::load(tx, customers)?;
+        customers.iter().map(|customer| shelf.view(tx, customer)).collect()
+    }
+}
+
+/// What customers have, read for all of them at once.
+struct Shelf {
+    nows: BTreeMap<CustomerKey, OffsetDateTime>,
+    invoices: BTreeMap<CustomerKey, Vec<Invoice>>,
+    subscriptions: BTreeMap<CustomerKey, Vec<Subscription>>,
+    fully_billed: BTreeSet<SubscriptionId>,
+    currencies: BTreeMap<String, CurrencyView>,
+    names: Names,
+}
+
+impl Shelf {
+    fn load(tx: &mut dyn Transaction, customers: &[Customer]) -> Result<Self, Error> {
+        let keys: Vec<CustomerKey> = customers.iter().map(|customer| customer.key).collect();
+        let nows = keys.iter().copied().zip(tx.customers().nows(&keys)?).collect();
+        let mut invoices: BTreeMap<_, Vec<Invoice>> = BTreeMap::new();
+        for invoice in tx.invoices().list_of(&keys, &[PaymentStatus::Paid, PaymentStatus::Unpaid])? {
+            invoices.entry(invoice.customer).or_default().push(invoice);
+        }
+        let mut subscriptions: BTreeMap<_, Vec<Subscription>> = BTreeMap::new();
+        for subscription in tx.subscriptions().list_of(&keys)? {
+            subscriptions.entry(subscription.customer).or_default().push(subscription);
+        }
+        let fully_billed = tx.billing_records().list_fully_billed(&keys)?.into_iter().collect();
+        let (currencies, names) = (BTreeMap::new(), Names::default());
+        Ok(Self { nows, invoices, subscriptions, fully_billed, currencies, names })
+    }
+
+    fn currency(&mut self, tx: &mut dyn Transaction, code: &str) -> Result<CurrencyView, Error> {
+        if let Some(known) = self.currencies.get(code) {
+            return Ok(known.clone());
+        }
+        let view = CurrencyView::from(&find_currency(tx, code)?);
+        self.currencies.insert(code.to_owned(), view.clone());
+        Ok(view)
+    }
+
+    /// The subscriptions of the customer that run.
+    fn subscriptions(&mut self, tx: &mut dyn Transaction, customer: &Customer) -> Result<Vec<SubscriptionView>, Error> {
+        let held = self.subscriptions.remove(&customer.key).unwrap_or_default();
+        let ids = held.iter().map(|own| own.id).filter(|id| self.fully_billed.contains(id)).collect();
+        let mut holder = Holder::new(customer, &held, ids, mem::take(&mut self.names));
+        let now = self.nows.get(&customer.key).copied().unwrap_or(customer.created_at);
+        let mut running = held.iter().filter(|own| !own.is_addon() && own.status(now) == SubscriptionStatus::Active);
+        let views = running.try_fold(Vec::new(), |mut views, own| {
+            views.push(holder.view(tx, own)?);
+            Ok(views)
+        });
+        self.names = holder.into_names();
+        views
+    }
+
+    fn view(&mut self, tx: &mut dyn Transaction, customer: &Customer) -> Result<CustomerView, Error> {
+        let invoices = self.invoices.remove(&customer.key).unwrap_or_default();
         let unpaid = invoices.iter().filter(|invoice| invoice.payment_status == PaymentStatus::Unpaid);
         let total_amount_due = unpaid.map(|invoice| &invoice.amount).fold(BigDecimal::zero(), |sum, due| sum + due);
-        let mut holder = Holder::load(tx, customer)?;
-        let mut subscriptions = Vec::new();
-        for subscription in tx.subscriptions().list_current(customer.key, now)? {
-            if !subscription.is_addon() && subscription.status(now) == SubscriptionStatus::Active {
-                subscriptions.push(holder.view(tx, &subscription)?);
-            }
-        }
-        let default_currency = find_currency(tx, &customer.default_currency_code)?;
         let billing_address = customer.billing_address.as_ref().map(AddressView::from);
         let shown = PageRequest::LIMIT_MAX as usize;
-        Ok(Self {
+        Ok(CustomerView {
             customer_id: customer.id.to_string(),
             email: customer.email.clone(),
             customer_name: customer.name.clone(),
             invoices: invoices.iter().take(shown).map(InvoiceBriefView::from).collect(),
             total_amount_due: Number(total_amount_due),
-            subscriptions,
+            subscriptions: self.subscriptions(tx, customer)?,
             integrations: IntegrationsView::from(customer),
-            default_currency: Some(CurrencyView::from(&default_currency)),
+            default_currency: Some(self.currency(tx, &customer.default_currency_code)?),
             payment_provider: customer.payment_provider.map(Word),
             payment_provider_id: customer.payment_provider_id.clone(),
             has_payment_method: customer.has_payment_method,
@@ -155,18 +216,6 @@ impl CustomerView {
             test_clock_id: customer.test_clock,
         })
     }
-}
-
-fn list_invoices(tx: &mut dyn Transaction, customer: CustomerKey) -> Result<Vec<Invoice>, Error> {
-    let statuses = Some(vec![PaymentStatus::Paid, PaymentStatus::Unpaid]);
-    let filter = InvoiceFilter { customer: Some(customer), statuses };
-    let mut page = tx.invoices().list(&filter, &PageRequest::first())?;
-    let mut invoices = page.items;
-    while page.next.is_some() {
-        page = tx.invoices().list(&filter, &PageRequest { after: page.next, ..PageRequest::first() })?;
-        invoices.append(&mut page.items);
-    }
-    Ok(invoices)
 }
 
 impl From<&Customer> for IntegrationsView {

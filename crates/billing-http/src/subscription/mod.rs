@@ -25,7 +25,7 @@ use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::query::Query;
 use crate::wire::{EndDate, Instant};
-pub use view::{Holder, SubscriptionView};
+pub use view::{Holder, Names, SubscriptionView};
 
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose subscriptions."),

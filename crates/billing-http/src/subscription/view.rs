@@ -57,8 +57,14 @@ impl SubscriptionView {
 pub struct Holder {
     customer: CustomerBriefView,
     fully_billed: BTreeSet<SubscriptionId>,
-    plans: BTreeMap<PlanVersionId, PlanVersionBriefView>,
     attached: Vec<Subscription>,
+    names: Names,
+}
+
+/// What plans and add-ons are called, each read once.
+#[derive(Default)]
+pub struct Names {
+    plans: BTreeMap<PlanVersionId, PlanVersionBriefView>,
     addons: BTreeMap<PlanVersionId, AddonBriefView>,
 }
 
@@ -68,11 +74,25 @@ impl Holder {
     /// # Errors
     /// Those of the store.
     pub fn load(tx: &mut dyn Transaction, customer: &Customer) -> Result<Self, Error> {
-        let fully_billed = tx.billing_records().list_fully_billed(customer.key)?.into_iter().collect();
-        let mut attached = tx.subscriptions().list(customer.key)?;
-        attached.retain(Subscription::is_addon);
-        let (plans, addons) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Self { customer: customer.into(), fully_billed, plans, attached, addons })
+        let fully_billed = tx.billing_records().list_fully_billed(&[customer.key])?.into_iter().collect();
+        let subscriptions = tx.subscriptions().list(customer.key)?;
+        Ok(Self::new(customer, &subscriptions, fully_billed, Names::default()))
+    }
+
+    /// Of what was read already: all that the customer holds, and what of it has nothing left to bill.
+    pub fn new(
+        customer: &Customer,
+        subscriptions: &[Subscription],
+        fully_billed: BTreeSet<SubscriptionId>,
+        names: Names,
+    ) -> Self {
+        let attached = subscriptions.iter().filter(|own| own.is_addon()).cloned().collect();
+        Self { customer: customer.into(), fully_billed, attached, names }
+    }
+
+    /// The names that were read, for the next customer.
+    pub fn into_names(self) -> Names {
+        self.names
     }
 
     /// One subscription of the customer.
@@ -80,13 +100,13 @@ impl Holder {
     /// # Errors
     /// Those of the store.
     pub fn view(&mut self, tx: &mut dyn Transaction, subscription: &Subscription) -> Result<SubscriptionView, Error> {
-        let billing_plan = match self.plans.get(&subscription.version) {
+        let billing_plan = match self.names.plans.get(&subscription.version) {
             Some(known) => known.clone(),
             None => {
                 let version = tx.plans().get_version(subscription.version)?;
                 let plan = tx.plans().recall(version.plan)?;
                 let brief = PlanVersionBriefView::new(&plan, &version);
-                self.plans.insert(subscription.version, brief.clone());
+                self.names.plans.insert(subscription.version, brief.clone());
                 brief
             }
         };
@@ -117,11 +137,11 @@ impl Holder {
         tx: &mut dyn Transaction,
         attached: &Subscription,
     ) -> Result<AddonSubscriptionBriefView, Error> {
-        let addon = match self.addons.get(&attached.version) {
+        let addon = match self.names.addons.get(&attached.version) {
             Some(known) => known.clone(),
             None => {
                 let brief = AddonBriefView::from(&tx.addons().get(addon_of(attached.plan))?);
-                self.addons.insert(attached.version, brief.clone());
+                self.names.addons.insert(attached.version, brief.clone());
                 brief
             }
         };

@@ -22,6 +22,7 @@ use uuid::Uuid;
 
 use self::group::{GROUP_MAX, Outcome, Terms};
 use self::rules::Present;
+use crate::backfill::EVENTS_PER_LOCK;
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::rollup::{self, Additions};
@@ -130,7 +131,7 @@ impl EventIngest for PgStore {
     }
 
     fn catch_up(&self) -> Result<bool, Error> {
-        self.fill_in()
+        self.fill_in(EVENTS_PER_LOCK)
     }
 }
 

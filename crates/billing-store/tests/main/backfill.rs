@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use billing_domain::event::Event;
 use billing_domain::id::{CustomerKey, OrganizationId};
@@ -14,7 +15,7 @@ use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::world::filters;
 use billing_domain::usage::{UsageRequest, fold};
 use billing_store::PgStore;
-use billing_store::testing::{TestStore, incomplete_rollups};
+use billing_store::testing::{TestStore, fill_in, incomplete_rollups};
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
@@ -72,6 +73,11 @@ impl World {
     /// Fills in until there is nothing left to do.
     fn catch_up(&self) {
         while self.store.catch_up().expect("filled in") {}
+    }
+
+    /// As [`World::catch_up`], in pieces of so many events.
+    fn catch_up_by(&self, events_per_lock: i64) {
+        while fill_in(&self.store, events_per_lock).expect("filled in") {}
     }
 
     /// Holds the usage of every customer against the fold, as a program that has just started reads it: from roll-ups
@@ -133,6 +139,11 @@ fn what_came_before_is_filled_in() {
 
 #[test]
 fn nothing_is_lost_while_events_stream_in() {
+    (0..4).for_each(|_| stream_in());
+}
+
+/// Metrics are made and filtered by while three threads store events and one fills in.
+fn stream_in() {
     let world = World::new();
     let ids = &mut Ids::new(2);
     let events: Vec<Event> = (0..3_000).map(event).collect();
@@ -171,4 +182,64 @@ fn nothing_is_lost_while_events_stream_in() {
     world.catch_up();
     assert_eq!(incomplete_rollups(&world.store), 0, "all complete");
     world.check(&metrics, &used, &events);
+}
+
+#[test]
+fn months_days_and_hours_come_to_the_same() {
+    // All customers have some 16 events a day, and one an hour at most; `acme` has 40 in one hour.
+    for events_per_lock in [0, 5, 30, 300] {
+        let world = World::new();
+        let ids = &mut Ids::new(2);
+        let mut events: Vec<Event> = (0..700).map(event).collect();
+        events.extend((0..40).map(|n| {
+            let time = START + Duration::days(3) + Duration::seconds(i64::from(n));
+            let json = format!(r#"{{"amount": {n}, "env": "a"}}"#);
+            Event { properties: build::properties(&json), ..build::event("acme", "call", &format!("busy {n}"), time) }
+        }));
+        world.send(&events[..600]);
+        let used = [SubscriptionFilters::none(), filters(&[("env", "a")])];
+        use AggregationKind::{Average, Count, Latest, Max, Min, Sum};
+        let metrics: Vec<Metric> =
+            [Count, Sum, Max, Min, Average, Latest].iter().map(|kind| world.new_metric(ids, *kind)).collect();
+        world.use_filters(ids, &metrics[5], &used[1]);
+        world.send(&events[600..]);
+        world.catch_up_by(events_per_lock);
+        assert_eq!(incomplete_rollups(&world.store), 0, "all complete");
+        world.check(&metrics, &used, &events);
+    }
+}
+
+#[test]
+fn whoever_stores_events_waits_for_one_piece_at_most() {
+    let world = World::new();
+    let ids = &mut Ids::new(2);
+    // One customer, 24,000 events over ten days: 240 hours of 100 each.
+    let events: Vec<Event> = (0..24_000_i64)
+        .map(|n| build::event("acme", "call", &n.to_string(), START + Duration::seconds(n * 36)))
+        .collect();
+    events.chunks(4_000).for_each(|some| world.send(some));
+    let metric = world.new_metric(ids, AggregationKind::Count);
+    let is_done = AtomicBool::new(false);
+    let (filling, waits) = thread::scope(|threads| {
+        let filler = threads.spawn(|| {
+            let began = Instant::now();
+            world.catch_up_by(50);
+            is_done.store(true, Ordering::Relaxed);
+            began.elapsed()
+        });
+        let mut waits = Vec::new();
+        while !is_done.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            let late = build::event("acme", "call", &format!("late {}", waits.len()), START);
+            world.send(std::slice::from_ref(&late));
+            waits.push(began.elapsed());
+        }
+        (filler.join().expect("a thread"), waits)
+    });
+    // Were the lane held for the month, there would be a wait of about all of it and hardly a second event.
+    assert!(waits.len() >= 20, "{} events came in during {filling:?}", waits.len());
+    assert!(waits.iter().all(|wait| *wait < filling / 2), "{:?} of {filling:?}", waits.iter().max());
+    let mut all = events;
+    all.extend((0..waits.len()).map(|n| build::event("acme", "call", &format!("late {n}"), START)));
+    world.check(&[metric], &[SubscriptionFilters::none()], &all);
 }

@@ -117,7 +117,7 @@ pub(super) fn lists_open_records_in_order(harness: &Harness<'_>) {
 pub(super) fn says_what_is_fully_billed(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (holder, held) = holder_of_a_subscription(&tenant);
-    let fully_billed = || tenant.look(|tx, _| tx.billing_records().list_fully_billed(holder.key));
+    let fully_billed = || tenant.look(|tx, _| tx.billing_records().list_fully_billed(&[holder.key]));
     let (mut open, mut done) = (recurring(&tenant, &held), recurring(&tenant, &held));
     done.invoicing_instants.clear();
     done.late_until = Some(held.period.end());

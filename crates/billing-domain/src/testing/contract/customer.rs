@@ -105,6 +105,18 @@ pub(super) fn never_goes_back_in_time(harness: &Harness<'_>) {
     assert!(fresh < ahead, "a customer to be has the present time");
 }
 
+pub(super) fn tells_the_times_of_many(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let clock = tenant.new_clock(time::macros::datetime!(2030-01-01 0:00 UTC));
+    let (present, future) = (tenant.new_customer("present"), tenant.new_customer_of(&clock, "future"));
+    let ahead = tenant.now() + Duration::hours(1);
+    tenant.customer(present.key, |tx, _| tx.customers().reach(present.key, ahead));
+    let keys = [future.key, present.key, future.key];
+    let nows = tenant.look(|tx, _| tx.customers().nows(&keys));
+    assert_eq!(nows, [clock.frozen_time, ahead, clock.frozen_time], "each as it is asked for");
+    assert!(tenant.look(|tx, _| tx.customers().nows(&[])).is_empty());
+}
+
 pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let email = |text: &str| Some(text.to_owned());

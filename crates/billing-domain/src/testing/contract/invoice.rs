@@ -8,6 +8,7 @@ use crate::adjustment;
 use crate::credit::Drawdown;
 use crate::customer::Customer;
 use crate::error::{Error, Noun, StoreError};
+use crate::id::CustomerKey;
 use crate::invoice::{
     Adjustment, AdjustmentBasis, BilledTo, BillingType, Invoice, LineItem, MetricTrace, PaymentStatus,
     PlanVersionBrief, PrepaidSegmentTrace, Rounding, Seller, Trace,
@@ -233,6 +234,22 @@ pub(super) fn lists_by_customer_and_status(harness: &Harness<'_>) {
         let found = tenant.look(|tx, _| tx.invoices().list(&filter, &PageRequest::first())).items;
         assert_eq!(found.iter().collect::<Vec<_>>(), expected, "{filter:?}");
     }
+}
+
+pub(super) fn lists_of_many_customers(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let [acme, beta, coop] = ["acme", "beta", "coop"].map(|id| tenant.new_customer(id));
+    let first = issue(&tenant, &acme, "260301-000001", 3, PaymentStatus::Paid);
+    issue(&tenant, &acme, "260301-000002", 2, PaymentStatus::Voided);
+    let third = issue(&tenant, &beta, "260301-000003", 1, PaymentStatus::Unpaid);
+    issue(&tenant, &coop, "260301-000004", 9, PaymentStatus::Paid);
+    let ask = |customers: &[CustomerKey], statuses: &[PaymentStatus]| {
+        tenant.look(|tx, _| tx.invoices().list_of(customers, statuses))
+    };
+    let statuses = [PaymentStatus::Paid, PaymentStatus::Unpaid];
+    assert_eq!(ask(&[acme.key, beta.key], &statuses), [third.clone(), first.clone()], "newest first, with their lines");
+    assert_eq!(ask(&[beta.key, acme.key], &[PaymentStatus::Paid]), [first]);
+    assert_eq!((ask(&[], &statuses), ask(&[acme.key], &[])), (vec![], vec![]));
 }
 
 pub(super) fn refuses_a_wrong_amount(harness: &Harness<'_>) {

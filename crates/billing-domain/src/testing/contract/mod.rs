@@ -133,12 +133,14 @@ cases! {
         refuses_a_taken_id,
         refuses_a_taken_email,
         never_goes_back_in_time,
+        tells_the_times_of_many,
         updates_and_deletes,
     }
     subscription {
         keeps_every_field,
         lists_by_start,
         lists_what_is_current,
+        lists_of_many_customers,
         updates,
         hides_what_was_replaced,
         refuses_an_overlap,
@@ -162,6 +164,7 @@ cases! {
         keeps_every_line,
         lists_newest_first,
         lists_by_customer_and_status,
+        lists_of_many_customers,
         refuses_a_wrong_amount,
     }
     credit {

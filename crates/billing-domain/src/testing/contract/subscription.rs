@@ -89,6 +89,28 @@ pub(super) fn lists_what_is_current(harness: &Harness<'_>) {
     assert_eq!(current(start + Duration::days(10) - Duration::microseconds(1)).len(), 4, "what is to come too");
 }
 
+pub(super) fn lists_of_many_customers(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let holders = ["acme", "beta", "coop"].map(|id| tenant.new_customer(id));
+    let start = holders[0].created_at;
+    for n in [20, 0, 10] {
+        for holder in &holders {
+            let made =
+                tenant.build(|ids| subscription(ids, holder.key, &version, days_from(start + Duration::days(n), 10)));
+            tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&made));
+        }
+    }
+    let asked = [holders[2].key, holders[0].key];
+    let found = tenant.look(|tx, _| tx.subscriptions().list_of(&asked));
+    assert_eq!(found.len(), 6, "nobody else's");
+    for key in asked {
+        let own: Vec<_> = found.iter().filter(|own| own.customer == key).cloned().collect();
+        assert_eq!(own, tenant.look(|tx, _| tx.subscriptions().list(key)), "by start, as for one");
+    }
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().list_of(&[])), []);
+}
+
 pub(super) fn updates(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (_, version) = tenant.new_plan("gold");
