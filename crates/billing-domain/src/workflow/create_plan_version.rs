@@ -156,19 +156,34 @@ pub fn create_plan_version(
     let others = tx.plans().list_versions(Some(command.plan))?;
     let version = build(tx, command.plan, &command.version, &others, now)?;
     tx.plans().insert_version(&version)?;
-    take_places(tx, &version, command.version.make_active_type)?;
-    Ok(version)
+    take_places(tx, version, command.version.make_active_type, now)
 }
 
-/// Ends the public versions in the same currency that `version` takes the place of.
+/// Ends the public versions in the same currency that `version` takes the place of, and `version` itself where one
+/// that is to come takes its place: at no time may there be two to choose from.
 pub(super) fn take_places(
     tx: &mut dyn Transaction,
-    version: &PlanVersion,
+    mut version: PlanVersion,
     make_active_type: MakeActiveType,
-) -> Result<(), Error> {
+    now: OffsetDateTime,
+) -> Result<PlanVersion, Error> {
+    let Some(from) = version.active_from.filter(|_| !version.is_custom()) else { return Ok(version) };
     for mut other in tx.plans().list_versions(Some(version.plan))? {
-        if other.id != version.id && takes_place_of(version, &other) {
-            other.active_to = version.active_from;
+        let is_rival = other.id != version.id && !other.is_custom() && other.currency_code == version.currency_code;
+        let Some(other_from) = other.active_from.filter(|_| is_rival) else { continue };
+        if other_from > from.max(now) {
+            if !version.is_ended(other_from) {
+                version.active_to = Some(other_from);
+                version.replace_with.get_or_insert(other.id);
+                tx.plans().update_version(&version)?;
+            }
+            continue;
+        }
+        // One that began later than a start in the past makes way from its own beginning.
+        let at = from.max(other_from);
+        let is_history = other_from > from && version.is_ended(now);
+        if !other.is_ended(at) && !is_history {
+            other.active_to = Some(at);
             other.replace_with = Some(match make_active_type {
                 MakeActiveType::ReplaceOnRenewal => version.id,
                 MakeActiveType::Grandfather => other.id,
@@ -176,16 +191,7 @@ pub(super) fn take_places(
             tx.plans().update_version(&other)?;
         }
     }
-    Ok(())
-}
-
-fn takes_place_of(version: &PlanVersion, other: &PlanVersion) -> bool {
-    let both_public = !version.is_custom() && !other.is_custom();
-    let Some(from) = version.active_from else { return false };
-    both_public
-        && version.currency_code == other.currency_code
-        && other.active_from.is_some_and(|other_from| other_from <= from)
-        && !other.is_ended(from)
+    Ok(version)
 }
 
 /// The version that a description makes, checked against the catalogue and the plan's other versions.

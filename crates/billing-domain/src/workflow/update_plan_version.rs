@@ -58,7 +58,7 @@ pub fn update_plan_version(
     version.validate()?;
     tx.plans().update_version(&version)?;
     if before.is_not_started(now) && version.active_from != before.active_from {
-        take_places(tx, &version, command.make_active_type)?;
+        return take_places(tx, version, command.make_active_type, now);
     }
     Ok(version)
 }

@@ -135,6 +135,34 @@ fn a_version_that_is_given_a_start_takes_the_place_of_others() {
 }
 
 #[test]
+fn there_are_never_two_versions_to_choose_from() {
+    let [past, soon, later] =
+        [datetime!(2024-03-01 0:00 UTC), datetime!(2024-06-01 0:00 UTC), datetime!(2024-09-01 0:00 UTC)];
+    #[rustfmt::skip]
+    let cases: [(&[OffsetDateTime], usize, &str); 5] = [
+        // starts of new versions, which is active now, why
+        (&[past],                  1, "one that started before the first does take its place"),
+        (&[START],                 1, "as does one of the same instant"),
+        (&[later, soon],           0, "both are to come"),
+        (&[soon, past],            2, "one is to come"),
+        (&[past, later, soon],     1, "in any order"),
+    ];
+    for (starts, active, why) in cases {
+        let (world, plan) = subscribed();
+        for start in starts {
+            let made = NewPlanVersion { active_from: ActiveFrom::At(*start), ..costing("40") };
+            add(&world, plan, made).expect("a version");
+        }
+        for (at, only) in [(START, Some(active)), (soon, None), (later, None), (datetime!(2025-01-01 0:00 UTC), None)] {
+            let all = versions(&world, plan);
+            let on_offer: Vec<_> = (0..all.len()).filter(|i| all[*i].is_active(at)).collect();
+            assert_eq!(on_offer.len(), 1, "{why} at {at}: {on_offer:?}");
+            assert!(only.is_none_or(|only| on_offer == [only]), "{why} at {at}: {on_offer:?}");
+        }
+    }
+}
+
+#[test]
 fn a_version_stands_in_one_of_six_ways() {
     use PlanVersionStatus::{Active, Deleted, Grandfathered, Inactive, NotStarted, Retiring};
     let (world, plan) = subscribed();
