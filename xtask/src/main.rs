@@ -29,7 +29,9 @@ cargo xtask bench     how fast events come in and access is answered; options:
     --seconds N       how long each figure is measured (3)
     --profile NAME    the cargo profile of the server (release)
     --full            access with 10,000,000 events too; minutes more
-    --output FILE     where the figures go as JSON (target/bench.json)";
+    --output FILE     where the figures go as JSON (target/bench.json)
+cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,
+    --customers N     how many are due (10,000), with 100 events each";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,6 +51,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["lint"] => ci::lint(),
         ["codes"] => ci::codes(),
         ["tidy"] => house_rules(),
+        ["bench", "billing", ref options @ ..] => bench::billing::run(options),
         ["bench", ref options @ ..] => bench::run(options),
         ["packaging"] => packaging::lint(),
         ["licences"] => licences::check(&repository()),

@@ -1,15 +1,15 @@
--- The totals by hour and day, counted again from the events, for metrics without filters whose buckets add up.
+-- Hours and days, counted again from the events: totals, and for each set of properties that filters name the rows of
+-- their values. Counters of every kind that is rolled up, filtered ones too.
 WITH rolled AS (
     SELECT metric.organization_id, metric.id AS metric_id, metric.event_name, metric.aggregation_type, metric.property_name,
-        kept.rolled_up_from
+        metric.filters, kept.filter_keys, kept.rolled_up_from
     FROM metric_rollups kept
     JOIN metrics metric ON metric.organization_id = kept.organization_id AND metric.id = kept.metric_id
-    WHERE kept.filter_keys = '{}' AND metric.metric_type = 'counter' AND metric.filters IS NULL
-        AND metric.aggregation_type IN ('count', 'sum', 'max', 'min', 'average')
+    WHERE metric.metric_type = 'counter' AND metric.aggregation_type <> 'unique'
 ),
 measured AS (
     SELECT rolled.metric_id, rolled.property_name, rolled.aggregation_type, rolled.rolled_up_from, event.customer_key,
-        event.time_created AT TIME ZONE 'UTC' AS at,
+        event.time_created, event.idempotency_id, event.time_created AT TIME ZONE 'UTC' AS at, dimension.dimensions,
         CASE
             WHEN json_typeof(event.properties -> rolled.property_name) IN ('number', 'string')
                 AND octet_length(event.properties ->> rolled.property_name) <= 60
@@ -19,27 +19,80 @@ measured AS (
         END AS number
     FROM rolled
     JOIN events event ON event.organization_id = rolled.organization_id AND event.event_name = rolled.event_name
+    CROSS JOIN LATERAL (
+        SELECT coalesce(jsonb_object_agg(key, CASE
+            WHEN json_typeof(event.properties -> key) = 'number' AND octet_length(event.properties ->> key) <= 60
+                AND event.properties ->> key ~ '^-?[0-9]+(\.[0-9]+)?([eE][+-]?0*([0-2]?[0-9]|30))?$'
+            THEN (event.properties ->> key)::numeric::text
+            WHEN json_typeof(event.properties -> key) IN ('string', 'boolean', 'number') THEN event.properties ->> key
+        END), '{}') AS dimensions
+        FROM unnest(rolled.filter_keys) key
+    ) dimension
+    WHERE NOT jsonb_path_exists(dimension.dimensions, '$.* ? (@ == null)')
+        AND NOT EXISTS (
+            SELECT FROM jsonb_array_elements(coalesce(rolled.filters -> 'numeric_filters', '[]')) wanted
+            CROSS JOIN LATERAL (
+                SELECT CASE
+                    WHEN json_typeof(event.properties -> (wanted ->> 'property_name')) IN ('number', 'string')
+                        AND octet_length(event.properties ->> (wanted ->> 'property_name')) <= 60
+                        AND event.properties ->> (wanted ->> 'property_name')
+                            ~ '^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?0*([0-2]?[0-9]|30))?$'
+                    THEN (event.properties ->> (wanted ->> 'property_name'))::numeric - (wanted ->> 'comparison_value')::numeric
+                END AS distance
+            ) own
+            WHERE NOT coalesce(CASE wanted ->> 'operator'
+                WHEN 'gte' THEN own.distance >= 0
+                WHEN 'gt' THEN own.distance > 0
+                WHEN 'eq' THEN own.distance = 0
+                WHEN 'lt' THEN own.distance < 0
+                WHEN 'lte' THEN own.distance <= 0
+            END, false)
+        )
+        AND NOT EXISTS (
+            SELECT FROM jsonb_array_elements(coalesce(rolled.filters -> 'categorical_filters', '[]')) wanted
+            WHERE (wanted ->> 'operator' = 'isnotin') = coalesce(CASE
+                WHEN json_typeof(event.properties -> (wanted ->> 'property_name')) IN ('string', 'boolean', 'number')
+                THEN wanted -> 'comparison_value' @> to_jsonb(event.properties ->> (wanted ->> 'property_name'))
+            END, false)
+        )
 ),
 counted AS (
-    SELECT customer_key, metric_id, width.hours AS bucket_hours, width.bucket, count(*) AS event_count,
-        CASE WHEN aggregation_type IN ('sum', 'average') THEN coalesce(sum(number), 0) ELSE 0 END AS sum
+    SELECT customer_key, metric_id, dimensions, width.hours AS bucket_hours, width.bucket, count(*) AS event_count,
+        CASE
+            WHEN aggregation_type IN ('sum', 'average') THEN coalesce(sum(number), 0)
+            WHEN aggregation_type = 'max' THEN max(number)
+            WHEN aggregation_type = 'min' THEN min(number)
+            WHEN aggregation_type = 'latest'
+            THEN (array_agg(number ORDER BY time_created DESC, idempotency_id COLLATE "C" DESC))[1]
+        END AS figure
     FROM measured
     CROSS JOIN LATERAL (
         VALUES (1::smallint, date_trunc('hour', at) AT TIME ZONE 'UTC'), (24::smallint, date_trunc('day', at) AT TIME ZONE 'UTC')
     ) AS width (hours, bucket)
     WHERE (property_name IS NULL OR number IS NOT NULL) AND width.bucket >= rolled_up_from
-    GROUP BY customer_key, metric_id, aggregation_type, width.hours, width.bucket
+    GROUP BY customer_key, metric_id, dimensions, aggregation_type, width.hours, width.bucket
 ),
 kept AS (
-    SELECT rollup.customer_key, rollup.metric_id, rollup.bucket_hours, rollup.bucket, rollup.event_count,
-        CASE WHEN rolled.aggregation_type IN ('sum', 'average') THEN rollup.sum ELSE 0 END AS sum
+    SELECT rollup.customer_key, rollup.metric_id, own.dimensions, rollup.bucket_hours, rollup.bucket, rollup.event_count,
+        CASE
+            WHEN rolled.aggregation_type IN ('sum', 'average') THEN rollup.sum
+            WHEN rolled.aggregation_type = 'max' THEN rollup.max
+            WHEN rolled.aggregation_type = 'min' THEN rollup.min
+            WHEN rolled.aggregation_type = 'latest' THEN rollup.latest
+        END AS figure
     FROM usage_rollup rollup
-    JOIN rolled USING (organization_id, metric_id)
-    WHERE rollup.dimensions = '' AND rollup.bucket >= rolled.rolled_up_from AND rollup.event_count > 0
+    -- Values that are too long to be an index entry are kept as a digest, which says nothing to check.
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN rollup.dimensions = '' THEN '{}' WHEN rollup.dimensions LIKE '{%' THEN rollup.dimensions::jsonb END AS dimensions
+    ) own
+    JOIN rolled ON rolled.organization_id = rollup.organization_id AND rolled.metric_id = rollup.metric_id
+        AND rolled.filter_keys::text[] = ARRAY(SELECT key FROM jsonb_object_keys(own.dimensions) key ORDER BY key COLLATE "C")
+    WHERE rollup.bucket >= rolled.rolled_up_from AND rollup.event_count > 0
 )
 SELECT customer_key::text AS subject,
-    format('metric %s, %s hours from %s: rolled up are %s events adding up to %s, stored are %s adding up to %s', metric_id, bucket_hours,
-        bucket, coalesce(kept.event_count, 0), coalesce(kept.sum, 0), coalesce(counted.event_count, 0), coalesce(counted.sum, 0)) AS problem
+    format('metric %s of %s, %s hours from %s: rolled up are %s events with %s, stored are %s with %s', metric_id, dimensions, bucket_hours,
+        bucket, coalesce(kept.event_count, 0), kept.figure, coalesce(counted.event_count, 0), counted.figure) AS problem
 FROM counted
-FULL JOIN kept USING (customer_key, metric_id, bucket_hours, bucket)
-WHERE kept.event_count IS DISTINCT FROM counted.event_count OR kept.sum IS DISTINCT FROM counted.sum
+FULL JOIN kept USING (customer_key, metric_id, dimensions, bucket_hours, bucket)
+WHERE (kept.event_count IS DISTINCT FROM counted.event_count OR kept.figure IS DISTINCT FROM counted.figure)
+    AND octet_length(dimensions::text) < 450

@@ -160,10 +160,14 @@ impl BillingRecord {
         !self.billed.is_nothing() || self.prepaid.as_ref().is_some_and(|prepaid| !prepaid.billed.is_nothing())
     }
 
-    /// Leaves every invoicing instant up to and with `at` behind, and the end of the wait for late events.
+    /// Leaves every invoicing instant up to and with `at` behind.
     pub fn pass(&mut self, at: OffsetDateTime) {
         self.invoicing_instants.retain(|instant| *instant > at);
-        self.late_until = self.late_until.filter(|until| *until > at);
+    }
+
+    /// Waits for late events until `until`, unless that is `over` already or there is no time that they could be of.
+    pub fn wait_until(&mut self, until: Option<OffsetDateTime>, over: OffsetDateTime) {
+        self.late_until = until.filter(|until| *until > over && !self.period.is_empty());
     }
 
     /// Leaves `at` behind without having billed its usage, which is tried again after [`BillingRecord::RETRY_AFTER`].

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use time::{Duration, OffsetDateTime};
+use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::addon::Addon;
@@ -95,6 +95,8 @@ struct AccountState {
     failure: Option<String>,
     is_parked: bool,
     subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    /// The latest day that each was invoiced on by schedule, and how often.
+    invoicings: BTreeMap<SubscriptionId, (Date, u32)>,
     records: BTreeMap<BillingRecordId, BillingRecord>,
     credits: BTreeMap<CreditId, CreditLedger>,
     events: BTreeMap<String, Event>,

@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::addon::Addon;
@@ -324,6 +324,14 @@ pub trait SubscriptionRepo {
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;
     /// Writes back what can change.
     fn update(&mut self, subscription: &Subscription) -> Result<(), Error>;
+    /// Counts one more scheduled invoicing of each of a customer's subscriptions on a UTC day, and answers how many each
+    /// has had on that day, in the same order. Only the latest day is remembered; what is of an earlier one counts as of it.
+    fn count_invoicing(
+        &mut self,
+        customer: CustomerKey,
+        subscriptions: &[SubscriptionId],
+        day: Date,
+    ) -> Result<Vec<u32>, Error>;
 }
 
 /// Billing records of the organization's customers.

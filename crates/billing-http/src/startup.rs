@@ -19,7 +19,7 @@ use crate::settings::Settings;
 /// Name of the database in a private cluster.
 const DATABASE: &str = "billing";
 /// Connections for the background workers, beside those of requests.
-const WORKER_CONNECTIONS: u32 = 2;
+const WORKER_CONNECTIONS: u32 = 3;
 /// Name of the organization that is made when there is none, and of one that is made without a name.
 pub(crate) const FIRST_ORGANIZATION: &str = "My organization";
 const FIRST_KEY: &str = "first key";

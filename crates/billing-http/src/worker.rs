@@ -14,7 +14,7 @@ use billing_domain::test_clock::TestClockStatus;
 use billing_domain::workflow::{advance_customer, finish_test_clock};
 
 use crate::backend::Backend;
-use crate::billing_run::BillingRun;
+use crate::billing_run::{self, BillingRun};
 
 /// How often the queue of due customers is looked at when it was empty.
 const BILLING_PAUSE: Duration = Duration::from_secs(1);
@@ -68,23 +68,29 @@ impl Workers {
     /// # Errors
     /// When the system has no more threads.
     pub fn start(backend: &Arc<dyn Backend>, clock: (Alarm, Receiver<()>)) -> std::io::Result<Self> {
-        let (billing_alarm, billing_ear) = Alarm::new();
-        let (clock_alarm, clock_ear) = clock;
-        let (retention_alarm, retention_ear) = Alarm::new();
-        let (rollup_alarm, rollup_ear) = Alarm::new();
-        let alarms = vec![billing_alarm, clock_alarm, retention_alarm, rollup_alarm];
-        let mut workers = Self { alarms, threads: Vec::new() };
-        for (name, pause, ear, work) in [
-            ("billing", BILLING_PAUSE, billing_ear, bill_due as fn(&dyn Backend) -> bool),
-            ("test-clocks", CLOCK_PAUSE, clock_ear, advance_clocks),
-            ("retention", RETENTION_PAUSE, retention_ear, forget_answers),
-            ("roll-ups", ROLLUP_PAUSE, rollup_ear, catch_up),
-        ] {
-            let backend = backend.clone();
-            let thread = thread::Builder::new().name(name.to_owned());
-            workers.threads.push(thread.spawn(move || keep_working(backend.as_ref(), pause, &ear, work))?);
+        let mut workers = Self { alarms: Vec::new(), threads: Vec::new() };
+        for _ in 0..billing_run::THREADS {
+            workers.add("billing", BILLING_PAUSE, Alarm::new(), backend, bill_due)?;
         }
+        workers.add("test-clocks", CLOCK_PAUSE, clock, backend, advance_clocks)?;
+        workers.add("retention", RETENTION_PAUSE, Alarm::new(), backend, forget_answers)?;
+        workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         Ok(workers)
+    }
+
+    fn add(
+        &mut self,
+        name: &str,
+        pause: Duration,
+        (alarm, ear): (Alarm, Receiver<()>),
+        backend: &Arc<dyn Backend>,
+        work: fn(&dyn Backend) -> bool,
+    ) -> std::io::Result<()> {
+        let backend = backend.clone();
+        let thread = thread::Builder::new().name(name.to_owned());
+        self.threads.push(thread.spawn(move || keep_working(backend.as_ref(), pause, &ear, work))?);
+        self.alarms.push(alarm);
+        Ok(())
     }
 
     /// Tells all to finish what they are at.

@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use crate::support::{Field, World, event};
 
-/// A version with a fee, calls that start again each week, and prepaid seats, ten percent off.
-fn version(fee: u32, calls: &str, seats: &str) -> Value {
+/// A version with a fee, calls that start again each week, prepaid seats, and the latest of them that is large, ten
+/// percent off.
+fn version(fee: u32, [calls, seats, large]: [&str; 3]) -> Value {
     json!({
         "currency_code": "USD",
         "recurring_charges": [{"name": "base", "amount": fee, "charge_timing": "in_advance"}],
@@ -21,6 +22,8 @@ fn version(fee: u32, calls: &str, seats: &str) -> Value {
             {"metric_id": seats, "prepaid_charge": {"charge_behavior": "prorate", "units": 4}, "tiers": [
                 {"type": "flat", "range_start": 0, "range_end": 5, "cost_per_batch": 2},
                 {"type": "per_unit", "range_start": 5, "cost_per_batch": 1, "metric_units_per_batch": 7}]},
+            {"metric_id": large, "tiers": [
+                {"type": "per_unit", "range_start": 0, "cost_per_batch": 3, "metric_units_per_batch": 1}]},
         ],
     })
 }
@@ -38,9 +41,13 @@ fn books() -> World {
     let calls = world.metric();
     let seats = json!({"metric_name": "seats", "event_name": "seat", "aggregation_type": "sum", "property_name": "n"});
     let seats = world.post("/api/metrics/", &seats).ok(201).id("metric_id");
+    let large = json!({"metric_name": "large", "event_name": "seat", "aggregation_type": "latest", "property_name": "n",
+        "numeric_filters": [{"property_name": "n", "operator": "gt", "comparison_value": 1}],
+        "categorical_filters": [{"property_name": "region", "operator": "isnotin", "comparison_value": ["us"]}]});
+    let large = world.post("/api/metrics/", &large).ok(201).id("metric_id");
     let plan = |name: &str, fee| {
-        let body =
-            json!({"plan_name": name, "plan_duration": "monthly", "initial_version": version(fee, &calls, &seats)});
+        let version = version(fee, [&calls, &seats, &large]);
+        let body = json!({"plan_name": name, "plan_duration": "monthly", "initial_version": version});
         world.post("/api/plans/", &body).ok(201).id("plan_id")
     };
     let (small, large) = (plan("Small", 30), plan("Large", 70));
@@ -81,7 +88,16 @@ fn books() -> World {
     track("stays", 3, "2024-04-01T00:00:00Z");
     world.advance(&clock, "2024-06-20");
     world.customer("real");
-    subscribe(&world, "real", &small, &crate::support::now()[..10]);
+    let today = &crate::support::now()[..10];
+    let filters = json!([{"property_name": "region", "value": "eu"}]);
+    let body = json!({"customer_id": "real", "plan_id": small, "start_date": today, "subscription_filters": filters});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let regions = [json!("eu"), json!("eu"), json!("us"), json!(7), json!(null)];
+    let events = regions.iter().enumerate().map(|(n, region)| {
+        json!({"customer_id": "real", "event_name": "seat", "idempotency_id": format!("r{n}"),
+            "time_created": crate::support::now(), "properties": {"n": n + 1, "region": region}})
+    });
+    world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
     world
 }
 
@@ -121,6 +137,11 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE events SET properties = '{\"n\": 2}' WHERE event_name = 'seat' AND time_created < '2024-02-04'", "usage_is_what_events_say"),
     ("UPDATE usage_rollup SET sum = sum + 1 WHERE bucket_hours = 24 AND sum > 0", "rollups_are_their_events"),
     ("DELETE FROM usage_rollup WHERE bucket_hours = 1", "rollups_are_their_events"),
+    ("UPDATE usage_rollup SET latest = latest + 1 WHERE bucket_hours = 24 AND latest IS NOT NULL", "rollups_are_their_events"),
+    ("UPDATE usage_rollup SET event_count = event_count + 1 WHERE dimensions <> ''", "rollups_are_their_events"),
+    ("DELETE FROM usage_rollup WHERE dimensions <> '' AND bucket_hours = 1", "rollups_are_their_events"),
+    ("UPDATE metrics SET filters = jsonb_set(filters, '{numeric_filters,0,comparison_value}', '5') WHERE filters IS NOT NULL", "usage_is_what_events_say"),
+    ("UPDATE events SET properties = '{\"n\": 2, \"region\": \"us\"}' WHERE event_name = 'seat' AND idempotency_id LIKE 'e%' AND time_created > '2024-02-20'", "usage_is_what_events_say"),
     ("UPDATE events SET idempotency_id = 'another' WHERE idempotency_id = 'e2'", "event_ids_are_unique"),
     ("DROP INDEX events_2024_02_id_hash_key", "event_months_have_their_indexes"),
     ("DELETE FROM billing_due", "billing_is_queued"),

@@ -178,3 +178,33 @@ fn a_clock_that_failed_can_be_sent_off_again() {
     world.advance_done(&clock);
     assert_eq!((invoices("bad"), invoices("good")), (4, 4), "nobody is billed twice");
 }
+
+#[test]
+fn billing_that_goes_on_for_ever_is_parked_and_seen() {
+    let world = neglected(&["good", "runaway"]);
+    let backend = world.opened.backend();
+    run_to_the_end(backend.as_ref(), None).expect("a run");
+    let before = invoices_of(&world, "runaway");
+    let forget = "UPDATE billing_records SET revision = revision + 1, billed_exact = 0, billed_given = 0,
+            invoicing_instants = ARRAY[start_at]
+        WHERE (customer_key, start_at) = (
+            SELECT customer_key, min(start_at) FROM billing_records JOIN customers USING (customer_key)
+            WHERE customer_id = 'runaway' GROUP BY customer_key
+        ) AND recurring_charge_id IS NOT NULL;
+        UPDATE billing_due SET due_at = now() - interval '1 day' FROM customers
+        WHERE customers.customer_key = billing_due.customer_key AND customer_id = 'runaway'";
+    // The last honest invoice of that subscription is the first of twenty.
+    for run in 1..20 {
+        world.sql(forget);
+        run_to_the_end(backend.as_ref(), None).expect("a run");
+        assert_eq!(invoices_of(&world, "runaway"), before + run, "each run commits one more");
+    }
+    world.sql(forget);
+    let failed = run_to_the_end(backend.as_ref(), None).expect_err("stopped").to_string();
+    assert!(failed.starts_with("0 customers billed, 1 failed, 1 parked"), "{failed}");
+    let [good, runaway] = &standings(&world)[..] else { panic!("two customers") };
+    assert_eq!((good.invoices, good.failures), (4, 0), "the others are as they were");
+    assert_eq!(runaway.invoices, before + 19, "nothing of the last run is kept");
+    let why = runaway.failure.as_deref().unwrap_or_default();
+    assert!(why.contains("more than 20 scheduled invoices of sub_"), "{why}");
+}

@@ -2,6 +2,7 @@
 
 mod access;
 mod addons;
+mod advancing;
 mod audit;
 mod authorization;
 mod bad_input;

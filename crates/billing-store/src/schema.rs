@@ -272,6 +272,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    invoicing_counts (customer_key, subscription_id) {
+        customer_key -> Uuid,
+        subscription_id -> Uuid,
+        organization_id -> Uuid,
+        invoiced_on -> Date,
+        invoices -> Int8,
+    }
+}
+
+diesel::table! {
     metrics (organization_id, id) {
         organization_id -> Uuid,
         id -> Uuid,
@@ -466,6 +476,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     invoice_lines,
     invoice_numbers,
     invoices,
+    invoicing_counts,
     metric_rollups,
     metrics,
     organizations,

@@ -15,14 +15,16 @@ use billing_domain::tax::TaxState;
 use billing_domain::{Error, Noun};
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Date as SqlDate, Uuid as SqlUuid};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::column::{choice, count, from_json, period, to_json, unreadable};
 use crate::rollup;
 use crate::schema::{components, subscriptions};
+use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
 /// Units of prepaid components, as their column has them.
@@ -158,6 +160,19 @@ impl TryFrom<SubscriptionRow> for Subscription {
     }
 }
 
+statement! {
+    /// Counts one more scheduled invoicing of each subscription, from 1 on a later day than its latest.
+    CountInvoicing -> (SqlUuid, BigInt) {
+        "INSERT INTO invoicing_counts AS own (customer_key, subscription_id, organization_id, invoiced_on, invoices)
+        SELECT " customer: Uuid as SqlUuid; ", subscription_id, " organization: Uuid as SqlUuid; ", " day: Date as SqlDate; ", 1
+        FROM unnest(" subscriptions: Vec<Uuid> as Array<SqlUuid>; ") subscription_id
+        ON CONFLICT (customer_key, subscription_id) DO UPDATE SET
+            invoices = CASE WHEN own.invoiced_on < excluded.invoiced_on THEN 1 ELSE own.invoices + 1 END,
+            invoiced_on = greatest(own.invoiced_on, excluded.invoiced_on)
+        RETURNING subscription_id, invoices"
+    }
+}
+
 impl PgTransaction<'_> {
     /// Sees to it that usage under the filters of a new subscription is rolled up from now on.
     fn start_filtered_rollups(&mut self, subscription: &Subscription) -> Result<(), Error> {
@@ -240,5 +255,22 @@ impl SubscriptionRepo for PgTransaction<'_> {
             0 => Err(Error::NotFound(Noun::Subscription)),
             _ => Ok(()),
         }
+    }
+
+    fn count_invoicing(
+        &mut self,
+        customer: CustomerKey,
+        subscriptions: &[SubscriptionId],
+        day: Date,
+    ) -> Result<Vec<u32>, Error> {
+        let statement = CountInvoicing {
+            customer: customer.uuid(),
+            organization: self.tenant(),
+            day,
+            subscriptions: subscriptions.iter().map(|id| id.uuid()).collect(),
+        };
+        let counted: BTreeMap<Uuid, i64> = self.query(|pg| statement.load(pg))?.into_iter().collect();
+        let of = |id: &SubscriptionId| count(counted.get(&id.uuid()).copied().unwrap_or_default());
+        subscriptions.iter().map(of).collect()
     }
 }

@@ -178,6 +178,7 @@ pub fn columns() -> Vec<String> {
         invoice_lines,
         invoice_numbers,
         invoices,
+        invoicing_counts,
         metric_rollups,
         metrics,
         organizations,

@@ -2,6 +2,7 @@
 //! same run without the service's logic.
 
 mod access;
+pub mod billing;
 mod load;
 mod report;
 mod stage;

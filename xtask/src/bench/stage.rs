@@ -69,6 +69,7 @@ pub struct Stage {
     url: String,
     cluster: Cluster,
     folder: PathBuf,
+    programs: PathBuf,
 }
 
 impl Stage {
@@ -98,7 +99,7 @@ impl Stage {
             compared,
             "/lookup",
         )?;
-        Ok(Self { service, baseline, url, cluster, folder })
+        Ok(Self { service, baseline, url, cluster, folder, programs })
     }
 
     /// Runs an SQL script; what it prints, one value a line.
@@ -126,6 +127,13 @@ impl Stage {
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic").map(drop))
         })?;
         Ok(start.elapsed())
+    }
+
+    /// The program itself, for a command beside the service.
+    pub fn program(&self) -> Command {
+        let mut command = Command::new(self.programs.join("billing-http"));
+        command.env("DATABASE_URL", &self.url).env("BILLING_DATA_DIR", &self.folder).env("RUST_LOG", "warn");
+        command
     }
 
     /// A folder for files that go away with the stage.

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use bigdecimal::Zero;
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 
 use super::transaction::{MemoryTransaction, page_of};
 use crate::charge::BillingRecord;
@@ -131,6 +131,21 @@ impl SubscriptionRepo for MemoryTransaction {
         let own = self.account(subscription.customer)?.subscriptions.get_mut(&subscription.id);
         subscription.clone_into(own.ok_or(Error::NotFound(Noun::Subscription))?);
         Ok(())
+    }
+
+    fn count_invoicing(
+        &mut self,
+        customer: CustomerKey,
+        subscriptions: &[SubscriptionId],
+        day: Date,
+    ) -> Result<Vec<u32>, Error> {
+        let invoicings = &mut self.account(customer)?.invoicings;
+        let count = |id: &SubscriptionId| {
+            let own = invoicings.entry(*id).or_insert((day, 0));
+            *own = if own.0 < day { (day, 1) } else { (own.0, own.1 + 1) };
+            own.1
+        };
+        Ok(subscriptions.iter().map(count).collect())
     }
 }
 

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime};
 
 use super::bill_customer::process_due;
 use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
-use crate::billing_run::SafetyBound;
 use crate::charge::{BillingRecord, records_of};
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
@@ -22,6 +21,9 @@ use crate::store::Transaction;
 use crate::subscription::{Subscription, SubscriptionStatus};
 use crate::test_clock::TestClockStatus;
 
+/// Longer than it takes to store an event that was accepted.
+const CLOSING_GRACE_MIN: Duration = Duration::minutes(5);
+
 /// A customer's open records and the subscriptions behind them, with the catalogue they are priced by.
 pub(super) struct Account {
     pub organization: Organization,
@@ -34,8 +36,6 @@ pub(super) struct Account {
     pub late: Vec<BillingRecord>,
     /// Credits that have something left.
     pub credits: BTreeMap<CreditId, CreditLedger>,
-    /// Scheduled invoices made in this transaction.
-    pub bound: SafetyBound,
     /// What has been looked up of the catalogue.
     pub catalog: Catalog,
 }
@@ -72,16 +72,13 @@ impl Account {
         let customer = tx.customers().get(customer)?;
         let credits = tx.credits().list_open(customer.key)?;
         let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
-        Ok(Self {
-            organization,
-            customer,
-            subscriptions,
-            records,
-            late,
-            credits,
-            bound: SafetyBound::default(),
-            catalog: Catalog::default(),
-        })
+        Ok(Self { organization, customer, subscriptions, records, late, credits, catalog: Catalog::default() })
+    }
+
+    /// How long after the last event of a time was accepted that time is looked at for the last time: no sooner than an
+    /// event that was accepted is stored.
+    pub fn closing_grace(&self) -> Duration {
+        self.organization.invoice_grace().max(CLOSING_GRACE_MIN)
     }
 
     /// Refuses while the customer's test clock is on its way.

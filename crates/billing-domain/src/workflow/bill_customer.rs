@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use bigdecimal::Zero;
-use time::OffsetDateTime;
+use time::{Duration, OffsetDateTime, UtcOffset};
 
 use super::account::Account;
 use super::issue_invoices::issue_invoices;
 use super::renew_subscription::renew_subscription;
+use crate::billing_run::check_bound;
 use crate::charge::BillingRecord;
 use crate::error::Error;
 use crate::id::{CreditId, CustomerKey, SubscriptionId};
@@ -32,7 +33,7 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until
             Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at)?,
             Step::Invoice(instant) => {
                 let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
-                count_scheduled(account, &due, at)?;
+                count_invoicing(tx, account, &due, at)?;
                 issue_invoices(tx, account, &due, instant, at)?;
             }
         }
@@ -54,17 +55,17 @@ enum Step {
 
 fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
     let grace = account.organization.invoice_grace();
+    let closing = account.closing_grace();
     let renewals = account
         .subscriptions
         .values()
         .filter(|subscription| subscription.awaits_renewal() && !subscription.is_addon())
         .map(|subscription| (subscription.period.end(), Step::Renew(subscription.id)));
-    let invoices = account
-        .records
-        .iter()
-        .chain(&account.late)
-        .filter_map(BillingRecord::next_due_at)
-        .map(|instant| (instant + grace, Step::Invoice(instant)));
+    let scheduled = |records: &'_ [BillingRecord], grace: Duration| -> Vec<(OffsetDateTime, Step)> {
+        let instants = records.iter().filter_map(BillingRecord::next_due_at);
+        instants.map(|instant| (instant + grace, Step::Invoice(instant))).collect()
+    };
+    let invoices = scheduled(&account.records, grace).into_iter().chain(scheduled(&account.late, closing));
     let expiries = account
         .credits
         .values()
@@ -73,16 +74,20 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
     renewals.chain(invoices).chain(expiries).min()
 }
 
-/// Stops a run that would go on and on.
-fn count_scheduled(
-    account: &mut Account,
+/// Stops billing that would go on and on, within one transaction or over many.
+fn count_invoicing(
+    tx: &mut dyn Transaction,
+    account: &Account,
     due: &dyn Fn(&BillingRecord) -> bool,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let records = account.records.iter().filter(|record| due(record));
+    let records = account.records.iter().chain(&account.late).filter(|record| due(record));
     let subscriptions: BTreeSet<SubscriptionId> = records.map(|record| record.subscription).collect();
-    for subscription in subscriptions {
-        account.bound.count(subscription, issued_at)?;
+    let subscriptions: Vec<_> = subscriptions.into_iter().collect();
+    let day = issued_at.to_offset(UtcOffset::UTC).date();
+    let counts = tx.subscriptions().count_invoicing(account.customer.key, &subscriptions, day)?;
+    for (subscription, count) in subscriptions.into_iter().zip(counts) {
+        check_bound(subscription, day, count)?;
     }
     Ok(())
 }

@@ -35,7 +35,7 @@ pub(super) fn issue_invoices(
     // In order of making, however often the run came by: which line carries a cent of rounding depends on it.
     selected.sort_by_key(|record| record.id);
     let drafts = draft_lines(tx, account, &mut selected, Part::All, at)?;
-    save(tx, account, selected, &late, at)?;
+    save(tx, account, selected, &late, at, issued_at)?;
     for draft in drafts {
         issue(tx, account, draft, issued_at)?;
     }
@@ -87,10 +87,11 @@ fn save(
     mut billed: Vec<BillingRecord>,
     late: &[BillingRecord],
     at: OffsetDateTime,
+    issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut subscriptions = BTreeSet::new();
     for record in &mut billed {
-        close(account, record, at);
+        close(account, record, at, issued_at);
         if late.contains(record) {
             continue;
         }
@@ -107,14 +108,15 @@ fn save(
 }
 
 /// Leaves `at` behind. A record of usage whose last instant that was then waits for late events, for as long as they
-/// are accepted.
-fn close(account: &Account, record: &mut BillingRecord, at: OffsetDateTime) {
+/// are accepted and may be on their way in.
+fn close(account: &Account, record: &mut BillingRecord, at: OffsetDateTime, issued_at: OffsetDateTime) {
     let was_open = record.next_invoicing_at().is_some();
     record.pass(at);
-    if was_open && record.next_invoicing_at().is_none() && matches!(record.charge, ChargeRef::Component(_)) {
-        let until = record.period.end() + account.organization.event_window();
-        record.late_until = Some(until).filter(|until| *until > at && !record.period.is_empty());
-    }
+    let is_billed =
+        was_open && record.next_invoicing_at().is_none() && matches!(record.charge, ChargeRef::Component(_));
+    let until =
+        if is_billed { Some(record.period.end() + account.organization.event_window()) } else { record.late_until };
+    record.wait_until(until, issued_at - account.closing_grace());
 }
 
 fn issue(

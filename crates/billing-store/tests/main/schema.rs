@@ -18,6 +18,7 @@ const CUSTOMER_OWNED: &[&str] = &[
     "events",
     "invoice_lines",
     "invoices",
+    "invoicing_counts",
     "subscriptions",
     "usage_rollup",
 ];
@@ -42,6 +43,7 @@ const INTERNAL: &[&str] = &[
     "invoice_lines_pkey",
     "invoice_numbers_pkey",
     "invoices_pkey",
+    "invoicing_counts_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",
     "plan_version_features_pkey",

@@ -145,6 +145,7 @@ cases! {
         hides_what_was_replaced,
         refuses_an_overlap,
         allows_what_does_not_overlap,
+        counts_invoicings_of_a_day,
     }
     billing_record {
         keeps_every_field,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use time::Duration;
+use time::macros::date;
 
 use super::{Harness, Tenant};
 use crate::adjustment::AdjustmentState;
@@ -197,4 +198,35 @@ pub(super) fn allows_what_does_not_overlap(harness: &Harness<'_>) {
         let made = Subscription { filters, ..made };
         assert_eq!(tenant.try_customer(customer, |tx, _| tx.subscriptions().insert(&made)), Ok(()), "{why}");
     }
+}
+
+pub(super) fn counts_invoicings_of_a_day(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let ((_, gold), (_, silver)) = (tenant.new_plan("gold"), tenant.new_plan("silver"));
+    let holder = tenant.new_customer("acme");
+    let make = |version| tenant.build(|ids| subscription(ids, holder.key, version, days_from(holder.created_at, 10)));
+    let own = [make(&gold), make(&silver)];
+    tenant.customer(holder.key, |tx, _| own.iter().try_for_each(|own| tx.subscriptions().insert(own)));
+    let [one, other] = [own[0].id, own[1].id];
+    let count =
+        |ids: &[_], day| tenant.customer(holder.key, |tx, _| tx.subscriptions().count_invoicing(holder.key, ids, day));
+    let (today, tomorrow) = (date!(2024 - 02 - 29), date!(2024 - 03 - 01));
+    #[rustfmt::skip]
+    let cases = [
+        // of,              on,       counts,      why
+        (vec![one],         today,    vec![1],     "the first"),
+        (vec![other, one],  today,    vec![1, 2],  "each has its own count, in the order asked for"),
+        (vec![one],         tomorrow, vec![1],     "another day begins anew"),
+        (vec![one],         today,    vec![2],     "what is of an earlier day is not forgotten"),
+        (vec![other],       today,    vec![2],     "the other is where it was"),
+        (vec![],            today,    vec![],      "nothing to count"),
+    ];
+    for (ids, day, expected, why) in cases {
+        assert_eq!(count(&ids, day), expected, "{why}");
+    }
+    let failed: Result<(), Error> = tenant.run(&Scope::Customer(tenant.id, holder.key), |tx, _| {
+        tx.subscriptions().count_invoicing(holder.key, &[one], tomorrow)?;
+        Err(Error::NotFound(Noun::Subscription))
+    });
+    assert_eq!((failed.is_err(), count(&[one], tomorrow)), (true, vec![3]), "what was undone does not count");
 }

@@ -2,11 +2,14 @@ use bigdecimal::BigDecimal;
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
+use crate::billing_run::INVOICES_PER_DAY_MAX;
+use crate::charge::Billed;
+use crate::error::{Error, StoreError};
 use crate::invoice::{AdjustmentKind, BillingType, Invoice, PaymentStatus, Trace};
 use crate::period::{Interval, IntervalUnit, MICROSECOND, PlanDuration};
 use crate::plan::ChargeTiming::{InAdvance, InArrears};
 use crate::testing::world::{World, component, decimal, fee, subscription, tiers, version};
-use crate::workflow::{DraftInvoice, OrganizationPatch, draft_invoice};
+use crate::workflow::{DraftInvoice, OrganizationPatch, bill_customer, draft_invoice};
 
 const START: OffsetDateTime = datetime!(2024-01-01 00:00 UTC);
 const END: OffsetDateTime = datetime!(2024-02-01 00:00 UTC);
@@ -267,4 +270,29 @@ fn due_dates_count_from_the_day_of_issue() {
     world.customer("acme");
     world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
     assert_eq!(world.invoices("acme")[0].due_at, Some(START + Duration::days(14)));
+}
+
+#[test]
+fn billing_that_goes_on_for_ever_is_stopped_though_each_run_makes_one_invoice() {
+    let world = World::at(START);
+    let plan = world.plan(Some(PlanDuration::Monthly), version(vec![fee("30", InArrears)], Vec::new()));
+    world.customer("acme");
+    let id = world.subscribe(&subscription("acme", plan, START)).expect("subscribed").id;
+    let key = world.key("acme");
+    // A mistake: what was billed is forgotten, so that every run finds it due.
+    let forget = |world: &World| {
+        world.on("acme", |tx, _| {
+            let mut record = tx.billing_records().list(key, id)?.remove(0);
+            (record.billed, record.invoicing_instants) = (Billed::default(), vec![END]);
+            tx.billing_records().update(key, &record)
+        })
+    };
+    for run in 1..=INVOICES_PER_DAY_MAX {
+        world.advance("acme", END + GRACE);
+        assert_eq!(world.invoices("acme").len(), run as usize);
+        forget(&world).expect("forgotten");
+    }
+    let stopped = world.on("acme", |tx, now| bill_customer(tx, key, now));
+    assert!(matches!(stopped, Err(Error::Store(StoreError::SafetyBound(_)))), "{stopped:?}");
+    assert_eq!(world.invoices("acme").len(), INVOICES_PER_DAY_MAX as usize, "nothing of the last run is kept");
 }

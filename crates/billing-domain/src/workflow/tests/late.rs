@@ -3,6 +3,9 @@
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
+use crate::addon::AddonTerms;
+use crate::addon::BillingFrequency::{OneTime, Recurring};
+use crate::addon::InvoiceWhen::InvoiceOnAttach;
 use crate::decimal::plain;
 use crate::id::{MetricId, SubscriptionId};
 use crate::invoice::{BillingType, Trace};
@@ -358,4 +361,62 @@ fn a_cancelled_prepaid_subscription_waits_too() {
     world.track_many("acme", "call", START, 25);
     world.advance("acme", CLOSED);
     assert_eq!(amounts(&world), ["2", "0", "2"], "40 were used, 20 of them prepaid");
+}
+
+#[test]
+fn an_event_that_was_accepted_in_the_last_moment_is_billed_however_short_the_grace() {
+    let accepted_until = END + Duration::days(30);
+    let just_after = accepted_until + Duration::SECOND;
+    #[rustfmt::skip]
+    let cases = [
+        // another invoice meanwhile, amounts,                why
+        (false,                       vec!["1", "0.3"],       "the last look waits until what was accepted is stored"),
+        (true,                        vec!["1", "9", "0.3"],  "and an invoice that a call makes does not take its place"),
+    ];
+    for (subscribes_again, expected, why) in cases {
+        let (world, _) = subscribed(false, by_ten_cents);
+        world.set(&OrganizationPatch { invoice_grace_minutes: Some(0), ..OrganizationPatch::default() });
+        world.track_many("acme", "call", INSIDE, 10);
+        world.advance("acme", END);
+        world.advance("acme", just_after);
+        if subscribes_again {
+            let plan = world.plan(None, version(vec![fee("9", InAdvance)], Vec::new()));
+            let mut once = subscription("acme", plan, just_after);
+            once.end = Some(just_after + Duration::days(1));
+            world.subscribe(&once).expect("subscribed");
+        }
+        // It was accepted before, and is stored now.
+        world.track_many("acme", "call", INSIDE, 3);
+        world.advance("acme", just_after + Duration::minutes(10));
+        assert_eq!(amounts(&world), expected, "{why}");
+    }
+}
+
+#[test]
+fn usage_of_an_addon_that_comes_late_is_billed_with_its_own_terms() {
+    #[rustfmt::skip]
+    let cases = [
+        // frequency, lines,                                                  why
+        (Recurring,   vec!["count of mail - Late Usage 1.2", "count of mail 0.8"], "on the next invoice, beside what the next period has used"),
+        (OneTime,     vec!["count of mail - Late Usage 1.2"],                      "though the add-on has ended"),
+    ];
+    for (billing_frequency, expected, why) in cases {
+        let (world, id) = subscribed(true, |_| version(vec![fee("30", InAdvance)], Vec::new()));
+        let mails = world.metric("mail", None).id;
+        let terms = AddonTerms { billing_frequency, invoice_when: InvoiceOnAttach };
+        let addon = world
+            .addon(terms, version(Vec::new(), vec![component(mails, tiers(&[("0", "5", "free"), ("5", "", "0.4")]))]));
+        world.attach("acme", id, addon.id, 1).expect("attached");
+        world.track_many("acme", "mail", INSIDE, 6);
+        world.advance("acme", END + GRACE);
+        assert!(invoices(&world)[1].1.contains(&"count of mail 0.4".to_owned()), "{why}: {:?}", invoices(&world));
+        world.track_many("acme", "mail", INSIDE, 3);
+        world.track_many("acme", "mail", END, 7);
+        world.advance("acme", NEXT);
+        let lines = &invoices(&world)[2].1;
+        let of_mails: Vec<_> = lines.iter().filter(|line| line.contains("mail")).map(String::as_str).collect();
+        assert_eq!(of_mails, expected, "{why}");
+        world.advance("acme", CLOSED);
+        assert_eq!(world.invoices("acme").len(), 3, "{why}: and once");
+    }
 }

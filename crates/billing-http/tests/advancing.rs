@@ -1,0 +1,78 @@
+//! While a test clock is on its way, nothing of its customers can be changed: tried on every route of the table.
+
+use actix_web::http::Method;
+use billing_http::endpoint::{Access, Endpoint};
+use billing_http::error::calls;
+use billing_http::routes;
+use billing_store::testing::fingerprint;
+
+use crate::samples::{Fixture, Sample, samples};
+use crate::support::World;
+
+/// Calls that change something else than a customer that exists, or only add events.
+const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
+    "/api/access_tokens/",
+    "/api/addons/",
+    "/api/api_keys/",
+    "/api/currencies/",
+    "/api/features/",
+    "/api/metrics/",
+    "/api/organization/",
+    "/api/plan_versions/",
+    "/api/plans/",
+    "/api/test_clocks/",
+    "/api/track/",
+    "/api/verify_idems_received/",
+];
+
+fn changes_a_customer(endpoint: &Endpoint) -> bool {
+    let makes_one = endpoint.path == "/api/customers/";
+    let is_other = NOT_ABOUT_A_CUSTOMER.iter().any(|prefix| endpoint.path.starts_with(prefix));
+    endpoint.access == Access::Key && endpoint.method != Method::GET && !is_other && !makes_one
+}
+
+/// Puts all customers of the fixture under a clock that is on its way.
+fn send_off(world: &World, fixture: &Fixture) {
+    world.sql(&format!(
+        "WITH clock AS (
+            INSERT INTO test_clocks (organization_id, id, name, frozen_time, status, created_at)
+            VALUES ('{0}', gen_random_uuid(), 'on its way', now(), 'advancing', now()) RETURNING id
+        )
+        UPDATE customers SET test_clock_id = clock.id FROM clock WHERE organization_id = '{0}'",
+        fixture.organization.uuid()
+    ));
+}
+
+/// The answer to a sample whose customers are on their way, and whether anything was written. A worker that comes by
+/// and lets them arrive is none of this test's business: then it is tried again.
+fn send_on_the_way(world: &World, sample: &Sample) -> (u16, String, bool) {
+    loop {
+        let fixture = Fixture::new(world, "travellers");
+        send_off(world, &fixture);
+        let before = fingerprint(world.url(), fixture.organization);
+        let answer = sample.send(world, &fixture);
+        let clocks = world.send("GET", "/api/test_clocks/", &[("X-API-KEY", fixture.key.as_str())], b"").ok(200);
+        let is_on_its_way = |clock: &serde_json::Value| clock["name"] == "on its way" && clock["status"] == "advancing";
+        if clocks.as_array().expect("a list").iter().any(is_on_its_way) {
+            let is_untouched = fingerprint(world.url(), fixture.organization) == before;
+            let error = if answer.status >= 400 { answer.error() } else { answer.text };
+            return (answer.status, error, is_untouched);
+        }
+    }
+}
+
+#[test]
+fn nothing_of_a_customer_on_the_way_can_be_changed() {
+    let world = World::new();
+    let mut tried = 0;
+    for endpoint in routes::table().into_iter().filter(changes_a_customer) {
+        let listed = calls::of_call(&endpoint).contains(&"test_clock_advancing");
+        assert!(listed, "{} {}: list test_clock_advancing in error/calls.rs", endpoint.method, endpoint.path);
+        for sample in samples(&endpoint) {
+            let expected = (409, "test_clock_advancing".to_owned(), true);
+            assert_eq!(send_on_the_way(&world, &sample), expected, "{} {}", sample.method, sample.path);
+            tried += 1;
+        }
+    }
+    assert!(tried >= 15, "{tried} calls change a customer");
+}

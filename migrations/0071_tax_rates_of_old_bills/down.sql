@@ -1,0 +1,2 @@
+-- What the records learned is true; nothing is forgotten.
+SELECT 1;
