@@ -47,17 +47,21 @@ pub(super) fn draft_lines(
     part: Part,
     at: OffsetDateTime,
 ) -> Result<Vec<Draft>, Error> {
-    let bills_usage = |record: &BillingRecord, offer: &Offer| part == Part::All && has_usage(record, offer, at);
     let offers = records.iter().map(|record| account.offer(tx, record.version)).collect::<Result<Vec<_>, _>>()?;
     let mut requests = Vec::new();
-    for (record, offer) in records.iter().zip(&offers).filter(|(record, offer)| bills_usage(record, offer)) {
-        requests.extend(usage_request(account, record, offer, at)?);
+    let mut metered = Vec::new();
+    for (record, offer) in records.iter().zip(&offers) {
+        let has_usage = part == Part::All && has_usage(account, record, offer, at)?;
+        metered.push(has_usage);
+        if has_usage {
+            requests.extend(usage_request(account, record, offer, at)?);
+        }
     }
     let mut usages = try_usages(tx, &requests)?.into_iter();
     let mut drafts: BTreeMap<String, Draft> = BTreeMap::new();
     let mut billed: BTreeMap<SubscriptionId, Rc<Offer>> = BTreeMap::new();
-    for (record, offer) in records.iter_mut().zip(&offers) {
-        let usage = if bills_usage(record, offer) { usages.next() } else { None };
+    for ((record, offer), has_usage) in records.iter_mut().zip(&offers).zip(metered) {
+        let usage = if has_usage { usages.next() } else { None };
         let mut lines = charge(account, record, offer, usage.as_ref().and_then(|usage| usage.as_ref().ok()), at)?;
         if let Some(Err(failure)) = &usage {
             lines.extend(leave_unbilled(account, record, offer, failure, at)?);
@@ -108,12 +112,13 @@ fn leave_unbilled(
     Ok(Some(line).filter(|_| !is_billed))
 }
 
-/// Whether the record has usage to bill at `at`: not at its very start, where only prepaid units are billed, and never
-/// when it was cut there.
-fn has_usage(record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> bool {
+/// Whether the record has usage to bill at `at`: not at its very start or when a switch hands it on, where only prepaid
+/// units are billed, and never when it was cut at its start.
+fn has_usage(account: &Account, record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> Result<bool, Error> {
     let is_component = matches!(offer.version.charge(record.charge), Some(Charge::Component(_)));
-    let has_begun = at > record.period.start() || record.awaits_late_usage();
-    is_component && has_begun && !record.period.is_empty()
+    let start = account.subscription(record.subscription)?.period.start().max(record.period.start());
+    let is_due = at > start || at >= record.period.end() || record.awaits_late_usage();
+    Ok(is_component && is_due && !record.period.is_empty())
 }
 
 fn usage_request(

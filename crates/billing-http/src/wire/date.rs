@@ -120,7 +120,8 @@ fn split_offset(text: &str) -> Option<(&str, UtcOffset)> {
     };
     let sign: i8 = if signed.starts_with('-') { -1 } else { 1 };
     let part = |text| digits(text, 2).and_then(|value| i8::try_from(value).ok());
-    let offset = UtcOffset::from_hms(sign * part(hours)?, sign * part(minutes)?, 0).ok()?;
+    let hours = part(hours).filter(|hours| *hours < 24)?;
+    let offset = UtcOffset::from_hms(sign * hours, sign * part(minutes)?, 0).ok()?;
     Some((time, offset))
 }
 
@@ -262,7 +263,7 @@ mod tests {
             ("2024-01-01T12:00.5Z",        "invalid",   "a fraction of a minute"),
             ("2024-01-01T12:00:00.Z",      "invalid",   "an empty fraction"),
             ("2024-01-01T12:00:00+2",      "invalid",   "one digit of an offset"),
-            ("2024-01-01T12:00:00+99:00",  "invalid",   "no such offset"),
+            ("2024-01-01T12:00:00+24:00",  "invalid",   "no such offset"),
             ("2024-01-01X12:00:00Z",       "invalid",   "neither T nor a space"),
             ("2024-01-01 ",                "invalid",   "nothing behind the space"),
             ("",                           "invalid",   "nothing"),

@@ -246,9 +246,9 @@ fn prepaid_units_that_nobody_named_go_along_too_and_the_past_costs_what_it_cost(
     #[rustfmt::skip]
     let cases = [
         // behaviour, new default, invoiced,                       total, why
-        (Prorate,     "",          ["30", "15"],                   "45",  "15 come back, half of 60 is charged: the difference for the time left"),
-        (Prorate,     "5",         ["30", "15"],                   "45",  "they had 30 and keep them"),
-        (Full,        "",          ["30", "30"],                   "60",  "the whole difference"),
+        (Prorate,     "",          ["30", "15"],                   "80",  "15 come back, half of 60 is charged: the difference for the time left"),
+        (Prorate,     "5",         ["30", "15"],                   "80",  "they had 30 and keep them"),
+        (Full,        "",          ["30", "30"],                   "80",  "the whole difference"),
     ];
     for (behavior, default, invoiced, total, why) in cases {
         let world = World::at(START);
@@ -261,7 +261,7 @@ fn prepaid_units_that_nobody_named_go_along_too_and_the_past_costs_what_it_cost(
         let customer = world.customer("acme");
         let command = CreateSubscription { auto_renew: false, ..subscription("acme", from, START) };
         let old = world.subscribe(&command).expect("subscribed").id;
-        world.track_many("acme", "seat", datetime!(2024-04-10 00:00 UTC), 20);
+        world.track_many("acme", "seat", datetime!(2024-04-10 00:00 UTC), 40);
         world.store.set_now(datetime!(2024-04-16 00:00 UTC));
         let command = SwitchPlan {
             customer,
@@ -276,7 +276,7 @@ fn prepaid_units_that_nobody_named_go_along_too_and_the_past_costs_what_it_cost(
         assert_eq!(amounts(&world), invoiced, "{why}");
         world.advance("acme", datetime!(2024-05-02 00:00 UTC));
         let sum: BigDecimal = world.invoices("acme").iter().map(|own| own.amount.clone()).sum();
-        assert_eq!(plain(&sum), total, "{why}: 20 uses are within what was paid for");
+        assert_eq!(plain(&sum), total, "{why}; at the end come the 40 uses, by the new plan, beyond what was paid");
     }
 }
 
