@@ -6,7 +6,7 @@ use billing_http::endpoint::{Access, Endpoint};
 use billing_http::error::calls;
 use billing_http::openapi;
 use billing_http::routes;
-use billing_store::testing::fingerprint;
+use billing_store::testing::{count_statements, fingerprint};
 use serde_json::{Value, json};
 
 use crate::samples::{Fixture, Position, Sample, escaped, samples};
@@ -83,6 +83,7 @@ fn foreign<'f>(name: &str, theirs: &'f Fixture) -> &'f str {
 
 #[test]
 fn no_organization_can_see_or_touch_another() {
+    count_statements();
     let world = World::new();
     let theirs = Fixture::new(&world, "theirs");
     let before = state(&world, &theirs);
@@ -103,6 +104,9 @@ fn no_organization_can_see_or_touch_another() {
                 if foreign.status >= 400 {
                     assert!(matches!(foreign.status, 400 | 404), "{what} {position:?}: {}", foreign.text);
                     assert_eq!(state(&world, &ours), untouched, "{what} {position:?}: a refusal leaves no trace");
+                    let (theirs, nobodys) = (world.statements(|| send(id)), world.statements(|| send(&nobodys)));
+                    assert!(theirs > 0, "{what} {position:?}: statements are counted");
+                    assert_eq!(theirs, nobodys, "{what} {position:?}: nor does the time it takes tell them apart");
                 }
                 cells += 3;
             }

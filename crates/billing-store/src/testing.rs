@@ -255,11 +255,9 @@ impl Instrumentation for Counter {
     }
 }
 
-/// The part of a URL that names the database: `..dbname=..` or the end of its path.
+/// The part of a URL that names the database.
 fn database_of(url: &str) -> String {
-    let name =
-        url.split_once("dbname=").map_or_else(|| url.rsplit('/').next(), |(_, rest)| rest.split(['&', ' ']).next());
-    name.unwrap_or(url).split('?').next().unwrap_or(url).to_owned()
+    url.split('?').next().unwrap_or(url).to_owned()
 }
 
 /// From here on the statements of connections that are made are counted.

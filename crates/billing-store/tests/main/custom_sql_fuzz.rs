@@ -1,5 +1,7 @@
 //! Whatever a caller sends as a query: it is refused or understood, soon, and what is understood names nothing foreign.
 //! No database is asked, so that there can be very many cases.
+//!
+//! `FUZZ_TRACE=FILE` keeps the text that is being tried, for when it takes the whole process with it.
 
 use std::cell::Cell;
 
@@ -62,7 +64,11 @@ fn nothing_foreign_gets_through() {
     let day = datetime!(2024-03-01 0:00 UTC);
     let period = Period::new(day, day + time::Duration::DAY).expect("a day");
     let understood = Cell::new(0_u32);
+    let trace = std::env::var_os("FUZZ_TRACE");
     let check = |text: String| {
+        if let Some(file) = &trace {
+            std::fs::write(file, &text).expect("the text is kept");
+        }
         let Ok(sql) = CustomSql::parse(&text) else { return Ok(()) };
         understood.set(understood.get() + 1);
         // It runs in memory, whatever comes out.
