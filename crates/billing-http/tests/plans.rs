@@ -79,7 +79,7 @@ fn filters_keep_plans_and_versions() {
         // query,                       attr,                     code
         ("duration=weekly",             "duration",               "invalid_choice"),
         ("version_custom_type=some",    "version_custom_type",    "invalid_choice"),
-        ("version_status=active,gone",  "version_status.1",       "invalid_choice"),
+        ("version_status=active,gone",  "version_status",       "invalid_choice"),
         ("version_currency_code=XXX",   "version_currency_code",  "does_not_exist"),
     ];
     for (query, attr, code) in faults {
