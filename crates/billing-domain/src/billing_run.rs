@@ -30,7 +30,11 @@ pub enum AfterFailure {
 pub fn after_failure(error: &Error, failures: u32) -> AfterFailure {
     match error {
         Error::Store(
-            StoreError::Unavailable(_) | StoreError::PoolExhausted | StoreError::StorageFull(_) | StoreError::ReadOnly,
+            StoreError::Unavailable(_)
+            | StoreError::PoolExhausted
+            | StoreError::Overloaded
+            | StoreError::StorageFull(_)
+            | StoreError::ReadOnly,
         ) => AfterFailure::NotCounted,
         Error::Store(StoreError::SafetyBound(_)) => AfterFailure::Park,
         _ if failures + 1 >= FAILURES_MAX => AfterFailure::Park,

@@ -344,6 +344,9 @@ pub enum StoreError {
     /// All connections were busy for too long: try again.
     #[error("no database connection became free in time")]
     PoolExhausted,
+    /// Too much waits already; nothing was done: come back later.
+    #[error("too much waits already")]
+    Overloaded,
     /// Another operation on the same customer held on for too long: try again.
     #[error("a lock was not granted in time")]
     LockTimeout,

@@ -57,6 +57,32 @@ impl Scope {
 /// The work of one transaction. It may be run again from the start if the store had to roll it back.
 pub type Work<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<(), Error> + 'w;
 
+/// Takes an answer once it is there, on whatever thread that happens. Dropped unused: there will be none.
+pub type Reply<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
+
+/// A question about the usage of one customer, which a store may answer together with those of others.
+pub trait Question: Send {
+    /// Whose usage.
+    fn customer(&self) -> CustomerKey;
+    /// Of which metric.
+    fn metric(&self) -> MetricId;
+    /// What must be known to answer it. May be called again, in another transaction.
+    fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error>;
+    /// Takes the outcome.
+    fn conclude(self: Box<Self>, outcome: Answered);
+}
+
+/// What became of a [`Question`].
+#[derive(Debug)]
+pub enum Answered {
+    /// The usage behind each request that its last [`Question::prepare`] made, in order, all of one snapshot with that.
+    Known(Vec<Usage>),
+    /// It has no answer.
+    Failed(Error),
+    /// It takes more than others should wait for: ask in a transaction of its own.
+    Alone,
+}
+
 /// Keeps everything.
 pub trait Store: Send + Sync {
     /// Runs `work` alone within `scope`, at the `now` that holds there: commits on `Ok`, leaves no trace on `Err`.
@@ -76,6 +102,13 @@ pub trait Store: Send + Sync {
     /// As [`Store::run`]; [`Refusal::IdempotencyKeyInUse`](crate::Refusal::IdempotencyKeyInUse) when a request with
     /// the key has been answered, or is at work and does not come to an end.
     fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error>;
+
+    /// Answers a question about one of the organization's customers, together with those of others who ask at the same
+    /// time, and without blocking. All that was committed before the call is in the answer.
+    fn ask(&self, organization: OrganizationId, question: Box<dyn Question>) {
+        let _ = organization;
+        question.conclude(Answered::Alone);
+    }
 }
 
 impl dyn Store + '_ {
@@ -443,6 +476,12 @@ pub trait EventRepo {
     /// The usage behind each request, all from one snapshot, in the order of the requests. Custom metrics are asked for by
     /// [`EventRepo::custom_usages`].
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error>;
+    /// Remembers what it takes for a [`Question`] about this usage to be answered together with others; changes no
+    /// answer. A store that remembers nothing has nothing to do.
+    fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
+        let _ = requests;
+        Ok(())
+    }
     /// What each query makes of its customer's events, or why nothing, all from one snapshot, in the order of the
     /// requests. A query that fails is no error of the transaction.
     fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error>;
@@ -478,6 +517,21 @@ pub trait EventIngest: Send + Sync {
     /// [`Error::Store`]: some of the events may have been stored, so that a retry finds duplicates.
     fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error>;
 
+    /// [`EventIngest::ingest`] without blocking, together with the events of others who come at the same time.
+    ///
+    /// # Errors
+    /// In the reply, as [`EventIngest::ingest`]; [`StoreError::Overloaded`](crate::StoreError::Overloaded) when too much
+    /// waits already: nothing was stored.
+    fn ingest_then(
+        &self,
+        organization: OrganizationId,
+        events: Vec<Event>,
+        window: Window,
+        reply: Reply<Vec<Ingested>>,
+    ) {
+        reply(self.ingest(organization, &events, window));
+    }
+
     /// Prepares, for a metric or for filters that are younger than their events, some more of what came before, so that
     /// it is read as fast as what came after. Usage is the same without; a store that prepares nothing has nothing to
     /// do. Answers whether there is more.
@@ -493,6 +547,11 @@ pub trait EventIngest: Send + Sync {
 pub trait KeyRing: Send + Sync {
     /// The key of whatever kind with this prefix and the present instant, if there is such a key.
     fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error>;
+    /// [`KeyRing::find_key`] without blocking, together with the keys of others who come at the same time. The key is
+    /// looked up after the call: one that was removed before is not found.
+    fn find_key_then(&self, prefix: String, reply: Reply<Option<(ApiKey, OffsetDateTime)>>) {
+        reply(self.find_key(&prefix));
+    }
     /// Every organization's id, oldest first.
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error>;
 }

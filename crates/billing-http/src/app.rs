@@ -8,11 +8,11 @@ use actix_web::web;
 use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{Scope, Store, Transaction};
+use billing_domain::store::{Reply, Scope, Store, Transaction};
 use billing_store::Load;
 use serde::Serialize;
 use time::OffsetDateTime;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 
 use crate::auth::{Caller, Pepper};
 use crate::backend::Backend;
@@ -97,6 +97,30 @@ impl App {
             work(backend.as_ref())
         });
         done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?
+    }
+
+    /// What the backend answers once it can, without blocking a thread meanwhile.
+    ///
+    /// # Errors
+    /// Those of the answer.
+    pub async fn ask<T: Send + 'static>(&self, ask: impl FnOnce(&dyn Backend, Reply<T>)) -> Result<T, ApiError> {
+        let (sender, receiver) = oneshot::channel();
+        // Nobody waits any more when the client has gone.
+        ask(self.backend.as_ref(), Box::new(move |answer| drop(sender.send(answer))));
+        Ok(receiver.await.map_err(|_| ApiError::internal("no answer from the store"))??)
+    }
+
+    /// [`App::ask`] for what only reads, and is given up when it takes too long.
+    ///
+    /// # Errors
+    /// As [`App::ask`]; [`codes::DB_POOL_EXHAUSTED`] when there is no answer within `patience`.
+    pub async fn ask_within<T: Send + 'static>(
+        &self,
+        patience: Duration,
+        ask: impl FnOnce(&dyn Backend, Reply<T>),
+    ) -> Result<T, ApiError> {
+        let answer = tokio::time::timeout(patience, self.ask(ask)).await;
+        answer.unwrap_or_else(|_| Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED)))
     }
 
     /// Runs `work` in a transaction.

@@ -1,6 +1,7 @@
 //! May this customer use this metric now?
 
 use std::future::{Ready, ready};
+use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
@@ -8,7 +9,9 @@ use billing_domain::id::MetricId;
 use billing_domain::invoice::PlanVersionBrief;
 use billing_domain::metric::Metric;
 use billing_domain::subscription::Subscription;
-use billing_domain::workflow::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
+use billing_domain::workflow::{
+    AccessQuestion, CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access,
+};
 
 use crate::app::App;
 use crate::auth::Caller;
@@ -16,6 +19,9 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::query::Query;
 use crate::wire::{CustomerBriefView, FilterView, Instant, Number, PlanVersionBriefView, view};
+
+/// How long an answer may take that is given together with those of others.
+const ANSWER_WAIT: Duration = Duration::from_secs(5);
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Who."),
@@ -157,6 +163,13 @@ async fn check(
     caller: Caller,
     Question(question): Question,
 ) -> Result<web::Json<MetricAccessView>, ApiError> {
-    let checked = app.read(&caller, move |tx, now| check_metric_access(tx, &question, now)).await?;
+    let (organization, command) = (caller.organization, question.clone());
+    let asked = app.ask_within(ANSWER_WAIT, |store, reply| {
+        store.ask(organization, Box::new(AccessQuestion::new(organization, command, reply)));
+    });
+    let checked = match asked.await? {
+        Some(checked) => checked,
+        None => app.read(&caller, move |tx, now| check_metric_access(tx, &question, now)).await?,
+    };
     Ok(web::Json(MetricAccessView::from(&checked)))
 }

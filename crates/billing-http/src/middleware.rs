@@ -40,7 +40,7 @@ pub async fn surround(
         let method = request.method().clone();
         let app = request.app_data::<web::Data<App>>().map(|app| app.clone().into_inner());
         let _in_flight = app.as_deref().map(|app| app.telemetry.begin());
-        let answered = if request.uri().to_string().len() > URI_BYTES_MAX {
+        let answered = if request.uri().path_and_query().map_or(0, |uri| uri.as_str().len()) > URI_BYTES_MAX {
             Ok(Ok(refuse(request, &ApiError::plain(&codes::URI_TOO_LONG))))
         } else {
             let call = next.call(request);

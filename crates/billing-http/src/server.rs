@@ -13,7 +13,7 @@ use anyhow::Context;
 use crate::app::App;
 use crate::auth::Pepper;
 use crate::backend::Backend;
-use crate::json::BodyDeadline;
+use crate::json::{BodyBudget, BodyDeadline};
 use crate::worker::{Alarm, Workers};
 use crate::{endpoint, middleware, routes};
 
@@ -99,11 +99,12 @@ fn listen(
     app: &web::Data<App>,
     settings: &ServerSettings,
 ) -> std::io::Result<actix_web::dev::Server> {
-    let (app, deadline) = (app.clone(), BodyDeadline(settings.body_deadline));
+    let (app, deadline, budget) = (app.clone(), BodyDeadline(settings.body_deadline), BodyBudget::default());
     let server = HttpServer::new(move || {
         actix_web::App::new()
             .app_data(app.clone())
             .app_data(deadline)
+            .app_data(budget.clone())
             .configure(|config| endpoint::configure(config, routes::table()))
             .wrap(from_fn(middleware::surround))
     });

@@ -1,19 +1,24 @@
-//! What was acknowledged is there, once, whatever happens to the process that acknowledged it.
+//! What was acknowledged is there, once, whatever happens to the processes that acknowledged it.
+//!
+//! `DURABILITY_KILLS` says how often the server is killed; for every four times so are all processes of Postgres, and a
+//! single one of its connections, which makes Postgres throw away all others and recover.
 
 use std::collections::BTreeSet;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use billing_audit::audit_database;
+use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
 use postgres_local::Cluster;
 use serde_json::{Value, json};
 use ureq::Agent;
 
 const KEY: &str = "durable0.0123456789abcdef0123456789abcdef";
-const KILLS: u32 = 4;
 const CLIENTS: u64 = 4;
 const EVENTS_PER_BATCH: u64 = 20;
 
@@ -24,7 +29,7 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn start(database_url: &str, data_dir: &std::path::Path) -> Self {
+    pub fn start(database_url: &str, data_dir: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
         let child = Command::new(env!("CARGO_BIN_EXE_billing-http"))
             .env("BILLING_ADDR", format!("127.0.0.1:{port}"))
@@ -101,15 +106,8 @@ fn stream(server: &Process, history: &Mutex<History>, next: &AtomicU64, stop: &A
     });
 }
 
-#[test]
-fn an_acknowledged_event_survives_the_server_and_counts_once() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let cluster = Cluster::persistent(&folder.path().join("postgres")).expect("a durable cluster");
-    cluster.create_database_if_absent("billing").expect("a database");
-    let url = cluster.url("billing");
-    let data_dir = folder.path().join("server");
-
-    let mut server = Process::start(&url, &data_dir);
+/// Makes a metric, and a customer with a subscription that meters it; the metric, and the present instant.
+fn open_for_business(server: &Process) -> (String, String) {
     let metric = server.post("/api/metrics/", &json!({"event_name": "call"}))["metric_id"].clone();
     let plan = json!({"plan_name": "Pro", "plan_duration": "monthly", "initial_version": {"currency_code": "USD",
         "components": [{"metric_id": metric, "tiers": [{"type": "free", "range_start": 0}]}]}});
@@ -118,20 +116,110 @@ fn an_acknowledged_event_survives_the_server_and_counts_once() {
     let now = time::OffsetDateTime::now_utc();
     let (day, instant) = (now.date().to_string(), now.format(&time::format_description::well_known::Rfc3339));
     server.post("/api/subscriptions/", &json!({"customer_id": "acme", "plan_id": plan, "start_date": day}));
+    (metric.as_str().expect("an id").to_owned(), instant.expect("an instant"))
+}
 
+/// What the customer has used of the metric.
+fn usage(server: &Process, metric: &str) -> Value {
+    let path = format!("/api/metric_access/?customer_id=acme&metric_id={metric}");
+    let access = server.call("GET", &path, None).expect("an answer");
+    access["access_per_subscription"][0]["metric_usage"].clone()
+}
+
+/// How often the server is killed.
+fn kills() -> u64 {
+    std::env::var("DURABILITY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(4)
+}
+
+/// Who is killed while events stream in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Victim {
+    Server,
+    Connection,
+    Postgres,
+}
+
+fn kill(pids: &[String]) {
+    assert!(Command::new("kill").arg("-9").args(pids).status().expect("kill").success(), "{pids:?}");
+}
+
+/// The first process of the cluster in `folder`, and all others.
+fn postgres_processes(folder: &Path) -> (String, Vec<String>) {
+    let is_running = |path: &std::path::PathBuf| path.join("postmaster.pid").exists();
+    let data = std::fs::read_dir(folder).expect("a folder").filter_map(|entry| Some(entry.ok()?.path()));
+    let data = data.into_iter().find(is_running).expect("a cluster at work");
+    let text = std::fs::read_to_string(data.join("postmaster.pid")).expect("a pid file");
+    let first = text.lines().next().expect("a pid").trim().to_owned();
+    let children = Command::new("ps").args(["-o", "pid=", "--ppid", &first]).output().expect("ps").stdout;
+    let children = String::from_utf8(children).expect("text").split_whitespace().map(str::to_owned).collect();
+    (first, children)
+}
+
+/// One connection of the server's that takes events in.
+fn a_connection(url: &str) -> String {
+    #[derive(diesel::QueryableByName)]
+    struct Pid {
+        #[diesel(sql_type = diesel::sql_types::Integer)]
+        pid: i32,
+    }
+    let mut pg = PgConnection::establish(url).expect("a connection");
+    // The last statement of a connection that is done says what it was for.
+    let query = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname = current_database()
+        ORDER BY state_change DESC LIMIT 1";
+    sql_query(query).get_result::<Pid>(&mut pg).expect("somebody is connected").pid.to_string()
+}
+
+#[test]
+fn an_acknowledged_event_survives_and_counts_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let postgres = folder.path().join("postgres");
+    let mut cluster = Cluster::persistent(&postgres).expect("a durable cluster");
+    cluster.create_database_if_absent("billing").expect("a database");
+    let mut url = cluster.url("billing");
+    let data_dir = folder.path().join("server");
+
+    let mut server = Process::start(&url, &data_dir);
+    let (metric, instant) = open_for_business(&server);
     let (history, next) = (Mutex::new(History::default()), AtomicU64::new(0));
-    let instant = instant.expect("an instant");
-    for kill in 0..KILLS {
+    let victims = (0..kills()).flat_map(|n| match n % 4 {
+        1 => vec![Victim::Server, Victim::Connection],
+        3 => vec![Victim::Server, Victim::Postgres],
+        _ => vec![Victim::Server],
+    });
+    for (round, victim) in victims.enumerate() {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| stream(&server, &history, &next, &stop, &instant));
-            thread::sleep(Duration::from_millis(300 + 150 * u64::from(kill)));
-            let pid = server.child.id().to_string();
-            assert!(Command::new("kill").args(["-9", &pid]).status().expect("kill").success());
+            thread::sleep(Duration::from_millis(300 + 150 * (round as u64 % 4)));
+            match victim {
+                Victim::Server => kill(&[server.child.id().to_string()]),
+                Victim::Connection => {
+                    kill(&[a_connection(&url)]);
+                    // The server is to go on by itself.
+                    let before = history.lock().expect("no panic").acknowledged.len();
+                    let deadline = Instant::now() + Duration::from_secs(60);
+                    while history.lock().expect("no panic").acknowledged.len() < before + 20 {
+                        assert!(Instant::now() < deadline, "nothing is taken in any more");
+                        thread::sleep(Duration::from_millis(20));
+                    }
+                }
+                Victim::Postgres => {
+                    let (first, mut all) = postgres_processes(&postgres);
+                    all.insert(0, first);
+                    kill(&all);
+                }
+            }
             stop.store(true, Ordering::Relaxed);
         });
-        server.kill();
-        server = Process::start(&url, &data_dir);
+        if victim == Victim::Postgres {
+            drop(cluster);
+            cluster = Cluster::persistent(&postgres).expect("it recovers");
+            url = cluster.url("billing");
+        }
+        if victim != Victim::Connection {
+            server.kill();
+            server = Process::start(&url, &data_dir);
+        }
     }
     let unknown = std::mem::take(&mut history.lock().expect("no panic").unknown);
     for number in unknown {
@@ -147,9 +235,38 @@ fn an_acknowledged_event_survives_the_server_and_counts_once() {
         let missing = server.post("/api/verify_idems_received/", &json!({"idempotency_ids": ids}));
         assert_eq!(missing["ids_not_found"], json!([]), "an acknowledged event is lost");
     }
-    let path = format!("/api/metric_access/?customer_id=acme&metric_id={}", metric.as_str().expect("an id"));
-    let access = server.call("GET", &path, None).expect("an answer");
     let counted = acknowledged.len() as u64 * EVENTS_PER_BATCH;
-    assert_eq!(access["access_per_subscription"][0]["metric_usage"], json!(counted), "each event counts once");
+    assert_eq!(usage(&server, &metric), json!(counted), "each event counts once");
+    let report = audit_database(&url, &mut |_| ()).expect("an audit");
+    assert!(report.is_clean(), "{report}");
     server.kill();
+}
+
+#[test]
+fn two_servers_take_the_same_events_in_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::persistent(&folder.path().join("postgres")).expect("a durable cluster");
+    cluster.create_database_if_absent("billing").expect("a database");
+    let (url, data_dir) = (cluster.url("billing"), folder.path().join("server"));
+    let servers = [Process::start(&url, &data_dir), Process::start(&url, &data_dir)];
+    let (metric, instant) = open_for_business(&servers[0]);
+    thread::scope(|scope| {
+        for server in &servers {
+            for client in 0..CLIENTS {
+                let instant = &instant;
+                scope.spawn(move || {
+                    // Every client of both begins somewhere else in the same batches.
+                    for n in 0..40 {
+                        let number = (n + client * 10) % 40;
+                        assert_eq!(server.post("/api/track/", &batch(number, instant))["success"], "all");
+                    }
+                });
+            }
+        }
+    });
+    for server in &servers {
+        assert_eq!(usage(server, &metric), json!(40 * EVENTS_PER_BATCH), "whichever is asked");
+    }
+    let report = audit_database(&url, &mut |_| ()).expect("an audit");
+    assert!(report.is_clean(), "{report}");
 }

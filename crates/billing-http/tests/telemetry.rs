@@ -71,7 +71,7 @@ fn requests_errors_and_events_are_counted() {
         (r#"billing_database_up"#,                                                                       "1",   "it answers"),
         (r#"billing_due_customers"#,                                                                     "0",   "nothing is due"),
         (r#"billing_lag_seconds"#,                                                                       "0.000000", "so nothing waits"),
-        (r#"billing_ingest_waiting_events"#,                                                             "0",   "all are stored"),
+        (r#"billing_ingest_waiting_bytes"#,                                                             "0",   "all are stored"),
         (r#"billing_blocking_places{state="free"}"#,                                                     "8",   "nobody is at work"),
     ];
     for (series, value, why) in expected {

@@ -260,6 +260,14 @@ impl<'w> Life<'w> {
         sent.iter().map(event).collect()
     }
 
+    /// Asks for access to every metric.
+    fn ask(&self, metrics: &[Metric]) {
+        for metric in metrics {
+            let path = format!("/api/metric_access/?customer_id={}&metric_id={}", self.customer, metric.id);
+            self.world.get(&path).ok(200);
+        }
+    }
+
     /// Present usage of every metric.
     fn check_access(&self, metrics: &[Metric], events: &[Event]) {
         let so_far = Period::new(START, NOW + MICROSECOND).expect("a period");
@@ -353,10 +361,14 @@ fn the_service_says_what_the_fold_says() {
         let mut events = life.send(&case.first);
         let metrics = early.unwrap_or_else(|| life.new_metrics());
         life.subscribe(&metrics);
+        // What is remembered of the first events is no excuse for missing the second.
+        life.ask(&metrics);
         events.extend(life.send(&case.second));
         // The first event of an id is the event.
         let mut seen = BTreeSet::new();
         events.retain(|event| seen.insert(event.idempotency_id.clone()));
+        // Asked alone, with nothing remembered, and then together with others.
+        life.check_access(&metrics, &events);
         life.check_access(&metrics, &events);
         life.check_windows(&metrics, &events);
         life.check_invoice(&metrics, &events);

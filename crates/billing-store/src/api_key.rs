@@ -1,8 +1,10 @@
 //! API keys and access tokens.
 
+use std::collections::HashMap;
+
 use billing_domain::Error;
 use billing_domain::api_key::{ApiKey, KeyKind};
-use billing_domain::store::ApiKeyRepo;
+use billing_domain::store::{ApiKeyRepo, Reply};
 use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -11,8 +13,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::column::choice;
+use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::schema::api_keys;
+use crate::store::PgStore;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -65,6 +69,44 @@ pub(crate) fn find_with_now(pg: &mut PgConnection, prefix: &str) -> Result<Optio
     let query = api_keys::table.find(prefix).select((ApiKeyRow::as_select(), sql::<Timestamptz>("clock_timestamp()")));
     let found: Option<(ApiKeyRow, OffsetDateTime)> = query.first(pg).optional()?;
     found.map(|(row, now)| Ok((row.try_into()?, now))).transpose()
+}
+
+/// A look-up of a key by its prefix.
+pub(crate) struct KeyLookup {
+    pub(crate) prefix: String,
+    pub(crate) reply: Reply<Option<Found>>,
+}
+
+/// Most look-ups in one statement.
+const LOOKUPS_MAX: usize = 1_000;
+
+impl Job for KeyLookup {
+    fn goes_with(&self, _: &Self, room: &mut Room) -> bool {
+        room.take(1, LOOKUPS_MAX)
+    }
+
+    fn refuse(self, error: Error) {
+        (self.reply)(Err(error));
+    }
+}
+
+/// Answers all look-ups by one statement, which begins after each of them was asked for.
+pub(crate) fn serve(store: &PgStore, jobs: Vec<KeyLookup>) {
+    let mut prefixes: Vec<&str> = jobs.iter().map(|job| job.prefix.as_str()).collect();
+    prefixes.sort_unstable();
+    prefixes.dedup();
+    let found = store.shared.clerks.run(|pg| {
+        let query = api_keys::table.filter(api_keys::prefix.eq_any(&prefixes));
+        let query = query.select((ApiKeyRow::as_select(), sql::<Timestamptz>("clock_timestamp()")));
+        query.load::<(ApiKeyRow, OffsetDateTime)>(pg)
+    });
+    let found = found.map_err(Failure::into_error).and_then(|rows| {
+        let keys = rows.into_iter().map(|(row, now)| Ok((row.prefix.clone(), (ApiKey::try_from(row)?, now))));
+        keys.collect::<Result<HashMap<String, Found>, Error>>()
+    });
+    for job in jobs {
+        (job.reply)(found.as_ref().map(|found| found.get(&job.prefix).cloned()).map_err(Clone::clone));
+    }
 }
 
 impl ApiKeyRepo for PgTransaction<'_> {

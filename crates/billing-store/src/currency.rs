@@ -29,6 +29,17 @@ impl TryFrom<CurrencyRow> for Currency {
     }
 }
 
+impl PgTransaction<'_> {
+    /// All currencies that the organization added, by code.
+    pub(crate) fn load_currencies(&mut self) -> Result<Vec<Currency>, Error> {
+        let query = currencies::table
+            .filter(currencies::organization_id.eq(self.tenant()))
+            .order(currencies::code)
+            .select(CurrencyRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Currency::try_from).collect()
+    }
+}
+
 impl CurrencyRepo for PgTransaction<'_> {
     fn insert(&mut self, currency: &Currency) -> Result<(), Error> {
         let row = CurrencyRow {

@@ -1,12 +1,13 @@
 //! Customers, their own time, and when they next have something to be billed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, PaymentProvider};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{CustomerRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
+use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Timestamptz, Uuid as SqlUuid};
@@ -117,12 +118,30 @@ statement! {
     }
 }
 
+/// The time a customer lives at, beside its row: as [`customer_now`] has it.
+const OWN_NOW: &str =
+    "CASE WHEN customers.test_clock_id IS NULL THEN greatest(clock_timestamp(), customers.last_instant)
+    ELSE (
+        SELECT CASE WHEN clock.status = 'ready' THEN clock.frozen_time ELSE customers.last_instant END
+        FROM test_clocks clock
+        WHERE clock.organization_id = customers.organization_id AND clock.id = customers.test_clock_id
+    ) END";
+
 /// The place in the list of customers that a cursor stands for.
 fn cursor_position(cursor: &str) -> Result<i64, Error> {
     cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
 }
 
 impl PgTransaction<'_> {
+    /// Those of the customers that exist, deleted or not, each with the time it lives at.
+    pub(crate) fn load_customers(&mut self, keys: &[Uuid]) -> Result<HashMap<Uuid, (Customer, OffsetDateTime)>, Error> {
+        let query = customers::table
+            .filter(customers::customer_key.eq_any(keys).and(customers::organization_id.eq(self.tenant())))
+            .select((CustomerRow::as_select(), sql::<Timestamptz>(OWN_NOW)));
+        let rows: Vec<(CustomerRow, OffsetDateTime)> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(|(row, now)| Ok((row.customer_key, (row.try_into()?, now)))).collect()
+    }
+
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
         let Some(email) = &row.email else { return Ok(()) };
         let values = (
@@ -148,6 +167,9 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+        if let Some((customer, _)) = self.ahead.customers.get(&key.uuid()) {
+            return Ok(customer.clone());
+        }
         let query = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
         let row = self.query(|pg| query.select(CustomerRow::as_select()).first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Customer))?.try_into()
@@ -198,6 +220,9 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
+        if let Some((_, now)) = self.ahead.customers.get(&key.uuid()) {
+            return Ok(*now);
+        }
         let organization = self.organization;
         self.query(|pg| customer_now(pg, organization, key))
     }

@@ -83,6 +83,10 @@ impl EventRepo for PgTransaction<'_> {
         self.read_usages(requests)
     }
 
+    fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
+        PgTransaction::warm_up(self, requests)
+    }
+
     fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
         if requests.is_empty() {
             return Ok(Vec::new());

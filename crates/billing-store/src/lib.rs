@@ -8,10 +8,11 @@
 //! |---|---|
 //! | `store`, `pool`, `migration` | connecting, health, durability; connections that heal; bringing a database up to date |
 //! | `transaction` | scopes, locks, the instant that holds, retries |
+//! | `desk`, `question`, `read_ahead` | answering together what many ask at once |
 //! | `error` | what a database error means |
 //! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
 //! | `billing_queue` | who is due for billing, who failed, which clocks are on their way |
-//! | `event` | reading usage and events |
+//! | `event`, `usage` | reading events, and usage from roll-ups |
 //! | `custom_sql` | running custom metrics where they can do no harm |
 //! | `statement`, `column` | prepared SQL text; column values |
 //!
@@ -29,6 +30,7 @@ mod credit;
 mod currency;
 mod custom_sql;
 mod customer;
+mod desk;
 mod error;
 mod event;
 mod feature;
@@ -42,6 +44,8 @@ mod partition;
 mod plan;
 mod plan_holders;
 mod pool;
+mod question;
+mod read_ahead;
 mod rollup;
 mod schema;
 mod statement;

@@ -103,6 +103,14 @@ impl TryFrom<MetricRow> for Metric {
     }
 }
 
+impl PgTransaction<'_> {
+    /// Those of the metrics that exist.
+    pub(crate) fn load_metrics(&mut self, ids: &[Uuid]) -> Result<Vec<Metric>, Error> {
+        let query = metrics::table.filter(metrics::organization_id.eq(self.tenant()).and(metrics::id.eq_any(ids)));
+        self.query(|pg| query.select(MetricRow::as_select()).load(pg))?.into_iter().map(Metric::try_from).collect()
+    }
+}
+
 impl MetricRepo for PgTransaction<'_> {
     fn insert(&mut self, metric: &Metric) -> Result<(), Error> {
         let row = MetricRow {
@@ -126,6 +134,9 @@ impl MetricRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, id: MetricId) -> Result<Metric, Error> {
+        if let Some(metric) = self.ahead.metrics.get(&id.uuid()) {
+            return Ok(metric.clone());
+        }
         let query = metrics::table.find((self.tenant(), id.uuid())).select(MetricRow::as_select());
         let row = self.query(|pg| query.first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Metric))?.try_into()

@@ -105,6 +105,9 @@ impl OrganizationRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self) -> Result<Organization, Error> {
+        if let Some(organization) = &self.ahead.organization {
+            return Ok(organization.clone());
+        }
         let query = organizations::table.find(self.tenant()).select(OrganizationRow::as_select());
         let row = self.query(|pg| query.first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Organization))?.try_into()

@@ -1,6 +1,7 @@
 //! Plans and their versions. A version is one row and its parts: components, recurring charges, features, targets.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bigdecimal::BigDecimal;
 use billing_domain::id::{PlanId, PlanVersionId};
@@ -10,10 +11,13 @@ use billing_domain::plan::{
     RecurringCharge, TargetCustomer,
 };
 use billing_domain::store::PlanRepo;
+use billing_domain::subscription::Subscription;
 use billing_domain::tier::{Tier, TierSchedule};
 use billing_domain::{Error, Noun};
+use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -307,12 +311,33 @@ impl TryFrom<TargetRow> for TargetCustomer {
 }
 
 /// What one version consists of besides its own row.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Parts {
     components: Vec<Component>,
     recurring_charges: Vec<RecurringCharge>,
     features: Vec<billing_domain::id::FeatureId>,
     target_customers: Vec<TargetCustomer>,
+}
+
+/// Most versions whose content is remembered.
+const CONTENTS_MAX: usize = 10_000;
+/// Whether a version is made for certain customers.
+const HAS_TARGETS: &str = "EXISTS (
+    SELECT FROM plan_version_targets target
+    WHERE target.organization_id = plan_versions.organization_id AND target.plan_version_id = plan_versions.id
+)";
+
+/// What versions consist of, but for whom they are made for. That never changes: an edit makes another version.
+#[derive(Default)]
+pub(crate) struct Contents {
+    known: Mutex<HashMap<Uuid, Parts>>,
+}
+
+impl Contents {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Parts>> {
+        // Nobody panics half way through a change in here.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// `(position, item)` for every item, in the columns' type.
@@ -330,6 +355,45 @@ impl PgTransaction<'_> {
                 row.into_version(own)
             })
             .collect()
+    }
+
+    /// The versions of subscriptions, each with its plan unless that is an add-on. A version that is made for certain
+    /// customers is left out.
+    pub(crate) fn load_offers(&mut self, held: &[Subscription]) -> Result<Vec<(PlanVersion, Option<Plan>)>, Error> {
+        let mut ids: Vec<Uuid> = held.iter().map(|own| own.version.uuid()).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let of_version = plans::organization_id.eq(plan_versions::organization_id);
+        let query = plan_versions::table
+            .inner_join(plans::table.on(of_version.and(plans::id.eq(plan_versions::plan_id))))
+            .filter(plan_versions::organization_id.eq(self.tenant()).and(plan_versions::id.eq_any(&ids)))
+            .select((PlanVersionRow::as_select(), PlanRow::as_select(), sql::<Bool>(HAS_TARGETS)));
+        let rows: Vec<(PlanVersionRow, PlanRow, bool)> = self.query(|pg| query.load(pg))?;
+        let rows: Vec<_> = rows.into_iter().filter(|(_, _, has_targets)| !has_targets).collect();
+        let mut parts: BTreeMap<Uuid, Parts> = {
+            let known = self.shared.contents.lock();
+            rows.iter().filter_map(|(row, ..)| Some((row.id, known.get(&row.id)?.clone()))).collect()
+        };
+        let unknown: Vec<Uuid> = rows.iter().map(|(row, ..)| row.id).filter(|id| !parts.contains_key(id)).collect();
+        if !unknown.is_empty() {
+            let mut found = self.load_parts(&unknown)?;
+            let found: Vec<_> = unknown.into_iter().map(|id| (id, found.remove(&id).unwrap_or_default())).collect();
+            let mut known = self.shared.contents.lock();
+            if known.len() > CONTENTS_MAX {
+                known.clear();
+            }
+            known.extend(found.iter().cloned());
+            parts.extend(found);
+        }
+        let offer = |(row, plan, _): (PlanVersionRow, PlanRow, bool)| {
+            let plan = if plan.billing_frequency.is_none() { Some(plan.try_into()?) } else { None };
+            let own = parts.remove(&row.id).unwrap_or_default();
+            Ok((row.into_version(own)?, plan))
+        };
+        rows.into_iter().map(offer).collect()
     }
 
     fn load_parts(&mut self, versions: &[Uuid]) -> Result<BTreeMap<Uuid, Parts>, Error> {
@@ -423,6 +487,9 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn recall(&mut self, id: PlanId) -> Result<Plan, Error> {
+        if let Some(plan) = self.ahead.plans.get(&id.uuid()) {
+            return Ok(plan.clone());
+        }
         let own = plans::table.find((self.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
         let query = own.select(PlanRow::as_select());
         let row = self.query(|pg| query.first(pg).optional())?;
@@ -458,6 +525,9 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn get_version(&mut self, id: PlanVersionId) -> Result<PlanVersion, Error> {
+        if let Some(version) = self.ahead.versions.get(&id.uuid()) {
+            return Ok(version.clone());
+        }
         let query = plan_versions::table.find((self.tenant(), id.uuid())).select(PlanVersionRow::as_select());
         let row = self.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::PlanVersion))?;
         self.assemble(vec![row])?.pop().ok_or(Error::NotFound(Noun::PlanVersion))

@@ -12,7 +12,7 @@ use crate::error::Failure;
 use crate::statement::statement;
 
 /// How long a caller waits for a connection before it is told that all are busy.
-const CHECK_OUT_MAX: Duration = Duration::from_secs(1);
+pub(crate) const CHECK_OUT_MAX: Duration = Duration::from_secs(1);
 
 /// What every connection has set: limits on statements, on waiting for locks and on idling with locks held; UTC for
 /// the few functions that cut instants into hours. Compiling plans to machine code never pays for statements this short.

@@ -25,7 +25,7 @@ use crate::statement::statement;
 use crate::transaction::LOCK_CLASS_LANE;
 
 /// Seconds in an hour.
-const HOUR: i64 = 3_600;
+pub(crate) const HOUR: i64 = 3_600;
 /// Hours of the buckets there are.
 pub(crate) const BOTH_LEVELS: &[i16] = &[1, 24];
 /// The smaller ones alone.
@@ -354,13 +354,13 @@ fn event_dimensions(event: &Event, keys: &[String]) -> Option<String> {
     values.map(|values| dimensions(&values))
 }
 
-fn floor(instant: OffsetDateTime, seconds: i64) -> OffsetDateTime {
+pub(crate) fn floor(instant: OffsetDateTime, seconds: i64) -> OffsetDateTime {
     let bucket = instant.unix_timestamp().div_euclid(seconds) * seconds;
     OffsetDateTime::from_unix_timestamp(bucket).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 /// The first boundary at or after `instant`; none beyond the calendar.
-fn ceiling(instant: OffsetDateTime, seconds: i64) -> Option<OffsetDateTime> {
+pub(crate) fn ceiling(instant: OffsetDateTime, seconds: i64) -> Option<OffsetDateTime> {
     let below = floor(instant, seconds);
     if below == instant {
         Some(below)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use billing_domain::id::OrganizationId;
 use billing_domain::idempotency::{Claim, ClaimedWork};
-use billing_domain::store::{KeyRing, Scope, Store, Work};
+use billing_domain::store::{KeyRing, Question, Reply, Scope, Store, Work};
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -13,16 +13,29 @@ use diesel::sql_types::{Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::api_key::{Found, KeyLookup};
 use crate::custom_sql::Reader;
+use crate::desk::{Desk, employ};
 use crate::error::Failure;
-use crate::ingest::{Groups, IngestCache};
+use crate::ingest::{Arrival, IngestCache, WRITERS};
+use crate::plan::Contents;
 use crate::pool::Pool;
+use crate::question::Asked;
 use crate::statement::statement;
-use crate::usage::Beginnings;
-use crate::{api_key, migration, partition, schema};
+use crate::usage::{Beginnings, RaggedStarts};
+use crate::{api_key, ingest, migration, partition, question, schema};
 
 /// How long the readiness check may take, in milliseconds.
 const PING_MAX: Duration = Duration::from_millis(500);
+
+/// Statements that look keys up at a time: one may hang with its connection.
+const KEEPERS: usize = 2;
+/// Transactions that answer questions about usage at a time.
+const READERS: usize = 2;
+/// Most memory that waiting events may take; beyond that callers are told to come back.
+const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most look-ups, and most questions, that may wait.
+const WAITING_MAX: usize = 10_000;
 
 /// The billing store on Postgres. Cheap to clone: all clones share one pool.
 ///
@@ -36,8 +49,15 @@ pub struct PgStore {
 pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) ingest: IngestCache,
-    pub(crate) groups: Groups,
+    /// Connections of the clerks, who never wait behind requests.
+    pub(crate) clerks: Pool,
+    /// One for each writer.
+    pub(crate) arrivals: Vec<Arc<Desk<Arrival>>>,
+    keys: Arc<Desk<KeyLookup>>,
+    questions: Arc<Desk<Asked>>,
     pub(crate) beginnings: Beginnings,
+    pub(crate) ragged: RaggedStarts,
+    pub(crate) contents: Contents,
     pub(crate) reader: Reader,
 }
 
@@ -50,8 +70,8 @@ pub struct Load {
     pub idle_connections: u32,
     /// Most connections there may be.
     pub connections_max: u32,
-    /// Events that wait for a transaction.
-    pub waiting_events: usize,
+    /// Memory of the events that wait for a transaction, in bytes, roughly.
+    pub waiting_bytes: usize,
     /// Transactions that store events.
     pub ingesting: usize,
     /// Key ranges of which one transaction at a time takes events in.
@@ -82,15 +102,24 @@ impl PgStore {
         let lane_bits =
             pool.run(|pg| schema::ingest_lanes::table.select(schema::ingest_lanes::lane_bits).first::<i16>(pg));
         let lane_bits = lane_bits.map_err(Failure::into_store_error)?;
-        Ok(Self {
-            shared: Arc::new(Shared {
-                pool,
-                ingest: IngestCache::new(lane_bits),
-                groups: Groups::default(),
-                beginnings: Beginnings::default(),
-                reader: Reader::new(url),
-            }),
-        })
+        let shared = Arc::new(Shared {
+            pool,
+            clerks: Pool::on_demand(url, (WRITERS + KEEPERS + READERS) as u32, |_| Ok(())),
+            ingest: IngestCache::new(lane_bits),
+            arrivals: (0..WRITERS).map(|_| Arc::new(Desk::patient(WAITING_BYTES_MAX / WRITERS))).collect(),
+            keys: Arc::new(Desk::hasty(WAITING_MAX)),
+            questions: Arc::new(Desk::hasty(WAITING_MAX)),
+            beginnings: Beginnings::default(),
+            ragged: RaggedStarts::default(),
+            contents: Contents::default(),
+            reader: Reader::new(url),
+        });
+        for desk in &shared.arrivals {
+            employ(&shared, (desk, 1), ingest::serve)?;
+        }
+        employ(&shared, (&shared.keys, KEEPERS), api_key::serve)?;
+        employ(&shared, (&shared.questions, READERS), question::serve)?;
+        Ok(Self { shared })
     }
 
     /// Brings the database at `url` up to date and answers the versions that were missing. Of several programs
@@ -128,9 +157,10 @@ impl PgStore {
     /// What the store is busy with; asks the database nothing.
     pub fn load(&self) -> Load {
         let (connections, idle_connections, connections_max) = self.shared.pool.counts();
-        let (waiting_events, ingesting) = self.shared.groups.counts();
+        let loads = self.shared.arrivals.iter().map(|desk| desk.load());
+        let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
         let lanes = self.shared.ingest.lanes().count();
-        Load { connections, idle_connections, connections_max, waiting_events, ingesting, lanes }
+        Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, lanes }
     }
 
     /// Whether the database answers within half a second and is as this program expects it.
@@ -163,11 +193,27 @@ impl Store for PgStore {
     fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
         self.run_claimed(scope, claim, work)
     }
+
+    fn ask(&self, organization: OrganizationId, question: Box<dyn Question>) {
+        self.shared.questions.submit(Asked { organization, question }, 1);
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.arrivals.iter().for_each(|desk| desk.close());
+        self.keys.close();
+        self.questions.close();
+    }
 }
 
 impl KeyRing for PgStore {
     fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error> {
         self.shared.pool.try_run(|pg| api_key::find_with_now(pg, prefix)).map_err(Failure::into_error)
+    }
+
+    fn find_key_then(&self, prefix: String, reply: Reply<Option<Found>>) {
+        self.shared.keys.submit(KeyLookup { prefix, reply }, 1);
     }
 
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {

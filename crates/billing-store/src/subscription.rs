@@ -174,6 +174,22 @@ statement! {
 }
 
 impl PgTransaction<'_> {
+    /// [`SubscriptionRepo::list_current`] of several customers.
+    pub(crate) fn load_current(
+        &mut self,
+        customers: &[Uuid],
+        instant: OffsetDateTime,
+    ) -> Result<Vec<Subscription>, Error> {
+        let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq_any(customers).and(subscriptions::replaced_by.is_null()))
+            .filter(subscriptions::end_at.gt(instant).or(awaits_renewal))
+            .order((subscriptions::start_at, subscriptions::id))
+            .select(SubscriptionRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+    }
+
     /// Sees to it that usage under the filters of a new subscription is rolled up from now on.
     fn start_filtered_rollups(&mut self, subscription: &Subscription) -> Result<(), Error> {
         let keys: Vec<String> = subscription.filters.iter().map(|(name, _)| name.to_owned()).collect();
@@ -236,14 +252,10 @@ impl SubscriptionRepo for PgTransaction<'_> {
     }
 
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
-        let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
-        let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
-            .filter(subscriptions::customer_key.eq(customer.uuid()).and(subscriptions::replaced_by.is_null()))
-            .filter(subscriptions::end_at.gt(instant).or(awaits_renewal))
-            .order((subscriptions::start_at, subscriptions::id))
-            .select(SubscriptionRow::as_select());
-        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+        match self.ahead.list_current(customer, instant) {
+            Some(current) => Ok(current),
+            None => self.load_current(&[customer.uuid()], instant),
+        }
     }
 
     fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {

@@ -17,6 +17,8 @@ use uuid::Uuid;
 
 use crate::error::Failure;
 use crate::idempotency;
+use crate::pool::Pool;
+use crate::read_ahead::ReadAhead;
 use crate::statement::statement;
 use crate::store::{PgStore, Shared};
 
@@ -92,13 +94,15 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) organization: OrganizationId,
     /// The first thing that went wrong with the database: the transaction can only be rolled back from there.
     failure: Option<Failure>,
+    /// What was read before it was asked for; only where nothing is written.
+    pub(crate) ahead: ReadAhead,
     /// Which revision of a billing record this transaction has seen last.
     pub(crate) revisions: BTreeMap<BillingRecordId, i64>,
 }
 
 impl<'c> PgTransaction<'c> {
     pub(crate) fn new(pg: &'c mut PgConnection, shared: &'c Shared, organization: OrganizationId) -> Self {
-        Self { pg, shared, organization, failure: None, revisions: BTreeMap::new() }
+        Self { pg, shared, organization, failure: None, ahead: ReadAhead::default(), revisions: BTreeMap::new() }
     }
 
     /// The organization's id as its column has it.
@@ -124,6 +128,16 @@ impl<'c> PgTransaction<'c> {
         };
         self.failure.get_or_insert(kept);
         error
+    }
+
+    /// The failure that decides what becomes of the transaction, if there was one.
+    pub(crate) fn into_failure(self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// Whether a statement has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
     }
 
     /// What becomes of the transaction when its work ended with `result`.
@@ -190,12 +204,38 @@ impl PgStore {
         self.transact_at(Isolation::ReadCommitted, work)
     }
 
+    /// [`PgStore::transact`] of a clerk's work that may be done twice without harm: also when nobody knows whether it
+    /// was committed.
+    pub(crate) fn transact_again<T>(
+        &self,
+        work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.transact_on(&self.shared.clerks, (Isolation::ReadCommitted, Repeatable::Always), work)
+    }
+
+    /// A clerk's reading, all of it as of one instant.
+    pub(crate) fn read_together<T>(
+        &self,
+        work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.transact_on(&self.shared.clerks, (Isolation::OneSnapshot, Repeatable::Always), work)
+    }
+
     fn transact_at<T>(
         &self,
         isolation: Isolation,
+        work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.transact_on(&self.shared.pool, (isolation, Repeatable::UntilCommit), work)
+    }
+
+    fn transact_on<T>(
+        &self,
+        pool: &Pool,
+        (isolation, repeatable): (Isolation, Repeatable),
         mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        let mut connection = self.shared.pool.take()?;
+        let mut connection = pool.take()?;
         let (mut conflicts, mut is_second_connection) = (0, false);
         loop {
             let mut is_committing = false;
@@ -216,16 +256,27 @@ impl PgStore {
                     log::info!("running a transaction again: {message}");
                 }
                 // Once COMMIT has been sent nobody knows whether it happened.
-                Err(Failure::Disconnected(message)) if !is_second_connection && !is_committing => {
+                Err(Failure::Disconnected(message))
+                    if !is_second_connection && (!is_committing || repeatable == Repeatable::Always) =>
+                {
                     is_second_connection = true;
                     log::info!("running a transaction on another connection: {message}");
                     drop(connection);
-                    connection = self.shared.pool.take_checked()?;
+                    connection = pool.take_checked()?;
                 }
                 result => return result,
             }
         }
     }
+}
+
+/// Whether work is run again on another connection when its own was lost.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Repeatable {
+    /// Only before COMMIT was sent: from then on nobody knows whether it happened.
+    UntilCommit,
+    /// In any case.
+    Always,
 }
 
 /// What a transaction sees.

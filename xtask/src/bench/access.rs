@@ -33,6 +33,7 @@ pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report)
         }]},
     });
     let plan = text(&create(stage, "/api/plans/", &plan)?, "plan_id")?;
+    let mut medians = Vec::new();
     for meanwhile in [false, true] {
         for &size in &options.sizes {
             for start in STARTS {
@@ -46,9 +47,18 @@ pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report)
                 })?;
                 let busy = if meanwhile { ", events coming in" } else { "" };
                 let row = Row::rate(format!("access, {size} events, {}{busy}", start.name), fast.rate(), "requests");
+                if !meanwhile {
+                    medians.push(calm.quantile_us(0.5) as f64);
+                }
                 report.add(row.against("look-up", floor.lookup).with_latency(&calm).against_p99(floor.lookup_p99_us));
             }
         }
+    }
+    // By size, then by start.
+    for (start, smallest) in STARTS.iter().zip(&medians) {
+        let largest = medians[medians.len() - STARTS.len()..][if start.name == STARTS[0].name { 0 } else { 1 }];
+        let ratio = (largest / smallest * 100.0).round() / 100.0;
+        report.note(&format!("median latency of the most events to the fewest, {}", start.name), ratio);
     }
     Ok(())
 }

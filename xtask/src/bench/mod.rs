@@ -3,6 +3,7 @@
 
 mod access;
 pub mod billing;
+mod limits;
 mod load;
 mod report;
 mod stage;
@@ -26,6 +27,8 @@ struct Options {
     /// Events of the customers whose access is asked for.
     sizes: Vec<u64>,
     output: PathBuf,
+    /// The one part to be run; `None`: all.
+    only: Option<String>,
 }
 
 impl Options {
@@ -35,6 +38,7 @@ impl Options {
             profile: "release".to_owned(),
             sizes: vec![10_000, 100_000, 1_000_000],
             output: crate::repository().join("target/bench.json"),
+            only: None,
         };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -43,11 +47,16 @@ impl Options {
                 "--seconds" => options.span = Duration::from_secs(value()?.parse()?),
                 "--profile" => options.profile = (*value()?).to_owned(),
                 "--output" => options.output = value()?.into(),
+                "--only" => options.only = Some((*value()?).to_owned()),
                 "--full" => options.sizes.push(10_000_000),
                 other => bail!("there is no option {other}"),
             }
         }
         Ok(options)
+    }
+
+    fn runs(&self, part: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == part)
     }
 }
 
@@ -67,9 +76,15 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let mut report = Report::default();
     machine(&stage, &mut report)?;
     let floor = floor(&stage, &options, &mut report)?;
-    track::run(&stage, &options, &floor, &mut report)?;
-    access::run(&stage, &options, &floor, &mut report)?;
-    report.note("peak memory of the server, MiB", stage.service.peak_mib());
+    if options.runs("track") {
+        track::run(&stage, &options, &floor, &mut report)?;
+    }
+    if options.runs("access") {
+        access::run(&stage, &options, &floor, &mut report)?;
+    }
+    if options.runs("limits") {
+        limits::run(&stage, &options, &mut report)?;
+    }
     if let Some(folder) = options.output.parent() {
         fs::create_dir_all(folder)?;
     }

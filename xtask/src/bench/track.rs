@@ -132,16 +132,26 @@ fn floors(stage: &Stage, report: &mut Report) -> anyhow::Result<f64> {
         stage.sql_files(&scripts(stage, "bare", |rows| format!("COPY bare ({COLUMNS}) FROM STDIN;\n{rows}\\.\n"))?)?;
     report.add(Row::rate("COPY into a table without an index", rows / bare.as_secs_f64(), "rows"));
     stage.sql("DROP TABLE bare;")?;
-    let staged = stage.sql_files(&scripts(stage, "staged", |rows| {
+    let staged = staged(stage, "events")?;
+    report.add(Row::rate("staged insert with deduplication, no server", staged, "rows"));
+    Ok(staged)
+}
+
+/// Rows a second that Postgres stages into a table like that of events, where every id is looked for.
+pub fn staged(stage: &Stage, table: &str) -> anyhow::Result<f64> {
+    let took = stage.sql_files(&scripts(stage, table, |rows| {
         format!(
             "BEGIN;\nCREATE TEMP TABLE IF NOT EXISTS staged (LIKE events INCLUDING DEFAULTS);\nTRUNCATE staged;\n\
              COPY staged ({COLUMNS}) FROM STDIN;\n{rows}\\.\n\
-             INSERT INTO events SELECT * FROM staged ON CONFLICT DO NOTHING;\nCOMMIT;\n"
+             INSERT INTO {table} SELECT * FROM staged ON CONFLICT DO NOTHING;\nCOMMIT;\n"
         )
     })?)?;
-    let staged = rows / staged.as_secs_f64();
-    report.add(Row::rate("staged insert with deduplication, no server", staged, "rows"));
-    Ok(staged)
+    Ok((WRITERS * TRANSACTIONS * STAGED) as f64 / took.as_secs_f64())
+}
+
+/// One request of a flood.
+pub fn flood(client: usize, n: u64, events: u64) -> Vec<u8> {
+    batch(99, (client, n), events, Spread::Uniform, 5)
 }
 
 const COLUMNS: &str =

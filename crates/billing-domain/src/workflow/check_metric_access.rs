@@ -8,13 +8,14 @@ use crate::access::{MetricAccess, decide};
 use crate::charge::reset_period_at;
 use crate::customer::{Customer, CustomerId};
 use crate::error::Error;
-use crate::id::{CustomerKey, MetricId};
+use crate::id::{CustomerKey, MetricId, OrganizationId};
 use crate::invoice::PlanVersionBrief;
 use crate::metric::Metric;
+use crate::organization::AccessPolicy;
 use crate::period::MICROSECOND;
-use crate::store::Transaction;
+use crate::store::{Answered, Question, Reply, Transaction};
 use crate::subscription::{Subscription, SubscriptionFilters};
-use crate::usage::UsageRequest;
+use crate::usage::{Usage, UsageRequest};
 
 /// The question.
 #[derive(Clone, Debug)]
@@ -51,6 +52,14 @@ pub struct SubscriptionAccess {
     pub access: MetricAccess,
 }
 
+/// A check that lacks only the usage of its subscriptions.
+pub struct PreparedCheck {
+    checked: CheckedAccess,
+    policy: AccessPolicy,
+    /// What must be known: the usage of every subscription that has the metric, in order.
+    pub requests: Vec<UsageRequest>,
+}
+
 /// Checks access by the usage of each subscription's current reset interval, up to and with now. What an add-on
 /// meters belongs to the subscription that it is attached to.
 ///
@@ -61,6 +70,17 @@ pub fn check_metric_access(
     command: &CheckMetricAccess,
     _now: OffsetDateTime,
 ) -> Result<CheckedAccess, Error> {
+    let prepared = prepare_metric_access(tx, command)?;
+    let usages = usages(tx, &prepared.requests)?;
+    tx.events().warm_up(&prepared.requests)?;
+    Ok(prepared.decide(usages))
+}
+
+/// The part of [`check_metric_access`] that comes before usage is read.
+///
+/// # Errors
+/// `customer_id` or `metric_id` does not exist.
+pub fn prepare_metric_access(tx: &mut dyn Transaction, command: &CheckMetricAccess) -> Result<PreparedCheck, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
     let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
     let metric = tx.metrics().get(command.metric).map_err(|error| error.at_field("metric_id"))?;
@@ -85,11 +105,60 @@ pub fn check_metric_access(
         let Held { subscription, offer } = bundle.base;
         subscriptions.push(SubscriptionAccess { subscription, plan: offer.brief(), access });
     }
-    let usages = usages(tx, &requests)?;
-    let metered = subscriptions.iter_mut().filter(|considered| considered.access.has_metric);
-    for (considered, usage) in metered.zip(usages) {
-        considered.access.usage = usage.quantity;
+    Ok(PreparedCheck { checked: CheckedAccess { customer, metric, access: false, subscriptions }, policy, requests })
+}
+
+impl PreparedCheck {
+    /// The answer. `usages` belong to [`PreparedCheck::requests`], in the same order.
+    pub fn decide(self, usages: Vec<Usage>) -> CheckedAccess {
+        let Self { mut checked, policy, .. } = self;
+        let metered = checked.subscriptions.iter_mut().filter(|considered| considered.access.has_metric);
+        for (considered, usage) in metered.zip(usages) {
+            considered.access.usage = usage.quantity;
+        }
+        checked.access = decide(policy, checked.subscriptions.iter().map(|considered| &considered.access));
+        checked
     }
-    let access = decide(policy, subscriptions.iter().map(|considered| &considered.access));
-    Ok(CheckedAccess { customer, metric, access, subscriptions })
+}
+
+/// [`check_metric_access`] as a question to be answered together with others.
+pub struct AccessQuestion {
+    customer: CustomerKey,
+    command: CheckMetricAccess,
+    prepared: Option<PreparedCheck>,
+    reply: Reply<Option<CheckedAccess>>,
+}
+
+impl AccessQuestion {
+    /// Asks `command` of the organization; the reply has nothing in it when that must be asked in a transaction of its own.
+    pub fn new(organization: OrganizationId, command: CheckMetricAccess, reply: Reply<Option<CheckedAccess>>) -> Self {
+        let customer = CustomerKey::derive(organization, &command.customer);
+        Self { customer, command, prepared: None, reply }
+    }
+}
+
+impl Question for AccessQuestion {
+    fn customer(&self) -> CustomerKey {
+        self.customer
+    }
+
+    fn metric(&self) -> MetricId {
+        self.command.metric
+    }
+
+    fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error> {
+        let prepared = prepare_metric_access(tx, &self.command)?;
+        let requests = prepared.requests.clone();
+        self.prepared = Some(prepared);
+        Ok(requests)
+    }
+
+    fn conclude(self: Box<Self>, outcome: Answered) {
+        let Self { prepared, reply, .. } = *self;
+        reply(match (outcome, prepared) {
+            (Answered::Known(usages), Some(prepared)) => Ok(Some(prepared.decide(usages))),
+            (Answered::Failed(error), _) => Err(error),
+            (Answered::Known(_) | Answered::Alone, _) => Ok(None),
+        });
+    }
 }

@@ -61,7 +61,10 @@ pub use cancel_addon::{AttachedAddon, CancelAddon, cancel_addon};
 pub use cancel_subscription::{CancelSubscription, cancel_subscription};
 pub use change_prepaid_units::{ChangePrepaidUnits, change_prepaid_units};
 pub use check_feature_access::{CheckFeatureAccess, CheckedFeature, check_feature_access};
-pub use check_metric_access::{CheckMetricAccess, CheckedAccess, SubscriptionAccess, check_metric_access};
+pub use check_metric_access::{
+    AccessQuestion, CheckMetricAccess, CheckedAccess, PreparedCheck, SubscriptionAccess, check_metric_access,
+    prepare_metric_access,
+};
 pub use create_addon::{CreateAddon, create_addon};
 pub use create_api_key::{CreateApiKey, create_api_key};
 pub use create_credit::{CreateCredit, create_credit};

@@ -2,6 +2,7 @@
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -10,14 +11,15 @@ use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::id::OrganizationId;
-use billing_domain::store::KeyRing;
 
-use super::key::{KeyText, Pepper};
+use super::key::KeyText;
 use crate::app::App;
 use crate::error::{ApiError, codes};
 use crate::idempotency::Pending;
 use crate::unread::refuse;
 
+/// How long the look-up of a key may take.
+const LOOKUP_WAIT: Duration = Duration::from_secs(1);
 const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Who is calling. The organization comes from here and from nowhere else.
@@ -67,32 +69,30 @@ async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
         true => Some(token(headers).ok_or_else(authentication_failed)?),
         false => None,
     };
-    let pepper = app.pepper.clone();
-    app.block(move |backend| {
-        let caller = find(backend, &pepper, &key)?.ok_or_else(not_authenticated)?;
-        if caller.kind != KeyKind::ApiKey {
-            return Err(not_authenticated());
+    let caller = find(app, &key).await?.ok_or_else(not_authenticated)?;
+    if caller.kind != KeyKind::ApiKey {
+        return Err(not_authenticated());
+    }
+    if let Some(token) = token
+        && token != key
+    {
+        // A token, or another key of the organization.
+        let other = find(app, &token).await?.ok_or_else(authentication_failed)?;
+        if other.organization != caller.organization {
+            return Err(authentication_failed());
         }
-        if let Some(token) = token
-            && token != key
-        {
-            // A token, or another key of the organization.
-            let other = find(backend, &pepper, &token)?.ok_or_else(authentication_failed)?;
-            if other.organization != caller.organization {
-                return Err(authentication_failed());
-            }
-        }
-        Ok(Caller { organization: caller.organization, key_prefix: caller.prefix, claim: None })
-    })
-    .await
+    }
+    Ok(Caller { organization: caller.organization, key_prefix: caller.prefix, claim: None })
 }
 
-/// The key of whatever kind, unless it is unknown, wrong or expired: the three look alike.
-fn find(keys: &dyn KeyRing, pepper: &Pepper, key: &KeyText) -> Result<Option<ApiKey>, ApiError> {
-    let found = keys.find_key(key.prefix())?;
+/// The key of whatever kind, unless it is unknown, wrong or expired: the three look alike. Looked up now, together with
+/// those of other requests: a key that was removed before is not found.
+async fn find(app: &App, key: &KeyText) -> Result<Option<ApiKey>, ApiError> {
+    let prefix = key.prefix().to_owned();
+    let found = app.ask_within(LOOKUP_WAIT, |keys, reply| keys.find_key_then(prefix, reply)).await?;
     // The digest is computed for unknown keys too: they take as long as known ones.
     let digest = found.as_ref().map(|(known, _)| known.digest.clone()).unwrap_or_default();
-    let matches = pepper.matches(key, &digest);
+    let matches = app.pepper.matches(key, &digest);
     Ok(found.filter(|(known, now)| matches && !known.is_expired(*now)).map(|(known, _)| known))
 }
 

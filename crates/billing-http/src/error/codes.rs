@@ -64,6 +64,7 @@ codes! {
         "The body's Content-Type is not application/json, or its Content-Encoding is not gzip.";
     IDEMPOTENCY_KEY_REUSED = 422, "idempotency_key_reused",
         "The Idempotency-Key was sent before with another method, path, query or body.";
+    TOO_MANY_IN_FLIGHT = 429, "too_many_in_flight", "More waits to be worked on than the service takes; nothing was done, try again later.";
     INTERNAL_ERROR = 500, "internal_error", "A fault of the service; its log has the cause under the same request id.";
     DB_UNAVAILABLE = 503, "db_unavailable", "The database cannot be reached; try again.";
     DB_POOL_EXHAUSTED = 503, "db_pool_exhausted", "All database connections are busy; try again.";
@@ -112,6 +113,7 @@ pub fn of_store_error(error: &StoreError) -> &'static Code {
     match error {
         StoreError::Unavailable(_) => &DB_UNAVAILABLE,
         StoreError::PoolExhausted => &DB_POOL_EXHAUSTED,
+        StoreError::Overloaded => &TOO_MANY_IN_FLIGHT,
         StoreError::LockTimeout => &CONFLICT_RETRY,
         StoreError::DeadlineExceeded => &DEADLINE_EXCEEDED,
         StoreError::StorageFull(_) => &STORAGE_UNAVAILABLE,

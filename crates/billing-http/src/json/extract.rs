@@ -2,22 +2,23 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::Read;
 use std::pin::Pin;
 use std::time::Duration;
 
-use actix_web::body::{BodyStream, to_bytes_limited};
+use actix_web::body::{BodyStream, MessageBody};
 use actix_web::dev::Payload;
-use actix_web::http::StatusCode;
 use actix_web::http::header::{
     CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, TRANSFER_ENCODING,
 };
+use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
+use super::budget::{BodyBudget, Share};
 use super::scan::{JsonFault, scan};
 use crate::error::{ApiError, codes};
 use crate::unread::hold;
@@ -49,6 +50,15 @@ impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
 pub struct RawBody<const BYTES_MAX: usize> {
     bytes: Vec<u8>,
     is_compressed: bool,
+    /// Held until the body has been read.
+    share: Share,
+}
+
+impl<const BYTES_MAX: usize> RawBody<BYTES_MAX> {
+    /// How many bytes were sent, at least; what they decompress to is more.
+    pub fn size(&self) -> usize {
+        if self.is_compressed { usize::MAX } else { self.bytes.len() }
+    }
 }
 
 impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
@@ -58,15 +68,18 @@ impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let accepted = accept(request.headers(), BYTES_MAX);
         let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
+        let mut share = request.app_data::<BodyBudget>().cloned().unwrap_or_default().share();
         let payload = web::Payload::from_request(request, payload);
         Box::pin(async move {
             let mut rest = BodyStream::new(payload.await.map_err(ApiError::internal)?);
             let read = match accepted {
-                Ok(is_compressed) => receive(&mut rest, BYTES_MAX, deadline).await.map(|bytes| (bytes, is_compressed)),
+                Ok(is_compressed) => {
+                    receive(&mut rest, BYTES_MAX, deadline, &mut share).await.map(|bytes| (bytes, is_compressed))
+                }
                 Err(error) => Err(error),
             };
             match read {
-                Ok((bytes, is_compressed)) => Ok(Self { bytes, is_compressed }),
+                Ok((bytes, is_compressed)) => Ok(Self { bytes, is_compressed, share }),
                 Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
             }
         })
@@ -79,21 +92,35 @@ impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
 /// When it is too large or does not arrive in time.
 pub async fn receive_all(request: &HttpRequest, payload: &mut Payload) -> Result<Bytes, BodyError> {
     let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
+    let mut share = request.app_data::<BodyBudget>().cloned().unwrap_or_default().share();
     let payload = web::Payload::from_request(request, payload).await.map_err(ApiError::internal)?;
     let mut rest = BodyStream::new(payload);
-    match receive(&mut rest, BODY_BYTES_MAX, deadline).await {
+    match receive(&mut rest, BODY_BYTES_MAX, deadline, &mut share).await {
         Ok(bytes) => Ok(bytes.into()),
         Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
     }
 }
 
-async fn receive(body: &mut Rest, bytes_max: usize, deadline: Duration) -> Result<Vec<u8>, ApiError> {
-    match tokio::time::timeout(deadline, to_bytes_limited(body, bytes_max)).await {
-        Err(_) => Err(ApiError::plain(&codes::REQUEST_TIMEOUT)),
-        Ok(Err(_)) => Err(too_large(bytes_max)),
-        Ok(Ok(Err(error))) => Err(ApiError::new(&codes::PARSE_ERROR, format!("The body broke off: {error}."))),
-        Ok(Ok(Ok(bytes))) => Ok(bytes.into()),
-    }
+async fn receive(
+    body: &mut Rest,
+    bytes_max: usize,
+    deadline: Duration,
+    share: &mut Share,
+) -> Result<Vec<u8>, ApiError> {
+    let all = async {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await {
+            let broken = |error| ApiError::new(&codes::PARSE_ERROR, format!("The body broke off: {error}."));
+            let chunk = chunk.map_err(broken)?;
+            if bytes.len() + chunk.len() > bytes_max {
+                return Err(too_large(bytes_max));
+            }
+            share.grow(chunk.len())?;
+            bytes.extend_from_slice(&chunk);
+        }
+        Ok(bytes)
+    };
+    tokio::time::timeout(deadline, all).await.unwrap_or_else(|_| Err(ApiError::plain(&codes::REQUEST_TIMEOUT)))
 }
 
 /// A body on its way.
@@ -129,9 +156,15 @@ impl ResponseError for BodyError {
     }
 
     fn error_response(&self) -> HttpResponse {
-        let answer = self.error.error_response();
+        let mut answer = self.error.error_response();
         match self.rest.take() {
-            Some(rest) => hold(answer, rest),
+            Some(rest) => {
+                if answer.status() == StatusCode::TOO_MANY_REQUESTS {
+                    // The rest would come in all the same.
+                    answer.head_mut().set_connection_type(ConnectionType::Close);
+                }
+                hold(answer, rest)
+            }
             None => answer,
         }
     }
@@ -178,8 +211,8 @@ fn too_large(bytes_max: usize) -> ApiError {
 /// # Errors
 /// When it decompresses to more than `bytes_max`, is not gzip, or is not UTF-8.
 pub fn decode<const BYTES_MAX: usize>(body: RawBody<BYTES_MAX>, bytes_max: usize) -> Result<String, ApiError> {
-    let mut bytes = body.bytes;
-    if body.is_compressed {
+    let RawBody { mut bytes, is_compressed, mut share } = body;
+    if is_compressed {
         let mut plain = Vec::new();
         let limit = bytes_max as u64 + 1;
         MultiGzDecoder::new(bytes.as_slice()).take(limit).read_to_end(&mut plain).map_err(|_| {
@@ -188,6 +221,7 @@ pub fn decode<const BYTES_MAX: usize>(body: RawBody<BYTES_MAX>, bytes_max: usize
         if plain.len() > bytes_max {
             return Err(too_large(bytes_max));
         }
+        share.grow(plain.len())?;
         bytes = plain;
     }
     String::from_utf8(bytes).map_err(|_| fault(JsonFault::Encoding))

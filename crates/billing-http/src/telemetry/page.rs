@@ -146,10 +146,10 @@ impl Page {
             load.connections_max,
         );
         self.one(
-            "billing_ingest_waiting_events",
+            "billing_ingest_waiting_bytes",
             "gauge",
             "Events that wait for a transaction to take them in.",
-            load.waiting_events,
+            load.waiting_bytes,
         );
         self.one("billing_ingest_transactions", "gauge", "Transactions that take events in right now.", load.ingesting);
         self.one("billing_ingest_lanes", "gauge", "Key ranges that are each taken in one at a time.", load.lanes);

@@ -9,14 +9,12 @@ use actix_web::http::StatusCode;
 use actix_web::{HttpRequest, HttpResponse, Responder, web};
 use billing_domain::FieldCode;
 use billing_domain::event::{Event, Ingested};
-use billing_domain::id::OrganizationId;
 use billing_domain::store::Window;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::backend::Backend;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::{JsonFault, RawBody, decode, scan};
@@ -27,6 +25,8 @@ pub use event::{Rejected, read_event};
 const BODY_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Most events in one call.
 const EVENTS_MAX: usize = 10_000;
+/// Up to this size a body is read by whoever received it; others would have to wait longer.
+const INLINE_BYTES_MAX: usize = 16 * 1024;
 /// The key under which failures of events without an id are reported.
 const NO_ID: &str = "no_idempotency_id";
 
@@ -103,6 +103,17 @@ impl Outcome {
         self.failed_events.insert(id.unwrap_or(NO_ID).to_owned(), reason.into());
     }
 
+    /// What became of the events with these ids.
+    fn add(&mut self, ids: &[String], ingested: &[Ingested]) {
+        for (id, ingested) in ids.iter().zip(ingested) {
+            match ingested {
+                Ingested::Stored => {}
+                Ingested::Duplicate => self.duplicates += 1,
+                Ingested::OutsideWindow => self.reject(Some(id), event::OUTSIDE_WINDOW),
+            }
+        }
+    }
+
     /// What is answered when there are no events to be seen in the body.
     fn unreadable() -> Self {
         let mut outcome = Self { count: 1, ..Self::default() };
@@ -127,23 +138,38 @@ impl Responder for Outcome {
 
 /// `POST /api/track/`
 async fn track(app: web::Data<App>, caller: Caller, body: RawBody<BODY_BYTES_MAX>) -> Result<impl Responder, ApiError> {
-    let outcome = app.block(move |backend| {
-        let text = decode(body, BODY_BYTES_MAX)?;
-        take_in(backend, caller.organization, &text)
-    });
-    let outcome = outcome.await?;
+    let read = match body.size() {
+        ..=INLINE_BYTES_MAX => read(body)?,
+        _ => app.block(move |_| read(body)).await?,
+    };
+    let Batch { mut outcome, events } = read;
+    if !events.is_empty() {
+        let ids: Vec<String> = events.iter().map(|event| event.idempotency_id.clone()).collect();
+        let organization = caller.organization;
+        let ingested = app.ask(|store, reply| store.ingest_then(organization, events, Window::Enforced, reply));
+        outcome.add(&ids, &ingested.await?);
+    }
     let stored = outcome.count - outcome.failed_count - outcome.duplicates;
     app.telemetry.events(stored, outcome.duplicates, outcome.failed_count);
     Ok(outcome)
 }
 
-fn take_in(backend: &dyn Backend, organization: OrganizationId, text: &str) -> Result<Outcome, ApiError> {
-    match scan(text) {
+/// A body that was read: what can be taken in, and what became of the rest.
+#[derive(Default)]
+struct Batch {
+    outcome: Outcome,
+    events: Vec<Event>,
+}
+
+fn read(body: RawBody<BODY_BYTES_MAX>) -> Result<Batch, ApiError> {
+    let text = decode(body, BODY_BYTES_MAX)?;
+    let unreadable = || Batch { outcome: Outcome::unreadable(), events: Vec::new() };
+    match scan(&text) {
         Ok(()) => {}
-        Err(JsonFault::Malformed) => return Ok(Outcome::unreadable()),
+        Err(JsonFault::Malformed) => return Ok(unreadable()),
         Err(fault) => return Err(ApiError::plain(fault.code())),
     }
-    let Some(raw) = split(text)? else { return Ok(Outcome::unreadable()) };
+    let Some(raw) = split(&text)? else { return Ok(unreadable()) };
     if raw.len() > EVENTS_MAX {
         let detail = format!("At most {EVENTS_MAX} events are taken in one call.");
         return Err(ApiError::field("batch", FieldCode::ListTooLong, detail));
@@ -156,18 +182,7 @@ fn take_in(backend: &dyn Backend, organization: OrganizationId, text: &str) -> R
             Err(Rejected { idempotency_id, reason }) => outcome.reject(idempotency_id.as_deref(), reason),
         }
     }
-    if events.is_empty() {
-        return Ok(outcome);
-    }
-    let ingested = backend.ingest(organization, &events, Window::Enforced)?;
-    for (event, ingested) in events.iter().zip(ingested) {
-        match ingested {
-            Ingested::Stored => {}
-            Ingested::Duplicate => outcome.duplicates += 1,
-            Ingested::OutsideWindow => outcome.reject(Some(&event.idempotency_id), event::OUTSIDE_WINDOW),
-        }
-    }
-    Ok(outcome)
+    Ok(Batch { outcome, events })
 }
 
 /// The events of a body in any of its three forms; `None` when it holds something else.

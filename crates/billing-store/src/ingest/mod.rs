@@ -4,32 +4,32 @@
 //! is alone with its customers' events and roll-ups, so nothing here can deadlock, and the set of metrics cannot
 //! change between storing an event and counting it.
 
-mod group;
+mod collect;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::mpsc;
 
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::EventIngest;
-use billing_domain::store::Window;
+use billing_domain::store::{EventIngest, Reply, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use self::group::{GROUP_MAX, Outcome, Terms};
 use self::rules::Present;
 use crate::backfill::EVENTS_PER_LOCK;
+use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::rollup::{self, Additions};
 use crate::statement::{partition_statement, statement};
 use crate::store::PgStore;
 
-pub(crate) use self::group::Groups;
 pub(crate) use self::rules::{IngestCache, move_epoch};
 
 statement! {
@@ -109,8 +109,7 @@ fn check(events: &[Event]) -> Result<(), Error> {
     }
 }
 
-fn value_holds_null(value: &serde_json::Value) -> bool {
-    use serde_json::Value;
+fn value_holds_null(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains('\0'),
         Value::Array(items) => items.iter().any(value_holds_null),
@@ -119,15 +118,71 @@ fn value_holds_null(value: &serde_json::Value) -> bool {
     }
 }
 
+/// Transactions that store events at a time.
+pub(crate) const WRITERS: usize = 2;
+/// Most events in one transaction.
+const GROUP_MAX: usize = 5_000;
+
+/// What the events of one transaction have in common.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Terms {
+    organization: OrganizationId,
+    window: Window,
+}
+
+/// The events of one caller.
+pub(crate) struct Arrival {
+    terms: Terms,
+    events: Vec<Event>,
+    reply: Reply<Vec<Ingested>>,
+}
+
+impl Job for Arrival {
+    fn goes_with(&self, first: &Self, room: &mut Room) -> bool {
+        self.terms == first.terms && room.take(self.events.len(), GROUP_MAX)
+    }
+
+    fn refuse(self, error: Error) {
+        (self.reply)(Err(error));
+    }
+}
+
+/// What becomes of some events.
+type Outcome = Result<Vec<Ingested>, Error>;
+
 impl EventIngest for PgStore {
-    fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error> {
-        check(events)?;
-        let terms = Terms { organization, window };
-        let mut answers = Vec::with_capacity(events.len());
-        for chunk in events.chunks(GROUP_MAX) {
-            answers.extend(self.shared.groups.submit(terms, chunk, |group| self.store_group(terms, group))?);
+    fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Outcome {
+        let (sender, receiver) = mpsc::channel();
+        // Nobody waits any more only if this thread is gone.
+        let reply = move |outcome| sender.send(outcome).unwrap_or_default();
+        self.ingest_then(organization, events.to_vec(), window, Box::new(reply));
+        receiver.recv().map_err(|_| StoreError::Internal("storing the events ended without an answer".to_owned()))?
+    }
+
+    fn ingest_then(
+        &self,
+        organization: OrganizationId,
+        events: Vec<Event>,
+        window: Window,
+        reply: Reply<Vec<Ingested>>,
+    ) {
+        if let Err(error) = check(&events) {
+            return reply(Err(error));
         }
-        Ok(answers)
+        let terms = Terms { organization, window };
+        let parts = self.split(organization, events);
+        let desks: Vec<_> = parts.iter().map(|part| (&self.shared.arrivals[part.writer], part.weight)).collect();
+        // All of it is taken or nothing.
+        let reserved = desks.iter().take_while(|(desk, weight)| desk.reserve(*weight)).count();
+        if reserved < desks.len() {
+            desks[..reserved].iter().for_each(|(desk, weight)| desk.release(*weight));
+            return reply(Err(StoreError::Overloaded.into()));
+        }
+        let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
+        for (part, reply) in parts.into_iter().zip(replies) {
+            let arrival = Arrival { terms, events: part.events, reply };
+            self.shared.arrivals[part.writer].submit_reserved(arrival, part.weight);
+        }
     }
 
     fn catch_up(&self) -> Result<bool, Error> {
@@ -135,13 +190,89 @@ impl EventIngest for PgStore {
     }
 }
 
+/// The memory that an event takes while it waits, in bytes, roughly.
+fn weight(event: &Event) -> usize {
+    fn of_value(value: &Value) -> usize {
+        48 + match value {
+            Value::Null | Value::Bool(_) => 0,
+            Value::Number(number) => number.as_str().len(),
+            Value::String(text) => text.len(),
+            Value::Array(items) => items.iter().map(of_value).sum(),
+            Value::Object(fields) => fields.iter().map(|(name, value)| name.len() + of_value(value)).sum(),
+        }
+    }
+    let properties = event.properties.iter().map(|(name, value)| 24 + name.len() + of_value(value));
+    400 + event.name.len() + event.idempotency_id.len() + event.customer.as_str().len() + properties.sum::<usize>()
+}
+
+/// Stores the events of all callers in one transaction.
+pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
+    let Some(terms) = jobs.first().map(|job| job.terms) else { return };
+    let events: Vec<&Event> = jobs.iter().flat_map(|job| &job.events).collect();
+    let outcome = store.store_all(terms, &events);
+    drop(events);
+    match outcome {
+        Ok(answers) => {
+            let mut answers = answers.into_iter();
+            for job in jobs {
+                let own = answers.by_ref().take(job.events.len()).collect();
+                (job.reply)(Ok(own));
+            }
+        }
+        // Something is wrong with the events of one of them, or with the database.
+        Err(Error::Store(StoreError::Internal(_))) if jobs.len() > 1 => {
+            for job in jobs {
+                let own: Vec<&Event> = job.events.iter().collect();
+                let outcome = store.store_all(terms, &own);
+                (job.reply)(outcome);
+            }
+        }
+        Err(error) => jobs.into_iter().for_each(|job| job.refuse(error.clone())),
+    }
+}
+
+/// Those of a caller's events that one writer stores.
+struct Part {
+    writer: usize,
+    events: Vec<Event>,
+    /// Where they were among all.
+    places: Vec<usize>,
+    weight: usize,
+}
+
 impl PgStore {
-    /// Stores and counts, in one transaction, what of the events is new and dated so that it is taken in.
+    /// Divides events among the writers. Each has lanes of its own, so that in one process none waits for another, and
+    /// what one stores at once is about fewer customers.
+    fn split(&self, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
+        let part = |writer| Part { writer, events: Vec::new(), places: Vec::new(), weight: 0 };
+        let mut parts: Vec<Part> = (0..WRITERS).map(part).collect();
+        for (place, event) in events.into_iter().enumerate() {
+            let lane = self.shared.ingest.lanes().of(CustomerKey::derive(organization, &event.customer));
+            let own = &mut parts[lane.unsigned_abs() as usize % WRITERS];
+            own.weight += weight(&event);
+            own.places.push(place);
+            own.events.push(event);
+        }
+        parts.retain(|part| !part.events.is_empty());
+        parts
+    }
+
+    /// Stores events, in one transaction unless one caller has brought more than fit.
+    fn store_all(&self, terms: Terms, events: &[&Event]) -> Outcome {
+        let mut answers = Vec::with_capacity(events.len());
+        for chunk in events.chunks(GROUP_MAX) {
+            answers.extend(self.store_group(terms, chunk)?);
+        }
+        Ok(answers)
+    }
+
+    /// Stores and counts, in one transaction, what of the events is new and dated so that it is taken in. If nobody
+    /// knows whether it was committed, it is done again: what was stored is then known.
     fn store_group(&self, terms: Terms, events: &[&Event]) -> Outcome {
         let rows = events.iter().map(|event| Row::new(terms.organization, event)).collect::<Result<Vec<_>, _>>()?;
         let (cache, organization) = (&self.shared.ingest, terms.organization.uuid());
         let lanes: BTreeSet<i32> = rows.iter().map(|row| cache.lanes().of(CustomerKey::from(row.customer))).collect();
-        let stored = self.transact(|pg| {
+        let stored = self.transact_again(|pg| {
             rollup::lock_lanes(pg, lanes.iter().copied().collect())?;
             let present = Present::read(cache, pg, organization, rows.iter().map(|row| row.customer))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];

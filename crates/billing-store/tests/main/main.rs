@@ -10,4 +10,5 @@ mod invariants;
 mod schema;
 mod sql;
 mod sql_walk;
+mod together;
 mod usage;

@@ -1,38 +1,17 @@
-//! Reading usage figures: all of one question in one statement, from roll-ups where there are any.
-
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+//! The one statement that reads usage of every kind.
 
 use bigdecimal::BigDecimal;
+use billing_domain::Error;
 use billing_domain::metric::{Aggregation, Gauge, GaugeEventType, Measure, Rate};
 use billing_domain::period::{Period, Span, instant};
-use billing_domain::usage::{Levels, Step, Totals, Usage, UsageRequest};
-use billing_domain::{Error, StoreError};
-use diesel::prelude::*;
+use billing_domain::usage::UsageRequest;
 use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{count, to_json};
+use crate::column::to_json;
 use crate::rollup::{Source, dimensions_of, split};
 use crate::statement::statement;
-use crate::transaction::PgTransaction;
-
-/// How long a beginning is remembered that can become earlier.
-const BEGINNING_KEPT: Duration = Duration::from_secs(10);
-/// Most roll-ups whose beginning is remembered.
-const BEGINNINGS_MAX: usize = 100_000;
-
-statement! {
-    /// From when on roll-ups are complete.
-    ReadBeginnings -> (SqlUuid, Array<Text>, Timestamptz) {
-        "SELECT metric_id, filter_keys, greatest(rolled_up_from, '0001-01-01 00:00+00')
-        FROM metric_rollups
-        WHERE organization_id = " organization: Uuid as SqlUuid; "
-            AND metric_id = ANY (" metrics: Vec<Uuid> as Array<SqlUuid>; ")"
-    }
-}
 
 statement! {
     /// Reads all parts of all requests in one statement, and so in one snapshot: one row of totals for each request, and
@@ -250,7 +229,7 @@ statement! {
 
 /// What [`ReadUsage`] answers: the request's number, a bucket and its first event, how many events, their sum, greatest,
 /// least and latest, how many different texts.
-type UsageRow = (
+pub(super) type UsageRow = (
     i32,
     Option<OffsetDateTime>,
     Option<OffsetDateTime>,
@@ -314,89 +293,8 @@ impl Reading {
     }
 }
 
-/// What is read for one request, and what becomes of it.
-#[derive(Default)]
-struct Found {
-    totals: Totals,
-    steps: Vec<Step>,
-}
-
-impl Found {
-    fn usage(self, request: &UsageRequest) -> Usage {
-        let Self { totals, steps } = self;
-        match &request.metric.measure {
-            // Never asked this way.
-            Measure::Custom(_) => Usage::zero(),
-            Measure::Counter(aggregation) => totals.usage(aggregation),
-            Measure::Gauge(gauge) => {
-                let carried_in = gauge.level().quantity(&totals);
-                Levels { carried_in, steps }.usage(gauge, &request.period, &request.full)
-            }
-            Measure::Rate(rate) => {
-                let event_count = totals.event_count;
-                let window = Totals { event_count: totals.distinct, ..totals };
-                Usage { quantity: rate.aggregation.quantity(&window), event_count }
-            }
-        }
-    }
-
-    fn keep(&mut self, row: UsageRow) -> Result<(), Error> {
-        let (_, bucket, first_at, event_count, sum, max, min, latest, distinct) = row;
-        let (event_count, distinct) = (count(event_count)?, count(distinct)?);
-        match (bucket, first_at, max, latest) {
-            (Some(bucket), Some(first_at), Some(greatest), Some(last)) => {
-                self.steps.push(Step { bucket, first_at, event_count, greatest, last });
-            }
-            (_, _, max, latest) => self.totals = Totals { event_count, sum, max, min, latest, distinct },
-        }
-        Ok(())
-    }
-}
-
-/// Since when the roll-ups of a metric by a set of properties are complete. That only ever changes to an earlier instant,
-/// when they have been filled in, so what is remembered may cost a slower read but never a wrong figure.
-#[derive(Default)]
-pub(crate) struct Beginnings {
-    known: Mutex<HashMap<(Uuid, Vec<String>), Beginning>>,
-}
-
-/// What is known of one roll-up, and since when.
-#[derive(Clone, Copy)]
-struct Beginning {
-    from: OffsetDateTime,
-    found_at: Instant,
-}
-
-impl Beginning {
-    /// Whether it may be taken as it is: it cannot become earlier, or has been looked up just now.
-    fn is_fresh(&self) -> bool {
-        self.from <= instant::FIRST || self.found_at.elapsed() < BEGINNING_KEPT
-    }
-}
-
-impl Beginnings {
-    fn find(&self, requests: &[UsageRequest]) -> Vec<Option<OffsetDateTime>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let find = |request| known.get(&key_of(request)).filter(|known| known.is_fresh()).map(|known| known.from);
-        requests.iter().map(find).collect()
-    }
-
-    fn keep(&self, found: Vec<(Uuid, Vec<String>, OffsetDateTime)>) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() > BEGINNINGS_MAX {
-            known.clear();
-        }
-        let found_at = Instant::now();
-        known.extend(found.into_iter().map(|(metric, keys, from)| ((metric, keys), Beginning { from, found_at })));
-    }
-}
-
-fn key_of(request: &UsageRequest) -> (Uuid, Vec<String>) {
-    (request.metric.id.uuid(), request.filters.iter().map(|(name, _)| name.to_owned()).collect())
-}
-
 impl ReadUsage {
-    fn new(organization: Uuid) -> Self {
+    pub(super) fn new(organization: Uuid) -> Self {
         Self {
             bucket_requests: Vec::new(),
             bucket_customers: Vec::new(),
@@ -423,7 +321,12 @@ impl ReadUsage {
     }
 
     /// Adds what the request needs. `beginning`: since when its roll-ups are complete.
-    fn add(&mut self, number: i32, request: &UsageRequest, beginning: Option<OffsetDateTime>) -> Result<(), Error> {
+    pub(super) fn add(
+        &mut self,
+        number: i32,
+        request: &UsageRequest,
+        beginning: Option<OffsetDateTime>,
+    ) -> Result<(), Error> {
         match &request.metric.measure {
             Measure::Custom(_) => Ok(()),
             Measure::Counter(aggregation) => self.add_totals(number, request, aggregation, &request.period, beginning),
@@ -503,44 +406,5 @@ impl ReadUsage {
         self.event_spans.push(reading.bucket());
         self.event_windows.push(reading.window());
         Ok(())
-    }
-}
-
-impl PgTransaction<'_> {
-    fn beginnings(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<OffsetDateTime>>, Error> {
-        let beginnings = self.shared.beginnings.find(requests);
-        let unknown = requests.iter().zip(&beginnings);
-        let unknown =
-            unknown.filter(|(request, known)| known.is_none() && request.metric.measure.aggregation().adds_up());
-        let metrics: HashSet<Uuid> = unknown.map(|(request, _)| request.metric.id.uuid()).collect();
-        if metrics.is_empty() {
-            return Ok(beginnings);
-        }
-        let statement = ReadBeginnings { organization: self.tenant(), metrics: metrics.into_iter().collect() };
-        let found = self.query(|pg| statement.load(pg))?;
-        self.shared.beginnings.keep(found);
-        Ok(self.shared.beginnings.find(requests))
-    }
-
-    /// The usage behind each request, all from one snapshot, in the order of the requests.
-    pub(crate) fn read_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
-        UsageRequest::refuse_custom(requests)?;
-        let mut statement = ReadUsage::new(self.tenant());
-        let beginnings = self.beginnings(requests)?;
-        for (number, (request, beginning)) in (0..).zip(requests.iter().zip(beginnings)) {
-            if !request.period.is_empty() {
-                statement.add(number, request, beginning)?;
-            }
-        }
-        let mut found: Vec<Found> = requests.iter().map(|_| Found::default()).collect();
-        if !statement.bucket_requests.is_empty() || !statement.event_requests.is_empty() {
-            let rows: Vec<UsageRow> = self.query(|pg| statement.load(pg))?;
-            for row in rows {
-                let number = row.0;
-                let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));
-                of_request.ok_or_else(|| StoreError::Internal(format!("usage of request {number}")))?.keep(row)?;
-            }
-        }
-        Ok(requests.iter().zip(found).map(|(request, found)| found.usage(request)).collect())
     }
 }

@@ -1,0 +1,84 @@
+//! Questions about usage, answered together: one snapshot, a few statements, however many ask at once.
+
+use std::collections::BTreeSet;
+
+use billing_domain::id::OrganizationId;
+use billing_domain::store::{Answered, Question};
+use billing_domain::usage::Usage;
+use billing_domain::{Error, StoreError};
+
+use crate::desk::{Job, Room};
+use crate::error::Failure;
+use crate::store::PgStore;
+use crate::transaction::PgTransaction;
+
+/// Most questions in one snapshot.
+const QUESTIONS_MAX: usize = 200;
+
+/// A question and whose customer it is about.
+pub(crate) struct Asked {
+    pub(crate) organization: OrganizationId,
+    pub(crate) question: Box<dyn Question>,
+}
+
+impl Job for Asked {
+    fn goes_with(&self, first: &Self, room: &mut Room) -> bool {
+        self.organization == first.organization && room.take(1, QUESTIONS_MAX)
+    }
+
+    fn refuse(self, error: Error) {
+        self.question.conclude(Answered::Failed(error));
+    }
+}
+
+/// Answers questions of one organization.
+pub(crate) fn serve(store: &PgStore, mut jobs: Vec<Asked>) {
+    let Some(organization) = jobs.first().map(|job| job.organization) else { return };
+    let outcomes = store.read_together(|pg| {
+        let mut tx = PgTransaction::new(pg, &store.shared, organization);
+        let outcomes = answer(&mut tx, &mut jobs);
+        match (tx.into_failure(), outcomes) {
+            (Some(failure), _) => Err(failure),
+            (None, outcomes) => outcomes.map_err(Failure::from),
+        }
+    });
+    match outcomes {
+        Ok(outcomes) => jobs.into_iter().zip(outcomes).for_each(|(job, outcome)| job.question.conclude(outcome)),
+        // Whatever it was, one of them need not have it because of another.
+        Err(Failure::Final(Error::Store(StoreError::Internal(_) | StoreError::DeadlineExceeded))) if jobs.len() > 1 => {
+            jobs.into_iter().for_each(|job| job.question.conclude(Answered::Alone));
+        }
+        Err(failure) => {
+            let error = failure.into_error();
+            jobs.into_iter().for_each(|job| job.refuse(error.clone()));
+        }
+    }
+}
+
+fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered>, Error> {
+    let customers: BTreeSet<_> = jobs.iter().map(|job| job.question.customer().uuid()).collect();
+    let metrics: BTreeSet<_> = jobs.iter().map(|job| job.question.metric().uuid()).collect();
+    tx.read_ahead(&customers.into_iter().collect::<Vec<_>>(), &metrics.into_iter().collect::<Vec<_>>())?;
+    let mut requests = Vec::new();
+    let mut prepared = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        match job.question.prepare(tx) {
+            Ok(own) => {
+                prepared.push(Ok(own.len()));
+                requests.extend(own);
+            }
+            // After a failed statement nothing more can be read.
+            Err(error) if tx.has_failed() => return Err(error),
+            Err(error) => prepared.push(Err(error)),
+        }
+    }
+    let mut usages = tx.read_warm_usages(&requests)?.into_iter();
+    let outcome = |own: Result<usize, Error>| match own {
+        Err(error) => Answered::Failed(error),
+        Ok(count) => {
+            let own: Vec<Option<Usage>> = usages.by_ref().take(count).collect();
+            own.into_iter().collect::<Option<_>>().map_or(Answered::Alone, Answered::Known)
+        }
+    };
+    Ok(prepared.into_iter().map(outcome).collect())
+}

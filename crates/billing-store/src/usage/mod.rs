@@ -1,0 +1,80 @@
+//! Reading usage figures: all of one question in one statement, from roll-ups where there are any.
+
+mod beginnings;
+mod statement;
+mod warm;
+
+use billing_domain::metric::Measure;
+use billing_domain::usage::{Levels, Step, Totals, Usage, UsageRequest};
+use billing_domain::{Error, StoreError};
+use diesel::prelude::*;
+
+use self::statement::{ReadUsage, UsageRow};
+use crate::column::count;
+use crate::transaction::PgTransaction;
+
+pub(crate) use self::beginnings::Beginnings;
+pub(crate) use self::warm::RaggedStarts;
+
+/// What is read for one request, and what becomes of it.
+#[derive(Default)]
+struct Found {
+    totals: Totals,
+    steps: Vec<Step>,
+}
+
+impl Found {
+    fn usage(self, request: &UsageRequest) -> Usage {
+        let Self { totals, steps } = self;
+        match &request.metric.measure {
+            // Never asked this way.
+            Measure::Custom(_) => Usage::zero(),
+            Measure::Counter(aggregation) => totals.usage(aggregation),
+            Measure::Gauge(gauge) => {
+                let carried_in = gauge.level().quantity(&totals);
+                Levels { carried_in, steps }.usage(gauge, &request.period, &request.full)
+            }
+            Measure::Rate(rate) => {
+                let event_count = totals.event_count;
+                let window = Totals { event_count: totals.distinct, ..totals };
+                Usage { quantity: rate.aggregation.quantity(&window), event_count }
+            }
+        }
+    }
+
+    fn keep(&mut self, row: UsageRow) -> Result<(), Error> {
+        let (_, bucket, first_at, event_count, sum, max, min, latest, distinct) = row;
+        let (event_count, distinct) = (count(event_count)?, count(distinct)?);
+        match (bucket, first_at, max, latest) {
+            (Some(bucket), Some(first_at), Some(greatest), Some(last)) => {
+                self.steps.push(Step { bucket, first_at, event_count, greatest, last });
+            }
+            (_, _, max, latest) => self.totals = Totals { event_count, sum, max, min, latest, distinct },
+        }
+        Ok(())
+    }
+}
+
+impl PgTransaction<'_> {
+    /// The usage behind each request, all from one snapshot, in the order of the requests.
+    pub(crate) fn read_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
+        UsageRequest::refuse_custom(requests)?;
+        let mut statement = ReadUsage::new(self.tenant());
+        let beginnings = self.beginnings(requests)?;
+        for (number, (request, beginning)) in (0..).zip(requests.iter().zip(beginnings)) {
+            if !request.period.is_empty() {
+                statement.add(number, request, beginning)?;
+            }
+        }
+        let mut found: Vec<Found> = requests.iter().map(|_| Found::default()).collect();
+        if !statement.bucket_requests.is_empty() || !statement.event_requests.is_empty() {
+            let rows: Vec<UsageRow> = self.query(|pg| statement.load(pg))?;
+            for row in rows {
+                let number = row.0;
+                let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));
+                of_request.ok_or_else(|| StoreError::Internal(format!("usage of request {number}")))?.keep(row)?;
+            }
+        }
+        Ok(requests.iter().zip(found).map(|(request, found)| found.usage(request)).collect())
+    }
+}

@@ -1,0 +1,212 @@
+//! What many ask for at once is answered together, and each gets the answer that it would have got alone.
+
+use std::sync::mpsc;
+use std::thread;
+
+use billing_domain::event::{Event, Ingested};
+use billing_domain::id::OrganizationId;
+use billing_domain::metric::{AggregationKind, Metric};
+use billing_domain::plan::PlanVersion;
+use billing_domain::store::{EventIngest, KeyRing, Reply, Scope, Store, Transaction, Window};
+use billing_domain::subscription::SubscriptionFilters;
+use billing_domain::testing::build::{self, Ids};
+use billing_domain::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
+use billing_domain::{Error, FieldCode, StoreError};
+use billing_store::testing::TestStore;
+use time::{Duration, OffsetDateTime};
+
+/// The answer to what is asked.
+fn wait<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Result<T, Error> {
+    let (sender, receiver) = mpsc::channel();
+    ask(Box::new(move |answer| sender.send(answer).expect("somebody waits")));
+    receiver.recv().expect("an answer")
+}
+
+struct World {
+    store: TestStore,
+    organization: OrganizationId,
+    metrics: Vec<Metric>,
+}
+
+/// An instant of three days ago, off the hour.
+fn start() -> OffsetDateTime {
+    let now = OffsetDateTime::now_utc();
+    let midnight = now.replace_time(time::Time::MIDNIGHT);
+    midnight - Duration::days(3) + Duration::minutes(617) + Duration::microseconds(31)
+}
+
+impl World {
+    /// `acme` meters a count, a sum and a greatest number since [`start`].
+    fn new() -> Self {
+        let store = TestStore::new();
+        let ids = &mut Ids::new(1);
+        let organization = ids.next();
+        let opened = start() - Duration::days(20);
+        let measure = |kind: AggregationKind| kind.of(Some("amount".to_owned())).expect("an aggregation").into();
+        let metrics: Vec<Metric> = [AggregationKind::Count, AggregationKind::Sum, AggregationKind::Max]
+            .map(|kind| Metric { measure: measure(kind), ..build::count_metric(ids, "call", opened) })
+            .into();
+        let plan = build::plan(ids, "Pro", opened);
+        let components = metrics.iter().map(|metric| build::component(ids, metric.id)).collect();
+        let version = PlanVersion { components, ..build::plan_version(ids, &plan, opened) };
+        let customer = build::customer(organization, "acme", opened);
+        let held = build::subscription(ids, customer.key, &version, build::days_from(start(), 30));
+        let world = Self { store, organization, metrics };
+        world.catalog(|tx| {
+            tx.organizations().insert(&build::organization(organization, opened))?;
+            tx.customers().insert(&customer)?;
+            world.metrics.iter().try_for_each(|metric| tx.metrics().insert(metric))?;
+            tx.plans().insert(&plan)?;
+            tx.plans().insert_version(&version)?;
+            tx.subscriptions().insert(&held)
+        });
+        world
+    }
+
+    fn catalog(&self, mut work: impl FnMut(&mut dyn Transaction) -> Result<(), Error>) {
+        let store: &dyn Store = &*self.store;
+        store.run_for(&Scope::Catalog(self.organization), |tx, _| work(tx)).expect("work");
+    }
+
+    fn send(&self, id: &str, time: OffsetDateTime, amount: u32) {
+        let properties = build::properties(&format!(r#"{{"amount": {amount}}}"#));
+        let event = Event { properties, ..build::event("acme", "call", id, time) };
+        let stored = wait(|reply| self.store.ingest_then(self.organization, vec![event], Window::Enforced, reply));
+        assert_eq!(stored, Ok(vec![Ingested::Stored]));
+    }
+
+    fn command(&self, customer: &str, metric: usize) -> CheckMetricAccess {
+        let customer = customer.parse().expect("an id");
+        CheckMetricAccess { customer, metric: self.metrics[metric].id, filters: SubscriptionFilters::none() }
+    }
+
+    /// The answer given together with others, if there is one.
+    fn together(&self, metric: usize) -> Option<CheckedAccess> {
+        let command = self.command("acme", metric);
+        let ask = |reply| {
+            self.store.ask(self.organization, Box::new(AccessQuestion::new(self.organization, command, reply)));
+        };
+        wait(ask).expect("no error")
+    }
+
+    fn alone(&self, metric: usize) -> CheckedAccess {
+        let (store, command): (&dyn Store, _) = (&*self.store, self.command("acme", metric));
+        store
+            .run_for(&Scope::Organization(self.organization), |tx, now| check_metric_access(tx, &command, now))
+            .expect("an answer")
+    }
+
+    /// What each metric's usage is, and that asking alone and together say the same.
+    fn usages(&self) -> [String; 3] {
+        [0, 1, 2].map(|metric| {
+            let usage = |checked: &CheckedAccess| checked.subscriptions[0].access.usage.normalized().to_plain_string();
+            let alone = usage(&self.alone(metric));
+            let together = self.together(metric).map_or_else(|| "alone".to_owned(), |checked| usage(&checked));
+            assert!(together == alone || together == "alone", "{together} and {alone}");
+            together
+        })
+    }
+}
+
+#[test]
+fn an_answer_is_the_same_alone_and_together() {
+    let world = World::new();
+    let hour = Duration::hours(1);
+    assert!(world.together(0).is_none(), "nobody has read the ragged start yet");
+    world.send("before", start() - Duration::MICROSECOND, 1_000);
+    world.send("first", start(), 7);
+    world.send("same hour", start() + Duration::MICROSECOND, 5);
+    assert_eq!(world.usages(), ["2", "12", "7"]);
+    world.send("later", start() + hour * 30, 3);
+    world.send("now", OffsetDateTime::now_utc(), 4);
+    assert_eq!([0, 1, 2].map(|metric| world.together(metric).is_some()), [true; 3], "the start is remembered");
+    assert_eq!(world.usages(), ["4", "19", "7"]);
+    world.send("late", start() + Duration::minutes(1), 100);
+    assert_eq!([0, 1, 2].map(|metric| world.together(metric).is_some()), [false; 3], "the start is another one now");
+    assert_eq!(world.usages(), ["5", "119", "100"]);
+    // Within the running hour or the next: neither has happened yet.
+    world.send("ahead", OffsetDateTime::now_utc() + Duration::minutes(1), 9_000);
+    let usages = world.usages();
+    assert_eq!(usages[..2], ["5", "119"], "what lies ahead is taken off");
+    assert!(["100", "alone"].contains(&usages[2].as_str()), "a greatest number cannot be: {usages:?}");
+}
+
+#[test]
+fn one_bad_question_spoils_no_other() {
+    let world = World::new();
+    world.usages();
+    thread::scope(|threads| {
+        for n in 0..24 {
+            let world = &world;
+            threads.spawn(move || {
+                let (customer, metric) = if n % 3 == 0 { ("nobody", 0) } else { ("acme", n % 2) };
+                let command = world.command(customer, metric);
+                let ask = |reply| {
+                    let question = AccessQuestion::new(world.organization, command, reply);
+                    world.store.ask(world.organization, Box::new(question));
+                };
+                match wait(ask) {
+                    Ok(Some(checked)) => assert_eq!((n % 3 != 0, checked.metric.id), (true, world.metrics[metric].id)),
+                    Ok(None) => panic!("{n}: it was asked before"),
+                    Err(Error::Fields(errors)) => {
+                        assert_eq!((n % 3, errors.0[0].code), (0, FieldCode::DoesNotExist), "{errors:?}");
+                    }
+                    Err(error) => panic!("{n}: {error}"),
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn keys_are_looked_up_together_and_never_remembered() {
+    let world = World::new();
+    let keys: Vec<_> = (0..8).map(|n| build::api_key(world.organization, &format!("prefix{n:02}"), start())).collect();
+    world.catalog(|tx| keys.iter().try_for_each(|key| tx.api_keys().insert(key)));
+    let find = |prefix: &str| wait(|reply| world.store.find_key_then(prefix.to_owned(), reply)).expect("no error");
+    thread::scope(|threads| {
+        for n in 0..32 {
+            let (find, keys) = (&find, &keys);
+            threads.spawn(move || {
+                let known = keys.get(n % 10);
+                let prefix = known.map_or_else(|| format!("unknown{n}"), |key| key.prefix.clone());
+                assert_eq!(find(&prefix).map(|(key, _)| key).as_ref(), known);
+            });
+        }
+    });
+    let gone = &keys[3];
+    world.catalog(|tx| tx.api_keys().delete(gone.kind, &gone.prefix));
+    assert_eq!(find(&gone.prefix), None, "worthless from the commit on");
+}
+
+#[test]
+fn too_much_is_sent_back_and_nothing_of_it_is_stored() {
+    let world = World::new();
+    let now = OffsetDateTime::now_utc();
+    let long = format!(r#"{{"text": "{}"}}"#, "x".repeat(30_000));
+    let batch = |number: usize| -> Vec<Event> {
+        let event = |n| Event {
+            properties: build::properties(&long),
+            ..build::event("acme", "call", &format!("{number}-{n}"), now)
+        };
+        (0..200).map(event).collect()
+    };
+    // Each is about six million bytes: with two of them at work, not all of the others can wait.
+    let batches: Vec<Vec<Event>> = (0..24).map(batch).collect();
+    let (sender, receiver) = mpsc::channel();
+    for (number, events) in batches.into_iter().enumerate() {
+        let sender = sender.clone();
+        let reply: Reply<Vec<Ingested>> =
+            Box::new(move |outcome| sender.send((number, outcome)).expect("somebody waits"));
+        world.store.ingest_then(world.organization, events, Window::Enforced, reply);
+    }
+    drop(sender);
+    let outcomes: Vec<_> = receiver.iter().collect();
+    assert_eq!(outcomes.len(), 24, "everybody is told");
+    let (stored, refused): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(|(_, outcome)| outcome.is_ok());
+    assert!(!refused.is_empty() && !stored.is_empty(), "{} were refused", refused.len());
+    assert!(refused.iter().all(|(_, outcome)| *outcome == Err(StoreError::Overloaded.into())));
+    let counted = world.alone(0).subscriptions[0].access.usage.clone();
+    // Events without an amount count all the same.
+    assert_eq!(counted.normalized().to_plain_string(), (stored.len() * 200).to_string());
+}
