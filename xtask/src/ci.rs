@@ -15,9 +15,17 @@ const RACE_ROUNDS: &str = "200";
 const FEATURES_LEFT_OUT: [&str; 2] = ["default", "tls"];
 
 pub fn run_all() -> anyhow::Result<()> {
-    step("tests", || cargo(&["test", "--workspace"], &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)]))?;
+    step("tests", || cargo(&["test", "--workspace"], &[]))?;
     step("codes", codes)?;
+    step("races", races)?;
     lint()
+}
+
+/// The pairs of calls that race for one customer, one pair after the other, for many more rounds than the tests before.
+pub fn races() -> anyhow::Result<()> {
+    let pairs = ["races::", "--skip", "renewal_races::", "--test-threads", "1"];
+    let test = [&["test", "--package", "billing-http", "--test", "main", "--"], &pairs[..]].concat();
+    cargo(&test, &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)])
 }
 
 /// Holds the documented codes against those that the tests before it have seen.
