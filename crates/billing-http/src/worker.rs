@@ -6,12 +6,12 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use billing_domain::Error;
 use billing_domain::billing_run::{AfterFailure, after_failure};
 use billing_domain::id::{OrganizationId, TestClockId};
 use billing_domain::store::{Scope, Store};
 use billing_domain::test_clock::TestClockStatus;
 use billing_domain::workflow::{advance_customer, finish_test_clock};
+use billing_domain::{Error, StoreError};
 
 use crate::backend::Backend;
 use crate::billing_run::{self, BillingRun};
@@ -156,17 +156,24 @@ fn catch_up(backend: &dyn Backend) -> bool {
     })
 }
 
+/// Carries out all advances; whether one waits for another process that is at one of its customers.
 fn advance_clocks(backend: &dyn Backend) -> bool {
     let clocks = backend.list_advancing_clocks().unwrap_or_else(|error| {
         log::error!("advancing test clocks could not be listed: {error}");
         Vec::new()
     });
+    let mut there_is_more = false;
     for (organization, clock) in clocks {
-        if let Err(error) = advance_clock(backend, organization, clock) {
-            log::error!("test clock {clock} could not be advanced: {error}");
+        match advance_clock(backend, organization, clock) {
+            Ok(()) => {}
+            Err(Error::Store(StoreError::LockTimeout)) => {
+                log::info!("test clock {clock} waits: one of its customers is held elsewhere");
+                there_is_more = true;
+            }
+            Err(error) => log::error!("test clock {clock} could not be advanced: {error}"),
         }
     }
-    false
+    there_is_more
 }
 
 /// Carries out one advance: every customer of the clock, whatever becomes of the others.
@@ -178,8 +185,9 @@ fn advance_clock(store: &dyn Store, organization: OrganizationId, clock: TestClo
     for customer in customers {
         let scope = Scope::Customer(organization, customer);
         if let Err(error) = store.run_for(&scope, |tx, _| advance_customer(tx, clock, customer)) {
-            if after_failure(&error, 0) == AfterFailure::NotCounted {
-                // The clock stays on its way, and the next round goes on.
+            let is_held_elsewhere = error == Error::Store(StoreError::LockTimeout);
+            if is_held_elsewhere || after_failure(&error, 0) == AfterFailure::NotCounted {
+                // It says nothing of the customer: the clock stays on its way, and the next round goes on.
                 return Err(error);
             }
             log::error!("test clock {clock} failed customer_key={} error={error}", customer.uuid());

@@ -3,6 +3,8 @@
 use billing_domain::id::TestClockId;
 use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::{AdvanceTestClock, advance_test_clock};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, PgConnection};
 use serde_json::json;
 use time::macros::datetime;
 
@@ -119,4 +121,22 @@ fn an_archived_metric_leaves_the_list() {
     assert_eq!(world.get(&path).status, 200, "it is still there by id");
     let faults = world.post("/api/plans/", &crate::support::plan_body("P", &metric)).faults();
     assert_eq!(faults, [("initial_version.components.0.metric_id".to_owned(), "does_not_exist".to_owned())]);
+}
+
+/// Several processes carry out one advance, and a customer may take one of them long.
+#[test]
+fn a_clock_waits_for_whoever_is_at_its_customer() {
+    let world = World::new();
+    let clock = world.clock("2024-01-01");
+    world.customer_at("acme", &clock);
+    let mut elsewhere = PgConnection::establish(world.url()).expect("a connection");
+    let hold = "SELECT pg_advisory_lock(('x' || left(replace(customer_key::text, '-', ''), 16))::bit(64)::bigint) FROM customers";
+    elsewhere.batch_execute(hold).expect("held");
+    let advance = format!("/api/test_clocks/{clock}/advance/");
+    world.post(&advance, &json!({"frozen_time": "2024-02-01"})).ok(200);
+    // Longer than a lock is waited for.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert_eq!(world.get(&format!("/api/test_clocks/{clock}/")).ok(200)["status"], "advancing");
+    drop(elsewhere);
+    world.advance_done(&clock);
 }
