@@ -9,7 +9,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use billing_domain::idempotency::Answer;
-use billing_domain::{Error, FieldCode, FieldError, FieldErrors};
+use billing_domain::{Error, FieldCode, FieldError, FieldErrors, StoreError};
 
 use crate::request_id;
 use crate::telemetry::ErrorCode;
@@ -127,6 +127,8 @@ impl From<Error> for ApiError {
             Error::Fields(errors) => errors.into(),
             Error::Refused(refusal) => Self { is_final, ..Self::new(codes::of_refusal(&refusal), refusal.to_string()) },
             Error::NotFound(noun) => Self { is_final, ..Self::new(codes::of_absent(noun), format!("No such {noun}.")) },
+            // No fault, and in a flood there are too many of them for the log.
+            Error::Store(StoreError::Overloaded) => Self::plain(&codes::TOO_MANY_IN_FLIGHT),
             Error::Store(error) => {
                 let code = codes::of_store_error(&error);
                 Self { cause: Some(error.to_string()), ..Self::plain(code) }
