@@ -1,12 +1,13 @@
 //! Connections: set up alike, never waited for long, thrown away once broken.
 
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use billing_domain::StoreError;
 use diesel::connection::SimpleConnection;
 use diesel::r2d2::R2D2Connection;
 use diesel::{Connection as _, PgConnection, QueryResult, RunQueryDsl};
-use r2d2::ManageConnection;
+use r2d2::{HandleError, ManageConnection};
 
 use crate::error::Failure;
 use crate::statement::statement;
@@ -101,6 +102,36 @@ impl ManageConnection for Manager {
     }
 }
 
+/// How often the log says that connections cannot be made.
+const COMPLAINT_EVERY: Duration = Duration::from_secs(1);
+
+/// Says in the log that connections cannot be made, but not each of the many times that it is tried: an outage must not
+/// fill a disk.
+#[derive(Debug, Default)]
+struct Complaints {
+    last: Mutex<Option<Instant>>,
+}
+
+impl Complaints {
+    /// Whether the log has heard nothing of it for a while.
+    fn is_due(&self, now: Instant) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINT_EVERY);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
+
+impl HandleError<StoreError> for Complaints {
+    fn handle_error(&self, error: StoreError) {
+        if self.is_due(Instant::now()) {
+            log::error!("no new connection: {error}");
+        }
+    }
+}
+
 /// A pool of connections. Nothing is asked of a connection when it is taken; one that turns out to be dead is
 /// replaced and the work done on another.
 #[derive(Clone, Debug)]
@@ -129,6 +160,7 @@ impl Pool {
             .min_idle(Some(0))
             .test_on_check_out(false)
             .connection_timeout(CHECK_OUT_MAX)
+            .error_handler(Box::new(Complaints::default()))
             .build_unchecked(manager);
         Self { inner }
     }
@@ -178,6 +210,28 @@ impl Pool {
         match self.take()?.attempt(&mut work) {
             Err(Failure::Disconnected(_)) => self.take_checked()?.attempt(work),
             other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_in_the_log_once_a_second() {
+        let (complaints, start) = (Complaints::default(), Instant::now());
+        #[rustfmt::skip]
+        let cases = [
+            // milliseconds, said, why
+            (0,     true,  "the first"),
+            (1,     false, "said already"),
+            (999,   false, "not a second yet"),
+            (1_000, true,  "a second later it is still so"),
+            (1_999, false, "counted from when it was said last"),
+        ];
+        for (milliseconds, said, why) in cases {
+            assert_eq!(complaints.is_due(start + Duration::from_millis(milliseconds)), said, "{why}");
         }
     }
 }

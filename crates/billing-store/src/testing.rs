@@ -229,8 +229,9 @@ pub fn as_custom_metric<'s>(
     statements.iter().map(|(sql, is_allowed)| (*sql, *is_allowed, run(sql))).collect()
 }
 
-/// How the threads are called on which requests wait for the database. Others ask it in their own time.
-const OF_REQUESTS: &str = "tokio";
+/// How the threads are called that ask the database for requests: those that wait for it, and the clerks that ask for many at
+/// once. Others ask it in their own time.
+const OF_REQUESTS: [&str; 2] = ["tokio", "clerk"];
 
 /// How many statements were sent to each database by name, on threads [`OF_REQUESTS`].
 static SENT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
@@ -245,7 +246,9 @@ impl Instrumentation for Counter {
         match event {
             InstrumentationEvent::StartEstablishConnection { url, .. } => self.database = database_of(url),
             InstrumentationEvent::StartQuery { .. } => {
-                let is_of_request = thread::current().name().is_some_and(|name| name.starts_with(OF_REQUESTS));
+                let thread = thread::current();
+                let name = thread.name().unwrap_or_default();
+                let is_of_request = OF_REQUESTS.iter().any(|begin| name.starts_with(begin));
                 if let (true, Ok(mut sent)) = (is_of_request, SENT.lock()) {
                     *sent.entry(self.database.clone()).or_default() += 1;
                 }
