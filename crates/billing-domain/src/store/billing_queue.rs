@@ -1,0 +1,47 @@
+//! Who is due for billing, and who failed.
+
+use time::OffsetDateTime;
+
+use crate::error::Error;
+use crate::id::{CustomerKey, OrganizationId, TestClockId};
+
+/// A customer whose billing is due, leased to one worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leased {
+    /// Whose customer.
+    pub organization: OrganizationId,
+    /// The customer.
+    pub customer: CustomerKey,
+    /// How often in a row its billing has failed.
+    pub failures: u32,
+}
+
+/// How far billing is behind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Backlog {
+    /// Customers in real time whose billing is due.
+    pub customers: u64,
+    /// How long ago the first of them fell due; zero when there is none.
+    pub lag: time::Duration,
+    /// Those of them whose last billing failed and that will be tried again.
+    pub failing: u64,
+    /// Those of them that are left alone because their billing failed too often.
+    pub parked: u64,
+}
+
+/// Hands out the customers that have something to be billed.
+pub trait BillingQueue: Send + Sync {
+    /// Leases up to `limit` customers in real time whose billing is due (by `until`, when given, and in any case by
+    /// now) for `lease`, the longest overdue first; nobody else gets them meanwhile. Parked ones are left out.
+    fn lease_due(&self, limit: u32, lease: time::Duration, until: Option<OffsetDateTime>)
+    -> Result<Vec<Leased>, Error>;
+    /// Notes that the billing of a leased customer failed and why; it comes up again after `retry_after`, or is parked
+    /// when that is `None`. A customer that was billed meanwhile is left as it is.
+    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<time::Duration>) -> Result<(), Error>;
+    /// Lets every parked customer be tried again at once; how many there were.
+    fn release_parked(&self) -> Result<u64, Error>;
+    /// What is due by now and not done yet, leased or not, failed or not.
+    fn backlog(&self) -> Result<Backlog, Error>;
+    /// The clocks that were told to advance and have not arrived.
+    fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error>;
+}

@@ -1,0 +1,130 @@
+//! Repositories of what belongs to one customer: subscriptions, billing records, invoices, credits.
+
+use time::{Date, OffsetDateTime};
+
+use super::{Page, PageRequest};
+use crate::charge::BillingRecord;
+use crate::credit::CreditLedger;
+use crate::customer::Customer;
+use crate::error::Error;
+use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::invoice::{Invoice, PaymentStatus};
+use crate::subscription::Subscription;
+
+/// Customers of the organization.
+pub trait CustomerRepo {
+    /// Keeps a new customer.
+    ///
+    /// # Errors
+    /// [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when its id or e-mail is taken.
+    fn insert(&mut self, customer: &Customer) -> Result<(), Error>;
+    /// The customer; one that was deleted is not found.
+    fn get(&mut self, key: CustomerKey) -> Result<Customer, Error>;
+    /// The customer, deleted or not.
+    fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error>;
+    /// Writes back what can change: all but id, clock and creation.
+    ///
+    /// # Errors
+    /// [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when its e-mail is taken.
+    fn update(&mut self, customer: &Customer) -> Result<(), Error>;
+    /// All customers that were not deleted, in order of creation.
+    fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error>;
+    /// The customer's now: as [`Store::run`](super::Store::run) gives it under [`Scope::Customer`](super::Scope::Customer), from any scope.
+    fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error>;
+    /// [`CustomerRepo::now`] of many, in their order.
+    fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error>;
+    /// Moves the instant before which the customer's now can never be; earlier instants change nothing.
+    fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error>;
+    /// When the customer next has something to be billed or renewed; `None`: never. Kept only for customers
+    /// in real time: a test clock's customers are driven by their clock. Earlier failures are forgotten.
+    fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error>;
+}
+
+/// Subscriptions of the organization's customers.
+pub trait SubscriptionRepo {
+    /// Keeps a new subscription.
+    ///
+    /// # Errors
+    /// [`Refusal::OverlappingPlans`](crate::Refusal::OverlappingPlans) as the last wall.
+    fn insert(&mut self, subscription: &Subscription) -> Result<(), Error>;
+    /// The customer that holds the subscription: the way from an id alone to its scope. A subscription that was
+    /// replaced by a switch is not found: its id is no longer valid. Nor is an attached add-on: it is reached by
+    /// its parent.
+    fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error>;
+    /// The subscription, replaced or not.
+    fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error>;
+    /// Everything a customer holds or held, add-ons too, by start, then by id, but for what was replaced by a switch.
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error>;
+    /// [`SubscriptionRepo::list`] of many customers at once: for each by start, then by id.
+    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error>;
+    /// Of [`SubscriptionRepo::list`], what ends after `instant` or still awaits renewal.
+    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;
+    /// Writes back what can change.
+    fn update(&mut self, subscription: &Subscription) -> Result<(), Error>;
+    /// Counts one more scheduled invoicing of each of a customer's subscriptions on a UTC day, and answers how many each
+    /// has had on that day, in the same order. Only the latest day is remembered; what is of an earlier one counts as of it.
+    fn count_invoicing(
+        &mut self,
+        customer: CustomerKey,
+        subscriptions: &[SubscriptionId],
+        day: Date,
+    ) -> Result<Vec<u32>, Error>;
+}
+
+/// Billing records of the organization's customers.
+pub trait BillingRecordRepo {
+    /// Keeps new records of one customer.
+    fn insert(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error>;
+    /// The customer's records that have an invoicing instant to come or wait for late events, by
+    /// [`BillingRecord::next_due_at`], then in order of making.
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error>;
+    /// All records of one subscription, in order of making.
+    fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error>;
+    /// The subscriptions of these customers that have no record left to bill, by start, then by id.
+    fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error>;
+    /// Writes back what was billed and when the next invoicing is.
+    fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error>;
+}
+
+/// Which invoices are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InvoiceFilter {
+    /// Only this customer's.
+    pub customer: Option<CustomerKey>,
+    /// Only with one of these statuses; `None`: all.
+    pub statuses: Option<Vec<PaymentStatus>>,
+}
+
+/// Invoices of the organization.
+pub trait InvoiceRepo {
+    /// The next number of the organization's gap-free sequence. Held until the transaction ends: take it last.
+    fn next_sequence(&mut self) -> Result<u64, Error>;
+    /// Keeps an issued invoice for good.
+    fn insert(&mut self, invoice: &Invoice) -> Result<(), Error>;
+    /// The invoice with its lines.
+    fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error>;
+    /// Writes the payment status back; nothing else of an issued invoice ever changes.
+    fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
+    /// The id behind an invoice number.
+    fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
+    /// All invoices of these customers that have one of the statuses, with their lines, newest first.
+    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<Invoice>, Error>;
+    /// Invoices with their lines, newest first.
+    fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error>;
+}
+
+/// Credits of the organization's customers, each with its ledger.
+pub trait CreditRepo {
+    /// Keeps a new credit and the entries of its ledger.
+    fn insert(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error>;
+    /// The customer that holds the credit: the way from an id alone to its scope.
+    fn customer_of(&mut self, id: CreditId) -> Result<CustomerKey, Error>;
+    /// The credit.
+    fn get(&mut self, customer: CustomerKey, id: CreditId) -> Result<CreditLedger, Error>;
+    /// All credits of a customer, newest first.
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error>;
+    /// The customer's credits that have something left, oldest first.
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error>;
+    /// Writes description and expiry back and appends the entries that are new; no entry ever changes.
+    fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error>;
+}

@@ -1,0 +1,128 @@
+//! Taking events in, and reading them.
+
+use time::OffsetDateTime;
+
+use super::{Page, PageRequest, Reply};
+use crate::custom_sql::{CustomFailure, CustomUsageRequest};
+use crate::error::{Error, FieldCode, FieldError};
+use crate::event::{Event, Ingested};
+use crate::id::{CustomerKey, OrganizationId};
+use crate::usage::{Usage, UsageRequest};
+
+/// Which events are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EventFilter {
+    /// Whose.
+    pub customer: CustomerKey,
+    /// Only those of this name.
+    pub name: Option<String>,
+    /// Only the one with this id; it may be there once in every month.
+    pub idempotency_id: Option<String>,
+}
+
+/// Behind which event a list of events goes on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct EventCursor {
+    /// When it happened.
+    pub time_created: OffsetDateTime,
+    /// Its id.
+    pub idempotency_id: String,
+}
+
+impl EventCursor {
+    /// That of an event.
+    pub fn of(event: &Event) -> Self {
+        Self { time_created: event.time_created, idempotency_id: event.idempotency_id.clone() }
+    }
+
+    /// As text: whole microseconds and the id.
+    pub fn to_text(&self) -> String {
+        format!("{}_{}", self.time_created.unix_timestamp_nanos() / 1_000, self.idempotency_id)
+    }
+
+    /// Out of its text.
+    ///
+    /// # Errors
+    /// A text that [`EventCursor::to_text`] never makes.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let read = || {
+            let (microseconds, id) = text.split_once('_')?;
+            let nanoseconds = microseconds.parse::<i64>().ok().map(|microseconds| i128::from(microseconds) * 1_000)?;
+            let time_created = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok()?;
+            Some(Self { time_created, idempotency_id: id.to_owned() })
+        };
+        read().ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+    }
+}
+
+/// The organization's events, as far as they can be read.
+pub trait EventRepo {
+    /// The usage behind each request, all from one snapshot, in the order of the requests. Custom metrics are asked for by
+    /// [`EventRepo::custom_usages`].
+    fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error>;
+    /// Remembers what it takes for a [`Question`](super::Question) about this usage to be answered together with others; changes no
+    /// answer. A store that remembers nothing has nothing to do.
+    fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
+        let _ = requests;
+        Ok(())
+    }
+    /// What each query makes of its customer's events, or why nothing, all from one snapshot, in the order of the
+    /// requests. A query that fails is no error of the transaction.
+    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error>;
+    /// A customer's events, newest first; at one instant the greatest id, by its bytes, comes first. The cursor of a
+    /// page is an [`EventCursor`].
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error>;
+    /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.
+    fn missing(
+        &mut self,
+        customer: Option<CustomerKey>,
+        ids: &[String],
+        since: OffsetDateTime,
+    ) -> Result<Vec<String>, Error>;
+}
+
+/// Which events are taken in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Window {
+    /// From the organization's window back to one day ahead of the customer's now.
+    Enforced,
+    /// Any: for back-filling.
+    Open,
+}
+
+/// Takes events in.
+pub trait EventIngest: Send + Sync {
+    /// Stores and counts each event once, durably when this returns; answers in the order of `events`.
+    ///
+    /// An event whose id the customer has used before (in the same month, or in another that the acceptance
+    /// window touches) is a duplicate, also inside one call: the first one counts.
+    ///
+    /// # Errors
+    /// [`Error::Store`]: some of the events may have been stored, so that a retry finds duplicates.
+    fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error>;
+
+    /// [`EventIngest::ingest`] without blocking, together with the events of others who come at the same time.
+    ///
+    /// # Errors
+    /// In the reply, as [`EventIngest::ingest`]; [`StoreError::Overloaded`](crate::StoreError::Overloaded) when too much
+    /// waits already: nothing was stored.
+    fn ingest_then(
+        &self,
+        organization: OrganizationId,
+        events: Vec<Event>,
+        window: Window,
+        reply: Reply<Vec<Ingested>>,
+    ) {
+        reply(self.ingest(organization, &events, window));
+    }
+
+    /// Prepares, for a metric or for filters that are younger than their events, some more of what came before, so that
+    /// it is read as fast as what came after. Usage is the same without; a store that prepares nothing has nothing to
+    /// do. Answers whether there is more.
+    ///
+    /// # Errors
+    /// [`Error::Store`]; the next call goes on where this one ended.
+    fn catch_up(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+}
