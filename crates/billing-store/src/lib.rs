@@ -42,7 +42,6 @@ mod migration;
 mod organization;
 mod partition;
 mod plan;
-mod plan_holders;
 mod pool;
 mod question;
 mod read_ahead;
