@@ -28,6 +28,14 @@ pub struct Process {
     url: String,
 }
 
+impl Drop for Process {
+    fn drop(&mut self) {
+        // A failed test drops it too: what is wrong here must not hide what was wrong there.
+        drop(self.child.kill());
+        drop(self.child.wait());
+    }
+}
+
 impl Process {
     pub fn start(database_url: &str, data_dir: &Path) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
@@ -48,9 +56,9 @@ impl Process {
         process
     }
 
-    pub fn kill(mut self) {
-        self.child.kill().expect("killed");
-        self.child.wait().expect("collected");
+    /// Kills it and waits until it is gone, as dropping it does.
+    pub fn kill(self) {
+        drop(self);
     }
 
     fn call(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, ureq::Error> {
