@@ -21,6 +21,7 @@ mod parse;
 pub mod program;
 mod refusal;
 mod result;
+mod room;
 mod sample;
 #[cfg(test)]
 mod tests;
@@ -73,9 +74,8 @@ impl CustomSql {
     /// # Errors
     /// Whatever is outside the language, with its place.
     pub fn parse(text: &str) -> Result<Self, CustomSqlError> {
-        let query = parse::parse(text)?;
-        let program = Arc::new(compile::compile(&query)?);
-        Ok(Self { text: text.to_owned(), program })
+        let program = room::with_room(|| compile::compile(&parse::parse(text)?))?;
+        Ok(Self { text: text.to_owned(), program: Arc::new(program) })
     }
 
     /// Its text, as it was sent.

@@ -10,5 +10,6 @@ mod invariants;
 mod schema;
 mod sql;
 mod sql_walk;
+mod stack;
 mod together;
 mod usage;
