@@ -43,6 +43,33 @@ pub struct Invoice {
     pub amount: BigDecimal,
 }
 
+/// An invoice without its lines and its customer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvoiceSummary {
+    /// [`Invoice::id`].
+    pub id: InvoiceId,
+    /// [`Invoice::number`].
+    pub number: String,
+    /// [`Invoice::customer`].
+    pub customer: CustomerKey,
+    /// [`Invoice::seller`].
+    pub seller: Seller,
+    /// [`Invoice::currency`].
+    pub currency: Currency,
+    /// [`Invoice::issued_at`].
+    pub issued_at: OffsetDateTime,
+    /// [`Invoice::due_at`].
+    pub due_at: Option<OffsetDateTime>,
+    /// [`Invoice::payment_status`].
+    pub payment_status: PaymentStatus,
+    /// The first day that its charges are for; the day of issue when it has none.
+    pub start_date: Date,
+    /// The last day that its charges are for; the day of issue when it has none.
+    pub end_date: Date,
+    /// [`Invoice::amount`].
+    pub amount: BigDecimal,
+}
+
 /// The customer on an invoice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BilledTo {
@@ -399,14 +426,21 @@ pub struct PrepaidSegmentTrace {
 }
 
 impl Invoice {
-    /// The first day that its charges are for; the day of issue when it has none.
-    pub fn start_date(&self) -> Date {
-        self.charged().map(|period| period.start()).min().unwrap_or(self.issued_at).date()
-    }
-
-    /// The last day that its charges are for; the day of issue when it has none.
-    pub fn end_date(&self) -> Date {
-        self.charged().map(|period| period.last_instant()).max().unwrap_or(self.issued_at).date()
+    /// What can be said of it without its lines.
+    pub fn summary(&self) -> InvoiceSummary {
+        InvoiceSummary {
+            id: self.id,
+            number: self.number.clone(),
+            customer: self.customer,
+            seller: self.seller.clone(),
+            currency: self.currency.clone(),
+            issued_at: self.issued_at,
+            due_at: self.due_at,
+            payment_status: self.payment_status,
+            start_date: self.charged().map(|period| period.start()).min().unwrap_or(self.issued_at).date(),
+            end_date: self.charged().map(|period| period.last_instant()).max().unwrap_or(self.issued_at).date(),
+            amount: self.amount.clone(),
+        }
     }
 
     fn charged(&self) -> impl Iterator<Item = Period> {

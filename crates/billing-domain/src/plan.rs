@@ -311,25 +311,37 @@ impl PlanVersion {
     /// # Errors
     /// Every fault: a metric metered twice, a charge name used twice, an active span that ends before it starts.
     pub fn validate(&self) -> Result<(), FieldErrors> {
+        let metrics = self.components.iter().map(|component| component.metric).collect::<Vec<_>>();
+        let names = self.recurring_charges.iter().map(|charge| charge.name.as_str()).collect::<Vec<_>>();
+        Self::faults_of(&metrics, &names, (self.active_from, self.active_to)).finish(())
+    }
+
+    /// What is wrong with a version whose components are of these metrics, whose recurring charges are called like this,
+    /// and that can be subscribed to from and until these instants.
+    pub(crate) fn faults_of(
+        metrics: &[MetricId],
+        names: &[&str],
+        (from, to): (Option<OffsetDateTime>, Option<OffsetDateTime>),
+    ) -> FieldErrors {
         let mut errors = FieldErrors::default();
-        for (i, component) in self.components.iter().enumerate() {
-            if self.components[..i].iter().any(|earlier| earlier.metric == component.metric) {
+        for (i, metric) in metrics.iter().enumerate() {
+            if metrics[..i].contains(metric) {
                 let detail = "Another component of this version has the same metric.";
                 errors.push(format!("components.{i}.metric_id"), FieldCode::Unique, detail);
             }
         }
-        for (i, charge) in self.recurring_charges.iter().enumerate() {
-            if self.recurring_charges[..i].iter().any(|earlier| earlier.name == charge.name) {
+        for (i, name) in names.iter().enumerate() {
+            if names[..i].contains(name) {
                 let detail = "Another recurring charge of this version has the same name.";
                 errors.push(format!("recurring_charges.{i}.name"), FieldCode::Unique, detail);
             }
         }
-        if let (Some(from), Some(to)) = (self.active_from, self.active_to)
+        if let (Some(from), Some(to)) = (from, to)
             && to < from
         {
             errors.push("active_to", FieldCode::MinValue, "active_to must not be before active_from.");
         }
-        errors.finish(())
+        errors
     }
 }
 

@@ -51,9 +51,9 @@ body! {
 }
 
 impl CreateAddonBody {
-    fn read(self) -> Result<CreateAddon, FieldErrors> {
+    fn read(self, _: &mut FieldErrors) -> Option<CreateAddon> {
         let invoice_when = self.invoice_when.unwrap_or(InvoiceWhen::InvoiceOnAttach);
-        Ok(CreateAddon {
+        Some(CreateAddon {
             name: self.addon_name,
             description: self.addon_description,
             terms: AddonTerms { billing_frequency: self.billing_frequency, invoice_when },

@@ -1,9 +1,12 @@
 //! API keys and access tokens: who may speak for the organization.
 
 use actix_web::web;
-use billing_domain::api_key::{ApiKey, KeyKind};
-use billing_domain::workflow::{CreateApiKey, RegenerateApiKey, create_api_key, regenerate_api_key};
+use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind};
+use billing_domain::store::Transaction;
+use billing_domain::workflow::{CreateApiKey, Faults, RegenerateApiKey, create_api_key, regenerate_api_key};
+use billing_domain::{Error, FieldErrors};
 use serde::Serialize;
+use time::OffsetDateTime;
 
 use crate::answer::{Created, NoContent};
 use crate::app::App;
@@ -37,6 +40,19 @@ body! {
         required name: String,
         /// From when on it is worthless; never when missing.
         optional expires_at: Instant,
+    }
+}
+
+impl KeyBody {
+    fn read(self, kind: KeyKind, fingerprint: Fingerprint) -> CreateApiKey {
+        CreateApiKey { kind, name: self.name, expires_at: self.expires_at.map(|Instant(at)| at), fingerprint }
+    }
+}
+
+impl Faults for KeyBody {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let nothing = Fingerprint { prefix: String::new(), digest: Vec::new() };
+        self.clone().read(KeyKind::ApiKey, nothing).faults(tx, now)
     }
 }
 
@@ -101,9 +117,7 @@ pub async fn create_key<V: Serialize + Send + 'static>(
     show: fn(KeyView, Secret) -> V,
 ) -> Result<Created<V>, ApiError> {
     let text = KeyText::generate().map_err(ApiError::internal)?;
-    let fingerprint = app.pepper.fingerprint(&text);
-    let KeyBody { name, expires_at } = body;
-    let command = CreateApiKey { kind, name, expires_at: expires_at.map(|Instant(at)| at), fingerprint };
+    let command = body.read(kind, app.pepper.fingerprint(&text));
     let view = app.on_catalog(caller, move |tx, now| {
         let key = create_api_key(tx, &command, now)?;
         Ok(show((&key).into(), (&text).into()))

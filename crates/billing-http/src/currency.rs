@@ -40,9 +40,9 @@ body! {
 }
 
 impl CurrencyBody {
-    fn read(self) -> Result<Currency, FieldErrors> {
+    fn read(self, _: &mut FieldErrors) -> Option<Currency> {
         let decimals = self.decimals.unwrap_or(2);
-        Ok(Currency { code: self.code, name: self.name, symbol: self.symbol, decimals })
+        Some(Currency { code: self.code, name: self.name, symbol: self.symbol, decimals })
     }
 }
 

@@ -34,8 +34,8 @@ body! {
 }
 
 impl CreateFeatureBody {
-    fn read(self) -> Result<CreateFeature, FieldErrors> {
-        Ok(CreateFeature { name: self.feature_name, description: self.feature_description })
+    fn read(self, _: &mut FieldErrors) -> Option<CreateFeature> {
+        Some(CreateFeature { name: self.feature_name, description: self.feature_description })
     }
 }
 

@@ -87,8 +87,7 @@ body! {
 }
 
 impl CreateMetricBody {
-    fn read(self) -> Result<CreateMetric, FieldErrors> {
-        let mut errors = FieldErrors::default();
+    fn read(self, errors: &mut FieldErrors) -> Option<CreateMetric> {
         let fields = MeasureFields {
             metric_type: self.metric_type.unwrap_or_default(),
             aggregation_type: self.aggregation_type,
@@ -99,12 +98,15 @@ impl CreateMetricBody {
             custom_sql: self.custom_sql,
         };
         let metric_type = fields.metric_type;
-        let measure = errors.keep_all("", fields.measure()).unwrap_or(Measure::Counter(Aggregation::Count));
+        // What it needs depends on its kind.
+        let is_known = !errors.mentions("metric_type") && !errors.mentions("aggregation_type");
+        let measure = is_known.then(|| errors.keep_all("", fields.measure())).flatten();
+        let measure = measure.unwrap_or(Measure::Counter(Aggregation::Count));
         let event_name = match (self.event_name, &measure) {
             (Some(name), _) => name,
             (None, Measure::Custom(_)) => String::new(),
             (None, _) => {
-                if metric_type != MetricType::Custom {
+                if metric_type != MetricType::Custom && is_known {
                     errors.push("event_name", FieldCode::Required, "This field is required.");
                 }
                 // Any name: what is missing is not blank as well.
@@ -123,21 +125,21 @@ impl CreateMetricBody {
             is_cost_metric: self.is_cost_metric.unwrap_or(false),
         };
         errors.keep_all("", command.check());
-        errors.finish(command)
+        Some(command)
     }
 }
 
 impl NumericFilterBody {
-    fn read(self) -> Result<NumericFilter, FieldErrors> {
+    fn read(self, _: &mut FieldErrors) -> Option<NumericFilter> {
         let Self { property_name, operator, comparison_value: Number(comparison_value) } = self;
-        Ok(NumericFilter { property_name, operator, comparison_value })
+        Some(NumericFilter { property_name, operator, comparison_value })
     }
 }
 
 impl CategoricalFilterBody {
-    fn read(self) -> Result<CategoricalFilter, FieldErrors> {
+    fn read(self, _: &mut FieldErrors) -> Option<CategoricalFilter> {
         let Self { property_name, operator, comparison_value } = self;
-        Ok(CategoricalFilter { property_name, operator, comparison_value })
+        Some(CategoricalFilter { property_name, operator, comparison_value })
     }
 }
 

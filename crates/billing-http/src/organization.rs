@@ -51,8 +51,7 @@ body! {
 }
 
 impl OrganizationBody {
-    fn read(self) -> Result<OrganizationPatch, FieldErrors> {
-        let mut errors = FieldErrors::default();
+    fn read(self, errors: &mut FieldErrors) -> Option<OrganizationPatch> {
         let never_null = [
             ("organization_name", matches!(self.organization_name, Patch::Clear)),
             ("default_currency_code", matches!(self.default_currency_code, Patch::Clear)),
@@ -65,7 +64,7 @@ impl OrganizationBody {
         for (attr, _) in never_null.into_iter().filter(|(_, is_null)| *is_null) {
             errors.push(attr, FieldCode::Null, "This field may not be null.");
         }
-        errors.finish(OrganizationPatch {
+        Some(OrganizationPatch {
             name: self.organization_name.set(),
             default_currency_code: self.default_currency_code.set(),
             timezone: self.timezone.set(),

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use billing_domain::currency::Currency;
 use billing_domain::id::{CustomerKey, InvoiceId};
-use billing_domain::invoice::{BillingType, Invoice, LineItem, PaymentStatus};
+use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
-use diesel::dsl::sql;
+use diesel::dsl::{AsExprOf, min, sql};
+use diesel::expression::{SqlLiteral, UncheckedBind};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -185,19 +186,46 @@ impl Cursor {
     }
 }
 
+/// The lines of these invoices. As pairs: two separate lists would be looked up as every key with every id.
+fn lines_of(rows: &[InvoiceRow]) -> LinesOf {
+    sql::<Bool>("(customer_key, invoice_id) IN (SELECT * FROM unnest(")
+        .bind::<Array<SqlUuid>, Vec<Uuid>>(rows.iter().map(|row| row.customer_key).collect())
+        .sql(", ")
+        .bind::<Array<SqlUuid>, Vec<Uuid>>(rows.iter().map(|row| row.id).collect())
+        .sql("))")
+}
+
+type Ids = AsExprOf<Vec<Uuid>, Array<SqlUuid>>;
+type LinesOf = SqlLiteral<Bool, UncheckedBind<SqlLiteral<Bool, UncheckedBind<SqlLiteral<Bool>, Ids>>, Ids>>;
+
+/// The first and the last instant that the charges of an invoice are for.
+type Charged = (Uuid, Option<OffsetDateTime>, Option<OffsetDateTime>);
+
 impl PgTransaction<'_> {
-    fn with_lines(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<Invoice>, Error> {
-        let keys: Vec<Uuid> = rows.iter().map(|row| row.customer_key).collect();
-        let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
-        // As pairs: two separate lists would be looked up as every key with every id.
-        let wanted = sql::<Bool>("(customer_key, invoice_id) IN (SELECT * FROM unnest(")
-            .bind::<Array<SqlUuid>, _>(keys)
-            .sql(", ")
-            .bind::<Array<SqlUuid>, _>(ids)
-            .sql("))");
+    fn summarized(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<InvoiceSummary>, Error> {
+        let last = sql::<Nullable<Timestamptz>>("max(greatest(end_at - INTERVAL '1 microsecond', start_at))");
         let query = invoice_lines::table
             .filter(invoice_lines::organization_id.eq(self.tenant()))
-            .filter(wanted)
+            .filter(lines_of(&rows))
+            .filter(invoice_lines::subscription_id.is_not_null())
+            .group_by(invoice_lines::invoice_id)
+            .select((invoice_lines::invoice_id, min(invoice_lines::start_at), last));
+        let charged: Vec<Charged> = self.query(|pg| query.load(pg))?;
+        let charged: BTreeMap<Uuid, _> = charged.into_iter().map(|(id, first, last)| (id, (first, last))).collect();
+        rows.into_iter()
+            .map(|row| {
+                let (first, last) = charged.get(&row.id).copied().unwrap_or_default();
+                let invoice = row.into_invoice(Vec::new())?;
+                let date = |instant: Option<OffsetDateTime>| instant.unwrap_or(invoice.issued_at).date();
+                Ok(InvoiceSummary { start_date: date(first), end_date: date(last), ..invoice.summary() })
+            })
+            .collect()
+    }
+
+    fn with_lines(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<Invoice>, Error> {
+        let query = invoice_lines::table
+            .filter(invoice_lines::organization_id.eq(self.tenant()))
+            .filter(lines_of(&rows))
             .order((invoice_lines::invoice_id, invoice_lines::position))
             .select(InvoiceLineRow::as_select());
         let mut lines: BTreeMap<Uuid, Vec<LineItem>> = BTreeMap::new();
@@ -264,7 +292,7 @@ impl InvoiceRepo for PgTransaction<'_> {
         Ok(id.map(InvoiceId::from))
     }
 
-    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<Invoice>, Error> {
+    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<InvoiceSummary>, Error> {
         let query = invoices::table
             .filter(invoices::organization_id.eq(self.tenant()))
             .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
@@ -272,7 +300,7 @@ impl InvoiceRepo for PgTransaction<'_> {
             .order((invoices::issued_at.desc(), invoices::id.desc()))
             .select(InvoiceRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
-        self.with_lines(rows)
+        self.summarized(rows)
     }
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {

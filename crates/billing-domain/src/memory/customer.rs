@@ -11,7 +11,7 @@ use crate::credit::CreditLedger;
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
 use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::{Invoice, PaymentStatus};
+use crate::invoice::{Invoice, InvoiceSummary, PaymentStatus};
 use crate::store::{
     BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo,
 };
@@ -220,9 +220,9 @@ impl InvoiceRepo for MemoryTransaction {
         Ok(invoices.filter(|invoice| invoice.number == number).map(|invoice| invoice.id).next())
     }
 
-    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<Invoice>, Error> {
+    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<InvoiceSummary>, Error> {
         let wanted = |own: &&Invoice| customers.contains(&own.customer) && statuses.contains(&own.payment_status);
-        let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).cloned().collect();
+        let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).map(Invoice::summary).collect();
         invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
         Ok(invoices)
     }

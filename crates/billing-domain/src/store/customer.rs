@@ -8,7 +8,7 @@ use crate::credit::CreditLedger;
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::{Invoice, PaymentStatus};
+use crate::invoice::{Invoice, InvoiceSummary, PaymentStatus};
 use crate::subscription::Subscription;
 
 /// Customers of the organization.
@@ -107,8 +107,8 @@ pub trait InvoiceRepo {
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
-    /// All invoices of these customers that have one of the statuses, with their lines, newest first.
-    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<Invoice>, Error>;
+    /// All invoices of these customers that have one of the statuses, newest first; no line is read.
+    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<InvoiceSummary>, Error>;
     /// Invoices with their lines, newest first.
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error>;
 }

@@ -6,10 +6,11 @@ use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
+use super::faults::{Faults, look_up};
 use super::issue_invoices::issue_invoices;
 use crate::addon::{self, BillingFrequency};
 use crate::charge::{BillingRecord, count_records};
-use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::id::{AddonId, CustomerKey, PlanVersionId, SubscriptionId};
 use crate::period::Period;
 use crate::store::Transaction;
@@ -60,10 +61,7 @@ pub fn attach_addon(
     command: &AttachAddon,
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
-    if command.quantity == 0 {
-        let detail = "Ensure this value is greater than or equal to 1.";
-        return Err(FieldError::new("quantity", FieldCode::MinValue, detail).into());
-    }
+    command.faults(tx, now)?.finish(())?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
@@ -82,6 +80,19 @@ pub fn attach_addon(
     issue_invoices(tx, &mut account, &due, start, now)?;
     process_due(tx, &mut account, now)?;
     tx.subscriptions().get(command.customer, id)
+}
+
+impl Faults for AttachAddon {
+    /// What is wrong whatever the subscription is.
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        let found = find(tx, self.addon);
+        look_up(&mut errors, self.addon.attr(), found)?;
+        if self.quantity == 0 {
+            errors.push("quantity", FieldCode::MinValue, "Ensure this value is greater than or equal to 1.");
+        }
+        Ok(errors)
+    }
 }
 
 fn find(tx: &mut dyn Transaction, choice: AddonChoice) -> Result<PlanVersionId, Error> {

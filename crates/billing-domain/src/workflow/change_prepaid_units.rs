@@ -5,9 +5,10 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
+use super::faults::Faults;
 use super::issue_invoices::issue_prepaid;
 use crate::charge::ChargeRef;
-use crate::error::{Error, FieldCode, FieldError};
+use crate::error::{Error, FieldCode, FieldError, FieldErrors};
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::plan::{Component, PlanVersion};
 use crate::store::Transaction;
@@ -28,6 +29,17 @@ pub struct ChangePrepaidUnits {
     pub invoice_now: bool,
 }
 
+impl Faults for ChangePrepaidUnits {
+    /// What is wrong whatever the subscription is.
+    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        if self.units.is_negative() {
+            errors.push("units", FieldCode::MinValue, "Ensure this value is greater than or equal to 0.");
+        }
+        Ok(errors)
+    }
+}
+
 /// Changes prepaid units from now on. More units are invoiced, fewer come back as a credit at once; only the
 /// difference is billed, usage is not. As many units as there are change nothing.
 ///
@@ -39,10 +51,7 @@ pub fn change_prepaid_units(
     command: &ChangePrepaidUnits,
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
-    if command.units.is_negative() {
-        let detail = "Ensure this value is greater than or equal to 0.";
-        return Err(FieldError::new("units", FieldCode::MinValue, detail).into());
-    }
+    command.faults(tx, now)?.finish(())?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;

@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 
 use super::NewPlanVersion;
 use super::create_plan_version::build;
+use super::faults::Faults;
 use crate::addon::{self, Addon, AddonTerms};
 use crate::error::{Error, FieldErrors};
 use crate::id::AddonId;
@@ -29,24 +30,27 @@ pub struct CreateAddon {
 /// Every bad field.
 pub fn create_addon(tx: &mut dyn Transaction, command: &CreateAddon, now: OffsetDateTime) -> Result<Addon, Error> {
     let id = AddonId::from(tx.new_uuid());
-    let mut errors = FieldErrors::default();
-    errors.keep("addon_name", text::check(&command.name, text::NAME_CHARACTERS_MAX));
-    if let Some(description) = &command.description {
-        errors.keep("addon_description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
-    }
-    let content = match build(tx, addon::plan_of(id), &command.content, &[], now) {
-        Err(Error::Fields(faults)) => errors.keep_all("", Err(faults)),
-        content => Some(content?),
-    };
-    let Some(content) = content else { return Err(errors.into()) };
-    let addon = errors.finish(Addon {
+    command.faults(tx, now)?.finish(())?;
+    let addon = Addon {
         id,
         name: command.name.clone(),
         description: command.description.clone(),
         terms: command.terms,
-        content,
+        content: build(tx, addon::plan_of(id), &command.content, &[], now)?,
         created_at: now,
-    })?;
+    };
     tx.addons().insert(&addon)?;
     Ok(addon)
+}
+
+impl Faults for CreateAddon {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        errors.keep("addon_name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
+        if let Some(description) = &self.description {
+            errors.keep("addon_description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
+        }
+        errors.0.extend(self.content.faults(tx, now)?.0);
+        Ok(errors)
+    }
 }

@@ -2,6 +2,7 @@
 
 use time::OffsetDateTime;
 
+use super::faults::Faults;
 use crate::api_key::{ApiKey, Fingerprint, KeyKind};
 use crate::error::{Error, FieldCode, FieldErrors};
 use crate::store::Transaction;
@@ -25,15 +26,21 @@ pub struct CreateApiKey {
 /// # Errors
 /// A bad name; an expiry that has passed already.
 pub fn create_api_key(tx: &mut dyn Transaction, command: &CreateApiKey, now: OffsetDateTime) -> Result<ApiKey, Error> {
-    let mut errors = FieldErrors::default();
-    errors.keep("name", text::check(&command.name, text::NAME_CHARACTERS_MAX));
-    if command.expires_at.is_some_and(|at| at <= now) {
-        errors.push("expires_at", FieldCode::Invalid, "The expiry must not be in the past.");
-    }
-    errors.finish(())?;
+    command.faults(tx, now)?.finish(())?;
     let CreateApiKey { kind, name, expires_at, fingerprint } = command.clone();
     let Fingerprint { prefix, digest } = fingerprint;
     let key = ApiKey { kind, prefix, organization: tx.organization(), name, digest, created_at: now, expires_at };
     tx.api_keys().insert(&key)?;
     Ok(key)
+}
+
+impl Faults for CreateApiKey {
+    fn faults(&self, _tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        errors.keep("name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
+        if self.expires_at.is_some_and(|at| at <= now) {
+            errors.push("expires_at", FieldCode::Invalid, "The expiry must not be in the past.");
+        }
+        Ok(errors)
+    }
 }

@@ -5,10 +5,10 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
+use super::faults::{Faults, look_up};
 use super::find_currency;
 use super::issue_invoices::issue_alone;
 use crate::credit::{Credit, CreditError, CreditLedger};
-use crate::currency::Currency;
 use crate::customer::CustomerId;
 use crate::decimal;
 use crate::error::{Error, FieldCode, FieldErrors};
@@ -49,10 +49,13 @@ pub fn create_credit(
     now: OffsetDateTime,
 ) -> Result<CreditLedger, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
-    tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+    command.faults(tx, now)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
     account.refuse_while_advancing(tx)?;
-    let paid_in = check(tx, command, now)?;
+    let paid_in = match &command.amount_paid_currency_code {
+        Some(code) if !command.amount_paid.is_zero() => Some(find_currency(tx, code)?),
+        _ => None,
+    };
     process_due(tx, &mut account, now)?;
 
     let credit = Credit {
@@ -79,9 +82,25 @@ pub fn create_credit(
     Ok(ledger)
 }
 
-/// Checks the fields; what the credit is paid in, if it is paid for.
-fn check(tx: &mut dyn Transaction, command: &CreateCredit, now: OffsetDateTime) -> Result<Option<Currency>, Error> {
-    let mut errors = FieldErrors::default();
+impl Faults for CreateCredit {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        let key = CustomerKey::derive(tx.organization(), &self.customer);
+        let now = match look_up(&mut errors, "customer_id", tx.customers().get(key))? {
+            Some(_) => tx.customers().now(key)?,
+            None => now,
+        };
+        check(self, now, &mut errors);
+        look_up(&mut errors, "currency_code", find_currency(tx, &self.currency_code))?;
+        if let Some(code) = &self.amount_paid_currency_code {
+            look_up(&mut errors, "amount_paid_currency_code", find_currency(tx, code))?;
+        }
+        Ok(errors)
+    }
+}
+
+/// What can be told without looking anything up.
+fn check(command: &CreateCredit, now: OffsetDateTime, errors: &mut FieldErrors) {
     if !command.amount.is_positive() {
         errors.push("amount", FieldCode::MinValue, "Amount must be greater than 0.");
     }
@@ -94,24 +113,10 @@ fn check(tx: &mut dyn Transaction, command: &CreateCredit, now: OffsetDateTime) 
     if command.expires_at.is_some_and(|at| at <= command.effective_at.unwrap_or(now).max(now)) {
         errors.push("expires_at", FieldCode::Invalid, "A credit must expire after it becomes effective, and not yet.");
     }
-    let mut known = |code: &str, attr| match find_currency(tx, code) {
-        Err(Error::NotFound(_)) => {
-            errors.push(attr, FieldCode::DoesNotExist, "No such currency.");
-            Ok(None)
-        }
-        other => other.map(Some),
-    };
-    known(&command.currency_code, "currency_code")?;
-    let paid_in = match &command.amount_paid_currency_code {
-        Some(code) => known(code, "amount_paid_currency_code")?,
-        None => None,
-    };
     if command.amount_paid.is_positive() && command.amount_paid_currency_code.is_none() {
         let detail = "What is paid needs a currency.";
         errors.push("amount_paid_currency_code", FieldCode::Required, detail);
     }
-    errors.finish(())?;
-    Ok(paid_in.filter(|_| !command.amount_paid.is_zero()))
 }
 
 fn field_error(error: CreditError) -> Error {

@@ -2,6 +2,7 @@
 
 use time::OffsetDateTime;
 
+use super::faults::Faults;
 use crate::currency::Currency;
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
 use crate::store::Transaction;
@@ -16,19 +17,25 @@ const DECIMALS_MAX: u8 = 15;
 ///
 /// # Errors
 /// Every bad field; [`Refusal::DuplicateResource`] when the code is taken, by ISO 4217 or the organization.
-pub fn create_currency(tx: &mut dyn Transaction, currency: &Currency, _now: OffsetDateTime) -> Result<Currency, Error> {
-    let mut errors = FieldErrors::default();
-    errors.keep("code", text::check(&currency.code, CODE_CHARACTERS_MAX));
-    errors.keep("name", text::check(&currency.name, text::NAME_CHARACTERS_MAX));
-    errors.keep("symbol", text::check(&currency.symbol, CODE_CHARACTERS_MAX));
-    if currency.decimals > DECIMALS_MAX {
-        errors.push("decimals", FieldCode::MaxValue, format!("Ensure this value is at most {DECIMALS_MAX}."));
-    }
-    errors.finish(())?;
+pub fn create_currency(tx: &mut dyn Transaction, currency: &Currency, now: OffsetDateTime) -> Result<Currency, Error> {
+    currency.faults(tx, now)?.finish(())?;
     let own = tx.currencies().list()?;
     if Currency::iso_4217(&currency.code).is_some() || own.iter().any(|other| other.code == currency.code) {
         return Err(Refusal::DuplicateResource("A currency with this code already exists").into());
     }
     tx.currencies().insert(currency)?;
     Ok(currency.clone())
+}
+
+impl Faults for Currency {
+    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        errors.keep("code", text::check(&self.code, CODE_CHARACTERS_MAX));
+        errors.keep("name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
+        errors.keep("symbol", text::check(&self.symbol, CODE_CHARACTERS_MAX));
+        if self.decimals > DECIMALS_MAX {
+            errors.push("decimals", FieldCode::MaxValue, format!("Ensure this value is at most {DECIMALS_MAX}."));
+        }
+        Ok(errors)
+    }
 }

@@ -3,6 +3,7 @@
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
+use super::faults::{Faults, look_up};
 use super::find_currency;
 use super::update_organization::check_tax_rate;
 use crate::customer::{Customer, CustomerId, PaymentProvider};
@@ -73,7 +74,7 @@ pub fn create_customer(
     now: OffsetDateTime,
 ) -> Result<Customer, Error> {
     let organization = tx.organizations().get()?;
-    check(tx, command)?;
+    command.faults(tx, now)?.finish(())?;
     let now = match command.test_clock {
         Some(clock) => time_of_clock(tx, clock)?,
         None => now,
@@ -111,11 +112,21 @@ fn time_of_clock(tx: &mut dyn Transaction, id: TestClockId) -> Result<OffsetDate
     }
 }
 
-/// Checks everything that is said of a customer.
-///
-/// # Errors
-/// Every bad field.
-pub(super) fn check(tx: &mut dyn Transaction, command: &CreateCustomer) -> Result<(), Error> {
+impl Faults for CreateCustomer {
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = check(self);
+        if let Some(code) = &self.default_currency_code {
+            look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;
+        }
+        if let Some(clock) = self.test_clock {
+            look_up(&mut errors, "test_clock_id", tx.test_clocks().get(clock))?;
+        }
+        Ok(errors)
+    }
+}
+
+/// Everything that is wrong with what is said of a customer, as far as that can be told without looking anything up.
+fn check(command: &CreateCustomer) -> FieldErrors {
     let mut errors = FieldErrors::default();
     errors.keep("email", text::check_email(&command.email));
     if let Some(name) = &command.name {
@@ -138,15 +149,7 @@ pub(super) fn check(tx: &mut dyn Transaction, command: &CreateCustomer) -> Resul
             errors.keep_all(attr, check_address(address));
         }
     }
-    if let Some(code) = &command.default_currency_code {
-        match find_currency(tx, code) {
-            Err(Error::NotFound(_)) => {
-                errors.push("default_currency_code", FieldCode::DoesNotExist, "No such currency.");
-            }
-            other => drop(other?),
-        }
-    }
-    Ok(errors.finish(())?)
+    errors
 }
 
 /// Checks the parts of an address.

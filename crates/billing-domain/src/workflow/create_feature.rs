@@ -2,6 +2,7 @@
 
 use time::OffsetDateTime;
 
+use super::faults::Faults;
 use crate::error::{Error, FieldErrors, Refusal};
 use crate::plan::Feature;
 use crate::store::Transaction;
@@ -23,14 +24,9 @@ pub struct CreateFeature {
 pub fn create_feature(
     tx: &mut dyn Transaction,
     command: &CreateFeature,
-    _now: OffsetDateTime,
+    now: OffsetDateTime,
 ) -> Result<Feature, Error> {
-    let mut errors = FieldErrors::default();
-    errors.keep("feature_name", text::check(&command.name, text::NAME_CHARACTERS_MAX));
-    if let Some(description) = &command.description {
-        errors.keep("feature_description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
-    }
-    errors.finish(())?;
+    command.faults(tx, now)?.finish(())?;
     if tx.features().list()?.iter().any(|other| other.name == command.name) {
         return Err(Refusal::DuplicateResource("A feature with this name already exists").into());
     }
@@ -38,4 +34,15 @@ pub fn create_feature(
         Feature { id: tx.new_uuid().into(), name: command.name.clone(), description: command.description.clone() };
     tx.features().insert(&feature)?;
     Ok(feature)
+}
+
+impl Faults for CreateFeature {
+    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        errors.keep("feature_name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
+        if let Some(description) = &self.description {
+            errors.keep("feature_description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
+        }
+        Ok(errors)
+    }
 }

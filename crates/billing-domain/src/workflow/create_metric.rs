@@ -2,6 +2,7 @@
 
 use time::OffsetDateTime;
 
+use super::faults::Faults;
 use crate::custom_sql::CustomUsageRequest;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::CustomerKey;
@@ -56,6 +57,12 @@ impl CreateMetric {
         }
         errors.keep_all("", self.filters.check());
         errors.finish(())
+    }
+}
+
+impl Faults for CreateMetric {
+    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        Ok(self.check().err().unwrap_or_default())
     }
 }
 

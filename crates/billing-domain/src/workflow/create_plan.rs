@@ -2,7 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::{CreatePlanVersion, NewPlanVersion, create_plan_version};
+use super::create_plan_version::create_checked;
+use super::faults::Faults;
+use super::{CreatePlanVersion, NewPlanVersion};
 use crate::error::{Error, FieldCode, FieldErrors};
 use crate::period::PlanDuration;
 use crate::plan::{ExternalLink, Plan, PlanVersion};
@@ -48,38 +50,45 @@ pub fn create_plan(
         created_at: now,
         deleted_at: None,
     };
-    check_texts(&plan)?;
+    command.faults(tx, now)?.finish(())?;
     tx.plans().insert(&plan)?;
     let Some(version) = &command.initial_version else { return Ok((plan, Vec::new())) };
     let version = CreatePlanVersion { plan: plan.id, version: version.clone() };
-    let version = create_plan_version(tx, &version, now).map_err(|error| match error {
-        Error::Fields(FieldErrors(errors)) => {
-            FieldErrors(errors.into_iter().map(|error| error.under("initial_version")).collect()).into()
-        }
-        other => other,
-    })?;
+    let version = create_checked(tx, &version, now)?;
     Ok((plan, vec![version]))
 }
 
-/// Checks what a plan is called and how it is found.
-///
-/// # Errors
-/// Every bad field.
-pub(super) fn check_texts(command: &Plan) -> Result<(), FieldErrors> {
+impl Faults for CreatePlan {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = check_texts(&self.name, self.description.as_deref(), &self.tags, &self.external_links);
+        if let Some(version) = &self.initial_version {
+            errors.0.extend(version.faults(tx, now)?.under("initial_version").0);
+        }
+        Ok(errors)
+    }
+}
+
+/// What is wrong with what a plan is called and how it is found.
+pub(super) fn check_texts(
+    name: &str,
+    description: Option<&str>,
+    tags: &[String],
+    external_links: &[ExternalLink],
+) -> FieldErrors {
     let mut errors = FieldErrors::default();
-    errors.keep("plan_name", text::check(&command.name, text::NAME_CHARACTERS_MAX));
-    if let Some(description) = &command.description {
+    errors.keep("plan_name", text::check(name, text::NAME_CHARACTERS_MAX));
+    if let Some(description) = description {
         errors.keep("plan_description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
     }
-    if command.tags.len() > TAGS_MAX {
+    if tags.len() > TAGS_MAX {
         errors.push("tags", FieldCode::ListTooLong, format!("At most {TAGS_MAX} tags are allowed."));
     }
-    for (i, tag) in command.tags.iter().enumerate() {
+    for (i, tag) in tags.iter().enumerate() {
         errors.keep(&format!("tags.{i}"), text::check(tag, text::NAME_CHARACTERS_MAX));
     }
-    for (i, link) in command.external_links.iter().enumerate() {
+    for (i, link) in external_links.iter().enumerate() {
         let attr = format!("external_links.{i}.external_plan_id");
         errors.keep(&attr, text::check(&link.external_plan_id, text::NAME_CHARACTERS_MAX));
     }
-    errors.finish(())
+    errors
 }

@@ -3,9 +3,10 @@
 use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
+use super::faults::{Faults, look_up};
 use super::find_currency;
 use crate::customer::CustomerId;
-use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
+use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
 use crate::id::{CustomerKey, FeatureId, MetricId, PlanId};
 use crate::period::{Anchors, Interval};
 use crate::plan::{
@@ -88,6 +89,16 @@ pub enum ActiveFrom {
     NotStarted,
 }
 
+impl ActiveFrom {
+    fn at(self, now: OffsetDateTime) -> Option<OffsetDateTime> {
+        match self {
+            Self::Now => Some(now),
+            Self::At(instant) => Some(instant),
+            Self::NotStarted => None,
+        }
+    }
+}
+
 /// What becomes of the versions that a new public version takes the place of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MakeActiveType {
@@ -153,6 +164,16 @@ pub fn create_plan_version(
     now: OffsetDateTime,
 ) -> Result<PlanVersion, Error> {
     tx.plans().get(command.plan)?;
+    command.version.faults(tx, now)?.finish(())?;
+    create_checked(tx, command, now)
+}
+
+/// [`create_plan_version`] of a version without faults, for a plan that exists.
+pub(super) fn create_checked(
+    tx: &mut dyn Transaction,
+    command: &CreatePlanVersion,
+    now: OffsetDateTime,
+) -> Result<PlanVersion, Error> {
     let others = tx.plans().list_versions(Some(command.plan))?;
     let version = build(tx, command.plan, &command.version, &others, now)?;
     tx.plans().insert_version(&version)?;
@@ -194,7 +215,7 @@ pub(super) fn take_places(
     Ok(version)
 }
 
-/// The version that a description makes, checked against the catalogue and the plan's other versions.
+/// The version that a description without faults makes, checked against the plan's other versions.
 pub(super) fn build(
     tx: &mut dyn Transaction,
     plan: PlanId,
@@ -202,8 +223,6 @@ pub(super) fn build(
     others: &[PlanVersion],
     now: OffsetDateTime,
 ) -> Result<PlanVersion, Error> {
-    let mut errors = check_texts(new);
-    check_references(tx, new, &mut errors)?;
     let organization = tx.organization();
     let number = new.number.unwrap_or_else(|| others.iter().map(|other| other.number).max().unwrap_or(0) + 1);
     let version = PlanVersion {
@@ -223,19 +242,13 @@ pub(super) fn build(
             .iter()
             .map(|id| TargetCustomer { key: CustomerKey::derive(organization, id), id: id.clone() })
             .collect(),
-        active_from: match new.active_from {
-            ActiveFrom::Now => Some(now),
-            ActiveFrom::At(instant) => Some(instant),
-            ActiveFrom::NotStarted => None,
-        },
+        active_from: new.active_from.at(now),
         active_to: new.active_to,
         replace_with: None,
         transition_to: None,
         created_at: now,
         deleted_at: None,
     };
-    errors.keep_all("", version.validate());
-    errors.finish(())?;
     let taken = |other: &PlanVersion| {
         other.number == number
             && other.currency_code == version.currency_code
@@ -246,6 +259,17 @@ pub(super) fn build(
         return Err(Refusal::DuplicateResource("The plan has a version of this number in this currency").into());
     }
     Ok(version)
+}
+
+impl Faults for NewPlanVersion {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = check_texts(self);
+        check_references(tx, self, &mut errors)?;
+        let metrics = self.components.iter().map(|component| component.metric).collect::<Vec<_>>();
+        let names = self.recurring_charges.iter().map(|charge| charge.name.as_str()).collect::<Vec<_>>();
+        errors.0.extend(PlanVersion::faults_of(&metrics, &names, (self.active_from.at(now), self.active_to)).0);
+        Ok(errors)
+    }
 }
 
 fn component_of(tx: &mut dyn Transaction, new: &NewComponent) -> Component {
@@ -301,27 +325,29 @@ fn check_texts(new: &NewPlanVersion) -> FieldErrors {
 }
 
 fn check_references(tx: &mut dyn Transaction, new: &NewPlanVersion, errors: &mut FieldErrors) -> Result<(), Error> {
-    let mut look_up = |attr: String, found: Result<(), Error>| match found {
-        Err(Error::NotFound(noun)) => {
-            errors.0.push(FieldError::new(attr, FieldCode::DoesNotExist, format!("No such {noun}.")));
-            Ok(())
-        }
-        other => other,
-    };
-    look_up("currency_code".to_owned(), find_currency(tx, &new.currency_code).map(drop))?;
+    look_up(errors, "currency_code", find_currency(tx, &new.currency_code))?;
     for (i, component) in new.components.iter().enumerate() {
         let metric = tx.metrics().get(component.metric).and_then(|metric| match metric.archived_at {
-            Some(_) => Err(Error::NotFound(crate::Noun::Metric)),
+            Some(_) => Err(Error::NotFound(Noun::Metric)),
             None => Ok(()),
         });
-        look_up(format!("components.{i}.metric_id"), metric)?;
+        look_up(errors, &format!("components.{i}.metric_id"), metric)?;
     }
     for (i, feature) in new.features.iter().enumerate() {
-        look_up(format!("features.{i}"), tx.features().get(*feature).map(drop))?;
+        look_up(errors, &format!("features.{i}"), tx.features().get(*feature))?;
     }
-    for (i, customer) in new.target_customers.iter().enumerate() {
+    check_targets(tx, &new.target_customers, errors)
+}
+
+/// Notes the customers among `targets` that do not exist.
+pub(super) fn check_targets(
+    tx: &mut dyn Transaction,
+    targets: &[CustomerId],
+    errors: &mut FieldErrors,
+) -> Result<(), Error> {
+    for (i, customer) in targets.iter().enumerate() {
         let key = CustomerKey::derive(tx.organization(), customer);
-        look_up(format!("target_customers.{i}"), tx.customers().get(key).map(drop))?;
+        look_up(errors, &format!("target_customers.{i}"), tx.customers().get(key))?;
     }
     Ok(())
 }

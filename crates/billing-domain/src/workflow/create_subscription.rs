@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
+use super::faults::{Faults, look_up};
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
@@ -77,7 +78,7 @@ pub fn create_subscription(
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
-    tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+    command.faults(tx, now)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
@@ -106,6 +107,46 @@ pub fn create_subscription(
     tx.subscriptions().get(key, id)
 }
 
+impl Faults for CreateSubscription {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        let key = CustomerKey::derive(tx.organization(), &self.customer);
+        let now = match look_up(&mut errors, "customer_id", tx.customers().get(key))? {
+            Some(_) => tx.customers().now(key)?,
+            None => now,
+        };
+        find_choice(tx, (self.version, ChoiceFields::CREATE), &mut errors)?;
+        errors.keep("", check_end(self, now));
+        check_units(&self.prepaid_units, &mut errors);
+        Ok(errors)
+    }
+}
+
+/// Notes a plan or version that does not exist.
+pub(super) fn find_choice(
+    tx: &mut dyn Transaction,
+    (choice, fields): (VersionChoice, ChoiceFields),
+    errors: &mut FieldErrors,
+) -> Result<(), Error> {
+    match choice {
+        VersionChoice::Plan(plan) => {
+            look_up(errors, fields.plan, tx.plans().get(plan))?;
+        }
+        VersionChoice::Version(id) => {
+            let found = find_version(tx, id);
+            look_up(errors, fields.version, found)?;
+        }
+    }
+    Ok(())
+}
+
+/// A version of a plan that was not deleted; the content of an add-on is a version too, but of no plan.
+fn find_version(tx: &mut dyn Transaction, id: PlanVersionId) -> Result<PlanVersion, Error> {
+    let version = tx.plans().get_version(id)?;
+    tx.plans().get(version.plan)?;
+    if version.deleted_at.is_some() { Err(Error::NotFound(Noun::PlanVersion)) } else { Ok(version) }
+}
+
 /// The version that is named, or that a plan has for the customer, preferably in `currency`.
 pub(super) fn choose(
     tx: &mut dyn Transaction,
@@ -123,12 +164,7 @@ pub(super) fn choose(
             Ok(choose_version(&versions, customer.key, currencies, now)?.clone())
         }
         VersionChoice::Version(id) => {
-            let version = tx.plans().get_version(id).map_err(|error| error.at_field(fields.version))?;
-            // The content of an add-on is a version too, but of no plan.
-            tx.plans().get(version.plan).map_err(|error| error.at_field(fields.version))?;
-            if version.deleted_at.is_some() {
-                return Err(Error::unknown_reference(fields.version, Noun::PlanVersion));
-            }
+            let version = find_version(tx, id).map_err(|error| error.at_field(fields.version))?;
             if !version.is_offered_to(customer.key) {
                 return Err(Refusal::PlanNotAvailableToCustomer.into());
             }
@@ -193,10 +229,8 @@ fn tile_of(command: &CreateSubscription, offer: &Offer, now: OffsetDateTime) -> 
         }
         return Ok(tile);
     };
+    check_end(command, now)?;
     let period = Period::new(start, end).map_err(|_| invalid("The end must not be before the start."))?;
-    if end <= now {
-        return Err(invalid("The end must not be in the past."));
-    }
     let full = offer.plan.duration.map_or(period, |duration| {
         let whole = Cadence { start, duration, anchors };
         whole.period(0).full
@@ -204,7 +238,31 @@ fn tile_of(command: &CreateSubscription, offer: &Offer, now: OffsetDateTime) -> 
     Ok(Tile { period, full })
 }
 
-/// Units by metric, each of a prepaid component of the version.
+/// Checks an end that is given.
+fn check_end(command: &CreateSubscription, now: OffsetDateTime) -> Result<(), FieldError> {
+    let invalid = |detail: &str| Err(FieldError::new("end_date", FieldCode::Invalid, detail));
+    match command.end.map(instant::whole) {
+        Some(end) if end < instant::whole(command.start) => invalid("The end must not be before the start."),
+        Some(end) if end <= now => invalid("The end must not be in the past."),
+        _ => Ok(()),
+    }
+}
+
+/// Notes what is wrong with units whatever they are units of.
+pub(super) fn check_units(given: &[(MetricId, BigDecimal)], errors: &mut FieldErrors) {
+    for (i, (metric, units)) in given.iter().enumerate() {
+        let attr = format!("component_fixed_charges_initial_units.{i}");
+        if units.is_negative() {
+            let detail = "Ensure this value is greater than or equal to 0.";
+            errors.push(format!("{attr}.units"), FieldCode::MinValue, detail);
+        }
+        if given[..i].iter().any(|(other, _)| other == metric) {
+            errors.push(format!("{attr}.metric_id"), FieldCode::Unique, "Units of this metric are given twice.");
+        }
+    }
+}
+
+/// Units by metric, each of a prepaid component of the version, of which [`check_units`] found nothing to say.
 pub(super) fn prepaid_units(
     given: &[(MetricId, BigDecimal)],
     version: &PlanVersion,
@@ -217,13 +275,7 @@ pub(super) fn prepaid_units(
             let detail = format!("No prepaid component of the plan has this {}.", Noun::Metric);
             errors.push(format!("{i}.metric_id"), FieldCode::DoesNotExist, detail);
         }
-        if given.is_negative() {
-            let detail = "Ensure this value is greater than or equal to 0.";
-            errors.push(format!("{i}.units"), FieldCode::MinValue, detail);
-        }
-        if units.insert(*metric, given.clone()).is_some() {
-            errors.push(format!("{i}.metric_id"), FieldCode::Unique, "Units of this metric are given twice.");
-        }
+        units.insert(*metric, given.clone());
     }
     errors.finish(units)
 }

@@ -2,7 +2,8 @@
 
 use time::OffsetDateTime;
 
-use crate::error::Error;
+use super::faults::Faults;
+use crate::error::{Error, FieldErrors};
 use crate::period::instant;
 use crate::store::Transaction;
 use crate::test_clock::{TestClock, TestClockStatus};
@@ -26,7 +27,7 @@ pub fn create_test_clock(
     command: &CreateTestClock,
     now: OffsetDateTime,
 ) -> Result<TestClock, Error> {
-    text::check(&command.name, text::NAME_CHARACTERS_MAX).map_err(|error| error.under("name"))?;
+    command.faults(tx, now)?.finish(())?;
     let clock = TestClock {
         id: tx.new_uuid().into(),
         name: command.name.clone(),
@@ -36,4 +37,12 @@ pub fn create_test_clock(
     };
     tx.test_clocks().insert(&clock)?;
     Ok(clock)
+}
+
+impl Faults for CreateTestClock {
+    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        errors.keep("name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
+        Ok(errors)
+    }
 }

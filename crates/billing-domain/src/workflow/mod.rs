@@ -32,6 +32,7 @@ mod daily_usage;
 mod delete_customer;
 mod draft_invoice;
 mod draft_lines;
+mod faults;
 mod find_currency;
 mod find_feature;
 mod find_subscriptions;
@@ -82,6 +83,7 @@ pub use create_subscription::{CreateSubscription, VersionChoice, create_subscrip
 pub use create_test_clock::{CreateTestClock, create_test_clock};
 pub use delete_customer::{DeletedCustomer, delete_customer};
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
+pub use faults::Faults;
 pub use find_currency::find_currency;
 pub use find_feature::find_feature;
 pub use find_subscriptions::{FindSubscriptions, find_subscriptions};

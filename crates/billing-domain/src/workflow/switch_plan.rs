@@ -5,10 +5,11 @@ use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
-use super::create_subscription::{ChoiceFields, VersionChoice, choose, prepaid_units};
+use super::create_subscription::{ChoiceFields, VersionChoice, check_units, choose, find_choice, prepaid_units};
+use super::faults::Faults;
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, Charge, ChargeRef};
-use crate::error::{Error, FieldCode, FieldError, Refusal};
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::period::Period;
 use crate::plan::ChargeTiming;
@@ -48,6 +49,7 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     let old = tx.subscriptions().get(command.customer, command.subscription)?;
     old.check_open(now)?;
     let old_offer = account.offer(tx, old.version)?;
+    command.faults(tx, now)?.finish(())?;
     let chosen = choose(tx, &account, (command.version, ChoiceFields::SWITCH), &old_offer.currency.code, now)?;
     let offer = account.offer(tx, chosen.id)?;
     check(&old_offer, &offer)?;
@@ -62,6 +64,16 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     let fresh = offer.records_of(tx, &new)?;
     let switch = Switch { old: &old, old_offer: &old_offer, offer: &offer, command, from, now };
     switch.carry_out(tx, &mut account, new, fresh)
+}
+
+impl Faults for SwitchPlan {
+    /// What is wrong whatever the subscription is.
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        find_choice(tx, (self.version, ChoiceFields::SWITCH), &mut errors)?;
+        check_units(&self.prepaid_units, &mut errors);
+        Ok(errors)
+    }
 }
 
 fn check(old: &Offer, new: &Offer) -> Result<(), FieldError> {

@@ -4,8 +4,9 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
+use super::faults::Faults;
 use crate::credit::{CreditError, CreditLedger};
-use crate::error::{Error, FieldCode, FieldError, Refusal};
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::{CreditId, CustomerKey};
 use crate::period::instant;
 use crate::store::Transaction;
@@ -33,10 +34,7 @@ pub fn update_credit(
     command: &UpdateCredit,
     now: OffsetDateTime,
 ) -> Result<CreditLedger, Error> {
-    if let Some(Some(description)) = &command.description {
-        let length = text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX);
-        length.map_err(|error| error.under("description"))?;
-    }
+    command.faults(tx, now)?.finish(())?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
@@ -51,4 +49,15 @@ pub fn update_credit(
     account.credits.insert(command.credit, ledger.clone());
     process_due(tx, &mut account, now)?;
     Ok(ledger)
+}
+
+impl Faults for UpdateCredit {
+    /// What is wrong whatever the credit is.
+    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        if let Some(Some(description)) = &self.description {
+            errors.keep("description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
+        }
+        Ok(errors)
+    }
 }

@@ -4,6 +4,7 @@ use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::create_customer::check_address;
+use super::faults::{Faults, look_up};
 use super::find_currency;
 use crate::error::{Error, FieldCode, FieldErrors};
 use crate::organization::{AccessPolicy, Address, Organization};
@@ -52,9 +53,9 @@ const TAX_RATE_LIMIT: u16 = 1_000;
 pub fn update_organization(
     tx: &mut dyn Transaction,
     patch: &OrganizationPatch,
-    _now: OffsetDateTime,
+    now: OffsetDateTime,
 ) -> Result<Organization, Error> {
-    check(tx, patch)?;
+    patch.faults(tx, now)?.finish(())?;
     let mut organization = tx.organizations().get()?;
     let patch = patch.clone();
     organization.name = patch.name.unwrap_or(organization.name);
@@ -75,7 +76,17 @@ pub fn update_organization(
     tx.organizations().get()
 }
 
-fn check(tx: &mut dyn Transaction, patch: &OrganizationPatch) -> Result<(), Error> {
+impl Faults for OrganizationPatch {
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = check(self);
+        if let Some(code) = &self.default_currency_code {
+            look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;
+        }
+        Ok(errors)
+    }
+}
+
+fn check(patch: &OrganizationPatch) -> FieldErrors {
     let mut errors = FieldErrors::default();
     if let Some(name) = &patch.name {
         errors.keep("organization_name", text::check(name, text::NAME_CHARACTERS_MAX));
@@ -106,15 +117,7 @@ fn check(tx: &mut dyn Transaction, patch: &OrganizationPatch) -> Result<(), Erro
     for (i, key) in patch.subscription_filter_keys.iter().flatten().enumerate() {
         errors.keep(&format!("subscription_filter_keys.{i}"), text::check_id(key));
     }
-    if let Some(code) = &patch.default_currency_code {
-        match find_currency(tx, code) {
-            Err(Error::NotFound(_)) => {
-                errors.push("default_currency_code", FieldCode::DoesNotExist, "No such currency.");
-            }
-            other => drop(other?),
-        }
-    }
-    Ok(errors.finish(())?)
+    errors
 }
 
 /// Checks a tax rate in percent: 0 to below 1000, at most 4 decimals.

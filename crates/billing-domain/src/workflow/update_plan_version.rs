@@ -2,7 +2,8 @@
 
 use time::OffsetDateTime;
 
-use super::create_plan_version::{MakeActiveType, take_places};
+use super::create_plan_version::{MakeActiveType, check_targets, take_places};
+use super::faults::{Faults, look_up};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
 use crate::id::{CustomerKey, PlanId, PlanVersionId};
@@ -42,7 +43,7 @@ pub fn update_plan_version(
     now: OffsetDateTime,
 ) -> Result<PlanVersion, Error> {
     let before = find(tx, command.version)?;
-    check(tx, command, &before)?;
+    check(tx, command, &before, now)?.finish(())?;
     let mut version = before.clone();
     let command = command.clone();
     version.localized_name = command.localized_name.unwrap_or(version.localized_name);
@@ -55,7 +56,6 @@ pub fn update_plan_version(
         let target = |id: CustomerId| TargetCustomer { key: CustomerKey::derive(organization, &id), id };
         version.target_customers = targets.into_iter().map(target).collect();
     }
-    version.validate()?;
     tx.plans().update_version(&version)?;
     if before.is_not_started(now) && version.active_from != before.active_from {
         return take_places(tx, version, command.make_active_type, now);
@@ -88,44 +88,45 @@ fn find(tx: &mut dyn Transaction, id: PlanVersionId) -> Result<PlanVersion, Erro
     if is_there { Ok(version) } else { Err(Error::NotFound(Noun::PlanVersion)) }
 }
 
-fn check(tx: &mut dyn Transaction, command: &UpdatePlanVersion, version: &PlanVersion) -> Result<(), Error> {
-    let mut errors = FieldErrors::default();
-    if let Some(Some(name)) = &command.localized_name {
-        errors.keep("localized_name", text::check(name, text::NAME_CHARACTERS_MAX));
+impl Faults for UpdatePlanVersion {
+    /// What is wrong whatever the version is.
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let mut errors = FieldErrors::default();
+        if let Some(Some(name)) = &self.localized_name {
+            errors.keep("localized_name", text::check(name, text::NAME_CHARACTERS_MAX));
+        }
+        if let Some(other) = self.replace_with.flatten() {
+            let found = find(tx, other);
+            look_up(&mut errors, "replace_with", found)?;
+        }
+        if let Some(plan) = self.transition_to.flatten() {
+            look_up(&mut errors, "transition_to", tx.plans().get(plan))?;
+        }
+        check_targets(tx, self.target_customers.as_deref().unwrap_or_default(), &mut errors)?;
+        Ok(errors)
     }
-    if let Some(Some(other)) = command.replace_with {
-        match find(tx, other) {
-            Ok(other) if other.plan != version.plan || other.currency_code != version.currency_code => {
-                let detail = "Only another version of the same plan in the same currency can replace it.";
-                errors.push("replace_with", FieldCode::Invalid, detail);
-            }
-            Ok(_) => {}
-            Err(Error::NotFound(_)) => {
-                errors.push("replace_with", FieldCode::DoesNotExist, format!("No such {}.", Noun::PlanVersion));
-            }
-            Err(error) => return Err(error),
+}
+
+/// What is wrong with a change of this version.
+fn check(
+    tx: &mut dyn Transaction,
+    command: &UpdatePlanVersion,
+    version: &PlanVersion,
+    now: OffsetDateTime,
+) -> Result<FieldErrors, Error> {
+    let mut errors = command.faults(tx, now)?;
+    if let Some(other) = command.replace_with.flatten().filter(|_| !errors.mentions("replace_with")) {
+        let other = find(tx, other)?;
+        if other.plan != version.plan || other.currency_code != version.currency_code {
+            let detail = "Only another version of the same plan in the same currency can replace it.";
+            errors.push("replace_with", FieldCode::Invalid, detail);
         }
     }
-    if let Some(Some(plan)) = command.transition_to {
-        match tx.plans().get(plan) {
-            Ok(plan) if plan.id == version.plan => {
-                errors.push("transition_to", FieldCode::Invalid, "It is the version's own plan; use replace_with.");
-            }
-            Ok(_) => {}
-            Err(Error::NotFound(noun)) => {
-                errors.push("transition_to", FieldCode::DoesNotExist, format!("No such {noun}."));
-            }
-            Err(error) => return Err(error),
-        }
+    if command.transition_to.flatten() == Some(version.plan) {
+        errors.push("transition_to", FieldCode::Invalid, "It is the version's own plan; use replace_with.");
     }
-    for (i, customer) in command.target_customers.iter().flatten().enumerate() {
-        let key = CustomerKey::derive(tx.organization(), customer);
-        match tx.customers().get(key) {
-            Err(Error::NotFound(noun)) => {
-                errors.push(format!("target_customers.{i}"), FieldCode::DoesNotExist, format!("No such {noun}."));
-            }
-            found => drop(found?),
-        }
-    }
-    Ok(errors.finish(())?)
+    let (from, to) =
+        (command.active_from.unwrap_or(version.active_from), command.active_to.unwrap_or(version.active_to));
+    errors.0.extend(PlanVersion::faults_of(&[], &[], (from, to)).0);
+    Ok(errors)
 }

@@ -38,8 +38,7 @@ body! {
 }
 
 impl CustomerPatchBody {
-    fn read(self) -> Result<CustomerPatch, FieldErrors> {
-        let mut errors = FieldErrors::default();
+    fn read(self, errors: &mut FieldErrors) -> Option<CustomerPatch> {
         let never_null = [
             ("email", matches!(self.email, Patch::Clear)),
             ("default_currency_code", matches!(self.default_currency_code, Patch::Clear)),
@@ -50,7 +49,7 @@ impl CustomerPatchBody {
             errors.push(attr, FieldCode::Null, "This field may not be null.");
         }
         let not_empty = |patch: Patch<String>| patch.nullable().map(|text| text.filter(|text| !text.is_empty()));
-        errors.finish(CustomerPatch {
+        Some(CustomerPatch {
             name: not_empty(self.customer_name),
             email: self.email.set(),
             default_currency_code: self.default_currency_code.set(),

@@ -6,7 +6,7 @@ use std::mem;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::{Customer, PaymentProvider};
 use billing_domain::id::{CustomerKey, SubscriptionId, TestClockId};
-use billing_domain::invoice::{Invoice, PaymentStatus};
+use billing_domain::invoice::{InvoiceSummary, PaymentStatus};
 use billing_domain::store::{PageRequest, Transaction};
 use billing_domain::subscription::{Subscription, SubscriptionStatus};
 use billing_domain::workflow::{DeletedCustomer, find_currency};
@@ -141,7 +141,7 @@ impl CustomerView {
 /// What customers have, read for all of them at once.
 struct Shelf {
     nows: BTreeMap<CustomerKey, OffsetDateTime>,
-    invoices: BTreeMap<CustomerKey, Vec<Invoice>>,
+    invoices: BTreeMap<CustomerKey, Vec<InvoiceSummary>>,
     subscriptions: BTreeMap<CustomerKey, Vec<Subscription>>,
     fully_billed: BTreeSet<SubscriptionId>,
     currencies: BTreeMap<String, CurrencyView>,
@@ -152,7 +152,7 @@ impl Shelf {
     fn load(tx: &mut dyn Transaction, customers: &[Customer]) -> Result<Self, Error> {
         let keys: Vec<CustomerKey> = customers.iter().map(|customer| customer.key).collect();
         let nows = keys.iter().copied().zip(tx.customers().nows(&keys)?).collect();
-        let mut invoices: BTreeMap<_, Vec<Invoice>> = BTreeMap::new();
+        let mut invoices: BTreeMap<_, Vec<InvoiceSummary>> = BTreeMap::new();
         for invoice in tx.invoices().list_of(&keys, &[PaymentStatus::Paid, PaymentStatus::Unpaid])? {
             invoices.entry(invoice.customer).or_default().push(invoice);
         }

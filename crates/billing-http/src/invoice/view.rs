@@ -3,7 +3,7 @@
 use billing_domain::decimal;
 use billing_domain::id::InvoiceId;
 use billing_domain::invoice::{
-    Adjustment, AdjustmentKind, BilledTo, BillingType, Invoice, LineItem, PaymentStatus, Seller,
+    Adjustment, AdjustmentKind, BilledTo, BillingType, Invoice, InvoiceSummary, LineItem, PaymentStatus, Seller,
 };
 
 use crate::wire::{
@@ -66,6 +66,12 @@ impl From<&Invoice> for InvoiceView {
 
 impl From<&Invoice> for InvoiceBriefView {
     fn from(invoice: &Invoice) -> Self {
+        Self::from(&invoice.summary())
+    }
+}
+
+impl From<&InvoiceSummary> for InvoiceBriefView {
+    fn from(invoice: &InvoiceSummary) -> Self {
         Self {
             invoice_id: invoice.id,
             invoice_number: invoice.number.clone(),
@@ -78,8 +84,8 @@ impl From<&Invoice> for InvoiceBriefView {
             external_payment_obj_type: None,
             external_payment_obj_status: None,
             due_date: invoice.due_at.map(Instant),
-            start_date: Day(invoice.start_date()),
-            end_date: Day(invoice.end_date()),
+            start_date: Day(invoice.start_date),
+            end_date: Day(invoice.end_date),
             seller: (&invoice.seller).into(),
             invoice_pdf: None,
         }

@@ -14,12 +14,16 @@ use actix_web::http::header::{
 };
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::web::Bytes;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
+use billing_domain::FieldErrors;
+use billing_domain::workflow::Faults;
 use flate2::read::MultiGzDecoder;
 use serde_json::Value;
 
 use super::budget::{BodyBudget, Share};
 use super::scan::{JsonFault, scan};
+use crate::app::App;
+use crate::auth::Caller;
 use crate::error::{ApiError, codes};
 use crate::unread::hold;
 use crate::wire::FromJson;
@@ -30,18 +34,34 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// An ordinary body, read as `T`. None at all is an object without fields, so a call that needs none can be made without.
+///
+/// A bad one is refused with everything that is wrong with it: what is bad by its form, and what the rules and the store
+/// have to say about the rest.
 pub struct ApiJson<T>(pub T);
 
-impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
+impl<T: FromJson + Faults + Send + 'static> FromRequest for ApiJson<T> {
     type Error = BodyError;
     type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
+        let app = request.app_data::<web::Data<App>>().cloned();
+        let caller = request.extensions().get::<Caller>().cloned();
         Box::pin(async move {
             let text = decode(body.await?, BODY_BYTES_MAX)?;
             let text = if text.is_empty() { "{}" } else { &text };
-            Ok(Self(T::from_json(parse(text)?).map_err(ApiError::from)?))
+            let mut errors = FieldErrors::default();
+            let read = T::read_on(parse(text)?, &mut errors);
+            let command = match read {
+                Some(command) if errors.is_empty() => return Ok(Self(command)),
+                bad => bad,
+            };
+            if let (Some(command), Some(app), Some(caller)) = (command, app, caller) {
+                // Whatever keeps the store from answering is no news to somebody whose request is bad.
+                let found = app.read(&caller, move |tx, now| command.faults(tx, now)).await;
+                errors.add_found_later(found.unwrap_or_default());
+            }
+            Err(ApiError::from(errors).into())
         })
     }
 }

@@ -4,8 +4,11 @@ use billing_domain::customer::CustomerId;
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::ExternalLink;
-use billing_domain::workflow::{MakeActiveType, UpdatePlan, UpdatePlanVersion};
-use billing_domain::{FieldCode, FieldErrors};
+use billing_domain::store::Transaction;
+use billing_domain::workflow::{Faults, MakeActiveType, UpdatePlan, UpdatePlanVersion};
+use billing_domain::{Error, FieldCode, FieldErrors};
+use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::wire::{Instant, Patch, body};
 
@@ -42,6 +45,15 @@ impl UpdatePlanBody {
     }
 }
 
+impl Faults for UpdatePlanBody {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        match self.clone().read(Uuid::nil().into()) {
+            Ok(command) => command.faults(tx, now),
+            Err(errors) => Ok(errors),
+        }
+    }
+}
+
 body! {
     /// What to change of a plan version; what is left out stays. What it charges cannot be changed: make a version.
     UpdatePlanVersionBody {
@@ -75,5 +87,11 @@ impl UpdatePlanVersionBody {
             target_customers: self.target_customers.nullable().map(Option::unwrap_or_default),
             make_active_type: self.make_active_type.unwrap_or(MakeActiveType::ReplaceOnRenewal),
         }
+    }
+}
+
+impl Faults for UpdatePlanVersionBody {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        self.clone().read(Uuid::nil().into()).faults(tx, now)
     }
 }

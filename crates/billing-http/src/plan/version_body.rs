@@ -48,8 +48,7 @@ body! {
 }
 
 impl PlanVersionBody {
-    fn read(self) -> Result<NewPlanVersion, FieldErrors> {
-        let mut errors = FieldErrors::default();
+    fn read(self, errors: &mut FieldErrors) -> Option<NewPlanVersion> {
         let anchors = Anchors::new(self.day_anchor, self.month_anchor).unwrap_or_else(|error| {
             let attr = match error {
                 AnchorError::Day => "day_anchor",
@@ -58,7 +57,7 @@ impl PlanVersionBody {
             errors.push(attr, FieldCode::Invalid, error.to_string());
             Anchors::NONE
         });
-        errors.finish(NewPlanVersion {
+        Some(NewPlanVersion {
             number: self.version,
             localized_name: self.localized_name,
             description: self.description,
@@ -86,7 +85,7 @@ body! {
         /// What is metered.
         required metric_id: MetricId,
         /// What it costs, in order.
-        required tiers: Vec<TierBody>,
+        required tiers: Vec<Tier>,
         /// Whether the one tier that holds the whole quantity prices all of it.
         optional bulk_pricing_enabled: bool,
         /// How often it is invoiced; once a period when missing.
@@ -103,24 +102,19 @@ body! {
 }
 
 impl ComponentBody {
-    fn read(self) -> Result<NewComponent, FieldErrors> {
-        let mut errors = FieldErrors::default();
-        let tiers = read_tiers(self.tiers, self.bulk_pricing_enabled.unwrap_or(false));
-        let tiers = errors.keep_all("", tiers);
+    fn read(self, errors: &mut FieldErrors) -> Option<NewComponent> {
+        let tiers = read_tiers(self.tiers, self.bulk_pricing_enabled.unwrap_or(false), errors)?;
         let invoicing = interval("invoicing", self.invoicing_interval_unit, self.invoicing_interval_count);
         let invoicing_interval = errors.keep("", invoicing).flatten();
         let reset = interval("reset", self.reset_interval_unit, self.reset_interval_count);
         let reset_interval = errors.keep("", reset).flatten();
-        match tiers {
-            Some(tiers) if errors.is_empty() => Ok(NewComponent {
-                metric: self.metric_id,
-                tiers,
-                invoicing_interval,
-                reset_interval,
-                prepaid_charge: self.prepaid_charge,
-            }),
-            _ => Err(errors),
-        }
+        Some(NewComponent {
+            metric: self.metric_id,
+            tiers,
+            invoicing_interval,
+            reset_interval,
+            prepaid_charge: self.prepaid_charge,
+        })
     }
 }
 
@@ -157,10 +151,9 @@ body! {
 }
 
 impl TierBody {
-    fn read(self) -> Result<Tier, FieldErrors> {
-        let mut errors = FieldErrors::default();
+    fn read(self, errors: &mut FieldErrors) -> Option<Tier> {
         let cost = self.cost_per_batch.map(|Number(cost)| cost);
-        if cost.is_none() && self.r#type != StepKind::Free {
+        if cost.is_none() && self.r#type != StepKind::Free && !errors.mentions("type") {
             errors.push("cost_per_batch", FieldCode::Required, "This field is required.");
         }
         let cost = cost.unwrap_or_else(BigDecimal::zero);
@@ -174,18 +167,19 @@ impl TierBody {
             },
         };
         let range_end = self.range_end.map(|Number(end)| end);
-        errors.finish(Tier { range_start: self.range_start.0, range_end, price })
+        Some(Tier { range_start: self.range_start.0, range_end, price })
     }
 }
 
-fn read_tiers(bodies: Vec<TierBody>, bulk: bool) -> Result<TierSchedule, FieldErrors> {
-    let mut errors = FieldErrors::default();
-    let mut tiers = Vec::with_capacity(bodies.len());
-    for (i, body) in bodies.into_iter().enumerate() {
-        tiers.extend(errors.keep_all(&format!("tiers.{i}"), body.read()));
-    }
-    let tiers = errors.finish(tiers)?;
-    TierSchedule::new(tiers, bulk).map_err(|faults| FieldErrors(faults.into_iter().map(field_error).collect()))
+/// The schedule, or a free one in the place of one that does not fit together.
+fn read_tiers(tiers: Vec<Tier>, bulk: bool, errors: &mut FieldErrors) -> Option<TierSchedule> {
+    let faults = match TierSchedule::new(tiers, bulk) {
+        Ok(schedule) => return Some(schedule),
+        Err(faults) => faults,
+    };
+    errors.0.extend(faults.into_iter().map(field_error));
+    let free = Tier { range_start: BigDecimal::zero(), range_end: None, price: TierPrice::Free };
+    TierSchedule::new(vec![free], false).ok()
 }
 
 fn field_error(fault: TierFault) -> FieldError {
@@ -217,9 +211,9 @@ body! {
 }
 
 impl PrepaidChargeBody {
-    fn read(self) -> Result<PrepaidCharge, FieldErrors> {
+    fn read(self, _: &mut FieldErrors) -> Option<PrepaidCharge> {
         let behavior = self.charge_behavior.unwrap_or(ChargeBehavior::Prorate);
-        Ok(PrepaidCharge { units: self.units.map(|Number(units)| units), behavior })
+        Some(PrepaidCharge { units: self.units.map(|Number(units)| units), behavior })
     }
 }
 
@@ -246,12 +240,11 @@ body! {
 }
 
 impl RecurringChargeBody {
-    fn read(self) -> Result<NewRecurringCharge, FieldErrors> {
-        let mut errors = FieldErrors::default();
+    fn read(self, errors: &mut FieldErrors) -> Option<NewRecurringCharge> {
         let invoicing = interval("invoicing", self.invoicing_interval_unit, self.invoicing_interval_count);
         let reset = interval("reset", self.reset_interval_unit, self.reset_interval_count);
         let (invoicing_interval, reset_interval) = (errors.keep("", invoicing), errors.keep("", reset));
-        errors.finish(NewRecurringCharge {
+        Some(NewRecurringCharge {
             name: self.name,
             amount: self.amount.0,
             timing: self.charge_timing,
@@ -277,8 +270,8 @@ body! {
 }
 
 impl PriceAdjustmentBody {
-    fn read(self) -> Result<PriceAdjustment, FieldErrors> {
-        Ok(PriceAdjustment {
+    fn read(self, _: &mut FieldErrors) -> Option<PriceAdjustment> {
+        Some(PriceAdjustment {
             name: self.price_adjustment_name,
             description: self.price_adjustment_description,
             kind: self.price_adjustment_type,
@@ -290,6 +283,7 @@ impl PriceAdjustmentBody {
 read_through! {
     NewPlanVersion = PlanVersionBody;
     NewComponent = ComponentBody;
+    Tier = TierBody;
     PrepaidCharge = PrepaidChargeBody;
     NewRecurringCharge = RecurringChargeBody;
     PriceAdjustment = PriceAdjustmentBody;

@@ -5,9 +5,13 @@ use billing_domain::FieldErrors;
 use billing_domain::id::{AddonId, AddonSubscriptionId, AddonVersionId, CustomerKey, PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
-use billing_domain::workflow::{AddonChoice, AttachAddon, AttachedAddon, CancelAddon, attach_addon, cancel_addon};
+use billing_domain::workflow::{
+    AddonChoice, AttachAddon, AttachedAddon, CancelAddon, Faults, attach_addon, cancel_addon,
+};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
 use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use uuid::Uuid;
 
 use super::change::CancelBody;
 use super::view::{Holder, SubscriptionView};
@@ -64,6 +68,15 @@ impl AttachBody {
         };
         let quantity = self.quantity.unwrap_or(1);
         Ok(AttachAddon { customer, parent, addon, quantity, metadata: self.metadata.unwrap_or_default().0 })
+    }
+}
+
+impl Faults for AttachBody {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        match self.clone().read(Uuid::nil().into(), Uuid::nil().into()) {
+            Ok(command) => command.faults(tx, now),
+            Err(error) => Ok(FieldErrors(vec![error])),
+        }
     }
 }
 

@@ -6,7 +6,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::workflow::{CreateSubscription, VersionChoice};
 use billing_domain::{FieldCode, FieldErrors};
 
-use crate::wire::{EndDate, FreeForm, Number, StartDate, body, read_through};
+use crate::wire::{EndDate, FreeForm, FromJson, Number, StartDate, body, read_through};
 
 body! {
     /// A new subscription. Exactly one of plan_id and version_id is given.
@@ -45,21 +45,19 @@ body! {
 }
 
 impl CreateSubscriptionBody {
-    fn read(self) -> Result<CreateSubscription, FieldErrors> {
-        let mut errors = FieldErrors::default();
+    fn read(self, errors: &mut FieldErrors) -> Option<CreateSubscription> {
         let version = match (self.plan_id, self.version_id) {
-            (Some(plan), None) => Some(VersionChoice::Plan(plan)),
-            (None, Some(version)) => Some(VersionChoice::Version(version)),
-            (both, _) => {
+            (Some(plan), None) => VersionChoice::Plan(plan),
+            (None, Some(version)) => VersionChoice::Version(version),
+            (plan, _) => {
                 let detail = "Give exactly one of plan_id and version_id.";
-                let code = if both.is_some() { FieldCode::NotAllowedTogether } else { FieldCode::Required };
+                let code = if plan.is_some() { FieldCode::NotAllowedTogether } else { FieldCode::Required };
                 errors.push("plan_id", code, detail);
-                None
+                VersionChoice::Plan(plan.or(PlanId::stand_in())?)
             }
         };
-        let Some(version) = version else { return Err(errors) };
         let units = self.component_fixed_charges_initial_units.unwrap_or_default();
-        Ok(CreateSubscription {
+        Some(CreateSubscription {
             customer: self.customer_id,
             version,
             start: self.start_date.0,

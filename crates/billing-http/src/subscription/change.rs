@@ -8,11 +8,12 @@ use billing_domain::id::{CustomerKey, MetricId, PlanId, PlanVersionId, Subscript
 use billing_domain::store::Transaction;
 use billing_domain::subscription::{Cancellation, InvoicingBehavior, Subscription, SwitchUsageBehavior, UsageBehavior};
 use billing_domain::workflow::{
-    CancelSubscription, ChangePrepaidUnits, FindSubscriptions, SwitchPlan, UpdateSubscription, VersionChoice,
+    CancelSubscription, ChangePrepaidUnits, Faults, FindSubscriptions, SwitchPlan, UpdateSubscription, VersionChoice,
     cancel_subscription, change_prepaid_units, find_subscriptions, switch_plan, update_subscription,
 };
-use billing_domain::{Error, FieldCode, FieldError, Noun};
+use billing_domain::{Error, FieldCode, FieldError, FieldErrors, Noun};
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use super::spelling::{FlatFee, InitialUnits, SwitchInvoicing};
 use super::view::{Holder, SubscriptionView};
@@ -23,7 +24,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::path::{PathPair, PathParam};
 use crate::query::Query;
-use crate::wire::{EndDate, FreeForm, Number, body};
+use crate::wire::{EndDate, FreeForm, Number, body, faultless};
 
 const MATCH_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose subscriptions."),
@@ -168,6 +169,15 @@ impl SwitchBody {
     }
 }
 
+impl Faults for SwitchBody {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        match self.clone().read(Uuid::nil().into(), Uuid::nil().into()) {
+            Ok(command) => command.faults(tx, now),
+            Err(error) => Ok(FieldErrors(vec![error])),
+        }
+    }
+}
+
 body! {
     /// What to change of all subscriptions that match: either another plan, or end and renewal.
     UpdateMatchingBody {
@@ -223,6 +233,21 @@ body! {
         optional invoice_now: bool,
     }
 }
+
+impl PrepaidChangeBody {
+    fn read(self, customer: CustomerKey, subscription: SubscriptionId, metric: MetricId) -> ChangePrepaidUnits {
+        let (units, invoice_now) = (self.units.0, self.invoice_now.unwrap_or(true));
+        ChangePrepaidUnits { customer, subscription, metric, units, invoice_now }
+    }
+}
+
+impl Faults for PrepaidChangeBody {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        self.clone().read(Uuid::nil().into(), Uuid::nil().into(), Uuid::nil().into()).faults(tx, now)
+    }
+}
+
+faultless! { CancelBody, UpdateBody, UpdateMatchingBody }
 
 /// Which of a customer's running and coming subscriptions a call is about; whether their plan must be named.
 #[derive(Clone, Debug)]
@@ -346,8 +371,7 @@ async fn change_units(
     ApiJson(body): ApiJson<PrepaidChangeBody>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
     let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
-    let (units, invoice_now) = (body.units.0, body.invoice_now.unwrap_or(true));
-    let command = ChangePrepaidUnits { customer, subscription: id, metric, units, invoice_now };
+    let command = body.read(customer, id, metric);
     let view = app.on_customer_key(&caller, customer, move |tx, now| {
         let changed = change_prepaid_units(tx, &command, now)?;
         SubscriptionView::new(tx, &changed)

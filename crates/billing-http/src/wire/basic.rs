@@ -11,6 +11,7 @@ use billing_domain::id::{
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
 use utoipa::openapi::schema::Type;
+use uuid::Uuid;
 
 use super::body::{FromJson, incorrect_type, one, quoted};
 use super::number::Number;
@@ -22,6 +23,10 @@ impl FromJson for String {
             Value::String(text) => Ok(text),
             other => Err(incorrect_type("a string", &other)),
         }
+    }
+
+    fn stand_in() -> Option<Self> {
+        Some(Self::new())
     }
 }
 
@@ -42,6 +47,10 @@ impl FromJson for bool {
             other => Err(incorrect_type("a boolean", &other)),
         }
     }
+
+    fn stand_in() -> Option<Self> {
+        Some(false)
+    }
 }
 
 macro_rules! whole_numbers {
@@ -51,6 +60,10 @@ macro_rules! whole_numbers {
                 let Number(number) = Number::from_json(value)?;
                 whole(&number, &BigDecimal::from(<$type>::MAX))?;
                 number.with_scale(0).to_string().parse().map_err(|_| one(FieldCode::Invalid, "A valid integer is required."))
+            }
+
+            fn stand_in() -> Option<Self> {
+                Some(0)
             }
         })*
     };
@@ -82,6 +95,10 @@ macro_rules! ids {
                         other => Err(incorrect_type("a string", &other)),
                     }
                 }
+
+                fn stand_in() -> Option<Self> {
+                    Some(Uuid::nil().into())
+                }
             }
 
             impl Described for $type {
@@ -112,6 +129,10 @@ impl FromJson for CustomerId {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
         let text = String::from_json(value)?;
         text.parse().map_err(|error| FieldErrors(vec![error]))
+    }
+
+    fn stand_in() -> Option<Self> {
+        "-".parse().ok()
     }
 }
 

@@ -10,6 +10,33 @@ pub trait FromJson: Sized {
     /// # Errors
     /// Everything that is wrong with it; paths are relative to the value.
     fn from_json(value: Value) -> Result<Self, FieldErrors>;
+
+    /// Reads the value and goes on when it is bad: what is wrong is noted, and something harmless stands in for it, so that
+    /// what is around it can be held against the rules as well. Nothing that was read like this is ever acted upon.
+    /// `None`: nothing can stand in for it.
+    fn read_on(value: Value, errors: &mut FieldErrors) -> Option<Self> {
+        match Self::from_json(value) {
+            Ok(value) => Some(value),
+            Err(faults) => {
+                errors.0.extend(faults.0);
+                Self::stand_in()
+            }
+        }
+    }
+
+    /// What stands in for a value that is bad or missing.
+    fn stand_in() -> Option<Self> {
+        None
+    }
+}
+
+/// [`FromJson::from_json`] of a type that reads on by itself.
+pub fn read_whole<T: FromJson>(value: Value) -> Result<T, FieldErrors> {
+    let mut errors = FieldErrors::default();
+    match T::read_on(value, &mut errors) {
+        Some(value) if errors.is_empty() => Ok(value),
+        _ => Err(errors),
+    }
 }
 
 /// What a PATCH says about a field.
@@ -61,30 +88,35 @@ impl Object {
         }
     }
 
-    /// A field that must be there and not null. `None`: it was not, and that is noted.
+    /// A field that must be there and not null. `None`: it was not, and nothing stands in for it.
     pub fn required<T: FromJson>(&mut self, name: &str) -> Option<T> {
         match self.fields.remove(name) {
             None => self.note(name, FieldCode::Required, "This field is required."),
             Some(Value::Null) => self.note(name, FieldCode::Null, "This field may not be null."),
-            Some(value) => self.errors.keep_all(name, T::from_json(value)),
+            Some(value) => self.read_on(name, value),
         }
     }
 
-    /// A field that may be missing or null. The outer `None`: it was bad, and that is noted.
+    /// A field that may be missing or null. One that is bad as a whole is as good as missing.
     pub fn optional<T: FromJson>(&mut self, name: &str) -> Option<Option<T>> {
-        match self.fields.remove(name) {
-            None | Some(Value::Null) => Some(None),
-            Some(value) => self.errors.keep_all(name, T::from_json(value)).map(Some),
-        }
+        Some(match self.fields.remove(name) {
+            None | Some(Value::Null) => None,
+            Some(value) => {
+                let before = self.errors.0.len();
+                let read = self.read_on(name, value);
+                let is_bad = self.errors.0[before..].iter().any(|error| error.attr == name);
+                read.filter(|_| !is_bad)
+            }
+        })
     }
 
-    /// A field where missing and null differ. `None`: it was bad, and that is noted.
+    /// A field where missing and null differ. One that is bad and that nothing stands in for is as good as missing.
     pub fn patch<T: FromJson>(&mut self, name: &str) -> Option<Patch<T>> {
-        match self.fields.remove(name) {
-            None => Some(Patch::Keep),
-            Some(Value::Null) => Some(Patch::Clear),
-            Some(value) => self.errors.keep_all(name, T::from_json(value)).map(Patch::Set),
-        }
+        Some(match self.fields.remove(name) {
+            None => Patch::Keep,
+            Some(Value::Null) => Patch::Clear,
+            Some(value) => self.read_on(name, value).map_or(Patch::Keep, Patch::Set),
+        })
     }
 
     /// All that was noted.
@@ -92,28 +124,50 @@ impl Object {
         self.errors
     }
 
-    fn note<T>(&mut self, name: &str, code: FieldCode, detail: &str) -> Option<T> {
+    fn read_on<T: FromJson>(&mut self, name: &str, value: Value) -> Option<T> {
+        let mut faults = FieldErrors::default();
+        let read = T::read_on(value, &mut faults);
+        self.errors.0.extend(faults.under(name).0);
+        read
+    }
+
+    fn note<T: FromJson>(&mut self, name: &str, code: FieldCode, detail: &str) -> Option<T> {
         self.errors.push(name, code, detail);
-        None
+        T::stand_in()
     }
 }
 
 impl<T: FromJson> FromJson for Vec<T> {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        read_whole(value)
+    }
+
+    fn read_on(value: Value, errors: &mut FieldErrors) -> Option<Self> {
         let Value::Array(values) = value else {
-            let detail = format!("Expected a list of items but got {}.", kind_of(&value));
-            return Err(one(FieldCode::NotAList, detail));
+            errors.push("", FieldCode::NotAList, format!("Expected a list of items but got {}.", kind_of(&value)));
+            return Self::stand_in();
         };
-        let mut errors = FieldErrors::default();
         let mut items = Self::with_capacity(values.len());
+        let mut is_whole = true;
         for (i, value) in values.into_iter().enumerate() {
+            let mut faults = FieldErrors::default();
             let item = match value {
-                Value::Null => Err(one(FieldCode::Null, "This field may not be null.")),
-                value => T::from_json(value),
+                Value::Null => {
+                    faults.push("", FieldCode::Null, "This field may not be null.");
+                    T::stand_in()
+                }
+                value => T::read_on(value, &mut faults),
             };
-            items.extend(errors.keep_all(&i.to_string(), item));
+            errors.0.extend(faults.under(&i.to_string()).0);
+            is_whole &= item.is_some();
+            items.extend(item);
         }
-        errors.finish(items)
+        // Without one of them the others would have the wrong places.
+        if is_whole { Some(items) } else { Self::stand_in() }
+    }
+
+    fn stand_in() -> Option<Self> {
+        Some(Self::new())
     }
 }
 

@@ -24,6 +24,10 @@ impl FromJson for FreeForm {
         }
         Ok(Self(map))
     }
+
+    fn stand_in() -> Option<Self> {
+        Some(Self::default())
+    }
 }
 
 /// Whether a number is larger than a database keeps exactly.

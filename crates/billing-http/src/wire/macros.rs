@@ -17,10 +17,15 @@ macro_rules! body {
 
         impl $crate::wire::FromJson for $name {
             fn from_json(value: serde_json::Value) -> Result<Self, billing_domain::FieldErrors> {
-                let mut object = $crate::wire::Object::new(value)?;
+                $crate::wire::read_whole(value)
+            }
+
+            fn read_on(value: serde_json::Value, errors: &mut billing_domain::FieldErrors) -> Option<Self> {
+                let object = $crate::wire::Object::new(value);
+                let mut object = object.map_err(|faults| errors.0.extend(faults.0)).ok()?;
                 $( let $field = object.$kind::<$type>($crate::wire::body!(@name $field)); )*
-                let ($(Some($field),)*) = ($($field,)*) else { return Err(object.into_errors()) };
-                Ok(Self { $($field,)* })
+                errors.0.extend(object.into_errors().0);
+                Some(Self { $($field: $field?,)* })
             }
         }
 
@@ -83,13 +88,25 @@ macro_rules! view {
     };
 }
 
-/// Lets a domain type be read as the body that it is made from: `command from its Body`, by `Body::read`.
+/// Lets a domain type be read as the body that it is made from: `command from its Body`, by `Body::read`. That gets to
+/// see what was wrong with the fields, and adds what is wrong with them together.
 macro_rules! read_through {
     ($($type:ty = $body:ty;)*) => {
         $(
             impl $crate::wire::FromJson for $type {
                 fn from_json(value: serde_json::Value) -> Result<Self, billing_domain::FieldErrors> {
-                    <$body as $crate::wire::FromJson>::from_json(value)?.read()
+                    $crate::wire::read_whole(value)
+                }
+
+                fn read_on(value: serde_json::Value, errors: &mut billing_domain::FieldErrors) -> Option<Self> {
+                    let mut all = billing_domain::FieldErrors::default();
+                    let body = <$body as $crate::wire::FromJson>::read_on(value, &mut all);
+                    let by_field = all.0.len();
+                    let read = body.and_then(|body| body.read(&mut all));
+                    let later = billing_domain::FieldErrors(all.0.split_off(by_field));
+                    all.add_found_later(later);
+                    errors.0.extend(all.0);
+                    read
                 }
             }
 
@@ -102,4 +119,21 @@ macro_rules! read_through {
     };
 }
 
-pub(crate) use {body, read_through, view};
+/// Declares bodies whose fields can be bad by their form alone, or by what only shows under way.
+macro_rules! faultless {
+    ($($body:ty),*) => {
+        $(
+            impl billing_domain::workflow::Faults for $body {
+                fn faults(
+                    &self,
+                    _: &mut dyn billing_domain::store::Transaction,
+                    _: time::OffsetDateTime,
+                ) -> Result<billing_domain::FieldErrors, billing_domain::Error> {
+                    Ok(billing_domain::FieldErrors::default())
+                }
+            }
+        )*
+    };
+}
+
+pub(crate) use {body, faultless, read_through, view};

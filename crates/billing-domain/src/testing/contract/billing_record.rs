@@ -10,7 +10,7 @@ use crate::subscription::Subscription;
 use crate::testing::build::{Ids, billing_record, days_from, subscription};
 use crate::testing::world::{decimal, tiers};
 
-fn holder_of_a_subscription(tenant: &Tenant<'_>) -> (Customer, Subscription) {
+pub(super) fn holder_of_a_subscription(tenant: &Tenant<'_>) -> (Customer, Subscription) {
     let (_, version) = tenant.new_plan("gold");
     let holder = tenant.new_customer("acme");
     let held = tenant.build(|ids| subscription(ids, holder.key, &version, days_from(holder.created_at, 30)));

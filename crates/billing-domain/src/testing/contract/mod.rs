@@ -166,6 +166,7 @@ cases! {
         lists_newest_first,
         lists_by_customer_and_status,
         lists_of_many_customers,
+        lists_by_the_days_of_charges,
         refuses_a_wrong_amount,
     }
     credit {

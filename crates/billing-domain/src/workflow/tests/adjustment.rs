@@ -136,5 +136,5 @@ fn an_invoice_below_nothing_becomes_a_credit() {
     assert_eq!(names, [("sum of n of call", "-4".to_owned()), ("Granted Credit", "4".to_owned())]);
     let names: Vec<_> = invoices[2].lines.iter().map(|line| (line.name.as_str(), plain(&line.amount))).collect();
     assert_eq!(names, [("sum of n of call", "9".to_owned()), ("Applied Credit", "-4".to_owned())]);
-    assert_eq!(invoices[2].end_date().to_string(), "2024-01-31", "a credit line is for no time");
+    assert_eq!(invoices[2].summary().end_date.to_string(), "2024-01-31", "a credit line is for no time");
 }

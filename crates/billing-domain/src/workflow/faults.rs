@@ -1,0 +1,31 @@
+//! What is wrong with a command, said all at once.
+
+use time::OffsetDateTime;
+
+use crate::error::{Error, FieldErrors};
+use crate::store::Transaction;
+
+/// A command that can tell every bad field of its own before it is carried out.
+///
+/// Its workflow begins with the same question. Who reads commands from a form asks it also of one whose fields are partly
+/// bad, with something harmless in their place, so that nobody learns of one fault after the other.
+pub trait Faults {
+    /// The bad fields, also those that name what does not exist. What only shows once the command is under way is
+    /// not among them.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error>;
+}
+
+/// Notes at `attr` that what was looked for does not exist; other errors are passed on.
+pub(super) fn look_up<T>(errors: &mut FieldErrors, attr: &str, found: Result<T, Error>) -> Result<Option<T>, Error> {
+    match found.map_err(|error| error.at_field(attr)) {
+        Ok(found) => Ok(Some(found)),
+        Err(Error::Fields(faults)) => {
+            errors.0.extend(faults.0);
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
