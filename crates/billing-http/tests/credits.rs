@@ -137,7 +137,7 @@ fn a_list_keeps_what_it_is_asked_for() {
         ("&currency_code=EUR",                    vec!["b"],           "by currency"),
         ("&status=active",                        vec!["b", "a"],      "with something left"),
         ("&status=inactive",                      vec!["c"],           "voided"),
-        ("&status[]=active&status[]=inactive",    vec!["c", "b", "a"], "both"),
+        ("&status[]=active&status[]=inactive",    vec!["c", "b", "a"], "both, as when it is left out"),
         ("&effective_before=2024-06-01",          vec!["a"],           "a bound is inside"),
         ("&effective_after=2024-06-15",           vec!["c", "b"],      "effective then or later"),
         ("&expires_after=2024-08-01",             vec!["c", "b"],      "never is after every instant"),

@@ -41,6 +41,8 @@ fn an_invoice_is_paid_by_id_or_number_and_stays_paid() {
     assert_eq!((void.status, void.error()), (409, "invalid_state".to_owned()));
     assert_eq!(world.get("/api/invoices/?payment_status=paid").ok(200).as_array().map(Vec::len), Some(1));
     assert_eq!(world.get("/api/invoices/?status=draft").ok(200), json!([]));
+    assert_eq!(world.get("/api/invoices/?status=paid&status=voided").ok(200).as_array().map(Vec::len), Some(1));
+    assert_eq!(world.get("/api/invoices/?status=unpaid,paid").ok(200), world.get("/api/invoices/").ok(200));
     assert_eq!(world.get("/api/invoices/?status=lost").faults()[0].1, "invalid_choice");
 }
 

@@ -55,6 +55,47 @@ fn every_promise_names_tests_that_exist() {
     }
 }
 
+/// The calls of the interface that clients of the existing system know, beside those that every service adds.
+const CORE: &[(&str, &str)] = &[
+    ("GET", "/api/ping/"),
+    ("GET", "/api/plans/"),
+    ("GET", "/api/plans/{plan_id}/"),
+    ("GET", "/api/customers/"),
+    ("GET", "/api/customers/{customer_id}/"),
+    ("GET", "/api/invoices/"),
+    ("GET", "/api/credits/"),
+    ("POST", "/api/credits/{credit_id}/update/"),
+    ("POST", "/api/credits/{credit_id}/void/"),
+    ("GET", "/api/metric_access/"),
+    ("POST", "/api/subscriptions/"),
+    ("POST", "/api/subscriptions/add/"),
+    ("POST", "/api/subscriptions/update/"),
+    ("POST", "/api/subscriptions/cancel/"),
+    ("POST", "/api/subscriptions/{subscription_id}/update/"),
+    ("POST", "/api/subscriptions/{subscription_id}/cancel/"),
+    ("POST", "/api/subscriptions/{subscription_id}/switch_plan/"),
+    ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/"),
+    ("POST", "/api/subscriptions/{subscription_id}/addons/attach/"),
+    ("POST", "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/"),
+    ("POST", "/api/verify_idems_received/"),
+];
+
+#[test]
+fn every_call_of_the_core_answers_200_and_has_a_row_for_itself_and_its_parameters() {
+    let promises: String = proofs().into_iter().map(|(promise, _)| promise + "\n").collect();
+    for (method, path) in CORE {
+        let table = routes::table();
+        let endpoint = table.iter().find(|endpoint| endpoint.method.as_str() == *method && endpoint.path == *path);
+        let endpoint = endpoint.unwrap_or_else(|| panic!("{method} {path} is not served"));
+        assert_eq!(endpoint.access, Access::Key, "{method} {path}");
+        assert_eq!(endpoint.answer.as_ref().map(|(status, _)| *status), Some(200), "{method} {path}");
+        assert!(promises.contains(&format!("`{method} {path}`")), "no row for {method} {path}");
+        for parameter in endpoint.parameters.iter().filter(|parameter| !["limit", "cursor"].contains(&parameter.name)) {
+            assert!(promises.contains(&format!("`{}`", parameter.name)), "no row for {} of {path}", parameter.name);
+        }
+    }
+}
+
 /// What the table has no row for: the calls beyond the interface's core are proven by the tests of every route.
 #[test]
 fn the_core_of_the_interface_has_rows() {

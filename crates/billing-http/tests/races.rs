@@ -88,10 +88,12 @@ impl Ring {
                         let headers = [("X-API-KEY", world.key.as_str()), ("Content-Type", "application/json")];
                         let body = shot.body.to_string();
                         barrier.wait();
-                        // Where a machine is so busy that somebody waits for two seconds: nothing was done, and it may be tried again.
+                        // Where a machine is so busy that somebody waits for two seconds for the customer, or for one second for a
+                        // connection: nothing was done, and it may be tried again.
                         loop {
                             let answer = world.send_to(addrs[i % 2], "POST", &shot.path, &headers, body.as_bytes());
-                            if answer.status < 400 || answer.error() != "conflict_retry" {
+                            let may_try_again = ["conflict_retry", "db_pool_exhausted"];
+                            if answer.status < 400 || !may_try_again.contains(&answer.error().as_str()) {
                                 break answer;
                             }
                         }
