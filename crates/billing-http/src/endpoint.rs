@@ -73,7 +73,8 @@ pub struct Endpoint {
     pub media_type: &'static str,
     /// A refusal that is no problem document.
     pub refusal: Option<(u16, Describe)>,
-    route: Route,
+    /// Makes its route, which is needed once for each spelling of its path.
+    route: Box<dyn Fn() -> Route>,
 }
 
 macro_rules! methods {
@@ -98,7 +99,7 @@ macro_rules! methods {
                     secret: None,
                     media_type: "application/json",
                     refusal: None,
-                    route: web::route().guard(guarded(Method::$method)).to(handler),
+                    route: Box::new(move || web::route().guard(guarded(Method::$method)).to(handler.clone())),
                 }
             }
         )*
@@ -160,10 +161,11 @@ impl Endpoint {
     }
 
     /// Its route, by which a request with an `Idempotency-Key` is worked on once.
-    fn into_route(self) -> Route {
-        let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return self.route };
+    fn route(&self) -> Route {
+        let route = (self.route)();
+        let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return route };
         let terms = Terms { status, secret: self.secret };
-        self.route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next)))
+        route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next)))
     }
 
     /// The status and type of a refusal that is no problem document.
@@ -180,24 +182,39 @@ impl Endpoint {
         self.answers::<String>(200)
     }
 
+    fn has_names(&self) -> bool {
+        self.path.contains('{')
+    }
+
     /// The names in braces in its path.
     pub fn path_parameters(&self) -> impl Iterator<Item = &'static str> {
         self.path.split('{').skip(1).filter_map(|rest| rest.split('}').next())
     }
 }
 
+/// Which row of the table a request was for, found among the data of the request: asking actix again would go through
+/// all routes again.
+#[derive(Clone, Copy, Debug)]
+pub struct Matched(pub &'static str);
+
 /// Routes the calls of a table.
 pub fn configure(config: &mut web::ServiceConfig, mut table: Vec<Endpoint>) {
-    // The first path that fits is taken. `{` sorts behind every letter, so a word comes before what stands for any.
-    table.sort_by_key(|endpoint| endpoint.path);
+    // The first path that fits is taken. Paths without names in braces come first, because they are compared and not
+    // matched, which is a hundred times cheaper; among the others a word comes before what stands for any, because `{`
+    // sorts behind every letter.
+    table.sort_by_key(|endpoint| (endpoint.has_names(), endpoint.path));
     let mut endpoints = table.into_iter().peekable();
     while let Some(first) = endpoints.next() {
-        let (path, access) = (first.path, first.access);
+        let path = first.path;
         let mut same_path = vec![first];
         while let Some(next) = endpoints.next_if(|next| next.path == path) {
             same_path.push(next);
         }
-        register(config, path, access, same_path);
+        register(config, path, &same_path);
+        let without_slash = path.trim_end_matches('/');
+        if without_slash != path {
+            register(config, without_slash, &same_path);
+        }
     }
     config.default_service(|request: ServiceRequest| {
         let error = ApiError::new(&codes::NOT_FOUND, "There is nothing at this path.");
@@ -205,20 +222,19 @@ pub fn configure(config: &mut web::ServiceConfig, mut table: Vec<Endpoint>) {
     });
 }
 
-fn register(config: &mut web::ServiceConfig, path: &'static str, access: Access, endpoints: Vec<Endpoint>) {
+/// Routes the calls of one path, which is spelled like `pattern`.
+fn register(config: &mut web::ServiceConfig, pattern: &'static str, endpoints: &[Endpoint]) {
+    let Some(first) = endpoints.first() else { return };
     let spelled = |method: &Method| if *method == Method::GET { "GET, HEAD".to_owned() } else { method.to_string() };
     let methods: Vec<_> = endpoints.iter().map(|endpoint| spelled(&endpoint.method)).collect();
     let allow = methods.join(", ");
-    let without_slash = path.trim_end_matches('/');
-    let mut resource = web::resource(vec![path, without_slash]);
-    for endpoint in endpoints {
-        resource = resource.route(endpoint.into_route());
-    }
+    let resource = web::resource(pattern).app_data(Matched(first.path));
+    let resource = endpoints.iter().fold(resource, |resource, endpoint| resource.route(endpoint.route()));
     let resource = resource.default_service(move |request: ServiceRequest| {
         let error = ApiError::plain(&codes::METHOD_NOT_ALLOWED).allowing(allow.clone());
         ready(Ok(refuse(request, &error)))
     });
-    match access {
+    match first.access {
         Access::Public => config.service(resource),
         Access::Key => config.service(resource.wrap(from_fn(authenticate))),
     };

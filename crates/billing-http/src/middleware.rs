@@ -17,6 +17,7 @@ use actix_web::{HttpMessage, ResponseError, web};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::compress::compress;
+use crate::endpoint::Matched;
 use crate::error::{ApiError, codes};
 use crate::request_id;
 use crate::telemetry::ErrorCode;
@@ -59,11 +60,11 @@ pub async fn surround(
             }
         };
         add_headers(&mut response, &id);
-        let pattern = response.request().match_pattern();
+        let route = response.request().app_data::<Matched>().map(|Matched(path)| *path);
         let key = response.request().extensions().get::<Caller>().map(|caller| caller.key_prefix.clone());
         let code = response.response().extensions().get::<ErrorCode>().copied();
         let status = response.status().as_u16();
-        let line = Line { id: &id, method: &method, route: pattern.as_deref(), status, code };
+        let line = Line { id: &id, method: &method, route, status, code };
         line.write(app.as_deref(), began.elapsed(), key.as_deref());
         Ok(compress(response).await)
     })

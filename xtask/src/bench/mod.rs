@@ -29,6 +29,8 @@ struct Options {
     output: PathBuf,
     /// The one part to be run; `None`: all.
     only: Option<String>,
+    /// What the name of a figure of events coming in must contain to be measured.
+    matching: String,
 }
 
 impl Options {
@@ -39,6 +41,7 @@ impl Options {
             sizes: vec![10_000, 100_000, 1_000_000],
             output: crate::repository().join("target/bench.json"),
             only: None,
+            matching: String::new(),
         };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -48,6 +51,7 @@ impl Options {
                 "--profile" => options.profile = (*value()?).to_owned(),
                 "--output" => options.output = value()?.into(),
                 "--only" => options.only = Some((*value()?).to_owned()),
+                "--matching" => options.matching = (*value()?).to_owned(),
                 "--full" => options.sizes.push(10_000_000),
                 other => bail!("there is no option {other}"),
             }

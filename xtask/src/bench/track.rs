@@ -71,13 +71,16 @@ pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report)
         for spread in [Spread::Uniform, Spread::Zipf] {
             for metrics in [0, 5, 10] {
                 run += 1;
+                let name = format!("track, {size} events each, {}, {metrics} metrics", spread.name());
+                if !name.contains(&options.matching) {
+                    continue;
+                }
                 let request = |client: usize, n: u64| batch(run, (client, n), size, spread, metrics);
                 load::closed(stage.service.addr, clients, options.span / 4, &|client, n| {
                     request(client, n + (1 << 40))
                 })?;
                 let outcome = load::closed(stage.service.addr, clients, options.span, &request)?;
                 anyhow::ensure!(outcome.refused == 0, "{} requests were refused", outcome.refused);
-                let name = format!("track, {size} events each, {}, {metrics} metrics", spread.name());
                 let events = outcome.rate() * size as f64;
                 let row = Row::rate(name, events, "events").with_latency(&outcome);
                 report.add(match size {
