@@ -5,7 +5,6 @@ use std::collections::HashMap;
 use billing_domain::Error;
 use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::store::{ApiKeyRepo, Reply};
-use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
@@ -16,6 +15,7 @@ use crate::column::choice;
 use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::schema::api_keys;
+use crate::statement::fixed;
 use crate::store::PgStore;
 use crate::transaction::PgTransaction;
 
@@ -66,7 +66,7 @@ pub(crate) type Found = (ApiKey, OffsetDateTime);
 
 /// The key with this prefix, and the present instant by the clock that everything is dated by.
 pub(crate) fn find_with_now(pg: &mut PgConnection, prefix: &str) -> Result<Option<Found>, Failure> {
-    let query = api_keys::table.find(prefix).select((ApiKeyRow::as_select(), sql::<Timestamptz>("clock_timestamp()")));
+    let query = api_keys::table.find(prefix).select((ApiKeyRow::as_select(), fixed::<Timestamptz>("clock_timestamp()")));
     let found: Option<(ApiKeyRow, OffsetDateTime)> = query.first(pg).optional()?;
     found.map(|(row, now)| Ok((row.try_into()?, now))).transpose()
 }
@@ -97,7 +97,7 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<KeyLookup>) {
     prefixes.dedup();
     let found = store.shared.clerks.run(|pg| {
         let query = api_keys::table.filter(api_keys::prefix.eq_any(&prefixes));
-        let query = query.select((ApiKeyRow::as_select(), sql::<Timestamptz>("clock_timestamp()")));
+        let query = query.select((ApiKeyRow::as_select(), fixed::<Timestamptz>("clock_timestamp()")));
         query.load::<(ApiKeyRow, OffsetDateTime)>(pg)
     });
     let found = found.map_err(Failure::into_error).and_then(|rows| {

@@ -5,7 +5,6 @@ use billing_domain::charge::{Billed, BillingRecord, ChargeRef};
 use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::store::BillingRecordRepo;
 use billing_domain::{Error, StoreError};
-use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
@@ -15,6 +14,7 @@ use uuid::Uuid;
 
 use crate::column::{from_json, period, to_json, unreadable};
 use crate::schema::{billing_records, subscriptions};
+use crate::statement::fixed;
 use crate::transaction::PgTransaction;
 
 /// Rows of one INSERT: a statement has room for 65,535 parameters.
@@ -116,7 +116,7 @@ impl BillingRecordRepo for PgTransaction<'_> {
             .filter(billing_records::organization_id.eq(self.tenant()))
             .filter(billing_records::customer_key.eq(customer.uuid()))
             .filter(billing_records::next_invoicing_at.is_not_null().or(billing_records::late_until.is_not_null()))
-            .order((sql::<Timestamptz>("coalesce(next_invoicing_at, late_until)"), billing_records::position))
+            .order((fixed::<Timestamptz>("coalesce(next_invoicing_at, late_until)"), billing_records::position))
             .select(BillingRecordRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
         self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));

@@ -54,8 +54,9 @@ impl CurrencyRepo for PgTransaction<'_> {
     }
 
     fn list(&mut self) -> Result<Vec<Currency>, Error> {
-        let query = currencies::table.filter(currencies::organization_id.eq(self.tenant()));
-        let query = query.order(currencies::code).select(CurrencyRow::as_select());
-        self.query(|pg| query.load(pg))?.into_iter().map(Currency::try_from).collect()
+        match &self.ahead.currencies {
+            Some(currencies) => Ok(currencies.clone()),
+            None => self.load_currencies(),
+        }
     }
 }

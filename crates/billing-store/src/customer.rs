@@ -7,7 +7,6 @@ use billing_domain::customer::{Customer, PaymentProvider};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{CustomerRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
-use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Timestamptz, Uuid as SqlUuid};
@@ -17,7 +16,7 @@ use uuid::Uuid;
 
 use crate::column::{choice, from_json, to_json, unreadable};
 use crate::schema::{billing_due, customer_emails, customers};
-use crate::statement::statement;
+use crate::statement::{fixed, statement};
 use crate::transaction::{CustomerNows, PgTransaction, customer_now};
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -137,7 +136,7 @@ impl PgTransaction<'_> {
     pub(crate) fn load_customers(&mut self, keys: &[Uuid]) -> Result<HashMap<Uuid, (Customer, OffsetDateTime)>, Error> {
         let query = customers::table
             .filter(customers::customer_key.eq_any(keys).and(customers::organization_id.eq(self.tenant())))
-            .select((CustomerRow::as_select(), sql::<Timestamptz>(OWN_NOW)));
+            .select((CustomerRow::as_select(), fixed::<Timestamptz>(OWN_NOW)));
         let rows: Vec<(CustomerRow, OffsetDateTime)> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(|(row, now)| Ok((row.customer_key, (row.try_into()?, now)))).collect()
     }

@@ -13,7 +13,6 @@ use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::PlanRepo;
 use billing_domain::subscription::Subscription;
 use billing_domain::{Error, Noun};
-use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use time::OffsetDateTime;
@@ -23,6 +22,7 @@ use self::holders::{CountActive, IsHeld};
 use self::row::{ComponentRow, FeatureRow, Parts, PlanVersionRow, RecurringChargeRow, TargetRow};
 use crate::column::{count, to_json};
 use crate::schema::{components, plan_version_features, plan_version_targets, plan_versions, plans, recurring_charges};
+use crate::statement::fixed;
 use crate::transaction::PgTransaction;
 
 /// Most versions whose content is remembered.
@@ -76,7 +76,7 @@ impl PgTransaction<'_> {
         let query = plan_versions::table
             .inner_join(plans::table.on(of_version.and(plans::id.eq(plan_versions::plan_id))))
             .filter(plan_versions::organization_id.eq(self.tenant()).and(plan_versions::id.eq_any(&ids)))
-            .select((PlanVersionRow::as_select(), PlanRow::as_select(), sql::<Bool>(HAS_TARGETS)));
+            .select((PlanVersionRow::as_select(), PlanRow::as_select(), fixed::<Bool>(HAS_TARGETS)));
         let rows: Vec<(PlanVersionRow, PlanRow, bool)> = self.query(|pg| query.load(pg))?;
         let rows: Vec<_> = rows.into_iter().filter(|(_, _, has_targets)| !has_targets).collect();
         let mut parts: BTreeMap<Uuid, Parts> = {

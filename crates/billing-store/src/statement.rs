@@ -2,6 +2,16 @@
 //!
 //! Diesel never keeps the plan of an `sql_query`; a query of a type of its own it does.
 
+use std::marker::PhantomData;
+
+use diesel::expression::{
+    AppearsOnTable, Expression, SelectableExpression, TypedExpressionType, ValidGrouping, is_aggregate,
+};
+use diesel::pg::Pg;
+use diesel::query_builder::{AstPass, QueryFragment, QueryId};
+use diesel::result::QueryResult;
+use diesel::sql_types::SqlType;
+
 /// Declares a statement: its result, and its text with a typed parameter between every two pieces.
 macro_rules! statement {
     (
@@ -96,6 +106,41 @@ macro_rules! partition_statement {
 
         impl diesel::RunQueryDsl<diesel::PgConnection> for $name {}
     };
+}
+
+/// An expression in SQL whose text never changes. Diesel's own `sql` makes Postgres parse and plan the statement around
+/// it every time, because there it could.
+pub(crate) struct Fixed<T> {
+    text: &'static str,
+    of_type: PhantomData<T>,
+}
+
+/// The expression `text`, of a type.
+pub(crate) fn fixed<T>(text: &'static str) -> Fixed<T> {
+    Fixed { text, of_type: PhantomData }
+}
+
+impl<T> QueryId for Fixed<T> {
+    type QueryId = ();
+    // Diesel then finds the prepared statement by its text.
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<T> QueryFragment<Pg> for Fixed<T> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql(self.text);
+        Ok(())
+    }
+}
+
+impl<T: SqlType + TypedExpressionType> Expression for Fixed<T> {
+    type SqlType = T;
+}
+
+impl<T, Table> AppearsOnTable<Table> for Fixed<T> where Self: Expression {}
+impl<T, Table> SelectableExpression<Table> for Fixed<T> where Self: Expression {}
+impl<T, GroupBy> ValidGrouping<GroupBy> for Fixed<T> {
+    type IsAggregate = is_aggregate::Never;
 }
 
 pub(crate) use {partition_statement, statement};
