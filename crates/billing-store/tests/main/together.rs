@@ -12,7 +12,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
 use billing_domain::{Error, FieldCode, StoreError};
-use billing_store::testing::TestStore;
+use billing_store::testing::{TestStore, count_statements, statements_sent};
 use time::{Duration, OffsetDateTime};
 
 /// The answer to what is asked.
@@ -129,6 +129,21 @@ fn an_answer_is_the_same_alone_and_together() {
     let usages = world.usages();
     assert_eq!(usages[..2], ["5", "119"], "what lies ahead is taken off");
     assert!(["100", "alone"].contains(&usages[2].as_str()), "a greatest number cannot be: {usages:?}");
+}
+
+#[test]
+fn nothing_is_read_twice_for_a_question() {
+    count_statements();
+    let world = World::new();
+    world.usages();
+    let sent = |ask: &dyn Fn()| {
+        let before = statements_sent(world.store.url());
+        ask();
+        statements_sent(world.store.url()) - before
+    };
+    let one = sent(&|| assert!(world.together(0).is_some()));
+    // BEGIN, organization, currencies, customers, what they hold, versions, metrics, usage, COMMIT.
+    assert_eq!(one, 9);
 }
 
 #[test]
