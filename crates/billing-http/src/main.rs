@@ -6,6 +6,11 @@ use std::process::ExitCode;
 
 use billing_http::cli::{Cli, run};
 use clap::Parser;
+use mimalloc::MiMalloc;
+
+/// Events are many small pieces of memory that one thread takes and another gives back.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -28,6 +28,15 @@ const SESSION: &str = "
     SET enable_seqscan = off;
 ";
 
+/// What the connections of clerks have set on top: they send the same few statements all day, each of which finds its
+/// rows by an index whatever the parameters are, so none of them is planned more than once.
+const SAME_STATEMENTS: &str = "SET plan_cache_mode = force_generic_plan";
+
+/// Sets a connection up for the same few statements.
+pub(crate) fn expect_same_statements(pg: &mut PgConnection) -> QueryResult<()> {
+    pg.batch_execute(SAME_STATEMENTS)
+}
+
 /// Errors are told apart by their English text where Diesel has no kind for them. Only a superuser may ask for it.
 const ENGLISH: &str = "SET lc_messages = 'C'";
 

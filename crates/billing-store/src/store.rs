@@ -19,7 +19,7 @@ use crate::desk::{Desk, employ};
 use crate::error::Failure;
 use crate::ingest::{Arrival, IngestCache, WRITERS};
 use crate::plan::Contents;
-use crate::pool::Pool;
+use crate::pool::{Pool, expect_same_statements};
 use crate::question::Asked;
 use crate::statement::statement;
 use crate::usage::{Beginnings, RaggedStarts};
@@ -104,7 +104,7 @@ impl PgStore {
         let lane_bits = lane_bits.map_err(Failure::into_store_error)?;
         let shared = Arc::new(Shared {
             pool,
-            clerks: Pool::on_demand(url, (WRITERS + KEEPERS + READERS) as u32, |_| Ok(())),
+            clerks: Pool::on_demand(url, (WRITERS + KEEPERS + READERS) as u32, expect_same_statements),
             ingest: IngestCache::new(lane_bits),
             arrivals: (0..WRITERS).map(|_| Arc::new(Desk::patient(WAITING_BYTES_MAX / WRITERS))).collect(),
             keys: Arc::new(Desk::hasty(WAITING_MAX)),
