@@ -66,7 +66,8 @@ pub(crate) type Found = (ApiKey, OffsetDateTime);
 
 /// The key with this prefix, and the present instant by the clock that everything is dated by.
 pub(crate) fn find_with_now(pg: &mut PgConnection, prefix: &str) -> Result<Option<Found>, Failure> {
-    let query = api_keys::table.find(prefix).select((ApiKeyRow::as_select(), fixed::<Timestamptz>("clock_timestamp()")));
+    let query =
+        api_keys::table.find(prefix).select((ApiKeyRow::as_select(), fixed::<Timestamptz>("clock_timestamp()")));
     let found: Option<(ApiKeyRow, OffsetDateTime)> = query.first(pg).optional()?;
     found.map(|(row, now)| Ok((row.try_into()?, now))).transpose()
 }

@@ -7,18 +7,15 @@ use billing_domain::store::BillingRecordRepo;
 use billing_domain::{Error, StoreError};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::Timestamptz;
+use diesel::upsert::excluded;
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::column::{from_json, period, to_json, unreadable};
 use crate::schema::{billing_records, subscriptions};
-use crate::statement::fixed;
+use crate::statement::{Prepared, ROWS_PER_INSERT};
 use crate::transaction::PgTransaction;
-
-/// Rows of one INSERT: a statement has room for 65,535 parameters.
-const ROWS_PER_INSERT: usize = 1_000;
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = billing_records, primary_key(customer_key, id), treat_none_as_null = true, check_for_backend(Pg))]
@@ -105,7 +102,8 @@ impl BillingRecordRepo for PgTransaction<'_> {
         let rows = records.iter().map(|record| BillingRecordRow::new(tenant, customer, 1, record));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         for chunk in rows.chunks(ROWS_PER_INSERT) {
-            self.query(|pg| diesel::insert_into(billing_records::table).values(chunk).execute(pg))?;
+            let insert = diesel::insert_into(billing_records::table).values(chunk).returning(billing_records::id);
+            self.query(|pg| Prepared(insert).load::<Uuid>(pg))?;
         }
         self.revisions.extend(records.iter().map(|record| (record.id, 1)));
         Ok(())
@@ -116,11 +114,13 @@ impl BillingRecordRepo for PgTransaction<'_> {
             .filter(billing_records::organization_id.eq(self.tenant()))
             .filter(billing_records::customer_key.eq(customer.uuid()))
             .filter(billing_records::next_invoicing_at.is_not_null().or(billing_records::late_until.is_not_null()))
-            .order((fixed::<Timestamptz>("coalesce(next_invoicing_at, late_until)"), billing_records::position))
+            .order(billing_records::position)
             .select(BillingRecordRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
         self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
-        rows.into_iter().map(BillingRecord::try_from).collect()
+        let mut records = rows.into_iter().map(BillingRecord::try_from).collect::<Result<Vec<_>, _>>()?;
+        records.sort_by_key(BillingRecord::next_due_at);
+        Ok(records)
     }
 
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error> {
@@ -159,12 +159,51 @@ impl BillingRecordRepo for PgTransaction<'_> {
             .find((row.customer_key, row.id))
             .filter(billing_records::organization_id.eq(row.organization_id));
         // The table refuses any other revision than the next one.
-        match self.query(|pg| diesel::update(own).set(&row).execute(pg))? {
+        let update = diesel::update(own).set(&row).returning(billing_records::id);
+        match self.query(|pg| Prepared(update).load::<Uuid>(pg))?.len() {
             0 => Err(StoreError::Internal(format!("billing record {} is gone", record.id)).into()),
             _ => {
                 self.revisions.insert(record.id, seen + 1);
                 Ok(())
             }
         }
+    }
+
+    fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
+        let tenant = self.tenant();
+        let revision = |record: &BillingRecord| self.revisions.get(&record.id).map_or(1, |seen| seen + 1);
+        let rows = records.iter().map(|record| BillingRecordRow::new(tenant, customer, revision(record), record));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        for chunk in rows.chunks(ROWS_PER_INSERT) {
+            // The table refuses any other revision than the next one.
+            let save = diesel::insert_into(billing_records::table)
+                .values(chunk)
+                .on_conflict((billing_records::customer_key, billing_records::id))
+                .do_update()
+                .set((
+                    billing_records::revision.eq(excluded(billing_records::revision)),
+                    billing_records::subscription_id.eq(excluded(billing_records::subscription_id)),
+                    billing_records::plan_version_id.eq(excluded(billing_records::plan_version_id)),
+                    billing_records::recurring_charge_id.eq(excluded(billing_records::recurring_charge_id)),
+                    billing_records::component_id.eq(excluded(billing_records::component_id)),
+                    billing_records::start_at.eq(excluded(billing_records::start_at)),
+                    billing_records::end_at.eq(excluded(billing_records::end_at)),
+                    billing_records::full_start_at.eq(excluded(billing_records::full_start_at)),
+                    billing_records::full_end_at.eq(excluded(billing_records::full_end_at)),
+                    billing_records::invoicing_instants.eq(excluded(billing_records::invoicing_instants)),
+                    billing_records::late_until.eq(excluded(billing_records::late_until)),
+                    billing_records::billed_quantity.eq(excluded(billing_records::billed_quantity)),
+                    billing_records::billed_exact.eq(excluded(billing_records::billed_exact)),
+                    billing_records::billed_given.eq(excluded(billing_records::billed_given)),
+                    billing_records::tax_rate.eq(excluded(billing_records::tax_rate)),
+                    billing_records::prepaid.eq(excluded(billing_records::prepaid)),
+                ));
+            let save = diesel::query_dsl::methods::FilterDsl::filter(save, billing_records::organization_id.eq(tenant));
+            if self.query(|pg| Prepared(save.returning(billing_records::id)).load::<Uuid>(pg))?.len() != chunk.len() {
+                return Err(StoreError::Internal("a billing record is another organization's".to_owned()).into());
+            }
+        }
+        self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
+        Ok(())
     }
 }

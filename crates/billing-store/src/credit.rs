@@ -97,6 +97,9 @@ impl TryFrom<EntryRow> for LedgerEntry {
 
 impl PgTransaction<'_> {
     fn with_entries(&mut self, customer: CustomerKey, rows: Vec<CreditRow>) -> Result<Vec<CreditLedger>, Error> {
+        if rows.is_empty() {
+            return Ok(Vec::new());
+        }
         let ids: Vec<Uuid> = rows.iter().map(|row| row.id).collect();
         let query = credit_entries::table
             .filter(credit_entries::organization_id.eq(self.tenant()))

@@ -49,14 +49,18 @@ impl CurrencyRepo for PgTransaction<'_> {
             symbol: currency.symbol.clone(),
             decimals: i16::from(currency.decimals),
         };
-        self.query(|pg| diesel::insert_into(currencies::table).values(&row).execute(pg))?;
+        self.change_catalog(|pg| diesel::insert_into(currencies::table).values(&row).execute(pg))?;
         Ok(())
     }
 
     fn list(&mut self) -> Result<Vec<Currency>, Error> {
-        match &self.ahead.currencies {
-            Some(currencies) => Ok(currencies.clone()),
-            None => self.load_currencies(),
+        if let Some(currencies) = &self.ahead.currencies {
+            return Ok(currencies.clone());
         }
+        self.remembered(
+            |known| known.currencies.clone(),
+            Self::load_currencies,
+            |known, read| known.currencies = Some(read),
+        )
     }
 }

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, HashMap};
 
 use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, PaymentProvider};
-use billing_domain::id::CustomerKey;
+use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{CustomerRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
+use diesel::dsl::SqlTypeOf;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Nullable, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use crate::transaction::{CustomerNows, PgTransaction, customer_now};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = customers, check_for_backend(Pg))]
-struct CustomerRow {
+pub(crate) struct CustomerRow {
     customer_key: Uuid,
     organization_id: Uuid,
     customer_id: String,
@@ -96,6 +97,40 @@ impl TryFrom<CustomerRow> for Customer {
     }
 }
 
+/// What the columns of a [`CustomerRow`] are in SQL.
+type CustomerSql = SqlTypeOf<<CustomerRow as Selectable<Pg>>::SelectExpression>;
+
+statement! {
+    /// The time that a customer lives at (of one that does not exist yet: real time), the stamp of the organization's
+    /// catalogue, and the customer.
+    EnterCustomer -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
+        "SELECT CASE
+            WHEN clock.status = 'ready' THEN clock.frozen_time
+            WHEN clock.id IS NOT NULL THEN customer.last_instant
+            ELSE greatest(clock_timestamp(), customer.last_instant)
+        END,
+        stamp.stamp, customer.customer_key, customer.organization_id, customer.customer_id, customer.name,
+        customer.email, customer.default_currency_code, customer.billing_address, customer.shipping_address,
+        customer.tax_rate, customer.timezone, customer.payment_provider, customer.payment_provider_id,
+        customer.has_payment_method, customer.properties, customer.test_clock_id, customer.created_at,
+        customer.last_instant, customer.deleted_at
+        FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
+        LEFT JOIN catalog_stamps stamp USING (organization_id)
+        LEFT JOIN customers customer USING (organization_id, customer_key)
+        LEFT JOIN test_clocks clock
+            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id"
+    }
+}
+
+/// What a transaction that is alone with a customer begins with: see [`EnterCustomer`].
+pub(crate) fn enter(
+    pg: &mut PgConnection,
+    organization: OrganizationId,
+    customer: CustomerKey,
+) -> QueryResult<(OffsetDateTime, Option<Uuid>, Option<CustomerRow>)> {
+    EnterCustomer { organization: organization.uuid(), customer: customer.uuid() }.get_result(pg)
+}
+
 statement! {
     /// Moves a customer's last instant forward.
     Reach -> diesel::sql_types::BigInt {
@@ -114,6 +149,25 @@ statement! {
             AND test_clock_id IS NULL
         ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
             failures = 0, failure = NULL, failed_at = NULL, is_parked = false"
+    }
+}
+
+statement! {
+    /// [`Reach`] and [`SetBillingDue`] in one; answers whether there is such a customer.
+    Settle -> diesel::sql_types::Bool {
+        "WITH reached AS (
+            UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
+            WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
+            RETURNING customer_key, organization_id, test_clock_id
+        ), queued AS (
+            INSERT INTO billing_due (customer_key, organization_id, due_at)
+            SELECT customer_key, organization_id, " due_at: OffsetDateTime as Timestamptz; "
+            FROM reached
+            WHERE test_clock_id IS NULL
+            ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
+                failures = 0, failure = NULL, failed_at = NULL, is_parked = false
+        )
+        SELECT EXISTS (SELECT FROM reached)"
     }
 }
 
@@ -169,12 +223,16 @@ impl CustomerRepo for PgTransaction<'_> {
         if let Some((customer, _)) = self.ahead.customers.get(&key.uuid()) {
             return Ok(customer.clone());
         }
+        if let Some(customer) = self.own_customer.as_ref().filter(|own| own.key == key) {
+            return Ok(customer.clone());
+        }
         let query = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
         let row = self.query(|pg| query.select(CustomerRow::as_select()).first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Customer))?.try_into()
     }
 
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
+        self.own_customer = None;
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
         let own = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));
         let changes = (
@@ -255,5 +313,22 @@ impl CustomerRepo for PgTransaction<'_> {
             }
         }
         Ok(())
+    }
+
+    fn settle(
+        &mut self,
+        key: CustomerKey,
+        instant: OffsetDateTime,
+        due_at: Option<OffsetDateTime>,
+    ) -> Result<(), Error> {
+        let Some(due_at) = due_at else {
+            self.reach(key, instant)?;
+            return self.set_billing_due(key, None);
+        };
+        let statement = Settle { instant, organization: self.tenant(), customer: key.uuid(), due_at };
+        match self.query(|pg| statement.get_result(pg))? {
+            true => Ok(()),
+            false => Err(Error::NotFound(Noun::Customer)),
+        }
     }
 }

@@ -19,12 +19,9 @@ use uuid::Uuid;
 
 use crate::column::{choice, count, from_json, period, stored_count, to_json};
 use crate::schema::{invoice_lines, invoice_numbers, invoices};
-use crate::statement::statement;
+use crate::statement::{Prepared, ROWS_PER_INSERT, statement};
 use crate::subscription::filters;
 use crate::transaction::PgTransaction;
-
-/// Rows of one INSERT: a statement has room for 65,535 parameters.
-const ROWS_PER_INSERT: usize = 1_000;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = invoices, check_for_backend(Pg))]
@@ -258,9 +255,10 @@ impl InvoiceRepo for PgTransaction<'_> {
             invoice_numbers::invoice_id.eq(row.id),
         );
         self.query(|pg| {
-            diesel::insert_into(invoices::table).values(&row).execute(pg)?;
+            Prepared(diesel::insert_into(invoices::table).values(&row).returning(invoices::id)).load::<Uuid>(pg)?;
             for chunk in lines.chunks(ROWS_PER_INSERT) {
-                diesel::insert_into(invoice_lines::table).values(chunk).execute(pg)?;
+                let insert = diesel::insert_into(invoice_lines::table).values(chunk);
+                Prepared(insert.returning(invoice_lines::position)).load::<i64>(pg)?;
             }
             diesel::insert_into(invoice_numbers::table).values(number).execute(pg)
         })?;

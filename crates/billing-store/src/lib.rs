@@ -25,6 +25,7 @@ mod api_key;
 mod backfill;
 mod billing_queue;
 mod billing_record;
+mod catalog;
 mod column;
 mod credit;
 mod currency;

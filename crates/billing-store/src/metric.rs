@@ -124,7 +124,7 @@ impl MetricRepo for PgTransaction<'_> {
             created_at: metric.created_at,
             archived_at: metric.archived_at,
         };
-        self.query(|pg| diesel::insert_into(metrics::table).values(&row).execute(pg))?;
+        self.change_catalog(|pg| diesel::insert_into(metrics::table).values(&row).execute(pg))?;
         if matches!(metric.measure, Measure::Custom(_)) {
             // Nothing is rolled up for it.
             return Ok(());
@@ -137,9 +137,12 @@ impl MetricRepo for PgTransaction<'_> {
         if let Some(metric) = self.ahead.metrics.get(&id.uuid()) {
             return Ok(metric.clone());
         }
-        let query = metrics::table.find((self.tenant(), id.uuid())).select(MetricRow::as_select());
-        let row = self.query(|pg| query.first(pg).optional())?;
-        row.ok_or(Error::NotFound(Noun::Metric))?.try_into()
+        let read = |tx: &mut Self| {
+            let query = metrics::table.find((tx.tenant(), id.uuid())).select(MetricRow::as_select());
+            let row = tx.query(|pg| query.first(pg).optional())?;
+            row.ok_or(Error::NotFound(Noun::Metric))?.try_into()
+        };
+        self.remembered(|known| known.metrics.find(id.uuid()), read, |known, read| known.metrics.keep(id.uuid(), read))
     }
 
     fn list(&mut self) -> Result<Vec<Metric>, Error> {
@@ -151,7 +154,7 @@ impl MetricRepo for PgTransaction<'_> {
     fn update(&mut self, metric: &Metric) -> Result<(), Error> {
         let own = metrics::table.find((self.tenant(), metric.id.uuid()));
         let changes = (metrics::name.eq(&metric.name), metrics::archived_at.eq(metric.archived_at));
-        match self.query(|pg| diesel::update(own).set(changes).execute(pg))? {
+        match self.change_catalog(|pg| diesel::update(own).set(changes).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Metric)),
             _ => Ok(()),
         }

@@ -20,6 +20,7 @@ use uuid::Uuid;
 
 use self::holders::{CountActive, IsHeld};
 use self::row::{ComponentRow, FeatureRow, Parts, PlanVersionRow, RecurringChargeRow, TargetRow};
+use crate::catalog::Catalog;
 use crate::column::{count, to_json};
 use crate::schema::{components, plan_version_features, plan_version_targets, plan_versions, plans, recurring_charges};
 use crate::statement::fixed;
@@ -156,7 +157,7 @@ impl PgTransaction<'_> {
                 position,
             })
             .collect();
-        self.query(|pg| {
+        self.change_catalog(|pg| {
             diesel::insert_into(components::table).values(&components).execute(pg)?;
             diesel::insert_into(recurring_charges::table).values(&charges).execute(pg)?;
             diesel::insert_into(plan_version_features::table).values(&features).execute(pg)
@@ -175,7 +176,7 @@ impl PgTransaction<'_> {
                 position,
             })
             .collect();
-        self.query(|pg| diesel::insert_into(plan_version_targets::table).values(&targets).execute(pg))?;
+        self.change_catalog(|pg| diesel::insert_into(plan_version_targets::table).values(&targets).execute(pg))?;
         Ok(())
     }
 }
@@ -183,7 +184,7 @@ impl PgTransaction<'_> {
 impl PlanRepo for PgTransaction<'_> {
     fn insert(&mut self, plan: &Plan) -> Result<(), Error> {
         let row = PlanRow::new(self.tenant(), plan)?;
-        self.query(|pg| diesel::insert_into(plans::table).values(&row).execute(pg))?;
+        self.change_catalog(|pg| diesel::insert_into(plans::table).values(&row).execute(pg))?;
         Ok(())
     }
 
@@ -196,10 +197,17 @@ impl PlanRepo for PgTransaction<'_> {
         if let Some(plan) = self.ahead.plans.get(&id.uuid()) {
             return Ok(plan.clone());
         }
-        let own = plans::table.find((self.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
-        let query = own.select(PlanRow::as_select());
-        let row = self.query(|pg| query.first(pg).optional())?;
-        row.ok_or(Error::NotFound(Noun::Plan))?.try_into()
+        let read = |tx: &mut Self| {
+            let own = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
+            let row = tx.query(|pg| own.select(PlanRow::as_select()).first(pg).optional())?;
+            row.map(Plan::try_from).transpose()
+        };
+        let plan = self.remembered(
+            |known| known.plans.find(id.uuid()),
+            read,
+            |known, read| known.plans.keep(id.uuid(), read),
+        )?;
+        plan.ok_or(Error::NotFound(Noun::Plan))
     }
 
     fn update(&mut self, plan: &Plan) -> Result<(), Error> {
@@ -211,7 +219,7 @@ impl PlanRepo for PgTransaction<'_> {
             plans::external_links.eq(to_json(&plan.external_links)?),
             plans::deleted_at.eq(plan.deleted_at),
         );
-        match self.query(|pg| diesel::update(own).set(changes).execute(pg))? {
+        match self.change_catalog(|pg| diesel::update(own).set(changes).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Plan)),
             _ => Ok(()),
         }
@@ -226,7 +234,7 @@ impl PlanRepo for PgTransaction<'_> {
 
     fn insert_version(&mut self, version: &PlanVersion) -> Result<(), Error> {
         let row = PlanVersionRow::new(self.tenant(), version);
-        self.query(|pg| diesel::insert_into(plan_versions::table).values(&row).execute(pg))?;
+        self.change_catalog(|pg| diesel::insert_into(plan_versions::table).values(&row).execute(pg))?;
         self.insert_parts(version)
     }
 
@@ -234,9 +242,13 @@ impl PlanRepo for PgTransaction<'_> {
         if let Some(version) = self.ahead.versions.get(&id.uuid()) {
             return Ok(version.clone());
         }
-        let query = plan_versions::table.find((self.tenant(), id.uuid())).select(PlanVersionRow::as_select());
-        let row = self.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::PlanVersion))?;
-        self.assemble(vec![row])?.pop().ok_or(Error::NotFound(Noun::PlanVersion))
+        let read = |tx: &mut Self| {
+            let query = plan_versions::table.find((tx.tenant(), id.uuid())).select(PlanVersionRow::as_select());
+            let row = tx.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::PlanVersion))?;
+            tx.assemble(vec![row])?.pop().ok_or(Error::NotFound(Noun::PlanVersion))
+        };
+        let keep = |known: &mut Catalog, read| known.versions.keep(id.uuid(), read);
+        self.remembered(|known| known.versions.find(id.uuid()), read, keep)
     }
 
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error> {
@@ -261,13 +273,13 @@ impl PlanRepo for PgTransaction<'_> {
             plan_versions::transition_to.eq(version.transition_to.map(PlanId::uuid)),
             plan_versions::deleted_at.eq(version.deleted_at),
         );
-        if self.query(|pg| diesel::update(own).set(changes).execute(pg))? == 0 {
+        if self.change_catalog(|pg| diesel::update(own).set(changes).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::PlanVersion));
         }
         let targets = plan_version_targets::table
             .filter(plan_version_targets::organization_id.eq(self.tenant()))
             .filter(plan_version_targets::plan_version_id.eq(version.id.uuid()));
-        self.query(|pg| diesel::delete(targets).execute(pg))?;
+        self.change_catalog(|pg| diesel::delete(targets).execute(pg))?;
         self.insert_targets(version)
     }
 

@@ -52,6 +52,13 @@ diesel::table! {
 }
 
 diesel::table! {
+    catalog_stamps (organization_id) {
+        organization_id -> Uuid,
+        stamp -> Uuid,
+    }
+}
+
+diesel::table! {
     components (organization_id, id) {
         organization_id -> Uuid,
         id -> Uuid,

@@ -1,16 +1,47 @@
 //! SQL text that is prepared once per connection.
 //!
-//! Diesel never keeps the plan of an `sql_query`; a query of a type of its own it does.
+//! Diesel never keeps the plan of an `sql_query`, an update, an insert of several rows or anything with a piece of SQL
+//! in it; a query of a type of its own it does.
 
 use std::marker::PhantomData;
 
 use diesel::expression::{
     AppearsOnTable, Expression, SelectableExpression, TypedExpressionType, ValidGrouping, is_aggregate,
 };
-use diesel::pg::Pg;
-use diesel::query_builder::{AstPass, QueryFragment, QueryId};
-use diesel::result::QueryResult;
+use diesel::pg::{Pg, PgConnection};
+use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::sql_types::SqlType;
+use diesel::{QueryResult, RunQueryDsl};
+
+/// Rows of one prepared insert: there is a text for each number of rows up to this.
+pub(crate) const ROWS_PER_INSERT: usize = 16;
+
+/// A query whose text is one of few, whatever its parameters, so that it is prepared once per connection and text. It
+/// has to be loaded: what is executed Diesel sees by a reference, which does not say so. What writes returns its rows.
+#[derive(Clone, Debug)]
+pub(crate) struct Prepared<Q>(pub(crate) Q);
+
+impl<Q> QueryId for Prepared<Q> {
+    type QueryId = ();
+    // Diesel then finds the prepared statement by its text.
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<Q: Query> Query for Prepared<Q> {
+    type SqlType = Q::SqlType;
+}
+
+impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
+    fn walk_ast<'b>(&'b self, out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        self.0.walk_ast(out)
+    }
+
+    fn is_safe_to_cache_prepared(&self, _: &Pg) -> QueryResult<bool> {
+        Ok(true)
+    }
+}
+
+impl<Q> RunQueryDsl<PgConnection> for Prepared<Q> {}
 
 /// Declares a statement: its result, and its text with a typed parameter between every two pieces.
 macro_rules! statement {

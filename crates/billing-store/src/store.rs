@@ -14,6 +14,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::api_key::{Found, KeyLookup};
+use crate::catalog::Catalogs;
 use crate::custom_sql::Reader;
 use crate::desk::{Desk, employ};
 use crate::error::Failure;
@@ -58,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) beginnings: Beginnings,
     pub(crate) ragged: RaggedStarts,
     pub(crate) contents: Contents,
+    pub(crate) catalogs: Catalogs,
     pub(crate) reader: Reader,
 }
 
@@ -112,6 +114,7 @@ impl PgStore {
             beginnings: Beginnings::default(),
             ragged: RaggedStarts::default(),
             contents: Contents::default(),
+            catalogs: Catalogs::default(),
             reader: Reader::new(url),
         });
         for desk in &shared.arrivals {

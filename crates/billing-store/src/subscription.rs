@@ -12,10 +12,11 @@ use billing_domain::subscription::{
     Cancellation, FlatFeeBehavior, Settled, Subscription, SubscriptionFilters, UsageBehavior,
 };
 use billing_domain::tax::TaxState;
-use billing_domain::{Error, Noun};
+use billing_domain::{Error, Noun, StoreError};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Date as SqlDate, Uuid as SqlUuid};
+use diesel::upsert::excluded;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::{Date, OffsetDateTime};
@@ -24,7 +25,7 @@ use uuid::Uuid;
 use crate::column::{choice, count, from_json, period, to_json, unreadable};
 use crate::rollup;
 use crate::schema::{components, subscriptions};
-use crate::statement::statement;
+use crate::statement::{Prepared, ROWS_PER_INSERT, statement};
 use crate::transaction::PgTransaction;
 
 /// Units of prepaid components, as their column has them.
@@ -210,7 +211,8 @@ impl PgTransaction<'_> {
 impl SubscriptionRepo for PgTransaction<'_> {
     fn insert(&mut self, subscription: &Subscription) -> Result<(), Error> {
         let row = SubscriptionRow::new(self.tenant(), subscription)?;
-        self.query(|pg| diesel::insert_into(subscriptions::table).values(&row).execute(pg))?;
+        let insert = diesel::insert_into(subscriptions::table).values(&row).returning(subscriptions::id);
+        self.query(|pg| Prepared(insert).load::<Uuid>(pg))?;
         self.start_filtered_rollups(subscription)
     }
 
@@ -263,10 +265,56 @@ impl SubscriptionRepo for PgTransaction<'_> {
         let own = subscriptions::table
             .find((row.customer_key, row.id))
             .filter(subscriptions::organization_id.eq(row.organization_id));
-        match self.query(|pg| diesel::update(own).set(&row).execute(pg))? {
+        let update = diesel::update(own).set(&row).returning(subscriptions::id);
+        match self.query(|pg| Prepared(update).load::<Uuid>(pg))?.len() {
             0 => Err(Error::NotFound(Noun::Subscription)),
             _ => Ok(()),
         }
+    }
+
+    fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
+        let tenant = self.tenant();
+        // Those that changed come first: they may make room for new ones.
+        let rows = changed.iter().chain(new).map(|own| SubscriptionRow::new(tenant, own));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        for chunk in rows.chunks(ROWS_PER_INSERT) {
+            let save = diesel::insert_into(subscriptions::table)
+                .values(chunk)
+                .on_conflict((subscriptions::customer_key, subscriptions::id))
+                .do_update()
+                .set((
+                    subscriptions::plan_id.eq(excluded(subscriptions::plan_id)),
+                    subscriptions::plan_version_id.eq(excluded(subscriptions::plan_version_id)),
+                    subscriptions::start_at.eq(excluded(subscriptions::start_at)),
+                    subscriptions::end_at.eq(excluded(subscriptions::end_at)),
+                    subscriptions::full_start_at.eq(excluded(subscriptions::full_start_at)),
+                    subscriptions::full_end_at.eq(excluded(subscriptions::full_end_at)),
+                    subscriptions::anchor_at.eq(excluded(subscriptions::anchor_at)),
+                    subscriptions::renewal.eq(excluded(subscriptions::renewal)),
+                    subscriptions::auto_renew.eq(excluded(subscriptions::auto_renew)),
+                    subscriptions::is_renewed.eq(excluded(subscriptions::is_renewed)),
+                    subscriptions::is_new.eq(excluded(subscriptions::is_new)),
+                    subscriptions::quantity.eq(excluded(subscriptions::quantity)),
+                    subscriptions::filters.eq(excluded(subscriptions::filters)),
+                    subscriptions::metadata.eq(excluded(subscriptions::metadata)),
+                    subscriptions::prepaid_units.eq(excluded(subscriptions::prepaid_units)),
+                    subscriptions::carried_usage.eq(excluded(subscriptions::carried_usage)),
+                    subscriptions::replaced_by.eq(excluded(subscriptions::replaced_by)),
+                    subscriptions::flat_fee_behavior.eq(excluded(subscriptions::flat_fee_behavior)),
+                    subscriptions::usage_behavior.eq(excluded(subscriptions::usage_behavior)),
+                    subscriptions::settled_charges.eq(excluded(subscriptions::settled_charges)),
+                    subscriptions::settled_adjustments.eq(excluded(subscriptions::settled_adjustments)),
+                    subscriptions::settled_tax_exact.eq(excluded(subscriptions::settled_tax_exact)),
+                    subscriptions::settled_tax.eq(excluded(subscriptions::settled_tax)),
+                    subscriptions::created_at.eq(excluded(subscriptions::created_at)),
+                    subscriptions::parent_id.eq(excluded(subscriptions::parent_id)),
+                ));
+            let save = diesel::query_dsl::methods::FilterDsl::filter(save, subscriptions::organization_id.eq(tenant));
+            if self.query(|pg| Prepared(save.returning(subscriptions::id)).load::<Uuid>(pg))?.len() != chunk.len() {
+                return Err(StoreError::Internal("a subscription is another organization's".to_owned()).into());
+            }
+        }
+        new.iter().try_for_each(|own| self.start_filtered_rollups(own))
     }
 
     fn count_invoicing(

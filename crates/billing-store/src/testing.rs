@@ -162,6 +162,7 @@ pub fn columns() -> Vec<String> {
         api_keys,
         billing_due,
         billing_records,
+        catalog_stamps,
         components,
         credit_entries,
         credits,

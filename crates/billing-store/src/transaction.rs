@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use billing_domain::customer::Customer;
 use billing_domain::id::{BillingRecordId, CustomerKey, OrganizationId};
 use billing_domain::idempotency::{Answer, Attempt, Claim, ClaimedWork};
 use billing_domain::store::{
@@ -11,10 +12,12 @@ use billing_domain::store::{
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Integer, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::catalog::Stamped;
+use crate::customer::enter;
 use crate::error::Failure;
 use crate::idempotency;
 use crate::pool::Pool;
@@ -33,8 +36,11 @@ pub(crate) const LOCK_CLASS_BACKFILL: i32 = 5;
 const CONFLICTS_MAX: u32 = 3;
 
 statement! {
-    /// Waits until nobody else holds the customer; held until the transaction ends.
-    LockCustomer -> BigInt { "SELECT pg_advisory_xact_lock(" key: i64 as BigInt; ")" }
+    /// Waits until nobody else holds the customer; held until the transaction ends. For as long, statements are not planned
+    /// anew for the values they come with: whatever is one customer's is found by its key.
+    LockCustomer -> (BigInt, Text) {
+        "SELECT pg_advisory_xact_lock(" key: i64 as BigInt; "), set_config('plan_cache_mode', 'force_generic_plan', true)"
+    }
 }
 
 statement! {
@@ -96,13 +102,45 @@ pub(crate) struct PgTransaction<'c> {
     failure: Option<Failure>,
     /// What was read before it was asked for; only where nothing is written.
     pub(crate) ahead: ReadAhead,
+    /// What is remembered of the catalogue; `None`: it is read.
+    pub(crate) catalog: Option<Stamped>,
+    /// The customer that the transaction is alone with, as it is.
+    pub(crate) own_customer: Option<Customer>,
     /// Which revision of a billing record this transaction has seen last.
     pub(crate) revisions: BTreeMap<BillingRecordId, i64>,
 }
 
+/// What a transaction knows when it has its lock.
+struct Entered {
+    now: OffsetDateTime,
+    /// That of the organization's catalogue.
+    stamp: Option<Uuid>,
+    customer: Option<Customer>,
+}
+
+impl Entered {
+    fn at(now: OffsetDateTime) -> Self {
+        Self { now, stamp: None, customer: None }
+    }
+}
+
 impl<'c> PgTransaction<'c> {
     pub(crate) fn new(pg: &'c mut PgConnection, shared: &'c Shared, organization: OrganizationId) -> Self {
-        Self { pg, shared, organization, failure: None, ahead: ReadAhead::default(), revisions: BTreeMap::new() }
+        Self {
+            pg,
+            shared,
+            organization,
+            failure: None,
+            ahead: ReadAhead::default(),
+            catalog: None,
+            own_customer: None,
+            revisions: BTreeMap::new(),
+        }
+    }
+
+    fn entered(pg: &'c mut PgConnection, shared: &'c Shared, organization: OrganizationId, entered: Entered) -> Self {
+        let catalog = entered.stamp.map(|stamp| shared.catalogs.at(organization.uuid(), stamp));
+        Self { catalog, own_customer: entered.customer, ..Self::new(pg, shared, organization) }
     }
 
     /// The organization's id as its column has it.
@@ -175,8 +213,9 @@ impl PgStore {
             Scope::Organization(_) => Isolation::OneSnapshot,
         };
         let result = self.transact_at(isolation, |pg| {
-            let now = begin(pg, scope)?;
-            let mut transaction = PgTransaction::new(pg, &self.shared, scope.organization());
+            let entered = begin(pg, scope)?;
+            let now = entered.now;
+            let mut transaction = PgTransaction::entered(pg, &self.shared, scope.organization(), entered);
             let result = work(&mut transaction, now);
             transaction.verdict(result)
         });
@@ -189,9 +228,10 @@ impl PgStore {
         let organization = scope.organization();
         let result = self.transact_at(Isolation::ReadCommitted, |pg| {
             idempotency::take_key(pg, organization, claim)?;
-            let now = begin(pg, scope)?;
+            let entered = begin(pg, scope)?;
+            let now = entered.now;
             pg.batch_execute("SAVEPOINT work")?;
-            let mut transaction = PgTransaction::new(pg, &self.shared, organization);
+            let mut transaction = PgTransaction::entered(pg, &self.shared, organization, entered);
             let attempt = work(&mut transaction, now);
             let answer = transaction.settle(attempt)?;
             idempotency::write_answer(pg, organization, claim, &answer)
@@ -288,18 +328,20 @@ enum Isolation {
     OneSnapshot,
 }
 
-/// Takes the scope's lock and answers the instant that holds.
-fn begin(pg: &mut PgConnection, scope: &Scope) -> QueryResult<OffsetDateTime> {
+/// Takes the scope's lock, and answers the instant that holds and what is known from there on.
+fn begin(pg: &mut PgConnection, scope: &Scope) -> QueryResult<Entered> {
     match scope {
         Scope::Customer(organization, customer) => {
             LockCustomer { key: first_eight_bytes(customer.uuid()) }.execute(pg)?;
-            customer_now(pg, *organization, *customer)
+            let (now, stamp, row) = enter(pg, *organization, *customer)?;
+            // One that cannot be understood is read again by whoever needs it.
+            Ok(Entered { now, stamp, customer: row.and_then(|row| row.try_into().ok()) })
         }
         Scope::Catalog(organization) => {
             Lock { class: LOCK_CLASS_CATALOG, number: last_four_bytes(organization.uuid()) }.execute(pg)?;
-            SystemNow {}.get_result(pg)
+            SystemNow {}.get_result(pg).map(Entered::at)
         }
-        Scope::Organization(_) => SystemNow {}.get_result(pg),
+        Scope::Organization(_) => SystemNow {}.get_result(pg).map(Entered::at),
     }
 }
 

@@ -133,6 +133,11 @@ impl SubscriptionRepo for MemoryTransaction {
         Ok(())
     }
 
+    fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
+        changed.iter().try_for_each(|own| SubscriptionRepo::update(self, own))?;
+        new.iter().try_for_each(|own| SubscriptionRepo::insert(self, own))
+    }
+
     fn count_invoicing(
         &mut self,
         customer: CustomerKey,
@@ -186,6 +191,10 @@ impl BillingRecordRepo for MemoryTransaction {
         let missing = || StoreError::Internal("no such billing record".to_owned());
         record.clone_into(own.ok_or_else(missing)?);
         Ok(())
+    }
+
+    fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
+        BillingRecordRepo::insert(self, customer, records)
     }
 }
 

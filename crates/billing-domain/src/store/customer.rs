@@ -34,10 +34,23 @@ pub trait CustomerRepo {
     /// [`CustomerRepo::now`] of many, in their order.
     fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error>;
     /// Moves the instant before which the customer's now can never be; earlier instants change nothing.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
     fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error>;
     /// When the customer next has something to be billed or renewed; `None`: never. Kept only for customers
     /// in real time: a test clock's customers are driven by their clock. Earlier failures are forgotten.
     fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error>;
+    /// [`CustomerRepo::reach`] and [`CustomerRepo::set_billing_due`] in one.
+    fn settle(
+        &mut self,
+        key: CustomerKey,
+        instant: OffsetDateTime,
+        due_at: Option<OffsetDateTime>,
+    ) -> Result<(), Error> {
+        self.reach(key, instant)?;
+        self.set_billing_due(key, due_at)
+    }
 }
 
 /// Subscriptions of the organization's customers.
@@ -61,6 +74,9 @@ pub trait SubscriptionRepo {
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;
     /// Writes back what can change.
     fn update(&mut self, subscription: &Subscription) -> Result<(), Error>;
+    /// [`SubscriptionRepo::update`] of those that changed, then [`SubscriptionRepo::insert`] of new ones, all of one
+    /// customer's.
+    fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error>;
     /// Counts one more scheduled invoicing of each of a customer's subscriptions on a UTC day, and answers how many each
     /// has had on that day, in the same order. Only the latest day is remembered; what is of an earlier one counts as of it.
     fn count_invoicing(
@@ -84,6 +100,9 @@ pub trait BillingRecordRepo {
     fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error>;
     /// Writes back what was billed and when the next invoicing is.
     fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error>;
+    /// [`BillingRecordRepo::insert`] of those records that this transaction has not read, and
+    /// [`BillingRecordRepo::update`] of the others. New ones are in order of making.
+    fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error>;
 }
 
 /// Which invoices are wanted.

@@ -1,6 +1,6 @@
 //! One customer at work: everything of theirs that billing looks at, read once and changed in one place.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use time::{Duration, OffsetDateTime};
@@ -38,6 +38,18 @@ pub(super) struct Account {
     pub credits: BTreeMap<CreditId, CreditLedger>,
     /// What has been looked up of the catalogue.
     pub catalog: Catalog,
+    unsaved: Unsaved,
+}
+
+/// What is not yet in the store as it is here: it is written in a few statements, however much of it there is.
+#[derive(Default)]
+struct Unsaved {
+    /// Subscriptions that the store does not have.
+    new: BTreeSet<SubscriptionId>,
+    /// Subscriptions that it has otherwise.
+    changed: BTreeSet<SubscriptionId>,
+    /// Records that it does not have or has otherwise, in order of making.
+    records: Vec<BillingRecord>,
 }
 
 /// A plan version, its plan, its currency and its metrics.
@@ -72,7 +84,8 @@ impl Account {
         let customer = tx.customers().get(customer)?;
         let credits = tx.credits().list_open(customer.key)?;
         let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
-        Ok(Self { organization, customer, subscriptions, records, late, credits, catalog: Catalog::default() })
+        let (catalog, unsaved) = (Catalog::default(), Unsaved::default());
+        Ok(Self { organization, customer, subscriptions, records, late, credits, catalog, unsaved })
     }
 
     /// How long after the last event of a time was accepted that time is looked at for the last time: no sooner than an
@@ -141,10 +154,51 @@ impl Account {
         subscription: Subscription,
         records: Vec<BillingRecord>,
     ) -> Result<(), Error> {
-        tx.subscriptions().insert(&subscription)?;
-        tx.billing_records().insert(self.customer.key, &records)?;
+        self.add_unsaved(subscription, records);
+        self.save(tx)
+    }
+
+    /// [`Account::add`] that leaves the store for [`Account::save`].
+    pub fn add_unsaved(&mut self, subscription: Subscription, records: Vec<BillingRecord>) {
+        self.unsaved.new.insert(subscription.id);
+        self.unsaved.records.extend(records.iter().cloned());
         self.records.extend(records);
         self.subscriptions.insert(subscription.id, subscription);
+    }
+
+    /// Puts a changed subscription in the place of the one before, and leaves the store for [`Account::save`].
+    pub fn change_unsaved(&mut self, subscription: Subscription) {
+        self.mark_changed(subscription.id);
+        self.subscriptions.insert(subscription.id, subscription);
+    }
+
+    /// Has a subscription, as it will be then, written by [`Account::save`].
+    pub fn mark_changed(&mut self, id: SubscriptionId) {
+        if !self.unsaved.new.contains(&id) {
+            self.unsaved.changed.insert(id);
+        }
+    }
+
+    /// Has a record written by [`Account::save`].
+    pub fn write_unsaved(&mut self, record: BillingRecord) {
+        match self.unsaved.records.iter_mut().find(|own| own.id == record.id) {
+            Some(own) => *own = record,
+            None => self.unsaved.records.push(record),
+        }
+    }
+
+    /// Writes what is not yet in the store.
+    pub fn save(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        let Unsaved { new, changed, records } = std::mem::take(&mut self.unsaved);
+        if !(new.is_empty() && changed.is_empty()) {
+            let own = |ids: BTreeSet<SubscriptionId>| -> Result<Vec<Subscription>, Error> {
+                ids.into_iter().map(|id| self.subscription(id).cloned()).collect()
+            };
+            tx.subscriptions().save(&own(new)?, &own(changed)?)?;
+        }
+        if !records.is_empty() {
+            tx.billing_records().save(self.customer.key, &records)?;
+        }
         Ok(())
     }
 }

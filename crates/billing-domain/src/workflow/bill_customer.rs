@@ -6,7 +6,7 @@ use bigdecimal::Zero;
 use time::{Duration, OffsetDateTime, UtcOffset};
 
 use super::account::Account;
-use super::issue_invoices::issue_invoices;
+use super::issue_invoices::{bill_due, issue_drafts};
 use super::renew_subscription::renew_subscription;
 use crate::billing_run::check_bound;
 use crate::charge::BillingRecord;
@@ -33,14 +33,15 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until
             Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at)?,
             Step::Invoice(instant) => {
                 let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
-                count_invoicing(tx, account, &due, at)?;
-                issue_invoices(tx, account, &due, instant, at)?;
+                let subscriptions = subscriptions_of(account, &due);
+                let drafts = bill_due(tx, account, &due, instant, at)?;
+                count_invoicing(tx, account, &subscriptions, at)?;
+                issue_drafts(tx, account, drafts, at)?;
             }
         }
     }
-    let customer = account.customer.key;
-    tx.customers().reach(customer, until)?;
-    tx.customers().set_billing_due(customer, next_step(account).map(|(at, _)| at))
+    account.save(tx)?;
+    tx.customers().settle(account.customer.key, until, next_step(account).map(|(at, _)| at))
 }
 
 /// Something that falls due by time alone. Of two at the same instant, renewal comes first: the new period's
@@ -74,20 +75,24 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
     renewals.chain(invoices).chain(expiries).min()
 }
 
+/// The subscriptions with records that are due.
+fn subscriptions_of(account: &Account, due: &dyn Fn(&BillingRecord) -> bool) -> Vec<SubscriptionId> {
+    let records = account.records.iter().chain(&account.late).filter(|record| due(record));
+    let subscriptions: BTreeSet<SubscriptionId> = records.map(|record| record.subscription).collect();
+    subscriptions.into_iter().collect()
+}
+
 /// Stops billing that would go on and on, within one transaction or over many.
 fn count_invoicing(
     tx: &mut dyn Transaction,
     account: &Account,
-    due: &dyn Fn(&BillingRecord) -> bool,
+    subscriptions: &[SubscriptionId],
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let records = account.records.iter().chain(&account.late).filter(|record| due(record));
-    let subscriptions: BTreeSet<SubscriptionId> = records.map(|record| record.subscription).collect();
-    let subscriptions: Vec<_> = subscriptions.into_iter().collect();
     let day = issued_at.to_offset(UtcOffset::UTC).date();
-    let counts = tx.subscriptions().count_invoicing(account.customer.key, &subscriptions, day)?;
-    for (subscription, count) in subscriptions.into_iter().zip(counts) {
-        check_bound(subscription, day, count)?;
+    let counts = tx.subscriptions().count_invoicing(account.customer.key, subscriptions, day)?;
+    for (subscription, count) in subscriptions.iter().zip(counts) {
+        check_bound(*subscription, day, count)?;
     }
     Ok(())
 }

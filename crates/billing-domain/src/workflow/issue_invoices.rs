@@ -28,6 +28,21 @@ pub(super) fn issue_invoices(
     at: OffsetDateTime,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
+    let drafts = bill_due(tx, account, due, at, issued_at)?;
+    issue_drafts(tx, account, drafts, issued_at)
+}
+
+/// The first half of [`issue_invoices`]: what the records that are due come to. It is written back to them.
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn bill_due(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    due: &dyn Fn(&BillingRecord) -> bool,
+    at: OffsetDateTime,
+    issued_at: OffsetDateTime,
+) -> Result<Vec<Draft>, Error> {
     let (mut selected, others): (Vec<_>, Vec<_>) = std::mem::take(&mut account.records).into_iter().partition(due);
     account.records = others;
     let late = take_late(tx, account, due, &selected)?;
@@ -36,6 +51,19 @@ pub(super) fn issue_invoices(
     selected.sort_by_key(|record| record.id);
     let drafts = draft_lines(tx, account, &mut selected, Part::All, at)?;
     save(tx, account, selected, &late, at, issued_at)?;
+    Ok(drafts)
+}
+
+/// The other half of [`issue_invoices`].
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn issue_drafts(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    drafts: Vec<Draft>,
+    issued_at: OffsetDateTime,
+) -> Result<(), Error> {
     for draft in drafts {
         issue(tx, account, draft, issued_at)?;
     }
@@ -89,18 +117,15 @@ fn save(
     at: OffsetDateTime,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let mut subscriptions = BTreeSet::new();
     for record in &mut billed {
         close(account, record, at, issued_at);
         if late.contains(record) {
             continue;
         }
-        tx.billing_records().update(account.customer.key, record)?;
-        subscriptions.insert(record.subscription);
+        account.write_unsaved(record.clone());
+        account.mark_changed(record.subscription);
     }
-    for id in subscriptions {
-        tx.subscriptions().update(account.subscription(id)?)?;
-    }
+    account.save(tx)?;
     let (late, billed): (Vec<_>, Vec<_>) = billed.into_iter().partition(BillingRecord::awaits_late_usage);
     account.late.extend(late);
     account.records.extend(billed.into_iter().filter(|record| record.next_invoicing_at().is_some()));

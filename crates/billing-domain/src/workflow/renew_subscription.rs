@@ -22,6 +22,8 @@ pub(super) fn renew_subscription(
     id: SubscriptionId,
 ) -> Result<(), Error> {
     let Some(ended) = account.subscriptions.get(&id).cloned() else { return Ok(()) };
+    // Whether the next period is free is asked of the store.
+    account.save(tx)?;
     let held: Vec<_> = account.subscriptions.values().cloned().collect();
     let bundle = Bundle::load(tx, &mut account.catalog, &ended, &held)?;
     let renewed = bundle.renewed(tx, &mut account.catalog)?;
@@ -34,8 +36,7 @@ pub(super) fn renew_subscription(
         let mut own = part.subscription.clone();
         own.is_renewed = going_on.contains(&own.id);
         own.auto_renew &= own.is_renewed;
-        tx.subscriptions().update(&own)?;
-        account.subscriptions.insert(own.id, own);
+        account.change_unsaved(own);
     }
     let Some(renewed) = renewed else { return Ok(()) };
     let new_id = SubscriptionId::from(tx.new_uuid());
@@ -51,7 +52,7 @@ pub(super) fn renew_subscription(
             ..part.subscription.clone()
         };
         let records = part.offer.records_of(tx, &renewal)?;
-        account.add(tx, renewal, records)?;
+        account.add_unsaved(renewal, records);
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Reading usage figures: all of one question in one statement, from roll-ups where there are any.
 
 mod beginnings;
+mod buckets;
 mod statement;
 mod warm;
 
@@ -9,6 +10,7 @@ use billing_domain::usage::{Levels, Step, Totals, Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 
+use self::buckets::ReadBuckets;
 use self::statement::{ReadUsage, UsageRow};
 use crate::column::count;
 use crate::transaction::PgTransaction;
@@ -67,14 +69,20 @@ impl PgTransaction<'_> {
             }
         }
         let mut found: Vec<Found> = requests.iter().map(|_| Found::default()).collect();
-        if !statement.bucket_requests.is_empty() || !statement.event_requests.is_empty() {
-            let rows: Vec<UsageRow> = self.query(|pg| statement.load(pg))?;
-            for row in rows {
-                let number = row.0;
-                let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));
-                of_request.ok_or_else(|| StoreError::Internal(format!("usage of request {number}")))?.keep(row)?;
-            }
+        for row in self.read_found(statement)? {
+            let number = row.0;
+            let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));
+            of_request.ok_or_else(|| StoreError::Internal(format!("usage of request {number}")))?.keep(row)?;
         }
         Ok(requests.iter().zip(found).map(|(request, found)| found.usage(request)).collect())
+    }
+
+    /// In one statement, by the smallest that has room for what is asked.
+    fn read_found(&mut self, statement: ReadUsage) -> Result<Vec<UsageRow>, Error> {
+        match (statement.bucket_requests.is_empty(), statement.event_requests.is_empty()) {
+            (true, true) => Ok(Vec::new()),
+            (false, true) => self.query(|pg| ReadBuckets::from(statement).load(pg)),
+            (_, false) => self.query(|pg| statement.load(pg)),
+        }
     }
 }

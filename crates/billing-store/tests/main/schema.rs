@@ -30,6 +30,7 @@ const SPANNING: &[&str] = &["billing_due", "customer_emails", "invoice_counters"
 const INTERNAL: &[&str] = &[
     "billing_due_pkey",
     "billing_records_pkey",
+    "catalog_stamps_pkey",
     "components_metric_id_key",
     "components_pkey",
     "credit_entries_pkey",

@@ -80,6 +80,38 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
     assert_eq!(changed.invoicing_instants, [held.period.end()]);
 }
 
+pub(super) fn saves_new_and_changed_together(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (holder, held) = holder_of_a_subscription(&tenant);
+    // More than go into one statement.
+    let made: Vec<_> = (0..40).map(|_| recurring(&tenant, &held)).collect();
+    let (before, new) = made.split_at(20);
+    tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, before));
+    let mut expected = made.clone();
+    for round in 1..=2 {
+        tenant.customer(holder.key, |tx, _| {
+            let read = tx.billing_records().list(holder.key, held.id)?;
+            let mut records = read.clone();
+            for record in &mut records {
+                record.billed.quantity += round;
+                record.billed.given += 1;
+                record.late_until = Some(held.period.end());
+                record.prepaid = None;
+            }
+            if round == 1 {
+                records.extend_from_slice(new);
+            }
+            tx.billing_records().save(holder.key, &records)?;
+            // Once more in the same transaction.
+            tx.billing_records().save(holder.key, &records[..1])?;
+            expected = records;
+            Ok(())
+        });
+        let kept = tenant.look(|tx, _| tx.billing_records().list(holder.key, held.id));
+        assert_eq!(kept, expected, "round {round}: all of it, in order of making");
+    }
+}
+
 pub(super) fn lists_all_of_one_subscription(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (holder, held) = holder_of_a_subscription(&tenant);

@@ -3,11 +3,13 @@
 use time::Duration;
 
 use super::{Harness, Tenant};
+use crate::currency::Currency;
 use crate::error::{Error, Noun};
 use crate::metric::{
     AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter, NumericOperator,
 };
-use crate::plan::Feature;
+use crate::organization::Organization;
+use crate::plan::{Feature, Plan, PlanVersion};
 use crate::store::Scope;
 use crate::testing::build::{Ids, count_metric, feature, sum_metric};
 use crate::testing::world::decimal;
@@ -70,6 +72,58 @@ pub(super) fn updates_metrics(harness: &Harness<'_>) {
     let absent = tenant.build(|ids| count_metric(ids, "other", now));
     let missing = tenant.run(&Scope::Catalog(tenant.id), |tx, _| tx.metrics().update(&absent));
     assert_eq!(missing, Err(Error::NotFound(Noun::Metric)));
+}
+
+pub(super) fn shows_changes_at_once(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    let (plan, version) = tenant.new_plan("gold");
+    let metric = tenant.build(|ids| count_metric(ids, "api_call", now));
+    tenant.catalog(|tx, _| tx.metrics().insert(&metric));
+    let customer = tenant.new_customer("acme").key;
+    let seen = || {
+        tenant.customer(customer, |tx, _| {
+            Ok((
+                tx.organizations().get()?.tax_rate,
+                tx.currencies().list()?.len(),
+                tx.metrics().get(metric.id)?.name,
+                tx.plans().recall(plan.id)?.name,
+                tx.plans().get_version(version.id)?.replace_with,
+            ))
+        })
+    };
+    let mut expected = seen();
+    assert_eq!(seen(), expected, "read before");
+    tenant.catalog(|tx, _| {
+        let organization = tx.organizations().get()?;
+        tx.organizations().update(&Organization { tax_rate: Some(decimal("7.7")), ..organization })
+    });
+    expected.0 = Some(decimal("7.7"));
+    assert_eq!(seen(), expected, "an organization's settings");
+    let points = Currency { code: "PTS".to_owned(), name: "Points".to_owned(), symbol: "p".to_owned(), decimals: 0 };
+    tenant.catalog(|tx, _| tx.currencies().insert(&points));
+    expected.1 += 1;
+    assert_eq!(seen(), expected, "a currency");
+    let renamed = Metric { name: "calls".to_owned(), ..metric.clone() };
+    tenant.catalog(|tx, _| tx.metrics().update(&renamed));
+    expected.2 = "calls".to_owned();
+    assert_eq!(seen(), expected, "a metric");
+    let plan = Plan { name: "silver".to_owned(), ..plan.clone() };
+    tenant.catalog(|tx, _| tx.plans().update(&plan));
+    expected.3 = "silver".to_owned();
+    assert_eq!(seen(), expected, "a plan");
+    let version = PlanVersion { replace_with: Some(version.id), ..version.clone() };
+    tenant.catalog(|tx, _| tx.plans().update_version(&version));
+    expected.4 = Some(version.id);
+    assert_eq!(seen(), expected, "a version");
+    let undone = tenant.try_customer(customer, |tx, _| {
+        tx.organizations().add_filter_keys(&["region"])?;
+        assert_eq!(tx.organizations().get()?.subscription_filter_keys, ["region"], "whoever changes it sees it");
+        Err::<(), _>(Error::NotFound(Noun::Plan))
+    });
+    assert_eq!(undone, Err(Error::NotFound(Noun::Plan)));
+    let keys = tenant.customer(customer, |tx, _| Ok(tx.organizations().get()?.subscription_filter_keys));
+    assert_eq!(keys, Vec::<String>::new(), "and nobody else what was taken back");
 }
 
 pub(super) fn keeps_features(harness: &Harness<'_>) {

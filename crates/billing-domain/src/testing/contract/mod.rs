@@ -104,6 +104,7 @@ cases! {
         keeps_metrics,
         keeps_aggregations_and_filters,
         updates_metrics,
+        shows_changes_at_once,
         keeps_features,
     }
     plan {
@@ -142,6 +143,7 @@ cases! {
         lists_what_is_current,
         lists_of_many_customers,
         updates,
+        saves_changed_and_new_together,
         hides_what_was_replaced,
         refuses_an_overlap,
         allows_what_does_not_overlap,
@@ -150,6 +152,7 @@ cases! {
     billing_record {
         keeps_every_field,
         lists_open_records_in_order,
+        saves_new_and_changed_together,
         lists_all_of_one_subscription,
         says_what_is_fully_billed,
     }

@@ -140,6 +140,30 @@ pub(super) fn updates(harness: &Harness<'_>) {
     assert_eq!(missing, Err(Error::NotFound(Noun::Subscription)));
 }
 
+pub(super) fn saves_changed_and_new_together(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (_, version) = tenant.new_plan("gold");
+    let holder = tenant.new_customer("acme");
+    let period = days_from(holder.created_at, 30);
+    let made = tenant.build(|ids| subscription(ids, holder.key, &version, period));
+    tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&made));
+    let half = period.start() + Duration::days(15);
+    let cut = Subscription { period: period.cut_at(half), auto_renew: false, is_renewed: true, ..made.clone() };
+    let next = Subscription {
+        id: tenant.build(Ids::next),
+        period: days_from(half, 30),
+        is_new: false,
+        metadata: properties(r#"{"n": 1.50}"#),
+        ..made.clone()
+    };
+    let save = |new: &Subscription, changed: &[Subscription]| {
+        tenant.try_customer(holder.key, |tx, _| tx.subscriptions().save(std::slice::from_ref(new), changed))
+    };
+    assert_eq!(save(&next, std::slice::from_ref(&made)), Err(Refusal::OverlappingPlans.into()), "nothing made room");
+    save(&next, std::slice::from_ref(&cut)).expect("what changed has made room for what is new");
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().list(holder.key)), [cut, next]);
+}
+
 pub(super) fn hides_what_was_replaced(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (_, version) = tenant.new_plan("gold");

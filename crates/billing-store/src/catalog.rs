@@ -1,0 +1,118 @@
+//! What is remembered of organizations' catalogues: what everybody is billed by is read once, not with every customer.
+//!
+//! An organization's catalogue has a stamp in the database, another one with every change. A transaction reads the stamp
+//! before anything of the catalogue; what is remembered under that stamp is then at least as new as what the stamp came
+//! with, and what another transaction changes later is what this one might have read too early as well.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use billing_domain::Error;
+use billing_domain::addon::Addon;
+use billing_domain::currency::Currency;
+use billing_domain::metric::Metric;
+use billing_domain::organization::Organization;
+use billing_domain::plan::{Plan, PlanVersion};
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use crate::transaction::PgTransaction;
+
+/// Most organizations whose catalogue is remembered.
+const ORGANIZATIONS_MAX: usize = 1_000;
+/// Most things of one kind that are remembered of an organization.
+const THINGS_MAX: usize = 10_000;
+
+/// What is remembered of one organization.
+#[derive(Default)]
+pub(crate) struct Catalog {
+    pub(crate) organization: Option<Organization>,
+    pub(crate) currencies: Option<Vec<Currency>>,
+    pub(crate) metrics: Shelf<Metric>,
+    /// `None`: no plan but an add-on.
+    pub(crate) plans: Shelf<Option<Plan>>,
+    pub(crate) addons: Shelf<Addon>,
+    pub(crate) versions: Shelf<PlanVersion>,
+}
+
+/// Things of one kind by id.
+pub(crate) struct Shelf<T>(HashMap<Uuid, T>);
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<T: Clone> Shelf<T> {
+    pub(crate) fn find(&self, id: Uuid) -> Option<T> {
+        self.0.get(&id).cloned()
+    }
+
+    pub(crate) fn keep(&mut self, id: Uuid, thing: T) {
+        if self.0.len() >= THINGS_MAX {
+            self.0.clear();
+        }
+        self.0.insert(id, thing);
+    }
+}
+
+/// A catalogue as of one stamp, shared by the transactions that found that stamp.
+pub(crate) type Stamped = Arc<Mutex<Catalog>>;
+
+/// The catalogues of all organizations.
+#[derive(Default)]
+pub(crate) struct Catalogs {
+    known: Mutex<HashMap<Uuid, (Uuid, Stamped)>>,
+}
+
+impl Catalogs {
+    /// What is remembered under the stamp; what was under another is forgotten.
+    pub(crate) fn at(&self, organization: Uuid, stamp: Uuid) -> Stamped {
+        let mut known = lock(&self.known);
+        match known.get(&organization) {
+            Some((own, catalog)) if *own == stamp => catalog.clone(),
+            _ => {
+                if known.len() >= ORGANIZATIONS_MAX {
+                    known.clear();
+                }
+                let catalog = Stamped::default();
+                known.insert(organization, (stamp, catalog.clone()));
+                catalog
+            }
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nobody panics half way through a change in here.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl PgTransaction<'_> {
+    /// What is remembered, else what `read` finds, which is remembered then.
+    pub(crate) fn remembered<T: Clone>(
+        &mut self,
+        find: impl FnOnce(&Catalog) -> Option<T>,
+        read: impl FnOnce(&mut Self) -> Result<T, Error>,
+        keep: impl FnOnce(&mut Catalog, T),
+    ) -> Result<T, Error> {
+        let Some(catalog) = self.catalog.clone() else { return read(self) };
+        let found = find(&lock(&catalog));
+        if let Some(found) = found {
+            return Ok(found);
+        }
+        let read = read(self)?;
+        keep(&mut lock(&catalog), read.clone());
+        Ok(read)
+    }
+
+    /// Changes the catalogue. From here on the transaction reads it itself: nobody else sees its changes yet.
+    pub(crate) fn change_catalog<T>(
+        &mut self,
+        change: impl FnOnce(&mut PgConnection) -> QueryResult<T>,
+    ) -> Result<T, Error> {
+        self.catalog = None;
+        self.query(change)
+    }
+}

@@ -1,0 +1,11 @@
+DROP TRIGGER organizations_stamp ON organizations;
+DROP TRIGGER currencies_stamp ON currencies;
+DROP TRIGGER metrics_stamp ON metrics;
+DROP TRIGGER plans_stamp ON plans;
+DROP TRIGGER plan_versions_stamp ON plan_versions;
+DROP TRIGGER components_stamp ON components;
+DROP TRIGGER recurring_charges_stamp ON recurring_charges;
+DROP TRIGGER plan_version_features_stamp ON plan_version_features;
+DROP TRIGGER plan_version_targets_stamp ON plan_version_targets;
+DROP FUNCTION stamp_catalog();
+DROP TABLE catalog_stamps;
