@@ -44,6 +44,15 @@ impl Process {
         Ok(process)
     }
 
+    /// What it has worked so far, in seconds of one processor.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn cpu_seconds(&self) -> anyhow::Result<f64> {
+        let own = stat(self.child.id()).context("the server has gone")?;
+        Ok(own.ticks as f64 / TICKS_PER_SECOND)
+    }
+
     /// The most memory that it ever had in use, in MiB.
     pub fn peak_mib(&self) -> Option<u64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
@@ -58,6 +67,30 @@ impl Drop for Process {
         drop(self.child.kill());
         drop(self.child.wait());
     }
+}
+
+/// As the system counts what processes work.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What the system tells of a process.
+struct Stat {
+    parent: u32,
+    ticks: u64,
+    /// Of children that have ended.
+    ticks_of_children: u64,
+}
+
+/// `None`: there is no such process.
+fn stat(process: u32) -> Option<Stat> {
+    let text = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // Behind the name, which may have anything in it: state, parent and, from the twelfth on, four times.
+    let fields: Vec<&str> = text.rsplit_once(')')?.1.split_whitespace().collect();
+    let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+    Some(Stat {
+        parent: u32::try_from(number(1)?).ok()?,
+        ticks: number(11)? + number(12)?,
+        ticks_of_children: number(13)? + number(14)?,
+    })
 }
 
 /// Everything that runs during a benchmark. Fields are dropped in order: the servers before their database.
@@ -127,6 +160,23 @@ impl Stage {
             threads.into_iter().try_for_each(|thread| thread.join().expect("no panic").map(drop))
         })?;
         Ok(start.elapsed())
+    }
+
+    /// What all processes of Postgres have worked so far, in seconds of one processor.
+    ///
+    /// # Errors
+    /// What Postgres says, or when the system does not tell.
+    pub fn postgres_cpu_seconds(&self) -> anyhow::Result<f64> {
+        let folder = PathBuf::from(self.sql("SHOW data_directory;")?);
+        let pid_file = std::fs::read_to_string(folder.join("postmaster.pid"))?;
+        let postmaster: u32 = pid_file.lines().next().context("an empty postmaster.pid")?.trim().parse()?;
+        let own = stat(postmaster).context("Postgres has gone")?;
+        let mut ticks = own.ticks + own.ticks_of_children;
+        for entry in std::fs::read_dir("/proc")? {
+            let Some(process) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            ticks += stat(process).filter(|own| own.parent == postmaster).map_or(0, |own| own.ticks);
+        }
+        Ok(ticks as f64 / TICKS_PER_SECOND)
     }
 
     /// The program itself, for a command beside the service.
