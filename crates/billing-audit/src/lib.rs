@@ -72,9 +72,25 @@ pub struct Breach {
     pub problem: String,
 }
 
+/// Something that somebody should know and that breaks no promise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// What it is about.
+    pub about: &'static str,
+    /// The customer it is about.
+    pub subject: String,
+    /// What there is to know.
+    pub text: String,
+}
+
+/// Customers whose billing failed too often: they are not billed until somebody has looked at them.
+const PARKED_CUSTOMERS: &str = include_str!("../notes/parked_customers.sql");
+
 /// What an audit has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
+    /// What should be known besides; no failure.
+    pub notes: Vec<Note>,
     /// Every breach, by check; none: the books are right.
     pub breaches: Vec<Breach>,
 }
@@ -95,6 +111,9 @@ impl Report {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for note in &self.notes {
+            writeln!(f, "note: {}: {}: {}", note.about, note.subject, note.text)?;
+        }
         for breach in &self.breaches {
             writeln!(f, "{}: {}: {}", breach.check, breach.subject, breach.problem)?;
         }
@@ -128,7 +147,7 @@ impl From<diesel::result::Error> for AuditError {
     }
 }
 
-/// A row of a check.
+/// A row of a check or a note.
 #[derive(diesel::QueryableByName)]
 struct Found {
     #[diesel(sql_type = Text)]
@@ -171,6 +190,13 @@ pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> R
             report.breaches.push(Breach { check: check.name, subject, problem });
         }
     }
+    let parked: Vec<Found> =
+        sql_query(PARKED_CUSTOMERS).load(pg).map_err(|error| AuditError::Check("parked_customers", error))?;
+    report.notes.extend(parked.into_iter().map(|row| Note {
+        about: "parked_customers",
+        subject: row.subject,
+        text: row.problem,
+    }));
     Ok(report)
 }
 

@@ -25,7 +25,7 @@ use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
-use crate::store::{Backlog, BillingQueue, EventIngest, KeyRing, Leased, Scope, Store, Window, Work};
+use crate::store::{Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Scope, Store, Window, Work};
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
 
@@ -254,6 +254,26 @@ impl BillingQueue for MemoryStore {
             account.leased_until = Some(now + retry_after.unwrap_or_default());
         }
         Ok(())
+    }
+
+    fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error> {
+        let state = self.lock();
+        let mut parked = Vec::new();
+        for (organization, tenant) in &state.tenants {
+            for account in tenant.accounts.values().filter(|account| account.is_parked) {
+                let (Some(customer), Some(due_at)) = (&account.customer, account.due_at) else { continue };
+                parked.push(Parked {
+                    organization: *organization,
+                    customer: customer.id.clone(),
+                    due_at,
+                    failures: account.failures,
+                    reason: account.failure.clone().unwrap_or_default(),
+                });
+            }
+        }
+        parked.sort_by_key(|own| (own.due_at, own.organization, own.customer.clone()));
+        parked.truncate(limit as usize);
+        Ok(parked)
     }
 
     fn release_parked(&self) -> Result<u64, Error> {

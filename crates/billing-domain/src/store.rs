@@ -12,7 +12,7 @@ mod customer;
 mod event;
 mod question;
 
-pub use self::billing_queue::{Backlog, BillingQueue, Leased};
+pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
 pub use self::catalog::{
     AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, KeyRing, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
 };

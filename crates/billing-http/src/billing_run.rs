@@ -1,14 +1,16 @@
 //! The billing run: bills the customers that are due, whoever starts it.
 
+use std::fmt::Write;
 use std::panic::resume_unwind;
 use std::thread;
 
 use anyhow::{Context, bail};
 use billing_domain::Error;
 use billing_domain::billing_run::{AfterFailure, after_failure};
-use billing_domain::store::{Leased, Scope, Store};
+use billing_domain::store::{Leased, Parked, Scope, Store};
 use billing_domain::workflow::bill_customer;
 use indicatif::{ProgressBar, ProgressStyle};
+use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use crate::backend::Backend;
@@ -17,6 +19,8 @@ use crate::backend::Backend;
 const LEASE: Duration = Duration::minutes(5);
 /// Customers leased at once.
 const LEASED_MAX: u32 = 20;
+/// Parked customers that a run names at its end.
+const PARKED_SHOWN_MAX: u32 = 100;
 /// Threads that bill in one process: while one waits for its commit, another works.
 pub const THREADS: usize = 2;
 
@@ -104,13 +108,23 @@ pub fn run_to_the_end(backend: &dyn Backend, until: Option<OffsetDateTime>) -> a
         BillingRun { billed: runs.iter().map(|run| run.billed).sum(), failed: runs.iter().map(|run| run.failed).sum() };
     let parked = backend.backlog()?.parked;
     if run.failed > 0 || parked > 0 {
-        bail!(
-            "{} customers billed, {} failed, {parked} parked; the log and billing_due say why",
-            run.billed,
-            run.failed
-        );
+        let reasons = reasons(&backend.list_parked(PARKED_SHOWN_MAX)?)?;
+        bail!("{} customers billed, {} failed, {parked} parked; the log says more{reasons}", run.billed, run.failed);
     }
     Ok(run)
+}
+
+/// A line for each of these customers.
+fn reasons(parked: &[Parked]) -> anyhow::Result<String> {
+    let mut reasons = String::new();
+    for Parked { organization, customer, due_at, failures, reason } in parked {
+        let due_at = due_at.format(&Rfc3339)?;
+        write!(
+            reasons,
+            "\nparked: {customer} of {organization}, due since {due_at}, failed {failures} times: {reason}"
+        )?;
+    }
+    Ok(reasons)
 }
 
 fn progress_bar(customers: u64) -> ProgressBar {

@@ -2,8 +2,12 @@
 
 use std::thread;
 
+use billing_audit::audit_database;
+use billing_domain::store::{BillingQueue, Leased, Scope, Store};
+use billing_domain::workflow::bill_customer;
 use billing_http::billing_run::run_to_the_end;
 use billing_store::PgStore;
+use billing_store::testing::{count_statements, statements_sent};
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
 use serde_json::json;
@@ -37,6 +41,13 @@ fn standings(world: &World) -> Vec<Standing> {
 
 fn invoices_of(world: &World, customer: &str) -> i64 {
     standings(world).into_iter().find(|own| own.customer_id == customer).expect("in the queue").invoices
+}
+
+/// The customers that an audit notes as parked.
+fn audited_as_parked(world: &World) -> Vec<String> {
+    let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
+    assert!(report.notes.iter().all(|note| note.about == "parked_customers"), "{report}");
+    report.notes.into_iter().map(|note| note.subject).collect()
 }
 
 fn days_ago(days: i64) -> OffsetDateTime {
@@ -122,6 +133,10 @@ fn whoever_fails_is_put_off_and_then_parked_and_the_others_go_on() {
     world.sql("UPDATE billing_due SET failures = 7, claimed_until = now() WHERE failures = 1");
     let failed = run_to_the_end(backend.as_ref(), None).expect_err("once more").to_string();
     assert!(failed.starts_with("0 customers billed, 1 failed, 1 parked"), "{failed}");
+    let named = failed.lines().nth(1).expect("a line for the one that is parked");
+    assert!(named.starts_with("parked: bad of org_") && named.contains("failed 8 times: "), "{named}");
+    assert!(named.contains("unreadable") && !failed.contains("good"), "why, and nobody else: {failed}");
+    assert_eq!(audited_as_parked(&world), ["bad"], "the audit says so, and it is no breach");
     world.sql("UPDATE billing_due SET claimed_until = now() WHERE is_parked");
     let failed = run_to_the_end(backend.as_ref(), None).expect_err("it is still there").to_string();
     assert!(failed.starts_with("0 customers billed, 0 failed, 1 parked"), "left alone: {failed}");
@@ -177,6 +192,32 @@ fn a_clock_that_failed_can_be_sent_off_again() {
     advance().ok(200);
     world.advance_done(&clock);
     assert_eq!((invoices("bad"), invoices("good")), (4, 4), "nobody is billed twice");
+}
+
+#[test]
+fn one_more_customer_takes_few_statements() {
+    count_statements();
+    let world = neglected(&["a", "b", "c"]);
+    // A store that knows nothing yet.
+    let store = PgStore::connect(world.url(), 2).expect("a store");
+    let leased = store.lease_due(3, Duration::hours(1), None).expect("leased");
+    let bill = |one: &Leased| {
+        let before = statements_sent(world.url());
+        let scope = Scope::Customer(one.organization, one.customer);
+        let as_store: &dyn Store = &store;
+        as_store.run_for(&scope, |tx, now| bill_customer(tx, one.customer, now)).expect("billed");
+        statements_sent(world.url()) - before
+    };
+    let counts: Vec<u64> = thread::scope(|scope| {
+        // Statements are counted on threads of this name.
+        let named = thread::Builder::new().name("tokio".to_owned());
+        let run = || leased.iter().map(bill).collect();
+        named.spawn_scoped(scope, run).expect("a thread").join().expect("no panic")
+    });
+    assert!(standings(&world).iter().all(|own| own.invoices == 4), "three months each: {:?}", standings(&world));
+    assert!(counts[1] < counts[0], "the catalogue is read once: {counts:?}");
+    // Eight for a customer, and eleven for each month that is renewed, invoiced, and looked at once more for late events.
+    assert!(counts[1..].iter().all(|count| (8..=8 + 3 * 11).contains(count)), "{counts:?}");
 }
 
 #[test]

@@ -7,7 +7,9 @@ use billing_domain::api_key::ApiKey;
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{OrganizationId, TestClockId};
 use billing_domain::idempotency::{Answer, AnswerBook, Claim, ClaimedWork, KeptAnswer};
-use billing_domain::store::{Backlog, BillingQueue, EventIngest, KeyRing, Leased, Reply, Scope, Store, Window, Work};
+use billing_domain::store::{
+    Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Reply, Scope, Store, Window, Work,
+};
 use billing_domain::{Error, StoreError};
 use billing_http::auth::Pepper;
 use billing_http::cli::Cli;
@@ -87,6 +89,10 @@ impl BillingQueue for Broken {
     }
 
     fn put_off(&self, _: &Leased, _: &str, _: Option<time::Duration>) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn list_parked(&self, _: u32) -> Result<Vec<Parked>, Error> {
         self.fail()
     }
 

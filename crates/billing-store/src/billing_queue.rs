@@ -2,14 +2,14 @@
 
 use billing_domain::Error;
 use billing_domain::id::{OrganizationId, TestClockId};
-use billing_domain::store::{Backlog, BillingQueue, Leased};
+use billing_domain::store::{Backlog, BillingQueue, Leased, Parked};
 use billing_domain::test_clock::TestClockStatus;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::column::count;
+use crate::column::{count, unreadable};
 use crate::error::Failure;
 use crate::schema;
 use crate::statement::statement;
@@ -43,6 +43,18 @@ statement! {
         FROM (SELECT " wait_ms: Option<i64> as Nullable<BigInt>; "::bigint AS ms) wait
         WHERE own.organization_id = " organization: Uuid as SqlUuid; " AND own.customer_key = " customer: Uuid as SqlUuid; "
             AND own.failures = " failures: i64 as BigInt; " AND own.claimed_until IS NOT NULL"
+    }
+}
+
+statement! {
+    /// The parked customers, the longest overdue first.
+    ListParked -> (SqlUuid, Text, Timestamptz, BigInt, Nullable<Text>) {
+        "SELECT due.organization_id, customer.customer_id, due.due_at, due.failures, due.failure
+        FROM billing_due due
+        JOIN customers customer USING (customer_key)
+        WHERE due.is_parked
+        ORDER BY due.due_at, due.organization_id, customer.customer_id COLLATE \"C\"
+        LIMIT " limit: i64 as BigInt; ""
     }
 }
 
@@ -90,6 +102,22 @@ impl BillingQueue for PgStore {
             failures: i64::from(leased.failures),
         };
         self.shared.pool.run(|pg| statement.clone().execute(pg)).map(drop).map_err(Failure::into_error)
+    }
+
+    fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error> {
+        type Row = (Uuid, String, OffsetDateTime, i64, Option<String>);
+        let statement = ListParked { limit: i64::from(limit) };
+        let rows = self.shared.pool.run(|pg| statement.clone().load::<Row>(pg)).map_err(Failure::into_error)?;
+        let parked = |(organization, customer, due_at, failures, failure): Row| {
+            Ok(Parked {
+                organization: organization.into(),
+                customer: customer.parse().map_err(|_| unreadable("customer_id"))?,
+                due_at,
+                failures: count(failures)?,
+                reason: failure.unwrap_or_default(),
+            })
+        };
+        rows.into_iter().map(parked).collect()
     }
 
     fn release_parked(&self) -> Result<u64, Error> {

@@ -2,6 +2,7 @@
 
 use time::OffsetDateTime;
 
+use crate::customer::CustomerId;
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId, TestClockId};
 
@@ -14,6 +15,21 @@ pub struct Leased {
     pub customer: CustomerKey,
     /// How often in a row its billing has failed.
     pub failures: u32,
+}
+
+/// A customer that is left alone because its billing failed too often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parked {
+    /// Whose customer.
+    pub organization: OrganizationId,
+    /// The customer, by the caller's own id.
+    pub customer: CustomerId,
+    /// The earliest instant at which anything was due.
+    pub due_at: OffsetDateTime,
+    /// How often in a row its billing has failed.
+    pub failures: u32,
+    /// Why it failed the last time.
+    pub reason: String,
 }
 
 /// How far billing is behind.
@@ -38,6 +54,8 @@ pub trait BillingQueue: Send + Sync {
     /// Notes that the billing of a leased customer failed and why; it comes up again after `retry_after`, or is parked
     /// when that is `None`. A customer that was billed meanwhile is left as it is.
     fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<time::Duration>) -> Result<(), Error>;
+    /// Up to `limit` of the parked customers, the longest overdue first.
+    fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error>;
     /// Lets every parked customer be tried again at once; how many there were.
     fn release_parked(&self) -> Result<u64, Error>;
     /// What is due by now and not done yet, leased or not, failed or not.

@@ -5,7 +5,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::{Harness, Tenant};
 use crate::id::CustomerKey;
-use crate::store::Leased;
+use crate::store::{Leased, Parked};
 
 /// More than other cases can have put into the queue.
 const MANY: u32 = 10_000;
@@ -110,6 +110,16 @@ pub(super) fn puts_off_what_fails(harness: &Harness<'_>) {
     queue.put_off(&fresh, "hopeless", None).expect("parked");
     assert_eq!(queue.backlog().expect("a backlog").parked, before.parked + 1);
     assert_eq!(lease(&tenant, Duration::ZERO), [], "left alone");
+    let listed = queue.list_parked(MANY).expect("listed").into_iter().filter(|own| own.organization == tenant.id);
+    let parked = Parked {
+        organization: tenant.id,
+        customer: "acme".parse().expect("an id"),
+        due_at,
+        failures: 1,
+        reason: "hopeless".to_owned(),
+    };
+    assert_eq!(listed.collect::<Vec<_>>(), [parked]);
+    assert_eq!(queue.list_parked(0), Ok(Vec::new()), "not more than wanted");
     assert_eq!(queue.release_parked(), Ok(before.parked + 1));
     assert_eq!(take().failures, 0, "it starts anew");
 }
