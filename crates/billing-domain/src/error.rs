@@ -292,6 +292,9 @@ pub enum Refusal {
     /// The subscription has ended.
     #[error("The subscription has ended.")]
     AlreadyEnded,
+    /// The key has expired; one of the same expiry would be worthless.
+    #[error("The key has expired; create another.")]
+    KeyExpired,
     /// The invoice is paid or voided, and stays so.
     #[error("The invoice is paid or voided, and stays so.")]
     InvoiceFinal,
@@ -334,7 +337,7 @@ impl Refusal {
             Self::AmbiguousPlanVersion => "ambiguous_plan_version",
             Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
             Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
-            Self::AlreadyEnded | Self::InvoiceNotUnpaid | Self::CreditDrawn => "invalid_state",
+            Self::AlreadyEnded | Self::KeyExpired | Self::InvoiceNotUnpaid | Self::CreditDrawn => "invalid_state",
             Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",
             Self::CreditExpiryInPast => "credit_expiry_in_past",

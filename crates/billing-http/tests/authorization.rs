@@ -132,6 +132,15 @@ fn keys_are_made_listed_replaced_and_deleted() {
     assert_eq!(world.write("DELETE", &path, b"").status, 204);
     assert_eq!(ping(&renewed.id("key")), 401);
     assert_eq!(world.write("DELETE", &path, b"").error(), "not_found");
+    let expired = expired_key(&world);
+    let before = world.snapshot();
+    let refused = world.write("POST", &format!("/api/api_keys/{}/regenerate/", &expired[..8]), b"");
+    assert_eq!(
+        (refused.status, refused.error().as_str()),
+        (409, "invalid_state"),
+        "the new one would be worthless too"
+    );
+    assert_eq!(world.snapshot(), before, "it is still listed, and still expired");
     let past = world.post("/api/api_keys/", &json!({"name": "x", "expires_at": "2020-01-01"}));
     assert_eq!(past.faults(), [("expires_at".to_owned(), "invalid".to_owned())]);
 }

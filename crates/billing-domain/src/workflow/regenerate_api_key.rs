@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use crate::api_key::{ApiKey, Fingerprint, KeyKind};
-use crate::error::{Error, Noun};
+use crate::error::{Error, Noun, Refusal};
 use crate::store::Transaction;
 
 /// Which key gets which new text.
@@ -18,7 +18,7 @@ pub struct RegenerateApiKey {
 /// Ends a key and makes one of the same name and expiry, in one step: no request sees both, none sees neither.
 ///
 /// # Errors
-/// [`Error::NotFound`] for a key that is not there.
+/// [`Error::NotFound`] for a key that is not there; [`Refusal::KeyExpired`]: what takes its place would be worthless too.
 pub fn regenerate_api_key(
     tx: &mut dyn Transaction,
     command: &RegenerateApiKey,
@@ -26,6 +26,9 @@ pub fn regenerate_api_key(
 ) -> Result<ApiKey, Error> {
     let keys = tx.api_keys().list(KeyKind::ApiKey)?;
     let old = keys.into_iter().find(|key| key.prefix == command.prefix).ok_or(Error::NotFound(Noun::ApiKey))?;
+    if old.is_expired(now) {
+        return Err(Refusal::KeyExpired.into());
+    }
     tx.api_keys().delete(KeyKind::ApiKey, &old.prefix)?;
     let Fingerprint { prefix, digest } = command.fingerprint.clone();
     let new = ApiKey { prefix, digest, created_at: now, ..old };

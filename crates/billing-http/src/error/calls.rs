@@ -88,6 +88,7 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/credits/{credit_id}/void/", &[&TEST_CLOCK_ADVANCING]),
     ("/api/test_clocks/{test_clock_id}/advance/", &[&TEST_CLOCK_ADVANCING]),
     ("/api/currencies/", &[&DUPLICATE_RESOURCE]),
+    ("/api/api_keys/{prefix}/regenerate/", &[&INVALID_STATE]),
 ];
 
 /// Codes of the rules that a call carries out.

@@ -97,7 +97,9 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::AmbiguousPlanVersion => &AMBIGUOUS_PLAN_VERSION,
         Refusal::PlanNotAvailableToCustomer => &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
         Refusal::PrepaymentCantDetermineUnits(_) => &PREPAYMENT_CANT_DETERMINE_UNITS,
-        Refusal::AlreadyEnded | Refusal::InvoiceNotUnpaid | Refusal::CreditDrawn => &INVALID_STATE,
+        Refusal::AlreadyEnded | Refusal::KeyExpired | Refusal::InvoiceNotUnpaid | Refusal::CreditDrawn => {
+            &INVALID_STATE
+        }
         Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
         Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
@@ -152,6 +154,7 @@ mod tests {
             Refusal::PlanNotAvailableToCustomer,
             Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
             Refusal::AlreadyEnded,
+            Refusal::KeyExpired,
             Refusal::InvoiceFinal,
             Refusal::InvoiceNotUnpaid,
             Refusal::CreditDrawn,
