@@ -214,6 +214,7 @@ pub mod customer;
 pub mod decimal;
 pub mod error;
 pub mod event;
+mod faults;
 pub mod id;
 pub mod idempotency;
 pub mod invoice;

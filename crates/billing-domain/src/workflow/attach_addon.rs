@@ -6,11 +6,11 @@ use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
-use super::faults::{Faults, look_up};
 use super::issue_invoices::issue_invoices;
 use crate::addon::{self, BillingFrequency};
 use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
+use crate::faults::{Faults, look_up};
 use crate::id::{AddonId, CustomerKey, PlanVersionId, SubscriptionId};
 use crate::period::Period;
 use crate::store::Transaction;

@@ -5,10 +5,10 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
-use super::faults::Faults;
 use super::issue_invoices::issue_prepaid;
 use crate::charge::ChargeRef;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors};
+use crate::faults::Faults;
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::plan::{Component, PlanVersion};
 use crate::store::Transaction;

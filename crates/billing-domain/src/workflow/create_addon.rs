@@ -4,9 +4,9 @@ use time::OffsetDateTime;
 
 use super::NewPlanVersion;
 use super::create_plan_version::build;
-use super::faults::Faults;
 use crate::addon::{self, Addon, AddonTerms};
 use crate::error::{Error, FieldErrors};
+use crate::faults::Faults;
 use crate::id::AddonId;
 use crate::store::Transaction;
 use crate::text;

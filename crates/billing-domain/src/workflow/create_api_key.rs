@@ -2,9 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::faults::Faults;
 use crate::api_key::{ApiKey, Fingerprint, KeyKind};
 use crate::error::{Error, FieldCode, FieldErrors};
+use crate::faults::Faults;
 use crate::store::Transaction;
 use crate::text;
 

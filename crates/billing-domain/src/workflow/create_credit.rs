@@ -5,13 +5,13 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
-use super::faults::{Faults, look_up};
 use super::find_currency;
 use super::issue_invoices::issue_alone;
 use crate::credit::{Credit, CreditError, CreditLedger};
 use crate::customer::CustomerId;
 use crate::decimal;
 use crate::error::{Error, FieldCode, FieldErrors};
+use crate::faults::{Faults, look_up};
 use crate::id::CustomerKey;
 use crate::invoice::{LineItem, Trace};
 use crate::period::instant;

@@ -2,9 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::faults::Faults;
 use crate::currency::Currency;
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
+use crate::faults::Faults;
 use crate::store::Transaction;
 use crate::text;
 

@@ -3,11 +3,11 @@
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
-use super::faults::{Faults, look_up};
 use super::find_currency;
 use super::update_organization::check_tax_rate;
 use crate::customer::{Customer, CustomerId, PaymentProvider};
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
+use crate::faults::{Faults, look_up};
 use crate::id::{CustomerKey, TestClockId};
 use crate::organization::Address;
 use crate::store::Transaction;

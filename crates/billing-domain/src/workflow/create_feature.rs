@@ -2,8 +2,8 @@
 
 use time::OffsetDateTime;
 
-use super::faults::Faults;
 use crate::error::{Error, FieldErrors, Refusal};
+use crate::faults::Faults;
 use crate::plan::Feature;
 use crate::store::Transaction;
 use crate::text;

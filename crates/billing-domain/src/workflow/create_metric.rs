@@ -2,9 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::faults::Faults;
 use crate::custom_sql::CustomUsageRequest;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
+use crate::faults::Faults;
 use crate::id::CustomerKey;
 use crate::metric::{Measure, Metric, MetricFilters};
 use crate::period::Period;

@@ -3,9 +3,9 @@
 use time::OffsetDateTime;
 
 use super::create_plan_version::create_checked;
-use super::faults::Faults;
 use super::{CreatePlanVersion, NewPlanVersion};
 use crate::error::{Error, FieldCode, FieldErrors};
+use crate::faults::Faults;
 use crate::period::PlanDuration;
 use crate::plan::{ExternalLink, Plan, PlanVersion};
 use crate::store::Transaction;

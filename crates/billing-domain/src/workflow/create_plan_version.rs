@@ -3,10 +3,10 @@
 use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
-use super::faults::{Faults, look_up};
 use super::find_currency;
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
+use crate::faults::{Faults, look_up};
 use crate::id::{CustomerKey, FeatureId, MetricId, PlanId};
 use crate::period::{Anchors, Interval};
 use crate::plan::{

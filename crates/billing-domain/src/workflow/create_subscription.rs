@@ -7,11 +7,11 @@ use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
-use super::faults::{Faults, look_up};
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
+use crate::faults::{Faults, look_up};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
 use crate::period::{Cadence, Period, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};

@@ -2,8 +2,8 @@
 
 use time::OffsetDateTime;
 
-use super::faults::Faults;
 use crate::error::{Error, FieldErrors};
+use crate::faults::Faults;
 use crate::period::instant;
 use crate::store::Transaction;
 use crate::test_clock::{TestClock, TestClockStatus};

@@ -32,7 +32,6 @@ mod daily_usage;
 mod delete_customer;
 mod draft_invoice;
 mod draft_lines;
-mod faults;
 mod find_currency;
 mod find_feature;
 mod find_subscriptions;
@@ -53,6 +52,7 @@ mod usages;
 mod void_credit;
 mod void_invoice;
 
+pub use crate::faults::Faults;
 pub use advance_test_clock::{AdvanceTestClock, advance_customer, advance_test_clock, finish_test_clock};
 pub use analyze_costs::{ANALYZED_DAYS_MAX, AnalyzeCosts, AnalyzedDay, CostAnalysis, analyze_costs};
 pub use archive_metric::archive_metric;
@@ -83,7 +83,6 @@ pub use create_subscription::{CreateSubscription, VersionChoice, create_subscrip
 pub use create_test_clock::{CreateTestClock, create_test_clock};
 pub use delete_customer::{DeletedCustomer, delete_customer};
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
-pub use faults::Faults;
 pub use find_currency::find_currency;
 pub use find_feature::find_feature;
 pub use find_subscriptions::{FindSubscriptions, find_subscriptions};

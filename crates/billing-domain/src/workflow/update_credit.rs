@@ -4,9 +4,9 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
-use super::faults::Faults;
 use crate::credit::{CreditError, CreditLedger};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
+use crate::faults::Faults;
 use crate::id::{CreditId, CustomerKey};
 use crate::period::instant;
 use crate::store::Transaction;

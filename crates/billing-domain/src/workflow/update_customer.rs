@@ -5,9 +5,9 @@ use time::OffsetDateTime;
 
 use super::account::catch_up;
 use super::create_customer::CreateCustomer;
-use super::faults::Faults;
 use crate::customer::{Customer, CustomerId, PaymentProvider};
 use crate::error::{Error, FieldErrors};
+use crate::faults::Faults;
 use crate::id::CustomerKey;
 use crate::organization::Address;
 use crate::store::Transaction;

@@ -4,9 +4,9 @@ use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::create_customer::check_address;
-use super::faults::{Faults, look_up};
 use super::find_currency;
 use crate::error::{Error, FieldCode, FieldErrors};
+use crate::faults::{Faults, look_up};
 use crate::organization::{AccessPolicy, Address, Organization};
 use crate::store::Transaction;
 use crate::{text, timezone};

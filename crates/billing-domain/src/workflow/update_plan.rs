@@ -3,8 +3,8 @@
 use time::OffsetDateTime;
 
 use super::create_plan::check_texts;
-use super::faults::Faults;
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
+use crate::faults::Faults;
 use crate::id::PlanId;
 use crate::period::PlanDuration;
 use crate::plan::{ExternalLink, Plan};

@@ -3,9 +3,9 @@
 use time::OffsetDateTime;
 
 use super::create_plan_version::{MakeActiveType, check_targets, take_places};
-use super::faults::{Faults, look_up};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
+use crate::faults::{Faults, look_up};
 use crate::id::{CustomerKey, PlanId, PlanVersionId};
 use crate::plan::{PlanVersion, TargetCustomer};
 use crate::store::Transaction;

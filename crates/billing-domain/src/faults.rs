@@ -19,7 +19,7 @@ pub trait Faults {
 }
 
 /// Notes at `attr` that what was looked for does not exist; other errors are passed on.
-pub(super) fn look_up<T>(errors: &mut FieldErrors, attr: &str, found: Result<T, Error>) -> Result<Option<T>, Error> {
+pub(crate) fn look_up<T>(errors: &mut FieldErrors, attr: &str, found: Result<T, Error>) -> Result<Option<T>, Error> {
     match found.map_err(|error| error.at_field(attr)) {
         Ok(found) => Ok(Some(found)),
         Err(Error::Fields(faults)) => {
