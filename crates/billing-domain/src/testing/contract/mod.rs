@@ -28,6 +28,7 @@ mod plan;
 mod subscription;
 mod tenancy;
 mod test_clock;
+mod together;
 mod transaction;
 mod usage;
 
@@ -121,6 +122,11 @@ cases! {
     addon {
         keeps_addons,
         attaches_addons,
+    }
+    together {
+        finds_keys,
+        takes_events,
+        answers_questions,
     }
     test_clock {
         keeps_clocks,

@@ -20,7 +20,7 @@ use crate::usage::{Usage, UsageRequest, fold};
 
 impl Tenant<'_> {
     /// A counting and an adding metric of the events `call`, kept.
-    fn new_metrics(&self) -> (Metric, Metric) {
+    pub(super) fn new_metrics(&self) -> (Metric, Metric) {
         self.catalog(|tx, now| {
             let metrics = self.build(|ids| (count_metric(ids, "call", now), sum_metric(ids, "call", now)));
             tx.metrics().insert(&metrics.0)?;
@@ -36,7 +36,7 @@ impl Tenant<'_> {
 
     /// A subscription of `customer` to a plan that meters `metrics`, with `filters`, kept: a store may prepare for
     /// filters that are in use.
-    fn subscribe(&self, customer: CustomerKey, metrics: [&Metric; 2], filters: &SubscriptionFilters) {
+    pub(super) fn subscribe(&self, customer: CustomerKey, metrics: [&Metric; 2], filters: &SubscriptionFilters) {
         let version = self.catalog(|tx, now| {
             let plan = self.build(|ids| plan(ids, &filters.canonical(), now));
             let mut version = self.build(|ids| plan_version(ids, &plan, now));

@@ -1,0 +1,83 @@
+//! What is asked without blocking, and may be answered together with others: the same answers as alone.
+
+use std::sync::mpsc;
+
+use time::Duration;
+
+use super::event::NOW;
+use super::{Harness, Tenant};
+use crate::error::Error;
+use crate::event::{Event, Ingested};
+use crate::store::{Reply, Scope, Window};
+use crate::subscription::SubscriptionFilters;
+use crate::testing::build::{api_key, event};
+use crate::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
+
+/// The answer to what is asked.
+fn wait<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Result<T, Error> {
+    let (sender, receiver) = mpsc::channel();
+    // Nobody waits any more only if the case has failed.
+    ask(Box::new(move |answer| sender.send(answer).unwrap_or_default()));
+    receiver.recv().expect("a reply is always used")
+}
+
+pub(super) fn finds_keys(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let prefix: String = tenant.id.uuid().simple().to_string().chars().rev().take(8).collect();
+    let key = api_key(tenant.id, &prefix, tenant.now());
+    let find = || wait(|reply| harness.keys.find_key_then(prefix.clone(), reply)).expect("looked up");
+    assert!(find().is_none(), "it was never made");
+    tenant.catalog(|tx, _| tx.api_keys().insert(&key));
+    assert_eq!(find().map(|(found, _)| found), Some(key.clone()), "as soon as it is kept");
+    tenant.catalog(|tx, _| tx.api_keys().delete(key.kind, &prefix));
+    assert!(find().is_none(), "as soon as it is deleted");
+}
+
+pub(super) fn takes_events(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let now = tenant.now();
+    // Customers whose events a store may keep apart from each other, and answer for in parts.
+    let of = |customer: usize, id: &str| event(&format!("customer {customer}"), "call", id, now);
+    let sent: Vec<Event> =
+        (0..20).flat_map(|customer| [of(customer, "1"), of(customer, "2"), of(customer, "1")]).collect();
+    let send = |events| wait(|reply| harness.ingest.ingest_then(tenant.id, events, Window::Enforced, reply));
+    let each = [Ingested::Stored, Ingested::Stored, Ingested::Duplicate];
+    assert_eq!(send(sent.clone()), Ok(each.repeat(20)), "in the order of the events");
+    let old = Event { time_created: now - Duration::days(31), ..of(0, "old") };
+    assert_eq!(send(vec![old, of(0, "2")]), Ok(vec![Ingested::OutsideWindow, Ingested::Duplicate]));
+    assert_eq!(tenant.send(&sent), vec![Ingested::Duplicate; 60], "both ways know the same events");
+    assert_eq!(send(Vec::new()), Ok(Vec::new()));
+}
+
+pub(super) fn answers_questions(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer_at_now();
+    let (calls, amounts) = tenant.new_metrics();
+    tenant.subscribe(acme, [&calls, &amounts], &SubscriptionFilters::none());
+    let check = |customer: &str| CheckMetricAccess {
+        customer: customer.parse().expect("an id"),
+        metric: calls.id,
+        filters: SubscriptionFilters::none(),
+    };
+    let together = |customer| {
+        wait(|reply| harness.store.ask(tenant.id, Box::new(AccessQuestion::new(tenant.id, check(customer), reply))))
+    };
+    let alone = |customer| {
+        let scope = Scope::Organization(tenant.id);
+        harness.store.run_for(&scope, |tx, now| check_metric_access(tx, &check(customer), now))
+    };
+    let seen = |checked: CheckedAccess| (checked.access, checked.subscriptions[0].access.usage.clone());
+    for (id, quantity) in [("1", 1), ("2", 2), ("2", 2), ("3", 3)] {
+        tenant.send(&[event("acme", "call", id, NOW)]);
+        let expected = seen(alone("acme").expect("an answer"));
+        assert_eq!(expected, (true, quantity.into()), "acknowledged is counted");
+        // A store may want any question asked alone, but not answer it otherwise.
+        if let Some(answer) = together("acme").expect("an answer") {
+            assert_eq!(seen(answer), expected);
+        }
+    }
+    match (together("nobody"), alone("nobody")) {
+        (Ok(None), Err(_)) => {}
+        (together, alone) => assert_eq!(together.err(), alone.err(), "who does not exist"),
+    }
+}
