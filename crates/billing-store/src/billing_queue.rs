@@ -16,19 +16,21 @@ use crate::statement::statement;
 use crate::store::PgStore;
 
 statement! {
-    /// Leases due rows to the caller; rows that another worker looks at right now are skipped.
+    /// Leases due rows to the caller; rows that another worker looks at right now are skipped. As an array they are picked
+    /// once: a plan that was made while the queue was empty would pick anew for each row of it, and lock what it picks. The
+    /// time of the statement ends the walk along the index; that of the clock would only be a filter.
     LeaseDue -> (SqlUuid, SqlUuid, BigInt) {
         "UPDATE billing_due
         SET claimed_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
-        WHERE customer_key IN (
+        WHERE customer_key = ANY (ARRAY(
             SELECT customer_key FROM billing_due
-            WHERE due_at <= least(clock_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; ")
+            WHERE due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; ")
                 AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
                 AND NOT is_parked
             ORDER BY due_at
             LIMIT " limit: i64 as BigInt; "
             FOR UPDATE SKIP LOCKED
-        )
+        ))
         RETURNING organization_id, customer_key, failures"
     }
 }
@@ -72,7 +74,7 @@ statement! {
         "SELECT count(*), min(due_at), clock_timestamp(), count(*) FILTER (WHERE failures > 0 AND NOT is_parked),
             count(*) FILTER (WHERE is_parked)
         FROM billing_due
-        WHERE due_at <= clock_timestamp()"
+        WHERE due_at <= statement_timestamp()"
     }
 }
 

@@ -33,12 +33,14 @@ statement! {
 statement! {
     /// Drops answers that are old, oldest first.
     ForgetAnswers -> Integer {
-        "DELETE FROM idempotency_keys WHERE (organization_id, key) IN (
+        "WITH old AS MATERIALIZED (
             SELECT organization_id, key FROM idempotency_keys
-            WHERE created_at < clock_timestamp() - make_interval(days => " days: i32 as Integer; ")
+            WHERE created_at < statement_timestamp() - make_interval(days => " days: i32 as Integer; ")
             ORDER BY created_at
             LIMIT " limit: i32 as Integer; "
-        )"
+        )
+        DELETE FROM idempotency_keys own USING old
+        WHERE own.organization_id = old.organization_id AND own.key = old.key"
     }
 }
 

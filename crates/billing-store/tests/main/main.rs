@@ -1,6 +1,7 @@
 //! The store on a real Postgres: one binary, because each one links libpq.
 
 mod backfill;
+mod billing_queue;
 mod contract;
 mod custom_sql;
 mod custom_sql_fuzz;
