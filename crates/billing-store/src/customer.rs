@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::column::{choice, from_json, to_json, unreadable};
 use crate::schema::{billing_due, customer_emails, customers};
 use crate::statement::{fixed, statement};
-use crate::transaction::{CustomerNows, PgTransaction, customer_now};
+use crate::transaction::{CustomerNows, OWN_NOW, PgTransaction, customer_now};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = customers, check_for_backend(Pg))]
@@ -104,21 +104,15 @@ statement! {
     /// The time that a customer lives at (of one that does not exist yet: real time), the stamp of the organization's
     /// catalogue, and the customer.
     EnterCustomer -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
-        "SELECT CASE
-            WHEN clock.status = 'ready' THEN clock.frozen_time
-            WHEN clock.id IS NOT NULL THEN customer.last_instant
-            ELSE greatest(clock_timestamp(), customer.last_instant)
-        END,
-        stamp.stamp, customer.customer_key, customer.organization_id, customer.customer_id, customer.name,
-        customer.email, customer.default_currency_code, customer.billing_address, customer.shipping_address,
-        customer.tax_rate, customer.timezone, customer.payment_provider, customer.payment_provider_id,
-        customer.has_payment_method, customer.properties, customer.test_clock_id, customer.created_at,
-        customer.last_instant, customer.deleted_at
+        "SELECT " [OWN_NOW] ",
+        stamp.stamp, customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
+        customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
+        customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
+        customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
+        customers.last_instant, customers.deleted_at
         FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
         LEFT JOIN catalog_stamps stamp USING (organization_id)
-        LEFT JOIN customers customer USING (organization_id, customer_key)
-        LEFT JOIN test_clocks clock
-            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id"
+        LEFT JOIN customers USING (organization_id, customer_key)"
     }
 }
 
@@ -170,15 +164,6 @@ statement! {
         SELECT EXISTS (SELECT FROM reached)"
     }
 }
-
-/// The time a customer lives at, beside its row: as [`customer_now`] has it.
-const OWN_NOW: &str =
-    "CASE WHEN customers.test_clock_id IS NULL THEN greatest(clock_timestamp(), customers.last_instant)
-    ELSE (
-        SELECT CASE WHEN clock.status = 'ready' THEN clock.frozen_time ELSE customers.last_instant END
-        FROM test_clocks clock
-        WHERE clock.organization_id = customers.organization_id AND clock.id = customers.test_clock_id
-    ) END";
 
 /// The place in the list of customers that a cursor stands for.
 fn cursor_position(cursor: &str) -> Result<i64, Error> {

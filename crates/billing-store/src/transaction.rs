@@ -53,18 +53,21 @@ statement! {
     SystemNow -> Timestamptz { "SELECT clock_timestamp()" }
 }
 
+/// The time that a customer lives at, in a statement that has their row at hand; one that has none lives in real time.
+pub(crate) const OWN_NOW: &str =
+    "CASE WHEN customers.test_clock_id IS NULL THEN greatest(clock_timestamp(), customers.last_instant)
+    ELSE (
+        SELECT CASE WHEN clock.status = 'ready' THEN clock.frozen_time ELSE customers.last_instant END
+        FROM test_clocks clock
+        WHERE clock.organization_id = customers.organization_id AND clock.id = customers.test_clock_id
+    ) END";
+
 statement! {
     /// The time a customer lives at. A customer that does not exist yet lives in real time.
     CustomerNow -> Timestamptz {
-        "SELECT CASE
-            WHEN clock.status = 'ready' THEN clock.frozen_time
-            WHEN clock.id IS NOT NULL THEN customer.last_instant
-            ELSE greatest(clock_timestamp(), customer.last_instant)
-        END
+        "SELECT " [OWN_NOW] "
         FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
-        LEFT JOIN customers customer USING (organization_id, customer_key)
-        LEFT JOIN test_clocks clock
-            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id"
+        LEFT JOIN customers USING (organization_id, customer_key)"
     }
 }
 
@@ -80,16 +83,10 @@ pub(crate) fn customer_now(
 statement! {
     /// The times that customers live at.
     CustomerNows -> (SqlUuid, Timestamptz) {
-        "SELECT customer.customer_key, CASE
-            WHEN clock.status = 'ready' THEN clock.frozen_time
-            WHEN clock.id IS NOT NULL THEN customer.last_instant
-            ELSE greatest(clock_timestamp(), customer.last_instant)
-        END
-        FROM customers customer
-        LEFT JOIN test_clocks clock
-            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
-        WHERE customer.organization_id = " organization: Uuid as SqlUuid; "
-            AND customer.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
+        "SELECT customer_key, " [OWN_NOW] "
+        FROM customers
+        WHERE organization_id = " organization: Uuid as SqlUuid; "
+            AND customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
     }
 }
 
