@@ -28,7 +28,7 @@ pub enum TierFaultCode {
     Gap,
     /// The tier starts before the end of the one before it, so some quantity has two prices.
     Overlap,
-    /// The tier ends where it starts or before.
+    /// The tier ends before it starts, or where it starts with nothing to price there.
     EmptyRange,
     /// A tier without end has another behind it.
     OpenEndNotLast,
@@ -108,7 +108,7 @@ impl TryFrom<Unchecked> for TierSchedule {
     type Error = String;
 
     fn try_from(unchecked: Unchecked) -> Result<Self, String> {
-        Self::new(unchecked.tiers, unchecked.bulk).map_err(|faults| {
+        Self::recall(unchecked.tiers, unchecked.bulk).map_err(|faults| {
             let details: Vec<String> = faults.into_iter().map(|fault| fault.detail).collect();
             details.join(" ")
         })
@@ -122,6 +122,21 @@ impl TierSchedule {
     /// Every [`TierFault`] there is, in the order of the tiers.
     pub fn new(tiers: Vec<Tier>, bulk: bool) -> Result<Self, Vec<TierFault>> {
         let faults = faults(&tiers);
+        if faults.is_empty() { Ok(Self { tiers, bulk }) } else { Err(faults) }
+    }
+
+    /// [`TierSchedule::new`] of what was accepted before. A first tier of nothing, `0-0`, once was; it prices nothing and
+    /// stays as it is, since prices that somebody agreed to never change.
+    ///
+    /// # Errors
+    /// Every other [`TierFault`] there is.
+    pub fn recall(tiers: Vec<Tier>, bulk: bool) -> Result<Self, Vec<TierFault>> {
+        let mut faults = faults(&tiers);
+        let once_accepted = |fault: &TierFault| {
+            let is_first = fault.tier == 0 && fault.code == TierFaultCode::EmptyRange;
+            is_first && tiers[0].range_end.as_ref() == Some(&tiers[0].range_start)
+        };
+        faults.retain(|fault| !once_accepted(fault));
         if faults.is_empty() { Ok(Self { tiers, bulk }) } else { Err(faults) }
     }
 
@@ -197,11 +212,14 @@ fn touches(end: &BigDecimal, next_start: &BigDecimal) -> bool {
     next_start == end || *next_start == end + BigDecimal::one()
 }
 
-/// Whether no quantity at all is in the tier. In whole units `4-4` behind `0-3` holds the fourth unit, and a
-/// first tier `0-0` holds zero usage.
+/// Whether the tier has nothing to price. In whole units `4-4` behind `0-3` holds the fourth unit, and a first flat tier
+/// `0-0` is a price for having the component at all; free or by the unit it would be no price of anything.
 fn is_empty(tier: &Tier, end: &BigDecimal, before: Option<&Tier>) -> bool {
-    let edge = before.and_then(|before| before.range_end.as_ref());
-    *end < tier.range_start || edge.is_some_and(|edge| end <= edge)
+    match before.and_then(|before| before.range_end.as_ref()) {
+        Some(edge) => *end < tier.range_start || end <= edge,
+        None if matches!(tier.price, TierPrice::Flat { .. }) => *end < tier.range_start,
+        None => *end <= tier.range_start,
+    }
 }
 
 fn price_faults(index: usize, price: &TierPrice, faults: &mut Vec<TierFault>) {

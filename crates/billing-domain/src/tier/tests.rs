@@ -204,7 +204,7 @@ fn refuses_a_bad_schedule_and_names_every_fault() {
     let many: Vec<Tier> = (0..=TIERS_MAX).map(|n| free(&n.to_string(), Some(&(n + 1).to_string()))).collect();
     assert!(TierSchedule::new(many[..TIERS_MAX].to_vec(), false).is_ok(), "as many as there may be");
     #[rustfmt::skip]
-    let cases: [(Vec<Tier>, &[(usize, &str, TierFaultCode)], &str); 14] = [
+    let cases: [(Vec<Tier>, &[(usize, &str, TierFaultCode)], &str); 17] = [
         (vec![],                                                          &[(0, "tiers", Required)],            "no tier"),
         (many,                                                            &[(0, "tiers", TooMany)],             "too many"),
         (vec![free("1", None)],                                           &[(0, "range_start", FirstNotZero)],  "starts at 1"),
@@ -215,6 +215,9 @@ fn refuses_a_bad_schedule_and_names_every_fault() {
         (vec![free("0", None), free("5", None)],                          &[(0, "range_end", OpenEndNotLast)],  "an open end first"),
         (vec![free("0", Some("-1"))],                                     &[(0, "range_end", EmptyRange)],      "ends before it starts"),
         (vec![free("0", Some("5")), free("5", Some("5")), free("5", None)], &[(1, "range_end", EmptyRange)],    "holds nothing"),
+        (vec![free("0", Some("0")), per_unit("0", None, "1")],            &[(0, "range_end", EmptyRange)],      "nothing is free"),
+        (vec![per_unit("0", Some("0"), "1"), free("1", None)],            &[(0, "range_end", EmptyRange)],      "no unit has the price"),
+        (vec![free("0", Some("5")), free("6", Some("5"))],                &[(1, "range_end", EmptyRange)],      "ends where the one before does"),
         (vec![flat("0", None, "-1")],                                     &[(0, "cost_per_batch", Negative)],   "pays the customer"),
         (vec![batched("0", None, "1", "0", None)],                        &[(0, "metric_units_per_batch", NotPositive)], "empty batches"),
         (vec![batched("0", None, "-1", "-1", None)],
@@ -245,4 +248,15 @@ fn json_reads_back_what_it_wrote_and_checks_it() {
     assert_eq!(serde_json::from_str::<TierSchedule>(&text).expect("read back"), schedule);
     let gap = text.replace(r#""range_start":10"#, r#""range_start":12"#);
     assert!(serde_json::from_str::<TierSchedule>(&gap).is_err(), "a stored schedule is checked again");
+}
+
+#[test]
+fn what_was_accepted_once_stays_readable() {
+    let nothing = vec![free("0", Some("0")), per_unit("0", None, "2")];
+    let recalled = TierSchedule::recall(nothing.clone(), false).expect("as it was agreed to");
+    check(&recalled, &[("0", "0", "no usage"), ("3", "6", "the tier of nothing prices nothing")]);
+    let text = serde_json::to_string(&recalled).expect("json");
+    assert_eq!(serde_json::from_str::<TierSchedule>(&text).expect("read back"), recalled);
+    let backwards = vec![free("0", Some("-1"))];
+    assert!(TierSchedule::recall(backwards, false).is_err(), "which never was accepted");
 }

@@ -216,7 +216,8 @@ impl TryFrom<ComponentRow> for Component {
         Ok(Self {
             id: row.id.into(),
             metric: row.metric_id.into(),
-            tiers: TierSchedule::new(tiers, row.is_bulk).map_err(|faults| unreadable(format!("tiers {faults:?}")))?,
+            tiers: TierSchedule::recall(tiers, row.is_bulk)
+                .map_err(|faults| unreadable(format!("tiers {faults:?}")))?,
             invoicing_interval: interval(row.invoicing_interval_unit, row.invoicing_interval_count)?,
             reset_interval: interval(row.reset_interval_unit, row.reset_interval_count)?,
             prepaid_charge,
