@@ -2,7 +2,9 @@
 
 use time::OffsetDateTime;
 
+use crate::customer::CustomerId;
 use crate::error::{Error, FieldErrors};
+use crate::id::CustomerKey;
 use crate::store::Transaction;
 
 /// A command that can tell every bad field of its own before it is carried out.
@@ -28,4 +30,15 @@ pub(crate) fn look_up<T>(errors: &mut FieldErrors, attr: &str, found: Result<T, 
         }
         Err(error) => Err(error),
     }
+}
+
+/// The time that the customer lives at. That there is no such customer is noted at `customer_id`.
+pub(crate) fn look_up_now(
+    errors: &mut FieldErrors,
+    tx: &mut dyn Transaction,
+    customer: &CustomerId,
+) -> Result<OffsetDateTime, Error> {
+    let key = CustomerKey::derive(tx.organization(), customer);
+    look_up(errors, "customer_id", tx.customers().get(key))?;
+    tx.customers().now(key)
 }

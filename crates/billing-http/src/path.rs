@@ -8,7 +8,7 @@ use billing_domain::FieldErrors;
 use serde_json::Value;
 
 use crate::error::ApiError;
-use crate::wire::{FromJson, under};
+use crate::wire::FromJson;
 
 /// The one parameter of a path. Escaped slashes are part of it, dots too.
 #[derive(Clone, Debug)]
@@ -18,15 +18,22 @@ impl<T: FromJson> FromRequest for PathParam<T> {
     type Error = ApiError;
     type Future = Ready<Result<Self, ApiError>>;
 
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let name = request.match_info().iter().next().map(|(name, _)| name.to_owned()).unwrap_or_default();
-        let text = web::Path::<String>::from_request(request, payload).into_inner();
-        ready(match text {
-            Ok(text) => {
-                T::from_json(Value::String(text.into_inner())).map(Self).map_err(|errors| under(errors, &name).into())
-            }
-            Err(error) => Err(ApiError::internal(error)),
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let mut errors = FieldErrors::default();
+        ready(match Self::read(request, &mut errors) {
+            Some(value) => Ok(Self(value)),
+            None if errors.is_empty() => Err(ApiError::internal("a path without its parameter")),
+            None => Err(errors.into()),
         })
+    }
+}
+
+impl<T: FromJson> PathParam<T> {
+    /// The parameter; what is wrong with it is noted.
+    pub fn read(request: &HttpRequest, errors: &mut FieldErrors) -> Option<T> {
+        let (name, _) = request.match_info().iter().next()?;
+        let text = web::Path::<String>::extract(request).into_inner().ok()?.into_inner();
+        errors.keep_all(name, T::from_json(Value::String(text)))
     }
 }
 

@@ -147,6 +147,11 @@ impl Query {
         self.errors.0.push(fault);
     }
 
+    /// All that was noted.
+    pub fn into_errors(self) -> FieldErrors {
+        self.errors
+    }
+
     /// The values read, or everything that was wrong with the parameters.
     ///
     /// # Errors

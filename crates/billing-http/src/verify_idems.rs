@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
-use crate::json::{RawBody, decode, parse};
+use crate::json::{RawBody, decode, parse_or_empty};
 use crate::wire::{FromJson, OneOrMany, body, view};
 
 /// Largest body, in bytes.
@@ -43,7 +43,15 @@ body! {
 }
 
 impl VerifyBody {
-    fn check(&self) -> Result<(), FieldErrors> {
+    fn read(text: &str) -> Result<Self, ApiError> {
+        let mut errors = FieldErrors::default();
+        let body = Self::read_on(parse_or_empty(text)?, &mut errors);
+        errors.add_found_later(body.as_ref().map(Self::faults).unwrap_or_default());
+        body.filter(|_| errors.is_empty()).ok_or_else(|| errors.into())
+    }
+
+    /// What is wrong with its lengths and numbers.
+    fn faults(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         match self.idempotency_ids.0.len() {
             0 => errors.push("idempotency_ids", FieldCode::Empty, "This list may not be empty."),
@@ -65,7 +73,7 @@ impl VerifyBody {
             }
             _ => {}
         }
-        errors.finish(())
+        errors
     }
 }
 
@@ -85,8 +93,7 @@ async fn verify(
     caller: Caller,
     body: RawBody<BODY_BYTES_MAX>,
 ) -> Result<web::Json<VerifyView>, ApiError> {
-    let body = VerifyBody::from_json(parse(&decode(body, BODY_BYTES_MAX)?)?)?;
-    body.check()?;
+    let body = VerifyBody::read(&decode(body, BODY_BYTES_MAX)?)?;
     let missing = app.read(&caller, move |tx, now| {
         let customer = body.customer_id.as_ref().map(|id| CustomerKey::derive(tx.organization(), id));
         let now = match customer {

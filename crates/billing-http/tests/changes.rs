@@ -1,6 +1,6 @@
 //! Changing and ending subscriptions over HTTP.
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::support::{Field, World, plan_body};
 
@@ -59,43 +59,6 @@ fn a_cancellation_can_wait_for_the_next_invoice() {
     let clock = world.get("/api/test_clocks/").ok(200)[0].id("test_clock_id");
     world.advance(&clock, "2024-05-02");
     assert_eq!((amounts(&world), credit(&world)), (vec!["0".to_owned(), "9".to_owned()], "6".to_owned()));
-}
-
-#[test]
-fn subscriptions_are_cancelled_by_customer_plan_and_filters() {
-    let world = World::new();
-    let metric = world.metric();
-    let (plan, other) = (world.plan(&metric), world.plan(&metric));
-    let clock = world.clock("2024-04-01");
-    world.customer_at("acme", &clock);
-    let subscribe = |plan: &str, env: &str| {
-        let filters = json!([{"property_name": "env", "value": env}]);
-        let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-04-01", "subscription_filters": filters});
-        world.post("/api/subscriptions/", &body).ok(200).id("subscription_id")
-    };
-    let (prod, test, last) = (subscribe(&plan, "prod"), subscribe(&plan, "test"), subscribe(&other, "prod"));
-    world.advance(&clock, "2024-04-11");
-    let ids = |answer: Value| {
-        answer.as_array().expect("a list").iter().map(|own| own.id("subscription_id")).collect::<Vec<_>>()
-    };
-
-    let filters = "%5B%7B%22property_name%22%3A%22env%22%2C%22value%22%3A%22test%22%7D%5D";
-    let path = format!("/api/subscriptions/cancel/?customer_id=acme&plan_id={plan}&subscription_filters={filters}");
-    assert_eq!(ids(world.post(&path, &json!({})).ok(200)), [test], "by plan and filters");
-    let before = amounts(&world).len();
-    assert_eq!(
-        ids(world.post("/api/subscriptions/cancel/?customer_id=acme", &json!({})).ok(200)),
-        [prod, last],
-        "all that is left"
-    );
-    assert_eq!(amounts(&world).len(), before + 1, "on one invoice");
-    assert_eq!(
-        world.post("/api/subscriptions/cancel/?customer_id=acme", &json!({})).ok(200),
-        json!([]),
-        "nothing is left"
-    );
-    assert_eq!(world.post("/api/subscriptions/cancel/", &json!({})).faults()[0].0, "customer_id");
-    assert_eq!(world.post("/api/subscriptions/cancel/?customer_id=ghost", &json!({})).faults()[0].1, "does_not_exist");
 }
 
 #[test]
@@ -211,29 +174,5 @@ fn a_switch_bills_the_difference_and_retires_the_old_id() {
             world.post(&path, &json!({ attr: absent })).faults(),
             [(attr.to_owned(), "does_not_exist".to_owned())]
         );
-    }
-}
-
-#[test]
-fn matching_subscriptions_are_switched_or_updated() {
-    let world = World::new();
-    let (old, plan) = subscribed(&world);
-    let metric = world.get("/api/metrics/").ok(200)[0].id("metric_id");
-    let other = world.plan(&metric);
-    let path = format!("/api/subscriptions/update/?customer_id=acme&plan_id={plan}");
-    let updated = world.post(&path, &json!({"turn_off_auto_renew": true})).ok(200);
-    assert_eq!((updated[0].id("subscription_id"), &updated[0]["auto_renew"]), (old.clone(), &json!(false)));
-    let body = json!({"replace_plan_id": other, "invoicing_behavior": "add_to_next_invoice"});
-    let switched = world.post(&path, &body).ok(200);
-    assert_eq!((switched.as_array().map(Vec::len), &switched[0]["billing_plan"]["plan_id"]), (Some(1), &json!(other)));
-    assert!(switched[0].id("subscription_id") != old, "the new subscription is answered");
-    let none = world.post(&path, &body);
-    assert_eq!((none.status, none.error()), (404, "resource_not_found".to_owned()), "nothing matches any more");
-    let missing = ["customer_id", "plan_id"].map(|attr| (attr.to_owned(), "required".to_owned()));
-    assert_eq!(world.post("/api/subscriptions/update/", &body).faults(), missing);
-    let path = format!("/api/subscriptions/update/?customer_id=acme&plan_id={other}");
-    for (plan, code) in [(format!("plan_{:032x}", 7), "does_not_exist"), (other, "invalid")] {
-        let refused = world.post(&path, &json!({"replace_plan_id": plan})).faults();
-        assert_eq!(refused, [("replace_plan_id".to_owned(), code.to_owned())], "named as it was sent");
     }
 }

@@ -130,6 +130,8 @@ fn a_list_keeps_what_it_is_asked_for() {
     grant(&world, json!({"description": "b", "currency_code": "EUR", "effective_at": "2024-07-01"}));
     let voided = grant(&world, json!({"description": "c"})).id("credit_id");
     world.post(&format!("/api/credits/{voided}/void/"), &json!({})).ok(200);
+    world.customer_at("other", &clock);
+    grant(&world, json!({"customer_id": "other", "description": "another customer's"}));
     #[rustfmt::skip]
     let cases = [
         // query,                                 kept,                why

@@ -47,6 +47,50 @@ fn an_invoice_is_paid_by_id_or_number_and_stays_paid() {
 }
 
 #[test]
+fn a_list_keeps_a_customers_and_those_of_a_status() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-04-01");
+    // One invoice of each status, and one of another customer.
+    for customer in ["acme", "other"] {
+        world.customer_at(customer, &clock);
+    }
+    let invoice = |customer: &str, env: &str| {
+        let filters = json!([{"property_name": "env", "value": env}]);
+        let body = json!({"customer_id": customer, "plan_id": plan, "start_date": "2024-04-01", "subscription_filters": filters});
+        world.post("/api/subscriptions/", &body).ok(200);
+        world.get("/api/invoices/").ok(200)[0].id("invoice_number")
+    };
+    let (voided, paid, unpaid, other) =
+        (invoice("acme", "a"), invoice("acme", "b"), invoice("acme", "c"), invoice("other", "a"));
+    world.post(&format!("/api/invoices/{voided}/void/"), &json!({})).ok(200);
+    world.write("PATCH", &format!("/api/invoices/{paid}/"), br#"{"payment_status": "paid"}"#).ok(200);
+    #[rustfmt::skip]
+    let cases = [
+        // query,                                          kept,                              why
+        ("",                                               vec![&other, &unpaid, &paid, &voided], "all that were issued, newest first"),
+        ("customer_id=acme",                               vec![&unpaid, &paid, &voided],     "one customer's"),
+        ("customer_id=other",                              vec![&other],                      "another's"),
+        ("status=unpaid",                                  vec![&other, &unpaid],             "of one status"),
+        ("status=paid",                                    vec![&paid],                       "of another"),
+        ("status=voided",                                  vec![&voided],                     "of the third"),
+        ("status=draft",                                   vec![],                            "drafts are previews"),
+        ("status=draft,voided,paid,unpaid",                vec![&other, &unpaid, &paid, &voided], "of all"),
+        ("status=paid&status=voided",                      vec![&paid, &voided],              "of either, repeated"),
+        ("status[]=paid&status[]=voided",                  vec![&paid, &voided],              "with brackets"),
+        ("payment_status=voided",                          vec![&voided],                     "by the field's name"),
+        ("customer_id=acme&status=unpaid",                 vec![&unpaid],                     "both"),
+        ("customer_id=other&status=voided",                vec![],                            "both, and none is left"),
+    ];
+    for (query, expected, why) in cases {
+        let list = world.get(&format!("/api/invoices/?{}", query.replace('[', "%5B").replace(']', "%5D"))).ok(200);
+        let shown: Vec<_> = list.as_array().expect("a list").iter().map(|own| own.id("invoice_number")).collect();
+        assert_eq!(shown.iter().collect::<Vec<_>>(), expected, "{query}: {why}");
+    }
+}
+
+#[test]
 fn a_voided_invoice_gives_credits_back() {
     let world = World::new();
     let invoice = invoiced(&world);

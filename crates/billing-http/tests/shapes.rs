@@ -219,3 +219,126 @@ fn previews_and_explanations() {
     let fee = lines.iter().find(|line| line["trace"]["kind"] == "recurring_charge").expect("a fee line");
     assert_eq!((&fee["amount"], &fee["trace"]["unit_amount"]), (&json!(9), &json!(9)));
 }
+
+#[test]
+fn access_and_credits() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-01-01");
+    world.customer_at("acme", &clock);
+    let grant = json!({"customer_id": "acme", "amount": 20, "currency_code": "USD", "amount_paid": 5,
+        "amount_paid_currency_code": "USD", "description": "promo", "expires_at": "2025-01-01"});
+    let credit = world.post("/api/credits/", &grant).ok(201).id("credit_id");
+    let filters = json!([{"property_name": "env", "value": "prod"}]);
+    let body =
+        json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01", "subscription_filters": filters});
+    world.post("/api/subscriptions/", &body).ok(200);
+
+    let customer = json!({"customer_name": null, "email": "acme@acme.io", "customer_id": "acme"});
+    let subscription = json!({
+        "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z", "subscription_filters": filters,
+        "plan": {"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1},
+    });
+    let metric_brief = json!({"metric_id": metric, "event_name": "api_call", "metric_name": "count of api_call"});
+    let expected = json!({
+        "customer": customer, "access": true, "metric": metric_brief,
+        "access_per_subscription": [{"subscription": subscription, "metric_usage": 0, "metric_free_limit": 10, "metric_total_limit": 1000}],
+    });
+    let path = format!("/api/metric_access/?customer_id=acme&metric_id={metric}");
+    matches(&world.get(&path).ok(200), &expected, "metric access");
+
+    let expected = json!({
+        "credit_id": credit, "customer": customer, "amount": 20, "amount_remaining": 11, "currency": currency(),
+        "description": "promo", "effective_at": "2024-01-01T00:00:00Z", "expires_at": "2025-01-01T00:00:00Z",
+        "status": "active", "amount_paid": 5, "amount_paid_currency": currency(),
+        "drawdowns": [{"credit_id": "<baladj_>", "amount": -9, "description": "<>", "applied_at": "2024-01-01T00:00:00Z"}],
+    });
+    let shown = world.get(&format!("/api/credits/{credit}/")).ok(200);
+    matches(&shown, &expected, "credit");
+    assert_eq!(world.get("/api/credits/?customer_id=acme").ok(200), json!([shown]));
+}
+
+#[test]
+fn attached_addons() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-01-01");
+    world.customer_at("acme", &clock);
+    let addon = json!({"addon_name": "Support", "currency_code": "USD", "billing_frequency": "recurring",
+        "recurring_charges": [{"name": "fee", "amount": 5, "charge_timing": "in_advance"}]});
+    let addon = world.post("/api/addons/", &addon).ok(201).id("addon_id");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01", "metadata": {"crm": 1}});
+    let id = world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
+    let attach = json!({"addon_id": addon, "quantity": 2, "metadata": {"seat": "b"}});
+    let attached = world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &attach).ok(200);
+
+    let customer = json!({"customer_name": null, "email": "acme@acme.io", "customer_id": "acme"});
+    let billing_plan = json!({"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1});
+    let brief = json!({
+        "addon_subscription_id": "<addon_sub_>", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "addon": {"addon_name": "Support", "addon_id": addon, "addon_type": "flat", "billing_frequency": "recurring"},
+        "fully_billed": false,
+    });
+    let parent = json!({
+        "subscription_id": id, "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "auto_renew": true, "is_new": true, "subscription_filters": [], "customer": customer, "billing_plan": billing_plan,
+        "fully_billed": false, "addons": [brief], "metadata": {"crm": 1},
+    });
+    matches(&world.get(&format!("/api/subscriptions/{id}/")).ok(200), &parent, "parent");
+    let mut in_full = brief.clone();
+    let mut parent_in_full = parent;
+    parent_in_full["plan_detail"] = billing_plan;
+    for (name, value) in [
+        ("customer", customer),
+        ("parent", parent_in_full),
+        ("auto_renew", json!(true)),
+        ("quantity", json!(2)),
+        ("metadata", json!({"seat": "b"})),
+    ] {
+        in_full[name] = value;
+    }
+    matches(&attached, &in_full, "attached");
+    let path = format!("/api/subscriptions/{id}/addons/{addon}/cancel/");
+    let canceled = world.post(&path, &json!({"flat_fee_behavior": "charge_full"})).ok(200);
+    assert_eq!((&canceled["metadata"], &canceled["auto_renew"]), (&json!({"seat": "b"}), &json!(false)));
+}
+
+#[test]
+fn lines_of_usage_with_an_adjustment_and_tax() {
+    let world = World::new();
+    let metric = world.metric();
+    let mut version = version_body(&metric);
+    version["recurring_charges"] = json!([]);
+    version["components"][0]["tiers"] =
+        json!([{"type": "per_unit", "range_start": 0, "cost_per_batch": 2, "metric_units_per_batch": 1}]);
+    version["price_adjustment"] = json!({"price_adjustment_name": "Launch", "price_adjustment_type": "percentage",
+        "price_adjustment_amount": -10});
+    let body = json!({"plan_name": "Starter", "plan_duration": "monthly", "initial_version": version});
+    let plan = world.post("/api/plans/", &body).ok(201).id("plan_id");
+    let clock = world.clock("2024-01-01");
+    let customer = json!({"customer_id": "acme", "email": "a@acme.io", "tax_rate": 10, "test_clock_id": clock});
+    world.post("/api/customers/", &customer).ok(201);
+    let filters = json!([{"property_name": "env", "value": "prod"}]);
+    let body =
+        json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01", "subscription_filters": filters});
+    world.post("/api/subscriptions/", &body).ok(200);
+    for (id, env) in [("a", "prod"), ("b", "prod"), ("c", "test")] {
+        let mut call = event("acme", id, "2024-01-01T12:00:00Z");
+        call["properties"] = json!({"env": env});
+        world.post("/api/track/", &call).ok(201);
+    }
+    world.advance(&clock, "2024-02-01T01:00:00Z");
+    let billing_plan = json!({"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1});
+    let expected = json!([{
+        "name": "count of api_call", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "quantity": 2, "billing_type": "in_arrears", "metadata": {}, "plan": billing_plan, "subscription_filters": filters,
+        "base": 4, "amount": 3.96, "subtotal": 4,
+        "adjustments": [{"amount": "-0.4", "account": "21000", "adjustment_type": "plan_adjustment"},
+            {"amount": "0.36", "account": "41100", "adjustment_type": "sales_tax"}],
+    }]);
+    let invoice = world.get("/api/invoices/").ok(200)[0].clone();
+    matches(&invoice["line_items"], &expected, "lines");
+    assert_eq!(invoice["amount"], json!(3.96));
+}

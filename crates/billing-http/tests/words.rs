@@ -179,4 +179,12 @@ fn running_subscriptions_are_counted_over_all_versions() {
     world.post(&format!("/api/subscriptions/{first}/cancel/"), &json!({})).ok(200);
     assert_eq!(count(), json!(1));
     assert_eq!(statuses(&world.get(&path).ok(200)), ["inactive", "active"], "nobody holds it any more");
+    world.customer("globex");
+    let held = subscribe("globex", &now()[..10]);
+    let mut third = crate::support::version_body(&metric);
+    third["make_active_type"] = json!("grandfather");
+    world.post(&format!("{path}versions/"), &third).ok(201);
+    let shown = statuses(&world.get(&path).ok(200));
+    assert_eq!(shown, ["inactive", "grandfathered", "active"], "who holds the second keeps it");
+    world.post(&format!("/api/subscriptions/{held}/cancel/"), &json!({})).ok(200);
 }

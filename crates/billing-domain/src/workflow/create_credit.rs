@@ -11,7 +11,7 @@ use crate::credit::{Credit, CreditError, CreditLedger};
 use crate::customer::CustomerId;
 use crate::decimal;
 use crate::error::{Error, FieldCode, FieldErrors};
-use crate::faults::{Faults, look_up};
+use crate::faults::{Faults, look_up, look_up_now};
 use crate::id::CustomerKey;
 use crate::invoice::{LineItem, Trace};
 use crate::period::instant;
@@ -83,13 +83,9 @@ pub fn create_credit(
 }
 
 impl Faults for CreateCredit {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
-        let key = CustomerKey::derive(tx.organization(), &self.customer);
-        let now = match look_up(&mut errors, "customer_id", tx.customers().get(key))? {
-            Some(_) => tx.customers().now(key)?,
-            None => now,
-        };
+        let now = look_up_now(&mut errors, tx, &self.customer)?;
         check(self, now, &mut errors);
         look_up(&mut errors, "currency_code", find_currency(tx, &self.currency_code))?;
         if let Some(code) = &self.amount_paid_currency_code {

@@ -11,7 +11,7 @@ use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
-use crate::faults::{Faults, look_up};
+use crate::faults::{Faults, look_up, look_up_now};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
 use crate::period::{Cadence, Period, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};
@@ -54,9 +54,9 @@ pub enum VersionChoice {
 #[derive(Clone, Copy)]
 pub(super) struct ChoiceFields {
     /// That of [`VersionChoice::Plan`].
-    plan: &'static str,
+    pub(super) plan: &'static str,
     /// That of [`VersionChoice::Version`].
-    version: &'static str,
+    pub(super) version: &'static str,
 }
 
 impl ChoiceFields {
@@ -108,13 +108,9 @@ pub fn create_subscription(
 }
 
 impl Faults for CreateSubscription {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
-        let key = CustomerKey::derive(tx.organization(), &self.customer);
-        let now = match look_up(&mut errors, "customer_id", tx.customers().get(key))? {
-            Some(_) => tx.customers().now(key)?,
-            None => now,
-        };
+        let now = look_up_now(&mut errors, tx, &self.customer)?;
         find_choice(tx, (self.version, ChoiceFields::CREATE), &mut errors)?;
         errors.keep("", check_end(self, now));
         check_units(&self.prepaid_units, &mut errors);

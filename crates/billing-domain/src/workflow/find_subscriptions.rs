@@ -4,7 +4,8 @@ use time::OffsetDateTime;
 
 use super::account::catch_up;
 use crate::customer::CustomerId;
-use crate::error::Error;
+use crate::error::{Error, FieldErrors};
+use crate::faults::{look_up, look_up_now};
 use crate::id::{CustomerKey, PlanId, SubscriptionId};
 use crate::store::Transaction;
 use crate::subscription::{SubscriptionFilters, SubscriptionStatus};
@@ -20,6 +21,17 @@ pub struct FindSubscriptions {
     pub filters: SubscriptionFilters,
 }
 
+impl FindSubscriptions {
+    /// The customer's time. That customer or plan do not exist is noted.
+    pub(super) fn look_up(&self, tx: &mut dyn Transaction, errors: &mut FieldErrors) -> Result<OffsetDateTime, Error> {
+        let now = look_up_now(errors, tx, &self.customer)?;
+        if let Some(plan) = self.plan {
+            look_up(errors, "plan_id", tx.plans().get(plan))?;
+        }
+        Ok(now)
+    }
+}
+
 /// Those that run or are to come, by start; add-ons are reached by what they are attached to. What is due is processed
 /// first, so that one whose end has come is found as what it renewed to.
 ///
@@ -31,10 +43,9 @@ pub fn find_subscriptions(
     now: OffsetDateTime,
 ) -> Result<Vec<SubscriptionId>, Error> {
     let key = CustomerKey::derive(tx.organization(), &wanted.customer);
-    tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
-    if let Some(plan) = wanted.plan {
-        tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
-    }
+    let mut errors = FieldErrors::default();
+    wanted.look_up(tx, &mut errors)?;
+    errors.finish(())?;
     catch_up(tx, key, now)?;
     let mut found = tx.subscriptions().list(key)?;
     found.retain(|own| {

@@ -5,7 +5,8 @@ use time::OffsetDateTime;
 use super::account::Account;
 use super::bill_customer::process_due;
 use crate::charge::{BillingRecord, count_records};
-use crate::error::{Error, FieldCode, FieldError, Refusal};
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
+use crate::faults::Faults;
 use crate::id::{CustomerKey, SubscriptionId};
 use crate::period::{Period, instant};
 use crate::store::Transaction;
@@ -42,6 +43,7 @@ pub fn update_subscription(
     process_due(tx, &mut account, now)?;
     let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
     subscription.check_open(now)?;
+    command.faults_of(&subscription, now).finish(())?;
     if command.turn_off_auto_renew {
         subscription.auto_renew = false;
     }
@@ -50,7 +52,7 @@ pub fn update_subscription(
     }
     let end = command.end.map(instant::whole).filter(|end| *end != subscription.period.end());
     if let Some(end) = end {
-        subscription.period = period_until(&subscription, end, now)?;
+        subscription.period = Period::new(subscription.period.start(), end).map_err(|_| ends_before_start())?;
         let others = tx.subscriptions().list(command.customer)?;
         if others.iter().any(|other| other.id != subscription.id && other.overlaps(&subscription)) {
             return Err(Refusal::OverlappingPlans.into());
@@ -79,12 +81,33 @@ pub fn update_subscription(
     tx.subscriptions().get(command.customer, command.subscription)
 }
 
-fn period_until(subscription: &Subscription, end: OffsetDateTime, now: OffsetDateTime) -> Result<Period, FieldError> {
-    let invalid = |detail| FieldError::new("end_date", FieldCode::Invalid, detail);
-    if end <= now {
-        return Err(invalid("Cannot set end date to a date in the past."));
+impl Faults for UpdateSubscription {
+    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        Ok(self.faults_of(&tx.subscriptions().get(self.customer, self.subscription)?, now))
     }
-    Period::new(subscription.period.start(), end).map_err(|_| invalid("The end must not be before the start."))
+}
+
+impl UpdateSubscription {
+    /// The end that the subscription has already is as good as none.
+    fn faults_of(&self, subscription: &Subscription, now: OffsetDateTime) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        let end = self.end.map(instant::whole).filter(|end| *end != subscription.period.end());
+        if let Some(end) = end {
+            let starts_before = if end < subscription.period.start() { Err(ends_before_start()) } else { Ok(()) };
+            errors.keep("", check_end(end, now).and(starts_before));
+        }
+        errors
+    }
+}
+
+/// Whether an end is still to come.
+pub(super) fn check_end(end: OffsetDateTime, now: OffsetDateTime) -> Result<(), FieldError> {
+    let detail = "Cannot set end date to a date in the past.";
+    if end <= now { Err(FieldError::new("end_date", FieldCode::Invalid, detail)) } else { Ok(()) }
+}
+
+fn ends_before_start() -> FieldError {
+    FieldError::new("end_date", FieldCode::Invalid, "The end must not be before the start.")
 }
 
 /// Gives the subscription's records the intervals and instants that they would have had with the new end. What

@@ -45,25 +45,32 @@ impl<T: FromJson + Faults + Send + 'static> FromRequest for ApiJson<T> {
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
-        let app = request.app_data::<web::Data<App>>().cloned();
-        let caller = request.extensions().get::<Caller>().cloned();
+        let request = request.clone();
         Box::pin(async move {
-            let text = decode(body.await?, BODY_BYTES_MAX)?;
-            let text = if text.is_empty() { "{}" } else { &text };
+            let value = parse_or_empty(&decode(body.await?, BODY_BYTES_MAX)?)?;
             let mut errors = FieldErrors::default();
-            let read = T::read_on(parse(text)?, &mut errors);
-            let command = match read {
-                Some(command) if errors.is_empty() => return Ok(Self(command)),
-                bad => bad,
-            };
-            if let (Some(command), Some(app), Some(caller)) = (command, app, caller) {
-                // Whatever keeps the store from answering is no news to somebody whose request is bad.
-                let found = app.read(&caller, move |tx, now| command.faults(tx, now)).await;
-                errors.add_found_later(found.unwrap_or_default());
+            match T::read_on(value, &mut errors) {
+                Some(command) if errors.is_empty() => Ok(Self(command)),
+                command => Err(refusal(&request, command, errors).await.into()),
             }
-            Err(ApiError::from(errors).into())
         })
     }
+}
+
+/// What is wrong with a request: the `errors` of its form, and what the rules and the store have to say about what could
+/// be read of it.
+pub async fn refusal<T>(request: &HttpRequest, command: Option<T>, mut errors: FieldErrors) -> ApiError
+where
+    T: Faults + Send + 'static,
+{
+    let app = request.app_data::<web::Data<App>>().cloned();
+    let caller = request.extensions().get::<Caller>().cloned();
+    if let (Some(command), Some(app), Some(caller)) = (command, app, caller) {
+        // Whatever keeps the store from answering is no news to somebody whose request is bad.
+        let found = app.read(&caller, move |tx, now| command.faults(tx, now)).await;
+        errors.add_found_later(found.unwrap_or_default());
+    }
+    errors.into()
 }
 
 /// A body of at most `BYTES_MAX` bytes as it was sent, of a media type that can hold JSON.
@@ -257,6 +264,14 @@ pub fn parse(text: &str) -> Result<Value, ApiError> {
         let detail = format!("The body is not JSON: line {}, column {}.", error.line(), error.column());
         ApiError::new(&codes::PARSE_ERROR, detail)
     })
+}
+
+/// [`parse`], where no text at all is an object without fields.
+///
+/// # Errors
+/// Every [`JsonFault`].
+pub fn parse_or_empty(text: &str) -> Result<Value, ApiError> {
+    parse(if text.is_empty() { "{}" } else { text })
 }
 
 fn fault(fault: JsonFault) -> ApiError {

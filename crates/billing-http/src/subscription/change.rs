@@ -1,64 +1,30 @@
-//! Changing and ending subscriptions, by id or by customer, plan and filters.
+//! Changing and ending one subscription.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::{HttpRequest, web};
 use billing_domain::id::{CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
-use billing_domain::subscription::{Cancellation, InvoicingBehavior, Subscription, SwitchUsageBehavior, UsageBehavior};
+use billing_domain::subscription::{Cancellation, InvoicingBehavior, SwitchUsageBehavior, UsageBehavior};
 use billing_domain::workflow::{
-    CancelSubscription, ChangePrepaidUnits, Faults, FindSubscriptions, SwitchPlan, UpdateSubscription, VersionChoice,
-    cancel_subscription, change_prepaid_units, find_subscriptions, switch_plan, update_subscription,
+    CancelSubscription, ChangePrepaidUnits, Faults, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
+    change_prepaid_units, switch_plan, update_subscription,
 };
-use billing_domain::{Error, FieldCode, FieldError, FieldErrors, Noun};
+use billing_domain::{Error, FieldCode, FieldError, FieldErrors};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::spelling::{FlatFee, InitialUnits, SwitchInvoicing};
-use super::view::{Holder, SubscriptionView};
+use super::view::SubscriptionView;
 use crate::app::App;
 use crate::auth::Caller;
-use crate::endpoint::{Endpoint, Parameter, post};
+use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
-use crate::json::ApiJson;
+use crate::json::{ApiJson, Ask, Asked};
 use crate::path::{PathPair, PathParam};
-use crate::query::Query;
 use crate::wire::{EndDate, FreeForm, Number, body, faultless};
-
-const MATCH_PARAMETERS: &[Parameter] = &[
-    Parameter::required("customer_id", "Whose subscriptions."),
-    Parameter::optional("plan_id", "Only those to any version of this plan; all of the customer's when missing."),
-    Parameter::optional(
-        "subscription_filters",
-        "Only those that have all of these filters: a JSON list of objects with property_name and value.",
-    ),
-];
-
-const MATCH_PLAN_PARAMETERS: &[Parameter] = &[
-    Parameter::required("customer_id", "Whose subscriptions."),
-    Parameter::required("plan_id", "Only those to any version of this plan."),
-    Parameter::optional(
-        "subscription_filters",
-        "Only those that have all of these filters: a JSON list of objects with property_name and value.",
-    ),
-];
 
 /// The calls that change subscriptions.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        post("/api/subscriptions/cancel/", "Cancel a customer's subscriptions (deprecated)", cancel_matching)
-            .parameters(MATCH_PARAMETERS)
-            .takes::<CancelBody>()
-            .answers::<Vec<SubscriptionView>>(200),
-        post(
-            "/api/subscriptions/update/",
-            "Change a customer's subscriptions to a plan, or switch them to another (deprecated)",
-            update_matching,
-        )
-        .parameters(MATCH_PLAN_PARAMETERS)
-        .takes::<UpdateMatchingBody>()
-        .answers::<Vec<SubscriptionView>>(200),
         post("/api/subscriptions/{subscription_id}/update/", "Change end, renewal or metadata", update)
             .takes::<UpdateBody>()
             .answers::<SubscriptionView>(200),
@@ -115,6 +81,34 @@ body! {
         optional turn_off_auto_renew: bool,
         /// Takes the place of the metadata there was.
         optional metadata: FreeForm,
+    }
+}
+
+/// What to change of which subscription.
+#[derive(Clone, Debug)]
+struct UpdateOne {
+    subscription: SubscriptionId,
+    body: UpdateBody,
+}
+
+impl Ask for UpdateOne {
+    type Body = UpdateBody;
+
+    fn read(
+        request: &HttpRequest,
+        body: Option<UpdateBody>,
+        errors: &mut FieldErrors,
+    ) -> Result<Option<Self>, ApiError> {
+        let subscription = PathParam::read(request, errors);
+        Ok(subscription.zip(body).map(|(subscription, body)| Self { subscription, body }))
+    }
+}
+
+impl Faults for UpdateOne {
+    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+        let customer = tx.subscriptions().customer_of(self.subscription)?;
+        let now = tx.customers().now(customer)?;
+        self.body.clone().read(customer, self.subscription).faults(tx, now)
     }
 }
 
@@ -179,52 +173,6 @@ impl Faults for SwitchBody {
 }
 
 body! {
-    /// What to change of all subscriptions that match: either another plan, or end and renewal.
-    UpdateMatchingBody {
-        /// The plan they are switched to.
-        optional replace_plan_id: PlanId,
-        /// Whether the difference is invoiced now or at the end of the period; `invoice_now` when missing.
-        optional invoicing_behavior: InvoicingBehavior,
-        /// Whether usage goes on or stays with the old plan; `transfer_to_new_subscription` when missing.
-        optional usage_behavior: SwitchUsageBehavior,
-        /// Their new last moment.
-        optional end_date: EndDate,
-        /// Whether they stop renewing.
-        optional turn_off_auto_renew: bool,
-    }
-}
-
-impl UpdateMatchingBody {
-    fn carry_out(
-        &self,
-        tx: &mut dyn Transaction,
-        customer: CustomerKey,
-        subscription: SubscriptionId,
-        now: OffsetDateTime,
-    ) -> Result<Subscription, Error> {
-        let Some(plan) = self.replace_plan_id else {
-            let command = UpdateSubscription {
-                customer,
-                subscription,
-                end: self.end_date.map(|EndDate(end)| end),
-                turn_off_auto_renew: self.turn_off_auto_renew.unwrap_or(false),
-                metadata: None,
-            };
-            return update_subscription(tx, &command, now);
-        };
-        let command = SwitchPlan {
-            customer,
-            subscription,
-            version: VersionChoice::Plan(plan),
-            invoicing_behavior: self.invoicing_behavior.unwrap_or_default(),
-            usage_behavior: self.usage_behavior.unwrap_or_default(),
-            prepaid_units: Vec::new(),
-        };
-        switch_plan(tx, &command, now).map_err(|error| error.renamed("switch_plan_id", "replace_plan_id"))
-    }
-}
-
-body! {
     /// A new number of prepaid units.
     PrepaidChangeBody {
         /// How many units from now on.
@@ -247,72 +195,7 @@ impl Faults for PrepaidChangeBody {
     }
 }
 
-faultless! { CancelBody, UpdateBody, UpdateMatchingBody }
-
-/// Which of a customer's running and coming subscriptions a call is about; whether their plan must be named.
-#[derive(Clone, Debug)]
-struct Match<const NEEDS_PLAN: bool>(FindSubscriptions);
-
-impl<const NEEDS_PLAN: bool> FromRequest for Match<NEEDS_PLAN> {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let customer = query.required("customer_id");
-            let plan = if NEEDS_PLAN { query.required("plan_id").map(Some) } else { query.optional("plan_id") };
-            let filters = query.filters();
-            let read = match (customer, plan, filters) {
-                (Some(customer), Some(plan), Some(filters)) => {
-                    Some(Self(FindSubscriptions { customer, plan, filters }))
-                }
-                _ => None,
-            };
-            query.finish(read)
-        }))
-    }
-}
-
-/// `POST /api/subscriptions/cancel/`
-async fn cancel_matching(
-    app: web::Data<App>,
-    caller: Caller,
-    Match(wanted): Match<false>,
-    ApiJson(body): ApiJson<CancelBody>,
-) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
-    let customer = wanted.customer.clone();
-    let views = app.on_customer(&caller, &customer, move |tx, now| {
-        let ids = find_subscriptions(tx, &wanted, now)?;
-        let key = CustomerKey::derive(tx.organization(), &wanted.customer);
-        let canceled = cancel_subscription(tx, &body.clone().read(key, ids), now)?;
-        let customer = tx.customers().get(key)?;
-        let mut holder = Holder::load(tx, &customer)?;
-        canceled.iter().map(|subscription| holder.view(tx, subscription)).collect::<Result<Vec<_>, _>>()
-    });
-    Ok(web::Json(views.await?))
-}
-
-/// `POST /api/subscriptions/update/`
-async fn update_matching(
-    app: web::Data<App>,
-    caller: Caller,
-    Match(wanted): Match<true>,
-    ApiJson(body): ApiJson<UpdateMatchingBody>,
-) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
-    let customer = wanted.customer.clone();
-    let views = app.on_customer(&caller, &customer, move |tx, now| {
-        let ids = find_subscriptions(tx, &wanted, now)?;
-        if ids.is_empty() {
-            return Err(Error::NotFound(Noun::Subscription));
-        }
-        let key = CustomerKey::derive(tx.organization(), &wanted.customer);
-        let updated = ids.into_iter().map(|id| body.carry_out(tx, key, id, now)).collect::<Result<Vec<_>, _>>()?;
-        let customer = tx.customers().get(key)?;
-        let mut holder = Holder::load(tx, &customer)?;
-        updated.iter().map(|subscription| holder.view(tx, subscription)).collect::<Result<Vec<_>, _>>()
-    });
-    Ok(web::Json(views.await?))
-}
+faultless! { CancelBody }
 
 /// `POST /api/subscriptions/{subscription_id}/switch_plan/`
 async fn switch(
@@ -334,8 +217,7 @@ async fn switch(
 async fn update(
     app: web::Data<App>,
     caller: Caller,
-    PathParam(id): PathParam<SubscriptionId>,
-    ApiJson(body): ApiJson<UpdateBody>,
+    Asked(UpdateOne { subscription: id, body }): Asked<UpdateOne>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
     let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
     let command = body.read(customer, id);

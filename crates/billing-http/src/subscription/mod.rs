@@ -3,6 +3,7 @@
 mod addon;
 mod body;
 mod change;
+mod matching;
 mod spelling;
 mod view;
 
@@ -53,6 +54,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .answers::<SubscriptionView>(200),
         get("/api/subscriptions/{subscription_id}/", "Show a subscription", show).answers::<SubscriptionView>(200),
     ];
+    endpoints.extend(matching::endpoints());
     endpoints.extend(change::endpoints());
     endpoints.extend(addon::endpoints());
     endpoints

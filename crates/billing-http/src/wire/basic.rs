@@ -153,6 +153,10 @@ impl FromJson for OneOrMany {
             other => Vec::from_json(other).map(Self),
         }
     }
+
+    fn stand_in() -> Option<Self> {
+        Some(Self(Vec::new()))
+    }
 }
 
 impl Described for OneOrMany {

@@ -3,13 +3,15 @@ use time::OffsetDateTime;
 use time::macros::datetime;
 
 use crate::decimal::plain;
-use crate::error::{Error, FieldCode, Refusal};
-use crate::id::SubscriptionId;
+use crate::error::{Error, FieldCode, FieldErrors, Refusal};
+use crate::id::{PlanId, SubscriptionId};
 use crate::period::{Interval, IntervalUnit, PlanDuration};
 use crate::plan::ChargeTiming::InAdvance;
-use crate::subscription::Subscription;
+use crate::subscription::{InvoicingBehavior, Subscription, SwitchUsageBehavior};
 use crate::testing::world::{World, component, fee, subscription, tiers, version};
-use crate::workflow::{UpdateSubscription, update_subscription};
+use crate::workflow::{
+    FindSubscriptions, MatchingChange, UpdateMatching, UpdateSubscription, update_matching, update_subscription,
+};
 
 /// A month of 30 days.
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
@@ -119,4 +121,42 @@ fn metadata_is_replaced_as_a_whole() {
     };
     let updated = world.on("acme", |tx, now| update_subscription(tx, &command, now)).expect("updated");
     assert_eq!((Some(updated.metadata), updated.auto_renew), (metadata, true));
+}
+
+fn matching(customer: &str, plan: PlanId, change: MatchingChange) -> UpdateMatching {
+    let customer = customer.parse().expect("an id");
+    UpdateMatching { wanted: FindSubscriptions { customer, plan: Some(plan), filters: Default::default() }, change }
+}
+
+#[test]
+fn what_is_wrong_with_a_change_of_all_that_match_is_said_at_once() {
+    let (world, id) = subscribed();
+    let held = world.subscriptions("acme").into_iter().find(|own| own.id == id).expect("subscribed");
+    let nobodys = PlanId::from(uuid::Uuid::nil());
+    let switch = |plan| MatchingChange::Plan {
+        plan,
+        invoicing_behavior: InvoicingBehavior::InvoiceNow,
+        usage_behavior: SwitchUsageBehavior::TransferToNewSubscription,
+    };
+    let end = |end| MatchingChange::End { end: Some(end), turn_off_auto_renew: true };
+    #[rustfmt::skip]
+    let cases: [(UpdateMatching, &[&str], &str); 5] = [
+        (matching("nobody", nobodys, switch(nobodys)),   &["customer_id", "plan_id", "replace_plan_id"], "nothing of it is there"),
+        (matching("acme", held.plan, switch(nobodys)),   &["replace_plan_id"],                           "named as it was sent"),
+        (matching("acme", held.plan, switch(held.plan)), &["replace_plan_id"],                           "the plan that it has"),
+        (matching("nobody", nobodys, end(START)),        &["customer_id", "plan_id", "end_date"],        "and an end that has passed"),
+        (matching("acme", held.plan, end(NOW)),          &["end_date"],                                  "this instant is over"),
+    ];
+    for (command, expected, why) in cases {
+        let refused = world.on("acme", |tx, now| update_matching(tx, &command, now)).expect_err(why);
+        let Error::Fields(FieldErrors(faults)) = refused else { panic!("{why}: {refused}") };
+        assert_eq!(faults.iter().map(|fault| fault.attr.as_str()).collect::<Vec<_>>(), expected, "{why}");
+    }
+    assert_eq!(world.subscriptions("acme"), std::slice::from_ref(&held), "nothing has changed");
+    let command = matching("acme", held.plan, end(datetime!(2024-04-16 00:00 UTC)));
+    let changed = world.on("acme", |tx, now| update_matching(tx, &command, now)).expect("updated");
+    assert_eq!(
+        (changed.len(), changed[0].period.end(), changed[0].auto_renew),
+        (1, datetime!(2024-04-16 00:00 UTC), false)
+    );
 }
