@@ -22,7 +22,7 @@ const LEASED_MAX: u32 = 20;
 /// Parked customers that a run names at its end.
 const PARKED_SHOWN_MAX: u32 = 100;
 /// Threads that bill in one process: while one waits for its commit, another works.
-pub const THREADS: usize = 2;
+pub const THREADS: usize = 4;
 
 /// What a run has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

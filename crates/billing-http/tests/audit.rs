@@ -77,6 +77,7 @@ fn books() -> World {
             track(customer, 6, &format!("{earlier}T13:14:15.000016Z"));
         }
     }
+    levels_and_rates(&world, &clock);
     let current = |customer: &str| {
         world.get(&format!("/api/subscriptions/?customer_id={customer}")).ok(200)[0].id("subscription_id")
     };
@@ -99,6 +100,42 @@ fn books() -> World {
     });
     world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
     world
+}
+
+/// A customer of the clock's with gauges of every sort and a rate, in use since before the subscription.
+fn levels_and_rates(world: &World, clock: &str) {
+    let metrics = [
+        r#"{"metric_name": "peak", "metric_type": "gauge", "event_type": "delta", "granularity": "total", "proration": "total"}"#,
+        r#"{"metric_name": "by days", "metric_type": "gauge", "event_type": "total", "granularity": "months", "proration": "days"}"#,
+        r#"{"metric_name": "by hours", "metric_type": "gauge", "event_type": "delta", "granularity": "days", "proration": "hours"}"#,
+        r#"{"metric_name": "by months", "metric_type": "gauge", "event_type": "total", "granularity": "total", "proration": "months"}"#,
+        r#"{"metric_name": "busiest", "metric_type": "rate", "aggregation_type": "sum", "granularity": "days"}"#,
+        r#"{"metric_name": "busiest month", "metric_type": "rate", "aggregation_type": "average", "granularity": "months"}"#,
+    ];
+    let components = metrics.map(|metric| {
+        let mut metric: Value = serde_json::from_str(metric).expect("a metric");
+        (metric["event_name"], metric["property_name"]) = (json!("level"), json!("n"));
+        let id = world.post("/api/metrics/", &metric).ok(201).id("metric_id");
+        json!({"metric_id": id, "tiers": [
+            {"type": "per_unit", "range_start": 0, "cost_per_batch": "1.5", "metric_units_per_batch": 1}]})
+    });
+    let version = json!({"currency_code": "USD", "components": components});
+    let body = json!({"plan_name": "Levels", "plan_duration": "quarterly", "initial_version": version});
+    let plan = world.post("/api/plans/", &body).ok(201).id("plan_id");
+    world.customer_at("levels", clock);
+    #[rustfmt::skip]
+    let levels = [
+        ("2024-03-20T10:00:00Z", 4), ("2024-04-03T07:00:00.000001Z", 9), ("2024-04-03T07:00:00.000001Z", 2),
+        ("2024-04-05T00:00:00Z", -1), ("2024-04-05T21:30:00Z", 7),
+    ];
+    let events = levels.iter().enumerate().map(|(n, (time, level))| {
+        json!({"customer_id": "levels", "event_name": "level", "idempotency_id": format!("l{n}"),
+            "time_created": time, "properties": {"n": level}})
+    });
+    let answer = world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
+    assert_eq!(answer["success"], "all", "{answer}");
+    let body = json!({"customer_id": "levels", "plan_id": plan, "start_date": "2024-03-31", "end_date": "2024-05-20"});
+    world.post("/api/subscriptions/", &body).ok(200);
 }
 
 /// SQL that breaks the books, and the check that must notice.
@@ -142,6 +179,14 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("DELETE FROM usage_rollup WHERE dimensions <> '' AND bucket_hours = 1", "rollups_are_their_events"),
     ("UPDATE metrics SET filters = jsonb_set(filters, '{numeric_filters,0,comparison_value}', '5') WHERE filters IS NOT NULL", "usage_is_what_events_say"),
     ("UPDATE events SET properties = '{\"n\": 2, \"region\": \"us\"}' WHERE event_name = 'seat' AND idempotency_id LIKE 'e%' AND time_created > '2024-02-20'", "usage_is_what_events_say"),
+    ("DELETE FROM events WHERE idempotency_id = 'l0'", "usage_is_what_events_say"),
+    ("UPDATE metrics SET event_type = 'total' WHERE name = 'peak'", "usage_is_what_events_say"),
+    ("UPDATE metrics SET granularity = 'years' WHERE name = 'by days'", "usage_is_what_events_say"),
+    ("UPDATE metrics SET proration = 'days' WHERE name = 'by hours'", "usage_is_what_events_say"),
+    ("UPDATE metrics SET proration = 'quarters' WHERE name = 'by months'", "usage_is_what_events_say"),
+    ("UPDATE metrics SET granularity = 'months' WHERE name = 'busiest'", "usage_is_what_events_say"),
+    ("UPDATE metrics SET aggregation_type = 'max' WHERE name = 'busiest month'", "usage_is_what_events_say"),
+    ("UPDATE events SET time_created = time_created - interval '1 day' WHERE idempotency_id = 'l1'", "usage_is_what_events_say"),
     ("UPDATE events SET idempotency_id = 'another' WHERE idempotency_id = 'e2'", "event_ids_are_unique"),
     ("DROP INDEX events_2024_02_id_hash_key", "event_months_have_their_indexes"),
     ("DELETE FROM billing_due", "billing_is_queued"),

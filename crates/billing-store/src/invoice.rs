@@ -5,30 +5,30 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use billing_domain::currency::Currency;
 use billing_domain::id::{CustomerKey, InvoiceId};
-use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, PaymentStatus};
+use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::{AsExprOf, min, sql};
 use diesel::expression::{SqlLiteral, UncheckedBind};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{choice, count, from_json, period, stored_count, to_json};
+use crate::column::{choice, count, from_json, period};
 use crate::schema::{invoice_lines, invoice_numbers, invoices};
-use crate::statement::{Prepared, ROWS_PER_INSERT, statement};
 use crate::subscription::filters;
 use crate::transaction::PgTransaction;
 
-#[derive(Queryable, Selectable, Insertable)]
+mod issue;
+
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = invoices, check_for_backend(Pg))]
 struct InvoiceRow {
     customer_key: Uuid,
     id: Uuid,
-    organization_id: Uuid,
     number: String,
     billed_to: Value,
     seller: Value,
@@ -39,31 +39,10 @@ struct InvoiceRow {
     issued_at: OffsetDateTime,
     due_at: Option<OffsetDateTime>,
     payment_status: String,
-    line_count: i64,
     amount: BigDecimal,
 }
 
 impl InvoiceRow {
-    fn new(organization_id: Uuid, invoice: &Invoice) -> Result<Self, Error> {
-        Ok(Self {
-            customer_key: invoice.customer.uuid(),
-            id: invoice.id.uuid(),
-            organization_id,
-            number: invoice.number.clone(),
-            billed_to: to_json(&invoice.billed_to)?,
-            seller: to_json(&invoice.seller)?,
-            currency_code: invoice.currency.code.clone(),
-            currency_name: invoice.currency.name.clone(),
-            currency_symbol: invoice.currency.symbol.clone(),
-            currency_decimals: i16::from(invoice.currency.decimals),
-            issued_at: invoice.issued_at,
-            due_at: invoice.due_at,
-            payment_status: invoice.payment_status.as_str().to_owned(),
-            line_count: stored_count(invoice.lines.len())?,
-            amount: invoice.amount.clone(),
-        })
-    }
-
     fn into_invoice(self, lines: Vec<LineItem>) -> Result<Invoice, Error> {
         Ok(Invoice {
             id: self.id.into(),
@@ -86,13 +65,10 @@ impl InvoiceRow {
     }
 }
 
-#[derive(Queryable, Selectable, Insertable)]
+#[derive(Queryable, Selectable)]
 #[diesel(table_name = invoice_lines, check_for_backend(Pg))]
 struct InvoiceLineRow {
-    customer_key: Uuid,
     invoice_id: Uuid,
-    position: i64,
-    organization_id: Uuid,
     name: String,
     start_at: OffsetDateTime,
     end_at: OffsetDateTime,
@@ -106,30 +82,6 @@ struct InvoiceLineRow {
     adjustments: Value,
     amount: BigDecimal,
     trace: Value,
-}
-
-impl InvoiceLineRow {
-    fn new(invoice: &InvoiceRow, position: i64, line: &LineItem) -> Result<Self, Error> {
-        Ok(Self {
-            customer_key: invoice.customer_key,
-            invoice_id: invoice.id,
-            position,
-            organization_id: invoice.organization_id,
-            name: line.name.clone(),
-            start_at: line.period.start(),
-            end_at: line.period.end(),
-            quantity: line.quantity.clone(),
-            billing_type: line.billing_type.as_str().to_owned(),
-            subscription_id: line.subscription.map(|id| id.uuid()),
-            record_id: line.record.map(|id| id.uuid()),
-            plan: line.plan.as_ref().map(to_json).transpose()?,
-            filters: line.filters.canonical(),
-            base: line.base.clone(),
-            adjustments: to_json(&line.adjustments)?,
-            amount: line.amount.clone(),
-            trace: to_json(&line.trace)?,
-        })
-    }
 }
 
 impl TryFrom<InvoiceLineRow> for LineItem {
@@ -150,15 +102,6 @@ impl TryFrom<InvoiceLineRow> for LineItem {
             amount: row.amount,
             trace: from_json(row.trace)?,
         })
-    }
-}
-
-statement! {
-    /// Takes the next number of the organization's sequence; the next taker waits for this transaction to end.
-    NextSequence -> BigInt {
-        "INSERT INTO invoice_counters (organization_id, last_sequence) VALUES (" organization: Uuid as SqlUuid; ", 1)
-        ON CONFLICT (organization_id) DO UPDATE SET last_sequence = invoice_counters.last_sequence + 1
-        RETURNING last_sequence"
     }
 }
 
@@ -239,33 +182,13 @@ impl PgTransaction<'_> {
 }
 
 impl InvoiceRepo for PgTransaction<'_> {
-    fn next_sequence(&mut self) -> Result<u64, Error> {
-        let statement = NextSequence { organization: self.tenant() };
-        count(self.query(|pg| statement.get_result::<i64>(pg))?)
-    }
-
-    fn insert(&mut self, invoice: &Invoice) -> Result<(), Error> {
-        let row = InvoiceRow::new(self.tenant(), invoice)?;
-        let lines = (0_i64..).zip(&invoice.lines).map(|(position, line)| InvoiceLineRow::new(&row, position, line));
-        let lines = lines.collect::<Result<Vec<_>, _>>()?;
-        let number = (
-            invoice_numbers::organization_id.eq(row.organization_id),
-            invoice_numbers::number.eq(&row.number),
-            invoice_numbers::customer_key.eq(row.customer_key),
-            invoice_numbers::invoice_id.eq(row.id),
-        );
-        self.query(|pg| {
-            Prepared(diesel::insert_into(invoices::table).values(&row).returning(invoices::id)).load::<Uuid>(pg)?;
-            for chunk in lines.chunks(ROWS_PER_INSERT) {
-                let insert = diesel::insert_into(invoice_lines::table).values(chunk);
-                Prepared(insert.returning(invoice_lines::position)).load::<i64>(pg)?;
-            }
-            diesel::insert_into(invoice_numbers::table).values(number).execute(pg)
-        })?;
+    fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error> {
+        self.unissued.push(invoice);
         Ok(())
     }
 
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error> {
+        self.issue_all()?;
         let query = invoices::table
             .filter(invoices::organization_id.eq(self.tenant()).and(invoices::id.eq(id.uuid())))
             .select(InvoiceRow::as_select());
@@ -274,6 +197,7 @@ impl InvoiceRepo for PgTransaction<'_> {
     }
 
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
+        self.issue_all()?;
         let own = invoices::table
             .find((invoice.customer.uuid(), invoice.id.uuid()))
             .filter(invoices::organization_id.eq(self.tenant()));
@@ -285,12 +209,14 @@ impl InvoiceRepo for PgTransaction<'_> {
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
+        self.issue_all()?;
         let query = invoice_numbers::table.find((self.tenant(), number)).select(invoice_numbers::invoice_id);
         let id: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
         Ok(id.map(InvoiceId::from))
     }
 
     fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<InvoiceSummary>, Error> {
+        self.issue_all()?;
         let query = invoices::table
             .filter(invoices::organization_id.eq(self.tenant()))
             .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
@@ -302,6 +228,7 @@ impl InvoiceRepo for PgTransaction<'_> {
     }
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
+        self.issue_all()?;
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
         let mut query = invoices::table.filter(invoices::organization_id.eq(self.tenant())).into_boxed();
         if let Some(customer) = filter.customer {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use billing_domain::customer::Customer;
 use billing_domain::id::{BillingRecordId, CustomerKey, OrganizationId};
 use billing_domain::idempotency::{Answer, Attempt, Claim, ClaimedWork};
+use billing_domain::invoice::NewInvoice;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
     InvoiceRepo, MetricRepo, OrganizationRepo, PlanRepo, Scope, SubscriptionRepo, TestClockRepo, Transaction, Work,
@@ -105,6 +106,8 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) own_customer: Option<Customer>,
     /// Which revision of a billing record this transaction has seen last.
     pub(crate) revisions: BTreeMap<BillingRecordId, i64>,
+    /// Invoices that are written last of all.
+    pub(crate) unissued: Vec<NewInvoice>,
 }
 
 /// What a transaction knows when it has its lock.
@@ -132,6 +135,7 @@ impl<'c> PgTransaction<'c> {
             catalog: None,
             own_customer: None,
             revisions: BTreeMap::new(),
+            unissued: Vec::new(),
         }
     }
 
@@ -188,7 +192,11 @@ impl<'c> PgTransaction<'c> {
     }
 
     /// The answer that claimed work ended with, its effects undone where they are not to stay.
-    fn settle(self, attempt: Result<Attempt, Error>) -> Result<Answer, Failure> {
+    fn settle(mut self, attempt: Result<Attempt, Error>) -> Result<Answer, Failure> {
+        let attempt = attempt.and_then(|attempt| match attempt {
+            Attempt::Done(answer) => self.issue_all().map(|()| Attempt::Done(answer)),
+            refused @ Attempt::Refused(_) => Ok(refused),
+        });
         match (self.failure, attempt) {
             (Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_))), _) => Err(failure),
             (_, Err(error)) => Err(error.into()),
@@ -213,7 +221,7 @@ impl PgStore {
             let entered = begin(pg, scope)?;
             let now = entered.now;
             let mut transaction = PgTransaction::entered(pg, &self.shared, scope.organization(), entered);
-            let result = work(&mut transaction, now);
+            let result = work(&mut transaction, now).and_then(|()| transaction.issue_all());
             transaction.verdict(result)
         });
         result.map_err(Failure::into_error)

@@ -11,7 +11,7 @@ use crate::credit::CreditLedger;
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
 use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::{Invoice, InvoiceSummary, PaymentStatus};
+use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use crate::store::{
     BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo,
 };
@@ -199,18 +199,10 @@ impl BillingRecordRepo for MemoryTransaction {
 }
 
 impl InvoiceRepo for MemoryTransaction {
-    fn next_sequence(&mut self) -> Result<u64, Error> {
+    fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error> {
         let tenant = self.tenant()?;
         tenant.invoice_sequence += 1;
-        Ok(tenant.invoice_sequence)
-    }
-
-    fn insert(&mut self, invoice: &Invoice) -> Result<(), Error> {
-        let lines: bigdecimal::BigDecimal = invoice.lines.iter().map(|line| &line.amount).sum();
-        if lines != invoice.amount {
-            return Err(StoreError::Internal("an invoice's amount is not the sum of its lines".to_owned()).into());
-        }
-        self.tenant()?.invoices.insert(invoice.id, invoice.clone());
+        tenant.invoices.insert(invoice.id, invoice.numbered(tenant.invoice_sequence));
         Ok(())
     }
 

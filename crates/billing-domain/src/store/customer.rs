@@ -8,7 +8,7 @@ use crate::credit::CreditLedger;
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::{Invoice, InvoiceSummary, PaymentStatus};
+use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use crate::subscription::Subscription;
 
 /// Customers of the organization.
@@ -116,10 +116,14 @@ pub struct InvoiceFilter {
 
 /// Invoices of the organization.
 pub trait InvoiceRepo {
-    /// The next number of the organization's gap-free sequence. Held until the transaction ends: take it last.
-    fn next_sequence(&mut self) -> Result<u64, Error>;
-    /// Keeps an issued invoice for good.
-    fn insert(&mut self, invoice: &Invoice) -> Result<(), Error>;
+    /// Gives an invoice the next number of the organization's gap-free sequence and keeps it for good.
+    ///
+    /// Whoever issues next waits for this transaction to end, so a store may put it off until the work is done, or until
+    /// an invoice is read. Invoices are numbered in the order in which they were issued.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`](crate::StoreError::Internal); from a store that puts it off, when the work is done.
+    fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error>;
     /// The invoice with its lines.
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error>;
     /// Writes the payment status back; nothing else of an issued invoice ever changes.

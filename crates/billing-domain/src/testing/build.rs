@@ -15,7 +15,7 @@ use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::event::{Event, Properties};
 use crate::id::{AddonId, CustomerKey, InvoiceId, MetricId, OrganizationId};
-use crate::invoice::{BilledTo, Invoice, LineItem, PaymentStatus, Seller, Trace};
+use crate::invoice::{BilledTo, LineItem, NewInvoice, Seller, Trace};
 use crate::metric::{Aggregation, Metric, MetricFilters};
 use crate::organization::Organization;
 use crate::period::{Anchors, Period, PlanDuration};
@@ -257,32 +257,22 @@ pub fn line(name: &str, amount: &str, at: OffsetDateTime) -> LineItem {
     LineItem::of_invoice(name, decimal(amount), at, Trace::PlanAdjustment)
 }
 
-/// An unpaid invoice in US dollars with these lines.
+/// An invoice in US dollars with these lines, to be issued.
 ///
 /// # Panics
 /// Never: there are US dollars.
-pub fn invoice(
-    ids: &mut Ids,
-    customer: &Customer,
-    number: &str,
-    issued_at: OffsetDateTime,
-    lines: Vec<LineItem>,
-) -> Invoice {
+pub fn invoice(ids: &mut Ids, customer: &Customer, issued_at: OffsetDateTime, lines: Vec<LineItem>) -> NewInvoice {
     let id: InvoiceId = ids.next();
     let billed_to = BilledTo { customer_id: customer.id.as_str().to_owned(), name: None, email: None, address: None };
-    let amount: BigDecimal = lines.iter().map(|line| &line.amount).sum();
-    Invoice {
+    NewInvoice {
         id,
-        number: number.to_owned(),
         customer: customer.key,
         billed_to,
         seller: Seller { name: "Acme".to_owned(), address: None },
         currency: Currency::iso_4217("USD").expect("US dollars"),
         issued_at,
         due_at: None,
-        payment_status: PaymentStatus::Unpaid,
         lines,
-        amount,
     }
 }
 

@@ -24,12 +24,18 @@ use crate::test_clock::TestClockStatus;
 /// Longer than it takes to store an event that was accepted.
 const CLOSING_GRACE_MIN: Duration = Duration::minutes(5);
 
+/// How long ago a subscription may have ended to be read with those that run: a renewal looks for what overlaps it, and
+/// happens within minutes of its instant, but after an outage.
+const LOOK_BACK: Duration = Duration::days(7);
+
 /// A customer's open records and the subscriptions behind them, with the catalogue they are priced by.
 pub(super) struct Account {
     pub organization: Organization,
     pub customer: Customer,
-    /// Subscriptions that run, await renewal, or have a record here.
+    /// Subscriptions that run, await renewal, have a record here, or ended lately.
     pub subscriptions: BTreeMap<SubscriptionId, Subscription>,
+    /// All subscriptions that end after this instant are among them.
+    complete_after: OffsetDateTime,
     /// Records with an invoicing instant to come, in order of making.
     pub records: Vec<BillingRecord>,
     /// Records that are billed and may still get late events.
@@ -72,7 +78,8 @@ impl Account {
     pub fn load(tx: &mut dyn Transaction, customer: CustomerKey, now: OffsetDateTime) -> Result<Self, Error> {
         let organization = tx.organizations().get()?;
         let records = tx.billing_records().list_open(customer)?;
-        let current = tx.subscriptions().list_current(customer, now)?;
+        let complete_after = now - LOOK_BACK;
+        let current = tx.subscriptions().list_current(customer, complete_after)?;
         let mut subscriptions: BTreeMap<_, _> = current.into_iter().map(|own| (own.id, own)).collect();
         for record in &records {
             if !subscriptions.contains_key(&record.subscription) {
@@ -85,7 +92,22 @@ impl Account {
         let credits = tx.credits().list_open(customer.key)?;
         let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
         let (catalog, unsaved) = (Catalog::default(), Unsaved::default());
-        Ok(Self { organization, customer, subscriptions, records, late, credits, catalog, unsaved })
+        Ok(Self { organization, customer, subscriptions, complete_after, records, late, credits, catalog, unsaved })
+    }
+
+    /// What the customer holds that ends after `instant` or still awaits renewal. The store is asked only about what is
+    /// longer ago than what was read.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub fn current(&mut self, tx: &mut dyn Transaction, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
+        if instant < self.complete_after {
+            self.save(tx)?;
+            return tx.subscriptions().list_current(self.customer.key, instant);
+        }
+        let is_current =
+            |own: &&Subscription| own.replaced_by.is_none() && (own.period.end() > instant || own.awaits_renewal());
+        Ok(self.subscriptions.values().filter(is_current).cloned().collect())
     }
 
     /// How long after the last event of a time was accepted that time is looked at for the last time: no sooner than an

@@ -12,7 +12,7 @@ use crate::credit::{Credit, CreditLedger, drawdown_plan};
 use crate::currency::Currency;
 use crate::error::{Error, StoreError};
 use crate::id::{CreditId, InvoiceId};
-use crate::invoice::{self, BilledTo, Invoice, LineItem, PaymentStatus, Seller, Trace};
+use crate::invoice::{BilledTo, LineItem, NewInvoice, Seller, Trace};
 use crate::store::Transaction;
 
 /// Bills the records that `due` selects as of the billing instant `at`: one invoice for each currency, issued
@@ -175,7 +175,6 @@ pub(super) fn issue_alone(
     insert(tx, account, id, Draft { currency, lines: vec![line] }, issued_at)
 }
 
-/// Adds up, takes the number, and keeps the invoice.
 fn insert(
     tx: &mut dyn Transaction,
     account: &Account,
@@ -183,12 +182,9 @@ fn insert(
     draft: Draft,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let amount: BigDecimal = draft.lines.iter().map(|line| &line.amount).sum();
-    let sequence = tx.invoices().next_sequence()?;
     let (organization, customer) = (&account.organization, &account.customer);
-    tx.invoices().insert(&Invoice {
+    tx.invoices().issue(NewInvoice {
         id,
-        number: invoice::number(issued_at, sequence),
         customer: customer.key,
         billed_to: BilledTo {
             customer_id: customer.id.to_string(),
@@ -200,9 +196,7 @@ fn insert(
         currency: draft.currency,
         issued_at,
         due_at: organization.due_at(issued_at),
-        payment_status: if amount.is_zero() { PaymentStatus::Paid } else { PaymentStatus::Unpaid },
         lines: draft.lines,
-        amount,
     })
 }
 

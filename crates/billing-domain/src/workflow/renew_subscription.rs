@@ -22,12 +22,10 @@ pub(super) fn renew_subscription(
     id: SubscriptionId,
 ) -> Result<(), Error> {
     let Some(ended) = account.subscriptions.get(&id).cloned() else { return Ok(()) };
-    // Whether the next period is free is asked of the store.
-    account.save(tx)?;
     let held: Vec<_> = account.subscriptions.values().cloned().collect();
     let bundle = Bundle::load(tx, &mut account.catalog, &ended, &held)?;
     let renewed = bundle.renewed(tx, &mut account.catalog)?;
-    let others = tx.subscriptions().list_current(account.customer.key, ended.period.end())?;
+    let others = account.current(tx, ended.period.end())?;
     let is_free = |next: &Bundle| !others.iter().any(|other| other.id != id && other.overlaps(&next.base.subscription));
     let renewed = renewed.filter(is_free);
 

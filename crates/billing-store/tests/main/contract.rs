@@ -3,6 +3,8 @@
 use billing_domain::testing::contract::{Harness, all};
 use billing_store::testing::TestStore;
 
+use crate::sql::{execute, query};
+
 #[test]
 fn holds_on_postgres() {
     let mut failed = Vec::new();
@@ -24,4 +26,40 @@ fn holds_when_all_cases_share_a_database() {
     for (_, case) in all() {
         case(&harness);
     }
+}
+
+/// What a process remembers of a catalogue is as fresh as the triggers that stamp it: each of them is missed.
+#[test]
+fn a_change_without_its_stamp_is_noticed() {
+    let (_, shows_changes_at_once) =
+        all().into_iter().find(|(name, _)| *name == "catalog::shows_changes_at_once").expect("the case");
+    for table in ["organizations", "currencies", "metrics", "plans", "plan_versions"] {
+        let store = TestStore::new();
+        execute(store.url(), &format!("DROP TRIGGER {table}_stamp ON {table}")).expect(table);
+        let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+        let run = std::panic::AssertUnwindSafe(|| shows_changes_at_once(&harness));
+        assert!(std::panic::catch_unwind(run).is_err(), "nobody misses the stamp of {table}");
+    }
+}
+
+#[test]
+fn whatever_is_remembered_is_stamped() {
+    let store = TestStore::new();
+    let stamped = query(
+        store.url(),
+        "SELECT tgrelid::regclass::text AS value FROM pg_trigger
+        WHERE tgfoid = 'stamp_catalog'::regproc AND tgenabled = 'O' AND tgtype & 1 = 1 ORDER BY 1",
+    );
+    let remembered = [
+        "components",
+        "currencies",
+        "metrics",
+        "organizations",
+        "plan_version_features",
+        "plan_version_targets",
+        "plan_versions",
+        "plans",
+        "recurring_charges",
+    ];
+    assert_eq!(stamped, remembered);
 }

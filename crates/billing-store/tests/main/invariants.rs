@@ -28,7 +28,7 @@ fn furnished() -> TestStore {
             let record = build::billing_record(&mut ids, &held, charge);
             tx.billing_records().insert(customer.key, &[record])?;
             let lines = vec![build::line("a", "1.25", now), build::line("b", "2.50", now)];
-            tx.invoices().insert(&build::invoice(&mut ids, &customer, "260331-000001", now, lines))?;
+            tx.invoices().issue(build::invoice(&mut ids, &customer, now, lines))?;
             tx.credits().insert(customer.key, &build::credit(&mut ids, "5", now))
         })
         .expect("furnished");

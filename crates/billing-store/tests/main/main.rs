@@ -8,6 +8,7 @@ mod custom_sql_fuzz;
 mod custom_sql_grammar;
 mod errors;
 mod invariants;
+mod numbers;
 mod schema;
 mod sql;
 mod sql_walk;

@@ -176,7 +176,6 @@ cases! {
         lists_by_customer_and_status,
         lists_of_many_customers,
         lists_by_the_days_of_charges,
-        refuses_a_wrong_amount,
     }
     credit {
         keeps_every_entry,

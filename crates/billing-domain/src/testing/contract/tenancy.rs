@@ -72,7 +72,7 @@ pub(super) fn hides_what_customers_own(harness: &Harness<'_>) {
         tx.subscriptions().insert(&held)?;
         tx.billing_records().insert(acme.key, std::slice::from_ref(&record))
     });
-    let invoice = owner.new_invoice(&acme, "260331-000001");
+    let invoice = owner.new_invoice(&acme);
     let credit = owner.new_credit(&acme, "5", now);
     let id = credit.credit().id;
     // The same id in another organization is another customer.

@@ -1,0 +1,225 @@
+//! A line of an invoice, and what is added to its price.
+
+use bigdecimal::{BigDecimal, Zero};
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+
+use super::trace::{Rounding, Trace};
+use crate::adjustment::{PriceAdjustment, Span};
+use crate::decimal;
+use crate::id::{BillingRecordId, PlanId, PlanVersionId, SubscriptionId};
+use crate::period::Period;
+use crate::plan;
+use crate::subscription::{Settled, SubscriptionFilters};
+
+/// One line of an invoice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineItem {
+    /// What it is for, in words.
+    pub name: String,
+    /// The time it is for.
+    pub period: Period,
+    /// How much was charged for: units of the metric, or copies of a fee when more than one.
+    pub quantity: Option<BigDecimal>,
+    /// When it is billed relative to its time.
+    pub billing_type: BillingType,
+    /// The subscription it belongs to.
+    pub subscription: Option<SubscriptionId>,
+    /// The billing record it belongs to.
+    pub record: Option<BillingRecordId>,
+    /// The plan version it is priced by, as it was named on the day of issue.
+    pub plan: Option<PlanVersionBrief>,
+    /// The subscription's filters.
+    pub filters: SubscriptionFilters,
+    /// Price before adjustments and tax, in whole minor units.
+    pub base: BigDecimal,
+    /// What was added to it.
+    pub adjustments: Vec<Adjustment>,
+    /// `base` and all adjustments.
+    pub amount: BigDecimal,
+    /// How it came about.
+    pub trace: Trace,
+}
+
+/// A plan version as others refer to it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanVersionBrief {
+    /// The version's name, otherwise the plan's.
+    pub plan_name: String,
+    /// The plan.
+    pub plan_id: PlanId,
+    /// The version.
+    pub version_id: PlanVersionId,
+    /// The version's number.
+    pub version: u32,
+}
+
+/// When a line is billed relative to the time it is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BillingType {
+    /// After it.
+    InArrears,
+    /// While it goes on.
+    Intermediate,
+    /// Before it.
+    InAdvance,
+    /// It is for no time.
+    OneTime,
+}
+
+impl BillingType {
+    /// Every type.
+    pub const ALL: &'static [Self] = &[Self::InArrears, Self::Intermediate, Self::InAdvance, Self::OneTime];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InArrears => "in_arrears",
+            Self::Intermediate => "intermediate",
+            Self::InAdvance => "in_advance",
+            Self::OneTime => "one_time",
+        }
+    }
+}
+
+/// An amount added to the base of a line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Adjustment {
+    /// How much, in whole minor units; negative lowers the line.
+    #[serde(with = "decimal::number")]
+    pub amount: BigDecimal,
+    /// What for, and how the amount came about.
+    pub basis: AdjustmentBasis,
+}
+
+/// How an adjustment came about: enough to compute it again by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum AdjustmentBasis {
+    /// `rate` percent of `taxable`, rounded together with the subscription's other lines.
+    SalesTax {
+        /// In percent.
+        #[serde(with = "decimal::number")]
+        rate: BigDecimal,
+        /// Base and price adjustment of the line.
+        #[serde(with = "decimal::number")]
+        taxable: BigDecimal,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// The line's share of what brings the period's price to where the plan's adjustment wants it.
+    PlanAdjustment {
+        /// The adjustment's name.
+        name: String,
+        /// What it does.
+        rule: PriceAdjustment,
+        /// All charges of the period up to and with this invoice.
+        #[serde(with = "decimal::number")]
+        charges_so_far: BigDecimal,
+        /// What they cost after adjustment, unrounded.
+        #[serde(with = "decimal::number")]
+        target: BigDecimal,
+        /// Adjustments of earlier invoices.
+        #[serde(with = "decimal::number")]
+        given_before: BigDecimal,
+    },
+}
+
+impl Adjustment {
+    /// What it is for.
+    pub fn kind(&self) -> AdjustmentKind {
+        match self.basis {
+            AdjustmentBasis::SalesTax { .. } => AdjustmentKind::SalesTax,
+            AdjustmentBasis::PlanAdjustment { .. } => AdjustmentKind::PlanAdjustment,
+        }
+    }
+}
+
+/// What an amount was added to a line for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AdjustmentKind {
+    /// Sales tax.
+    SalesTax,
+    /// The plan version's price adjustment.
+    PlanAdjustment,
+}
+
+impl AdjustmentKind {
+    /// Every kind.
+    pub const ALL: &'static [Self] = &[Self::SalesTax, Self::PlanAdjustment];
+
+    /// The text on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::SalesTax => "sales_tax",
+            Self::PlanAdjustment => "plan_adjustment",
+        }
+    }
+}
+
+impl LineItem {
+    /// A line of `amount` that belongs to the invoice as a whole.
+    pub fn of_invoice(name: &str, amount: BigDecimal, at: OffsetDateTime, trace: Trace) -> Self {
+        Self {
+            name: name.to_owned(),
+            period: Period::at(at),
+            quantity: None,
+            billing_type: BillingType::OneTime,
+            subscription: None,
+            record: None,
+            plan: None,
+            filters: SubscriptionFilters::none(),
+            base: amount.clone(),
+            adjustments: Vec::new(),
+            amount,
+            trace,
+        }
+    }
+
+    fn adjust(&mut self, amount: BigDecimal, basis: AdjustmentBasis) {
+        self.amount += &amount;
+        self.adjustments.push(Adjustment { amount, basis });
+    }
+}
+
+/// Brings the price of a subscription's period to where the plan's adjustment wants it, spread over the lines
+/// that the period has on this invoice. Charges and adjustments of the period then add up to that price.
+///
+/// # Panics
+/// Never; a period without a line here is the caller's to give one.
+pub fn adjust_price(
+    lines: &mut [&mut LineItem],
+    adjustment: &plan::PriceAdjustment,
+    span: &Span,
+    settled: &mut Settled,
+    decimals: u8,
+) {
+    let rule = adjustment.rule();
+    let before = settled.adjustment.clone();
+    let charges: Vec<BigDecimal> = lines.iter().map(|line| line.base.clone()).collect();
+    let portions = rule.portions(&charges, &mut settled.adjustment, span, decimals);
+    for (line, portion) in lines.iter_mut().zip(portions) {
+        if portion.is_zero() {
+            continue;
+        }
+        let basis = AdjustmentBasis::PlanAdjustment {
+            name: adjustment.name.clone(),
+            rule: rule.clone(),
+            charges_so_far: settled.adjustment.charges.clone(),
+            target: rule.target(&settled.adjustment.charges, span),
+            given_before: before.given.clone(),
+        };
+        line.adjust(portion, basis);
+    }
+}
+
+/// Adds sales tax of `rate` percent on base and price adjustment of a line. The taxes of one subscription are
+/// rounded together, line after line, so that they add up to the rounded tax of the whole.
+pub fn add_tax(line: &mut LineItem, rate: &BigDecimal, settled: &mut Settled, decimals: u8) {
+    let taxable = line.amount.clone();
+    let given_before = settled.tax.given.clone();
+    let amount = settled.tax.portion(&taxable, rate, decimals);
+    let exact_so_far = settled.tax.exact.clone();
+    let rounding = Rounding { exact_so_far, given_before, decimals, amount: amount.clone() };
+    line.adjust(amount, AdjustmentBasis::SalesTax { rate: rate.clone(), taxable, rounding });
+}

@@ -1,0 +1,209 @@
+//! Invoices: what they say, and how they are numbered.
+
+use bigdecimal::{BigDecimal, Zero};
+use serde::{Deserialize, Serialize};
+use time::{Date, OffsetDateTime, UtcOffset};
+
+use crate::currency::Currency;
+use crate::id::{CustomerKey, InvoiceId};
+use crate::organization::Address;
+use crate::period::Period;
+
+mod line;
+mod trace;
+
+pub use line::{
+    Adjustment, AdjustmentBasis, AdjustmentKind, BillingType, LineItem, PlanVersionBrief, add_tax, adjust_price,
+};
+pub use trace::{MetricTrace, PrepaidSegmentTrace, Rounding, Trace};
+
+/// An issued invoice. Nothing on it ever changes but its payment status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invoice {
+    /// Its id.
+    pub id: InvoiceId,
+    /// `YYMMDD-NNNNNN`: the UTC day of issue and a sequence of the organization without gaps.
+    pub number: String,
+    /// Whose it is.
+    pub customer: CustomerKey,
+    /// The customer as it was on the day of issue.
+    pub billed_to: BilledTo,
+    /// The organization as it was on the day of issue.
+    pub seller: Seller,
+    /// Everything on it is in this currency.
+    pub currency: Currency,
+    /// When it was issued.
+    pub issued_at: OffsetDateTime,
+    /// When it falls due.
+    pub due_at: Option<OffsetDateTime>,
+    /// Where its payment stands.
+    pub payment_status: PaymentStatus,
+    /// What is charged, line by line.
+    pub lines: Vec<LineItem>,
+    /// The sum of the lines' amounts.
+    pub amount: BigDecimal,
+}
+
+/// An invoice that is to be issued: its number comes with the issue, and its amount from its lines.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewInvoice {
+    /// [`Invoice::id`].
+    pub id: InvoiceId,
+    /// [`Invoice::customer`].
+    pub customer: CustomerKey,
+    /// [`Invoice::billed_to`].
+    pub billed_to: BilledTo,
+    /// [`Invoice::seller`].
+    pub seller: Seller,
+    /// [`Invoice::currency`].
+    pub currency: Currency,
+    /// [`Invoice::issued_at`].
+    pub issued_at: OffsetDateTime,
+    /// [`Invoice::due_at`].
+    pub due_at: Option<OffsetDateTime>,
+    /// [`Invoice::lines`].
+    pub lines: Vec<LineItem>,
+}
+
+impl NewInvoice {
+    /// The sum of the lines' amounts.
+    pub fn amount(&self) -> BigDecimal {
+        self.lines.iter().map(|line| &line.amount).sum()
+    }
+
+    /// Nothing to pay is paid.
+    pub fn payment_status(&self) -> PaymentStatus {
+        if self.amount().is_zero() { PaymentStatus::Paid } else { PaymentStatus::Unpaid }
+    }
+
+    /// The invoice, when it is the `sequence`th of its organization.
+    pub fn numbered(self, sequence: u64) -> Invoice {
+        Invoice {
+            id: self.id,
+            number: number(self.issued_at, sequence),
+            customer: self.customer,
+            amount: self.amount(),
+            payment_status: self.payment_status(),
+            billed_to: self.billed_to,
+            seller: self.seller,
+            currency: self.currency,
+            issued_at: self.issued_at,
+            due_at: self.due_at,
+            lines: self.lines,
+        }
+    }
+}
+
+/// An invoice without its lines and its customer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InvoiceSummary {
+    /// [`Invoice::id`].
+    pub id: InvoiceId,
+    /// [`Invoice::number`].
+    pub number: String,
+    /// [`Invoice::customer`].
+    pub customer: CustomerKey,
+    /// [`Invoice::seller`].
+    pub seller: Seller,
+    /// [`Invoice::currency`].
+    pub currency: Currency,
+    /// [`Invoice::issued_at`].
+    pub issued_at: OffsetDateTime,
+    /// [`Invoice::due_at`].
+    pub due_at: Option<OffsetDateTime>,
+    /// [`Invoice::payment_status`].
+    pub payment_status: PaymentStatus,
+    /// The first day that its charges are for; the day of issue when it has none.
+    pub start_date: Date,
+    /// The last day that its charges are for; the day of issue when it has none.
+    pub end_date: Date,
+    /// [`Invoice::amount`].
+    pub amount: BigDecimal,
+}
+
+/// The customer on an invoice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BilledTo {
+    /// The caller's own id.
+    pub customer_id: String,
+    /// Display name.
+    pub name: Option<String>,
+    /// E-mail address.
+    pub email: Option<String>,
+    /// Billing address.
+    pub address: Option<Address>,
+}
+
+/// The organization on an invoice.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seller {
+    /// Its name.
+    pub name: String,
+    /// Its address.
+    pub address: Option<Address>,
+}
+
+/// Where the payment of an invoice stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PaymentStatus {
+    /// A preview; never kept.
+    Draft,
+    /// Withdrawn.
+    Voided,
+    /// Paid, or nothing to pay.
+    Paid,
+    /// Awaiting payment.
+    Unpaid,
+}
+
+impl PaymentStatus {
+    /// Every status.
+    pub const ALL: &'static [Self] = &[Self::Draft, Self::Voided, Self::Paid, Self::Unpaid];
+
+    /// The text on the wire and in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Voided => "voided",
+            Self::Paid => "paid",
+            Self::Unpaid => "unpaid",
+        }
+    }
+}
+
+impl Invoice {
+    /// What can be said of it without its lines.
+    pub fn summary(&self) -> InvoiceSummary {
+        InvoiceSummary {
+            id: self.id,
+            number: self.number.clone(),
+            customer: self.customer,
+            seller: self.seller.clone(),
+            currency: self.currency.clone(),
+            issued_at: self.issued_at,
+            due_at: self.due_at,
+            payment_status: self.payment_status,
+            start_date: self.charged().map(|period| period.start()).min().unwrap_or(self.issued_at).date(),
+            end_date: self.charged().map(|period| period.last_instant()).max().unwrap_or(self.issued_at).date(),
+            amount: self.amount.clone(),
+        }
+    }
+
+    fn charged(&self) -> impl Iterator<Item = Period> {
+        self.lines.iter().filter(|line| line.subscription.is_some()).map(|line| line.period)
+    }
+}
+
+/// Digits of the sequence in an invoice number; more where it has more.
+pub const SEQUENCE_DIGITS: usize = 6;
+
+/// The invoice number of `sequence` on the UTC day of `issued_at`.
+pub fn number(issued_at: OffsetDateTime, sequence: u64) -> String {
+    format!("{}{sequence:0SEQUENCE_DIGITS$}", number_prefix(issued_at))
+}
+
+/// What stands before the sequence in the number of an invoice that is issued at `issued_at`: the UTC day.
+pub fn number_prefix(issued_at: OffsetDateTime) -> String {
+    let (year, month, day) = issued_at.to_offset(UtcOffset::UTC).to_calendar_date();
+    format!("{:02}{:02}{:02}-", year.rem_euclid(100), u8::from(month), day)
+}

@@ -1,0 +1,173 @@
+//! How a line came about: enough to compute it again by hand.
+
+use bigdecimal::BigDecimal;
+use serde::{Deserialize, Serialize};
+
+use crate::credit::Drawdown;
+use crate::decimal;
+use crate::id::{CreditId, MetricId};
+use crate::metric::{CategoricalFilter, MetricType, NumericFilter};
+use crate::period::{Fraction, Period};
+use crate::plan::{ChargeBehavior, ChargeTiming};
+use crate::subscription::{FlatFeeBehavior, SubscriptionFilters};
+use crate::tier::Rating;
+
+/// How an exact amount became whole minor units: `amount` = round(`exact_so_far`) - `given_before`.
+///
+/// The parts of one charge are rounded together, so that what was given always adds up to the rounded whole.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rounding {
+    /// All of the charge up to and with this line, unrounded.
+    #[serde(with = "decimal::number")]
+    pub exact_so_far: BigDecimal,
+    /// What earlier lines of the same charge gave.
+    #[serde(with = "decimal::number")]
+    pub given_before: BigDecimal,
+    /// Decimals of the currency's minor unit; ties go away from zero.
+    #[serde(with = "decimal::integer")]
+    pub decimals: u8,
+    /// The result.
+    #[serde(with = "decimal::number")]
+    pub amount: BigDecimal,
+}
+
+/// How a line came about: enough to compute it again by hand.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Trace {
+    /// A fee by time: `unit_amount` x `quantity` x `fraction` (or the whole when `charge_behavior` is full).
+    RecurringCharge {
+        /// The charge.
+        charge_name: String,
+        /// What one full interval costs.
+        #[serde(with = "decimal::number")]
+        unit_amount: BigDecimal,
+        /// The subscription's quantity.
+        #[serde(with = "decimal::integer")]
+        quantity: u32,
+        /// Before or after the time it is for.
+        charge_timing: ChargeTiming,
+        /// Whether a cut interval costs less.
+        charge_behavior: ChargeBehavior,
+        /// What the cancellation of the subscription said instead.
+        #[serde(default)]
+        flat_fee_behavior: Option<FlatFeeBehavior>,
+        /// The time charged so far.
+        window: Period,
+        /// `window` as a part of the full interval, in microseconds.
+        fraction: Fraction,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// Usage: the price of `quantity` by the tiers, less what was prepaid.
+    UsageCharge {
+        /// What was metered.
+        metric: MetricTrace,
+        /// The events' time.
+        window: Period,
+        /// How many events stand behind the quantity.
+        #[serde(with = "decimal::integer")]
+        event_count: u64,
+        /// The usage since the start of the window.
+        #[serde(with = "decimal::number")]
+        quantity: BigDecimal,
+        /// What was billed of it when the time was over; there only on a line for events that arrived later.
+        #[serde(default, with = "decimal::optional_number", skip_serializing_if = "Option::is_none")]
+        billed_before: Option<BigDecimal>,
+        /// The walk through the tiers.
+        rating: Rating,
+        /// What the prepaid units cost; usage is charged only beyond it.
+        #[serde(with = "decimal::number")]
+        prepaid_amount: BigDecimal,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// Nothing: the custom metric had no usable result. The usage is billed when it has one.
+    UsageNotBilled {
+        /// What was metered.
+        metric: MetricTrace,
+        /// The events' time.
+        window: Period,
+        /// Why there is no result.
+        reason: String,
+    },
+    /// Units paid in advance: the price of each segment's units, prorated when the charge says so.
+    PrepaidUsageCharge {
+        /// What is metered.
+        metric: MetricTrace,
+        /// Whether a cut interval costs less.
+        charge_behavior: ChargeBehavior,
+        /// The units and their time.
+        segments: Vec<PrepaidSegmentTrace>,
+        /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// No charge of its own: it carries a price adjustment where no other line can.
+    PlanAdjustment,
+    /// Credits that paid a part of the invoice, in the order in which they were drawn.
+    CreditApplied {
+        /// Which, and how much.
+        drawdowns: Vec<Drawdown>,
+    },
+    /// What the customer pays for a credit.
+    CreditPurchase {
+        /// The credit.
+        credit_id: CreditId,
+    },
+    /// The invoice came to less than nothing: the difference became a credit.
+    CreditGranted {
+        /// The credit.
+        credit_id: CreditId,
+    },
+}
+
+/// A metric as it was when a line was made.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MetricTrace {
+    /// Its id.
+    pub metric_id: MetricId,
+    /// Its name.
+    pub metric_name: String,
+    /// The events it counts.
+    pub event_name: String,
+    /// How it looks at them. Traces made before there was more than one way do not say so.
+    #[serde(default = "counter")]
+    pub metric_type: String,
+    /// How they are aggregated.
+    pub aggregation_type: String,
+    /// What of them is aggregated.
+    pub property_name: Option<String>,
+    /// What the property of a gauge's event is.
+    #[serde(default)]
+    pub event_type: Option<String>,
+    /// What one unit of a gauge is per, or the window of a rate.
+    #[serde(default)]
+    pub granularity: Option<String>,
+    /// The buckets that a gauge is weighed by.
+    #[serde(default)]
+    pub proration: Option<String>,
+    /// The query of a custom metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_sql: Option<String>,
+    /// Which of them count, by the numbers they have.
+    pub numeric_filters: Vec<NumericFilter>,
+    /// Which of them count, by the texts they have.
+    pub categorical_filters: Vec<CategoricalFilter>,
+    /// Which of them count for the subscription.
+    pub subscription_filters: SubscriptionFilters,
+}
+
+fn counter() -> String {
+    MetricType::Counter.as_str().to_owned()
+}
+
+/// Prepaid units over a part of a reset interval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PrepaidSegmentTrace {
+    /// The part.
+    pub window: Period,
+    /// It as a part of the full interval.
+    pub fraction: Fraction,
+    /// The walk through the tiers for its units.
+    pub rating: Rating,
+}
