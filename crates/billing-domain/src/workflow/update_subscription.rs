@@ -2,9 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::account::Account;
+use super::account::{Account, Offer};
 use super::bill_customer::process_due;
-use crate::charge::{BillingRecord, count_records};
+use crate::charge::{BillingRecord, Charge, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::faults::Faults;
 use crate::id::{CustomerKey, SubscriptionId};
@@ -111,7 +111,8 @@ fn ends_before_start() -> FieldError {
 }
 
 /// Gives the subscription's records the intervals and instants that they would have had with the new end. What
-/// was billed of them stays; one that has no place any more gives back what was billed of it.
+/// was billed of them stays; one that has no place any more gives back what was billed of it. Usage that a switch brought
+/// along keeps its start.
 fn reschedule(
     tx: &mut dyn Transaction,
     account: &mut Account,
@@ -126,11 +127,13 @@ fn reschedule(
     let customer = account.customer.key;
     let mut fresh = offer.records_of(tx, subscription)?;
     for mut record in tx.billing_records().list(customer, subscription.id)? {
-        let same = |own: &BillingRecord| own.charge == record.charge && own.period.start() == record.period.start();
+        let same = |own: &BillingRecord| {
+            own.charge == record.charge && usage_start(&offer, subscription, own) == record.period.start()
+        };
         let pending = std::mem::take(&mut record.invoicing_instants);
         if let Some(i) = fresh.iter().position(same) {
             let planned = fresh.swap_remove(i);
-            record.period = planned.period;
+            record.period = Period::new(record.period.start(), planned.period.end()).unwrap_or(planned.period);
             record.full = planned.full;
             record.reprice_prepaid();
             let is_to_come = |instant: &OffsetDateTime| *instant > now || pending.contains(instant);
@@ -148,4 +151,13 @@ fn reschedule(
     tx.billing_records().insert(customer, &fresh)?;
     account.records.extend(fresh);
     Ok(())
+}
+
+/// When the time of a planned record begins: earlier than planned where a switch brought usage along.
+fn usage_start(offer: &Offer, subscription: &Subscription, planned: &BillingRecord) -> OffsetDateTime {
+    let start = planned.period.start();
+    match offer.version.charge(planned.charge) {
+        Some(Charge::Component(component)) => subscription.usage_start(component.metric, start),
+        Some(Charge::Recurring(_)) | None => start,
+    }
 }

@@ -13,7 +13,8 @@ use crate::subscription::SwitchUsageBehavior::{KeepSeparate, TransferToNewSubscr
 use crate::subscription::{Cancellation, InvoicingBehavior, Subscription, SubscriptionFilters, SwitchUsageBehavior};
 use crate::testing::world::{World, component, decimal, fee, prepaid_component, subscription, tiers, version};
 use crate::workflow::{
-    CancelSubscription, CreateSubscription, SwitchPlan, VersionChoice, cancel_subscription, switch_plan,
+    CancelSubscription, CreateSubscription, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
+    switch_plan, update_subscription,
 };
 
 /// A month of 30 days, and the day after its first third.
@@ -113,6 +114,37 @@ fn the_difference_is_invoiced_now_and_the_usage_goes_on() {
         "all 150 calls at the new price"
     );
     assert_eq!(setting.total(), "94");
+}
+
+#[test]
+fn usage_that_came_along_is_billed_once_whatever_the_end() {
+    #[rustfmt::skip]
+    let cases = [
+        // end,                         calls, why
+        (datetime!(2024-04-21 0:00 UTC), "30",  "earlier: 100 calls before the switch and 50 after it"),
+        (datetime!(2024-05-01 0:00 UTC), "30",  "as it was"),
+        (datetime!(2024-05-16 0:00 UTC), "32",  "later: and the 10 of May"),
+    ];
+    for (end, expected, why) in cases {
+        let setting = setting();
+        setting.world.track_many("acme", "call", datetime!(2024-05-10 0:00 UTC), 10);
+        let new = setting.switch(InvoiceNow, TransferToNewSubscription).expect("switched");
+        let customer = setting.world.key("acme");
+        let command = UpdateSubscription {
+            customer,
+            subscription: new.id,
+            end: Some(end),
+            turn_off_auto_renew: false,
+            metadata: None,
+        };
+        let updated = setting.world.on("acme", |tx, now| update_subscription(tx, &command, now)).expect("updated");
+        assert_eq!(updated.period.end(), end, "{why}");
+        assert_eq!(setting.access(), "150", "{why}: calls before and after the switch");
+        setting.world.advance("acme", datetime!(2024-07-10 0:00 UTC));
+        let calls: BigDecimal =
+            setting.charges().iter().filter(|(name, _)| name == "count of call").map(|(_, base)| decimal(base)).sum();
+        assert_eq!(plain(&calls), expected, "{why}");
+    }
 }
 
 #[test]
