@@ -1,5 +1,5 @@
 -- Hours and days, counted again from the events: totals, and for each set of properties that filters name the rows of
--- their values. Counters of every kind that is rolled up, filtered ones too.
+-- their values. Counters of every kind that is rolled up, filtered ones too. An hour that is open counts with the others.
 WITH rolled AS (
     SELECT metric.organization_id, metric.id AS metric_id, metric.event_name, metric.aggregation_type, metric.property_name,
         metric.filters, kept.filter_keys, kept.rolled_up_from
@@ -73,21 +73,24 @@ counted AS (
     GROUP BY customer_key, metric_id, dimensions, aggregation_type, width.hours, width.bucket
 ),
 kept AS (
-    SELECT rollup.customer_key, rollup.metric_id, own.dimensions, rollup.bucket_hours, rollup.bucket, rollup.event_count,
+    SELECT counted.customer_key, counted.metric_id, own.dimensions, counted.bucket_hours, counted.bucket,
+        sum(counted.event_count) AS event_count,
         CASE
-            WHEN rolled.aggregation_type IN ('sum', 'average') THEN rollup.sum
-            WHEN rolled.aggregation_type = 'max' THEN rollup.max
-            WHEN rolled.aggregation_type = 'min' THEN rollup.min
-            WHEN rolled.aggregation_type = 'latest' THEN rollup.latest
+            WHEN rolled.aggregation_type IN ('sum', 'average') THEN sum(counted.sum)
+            WHEN rolled.aggregation_type = 'max' THEN max(counted.max)
+            WHEN rolled.aggregation_type = 'min' THEN min(counted.min)
+            WHEN rolled.aggregation_type = 'latest'
+            THEN (array_agg(counted.latest ORDER BY counted.latest_at DESC NULLS LAST, counted.latest_id COLLATE "C" DESC))[1]
         END AS figure
-    FROM usage_rollup rollup
+    FROM counted_usage counted
     -- Values that are too long to be an index entry are kept as a digest, which says nothing to check.
     CROSS JOIN LATERAL (
-        SELECT CASE WHEN rollup.dimensions = '' THEN '{}' WHEN rollup.dimensions LIKE '{%' THEN rollup.dimensions::jsonb END AS dimensions
+        SELECT CASE WHEN counted.dimensions = '' THEN '{}' WHEN counted.dimensions LIKE '{%' THEN counted.dimensions::jsonb END AS dimensions
     ) own
-    JOIN rolled ON rolled.organization_id = rollup.organization_id AND rolled.metric_id = rollup.metric_id
+    JOIN rolled ON rolled.organization_id = counted.organization_id AND rolled.metric_id = counted.metric_id
         AND rolled.filter_keys::text[] = ARRAY(SELECT key FROM jsonb_object_keys(own.dimensions) key ORDER BY key COLLATE "C")
-    WHERE rollup.bucket >= rolled.rolled_up_from AND rollup.event_count > 0
+    WHERE counted.bucket >= rolled.rolled_up_from AND counted.event_count > 0
+    GROUP BY counted.customer_key, counted.metric_id, own.dimensions, counted.bucket_hours, counted.bucket, rolled.aggregation_type
 )
 SELECT customer_key::text AS subject,
     format('metric %s of %s, %s hours from %s: rolled up are %s events with %s, stored are %s with %s', metric_id, dimensions, bucket_hours,

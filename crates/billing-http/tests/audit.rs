@@ -177,6 +177,8 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE usage_rollup SET latest = latest + 1 WHERE bucket_hours = 24 AND latest IS NOT NULL", "rollups_are_their_events"),
     ("UPDATE usage_rollup SET event_count = event_count + 1 WHERE dimensions <> ''", "rollups_are_their_events"),
     ("DELETE FROM usage_rollup WHERE dimensions <> '' AND bucket_hours = 1", "rollups_are_their_events"),
+    ("UPDATE open_hours SET gains = json_build_object((SELECT id FROM metrics WHERE event_name = open_hours.event_name LIMIT 1), '{\"event_count\": 9}'::json)", "rollups_are_their_events"),
+    ("DELETE FROM open_hours", "rollups_are_their_events"),
     ("UPDATE metrics SET filters = jsonb_set(filters, '{numeric_filters,0,comparison_value}', '5') WHERE filters IS NOT NULL", "usage_is_what_events_say"),
     ("UPDATE events SET properties = '{\"n\": 2, \"region\": \"us\"}' WHERE event_name = 'seat' AND idempotency_id LIKE 'e%' AND time_created > '2024-02-20'", "usage_is_what_events_say"),
     ("DELETE FROM events WHERE idempotency_id = 'l0'", "usage_is_what_events_say"),

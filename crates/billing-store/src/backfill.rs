@@ -24,7 +24,7 @@ use crate::error::Failure;
 use crate::event::EventRow;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{self, Month};
-use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, lock_lanes};
+use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, lock_lanes, open_hours};
 use crate::schema::events;
 use crate::statement::statement;
 use crate::store::PgStore;
@@ -188,6 +188,7 @@ impl PgStore {
     fn count_again(&self, pg: &mut PgConnection, step: &Step, piece: Piece) -> Result<(), Failure> {
         let Step { rollup, customer: Some(customer), .. } = step else { return Ok(()) };
         lock_lanes(pg, vec![self.shared.ingest.lanes().of(CustomerKey::from(*customer))])?;
+        open_hours::close(pg, rollup.organization, *customer, &rollup.event_name)?;
         let (start, end, levels) = match piece {
             Piece::Days(start, end) => (start, end, BOTH_LEVELS),
             Piece::Hour(start) => (start, start.saturating_add(Duration::HOUR), HOURS_ALONE),
@@ -203,7 +204,7 @@ impl PgStore {
         loop {
             let page = events_of(pg, rollup, *customer, (start, end), after.as_ref())?;
             for event in &page {
-                additions.add_to(levels, *customer, event, std::slice::from_ref(&rollup.metric));
+                additions.add(levels, *customer, event, std::slice::from_ref(&rollup.metric));
             }
             after = page.into_iter().last();
             if after.is_none() {

@@ -309,6 +309,17 @@ diesel::table! {
 }
 
 diesel::table! {
+    open_hours (customer_key, event_name, dimensions) {
+        customer_key -> Uuid,
+        organization_id -> Uuid,
+        event_name -> Text,
+        dimensions -> Text,
+        hour -> Timestamptz,
+        gains -> Json,
+    }
+}
+
+diesel::table! {
     organizations (id) {
         id -> Uuid,
         name -> Text,
@@ -486,6 +497,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     invoicing_counts,
     metric_rollups,
     metrics,
+    open_hours,
     organizations,
     plan_version_features,
     plan_version_targets,

@@ -107,7 +107,7 @@ statement! {
             E'\n' ORDER BY table_name
         )
         FROM information_schema.columns
-        WHERE table_schema = 'public' AND table_name NOT IN ('metric_rollups', 'usage_rollup')
+        WHERE table_schema = 'public' AND table_name NOT IN ('metric_rollups', 'open_hours', 'usage_rollup')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -191,6 +191,7 @@ pub fn columns() -> Vec<String> {
         invoicing_counts,
         metric_rollups,
         metrics,
+        open_hours,
         organizations,
         plan_version_features,
         plan_version_targets,

@@ -26,7 +26,7 @@ use crate::backfill::EVENTS_PER_LOCK;
 use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::partition::Month;
-use crate::rollup::{self, Additions};
+use crate::rollup::{self, Counts};
 use crate::statement::{partition_statement, statement};
 use crate::store::PgStore;
 
@@ -285,15 +285,16 @@ impl PgStore {
                 .iter()
                 .map(|candidate| ((candidate.row.customer, candidate.row.id_hash), candidate))
                 .collect();
-            let mut additions = Additions::default();
+            let mut counts = Counts::default();
             for candidate in stored.iter().filter_map(|id| by_id.get(id)) {
                 let event = candidate.row.event;
                 if let Some(metrics) = present.rules.metrics.get(&event.name) {
-                    additions.add(candidate.row.customer, event, metrics);
+                    let customer = candidate.row.customer;
+                    counts.add(customer, present.now_of(customer), event, metrics);
                 }
                 answers[candidate.index] = Ingested::Stored;
             }
-            additions.write(pg, organization)?;
+            counts.write(pg, organization)?;
             Ok((answers, prepared))
         });
         let (answers, prepared) = stored.map_err(Failure::into_error)?;

@@ -248,7 +248,8 @@ impl Present {
         Ok(Self { rules, now, of_test_clocks })
     }
 
-    fn now_of(&self, customer: Uuid) -> OffsetDateTime {
+    /// The time at which the customer lives.
+    pub(crate) fn now_of(&self, customer: Uuid) -> OffsetDateTime {
         self.of_test_clocks.get(&customer).copied().unwrap_or(self.now)
     }
 

@@ -20,12 +20,14 @@ statement! {
                 " customers: Vec<Uuid> as Array<SqlUuid>; ",
                 " metrics: Vec<Uuid> as Array<SqlUuid>; ",
                 " aggregations: Vec<&'static str> as Array<Text>; ",
+                " event_names: Vec<String> as Array<Text>; ",
                 " dimensions: Vec<String> as Array<Text>; ",
                 " hours: Vec<i16> as Array<SmallInt>; ",
                 " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
                 " ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
             ) AS segment (
-                request, customer_key, metric_id, aggregation_type, dimensions, bucket_hours, start_at, end_at
+                request, customer_key, metric_id, aggregation_type, event_name, dimensions, bucket_hours, start_at,
+                end_at
             )
         ),
         own AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
@@ -41,27 +43,17 @@ statement! {
             CROSS JOIN LATERAL (
                 SELECT coalesce(sum(rollup.event_count), 0)::bigint AS event_count, sum(rollup.sum) AS sum,
                     max(rollup.max) AS max, min(rollup.min) AS min
-                FROM usage_rollup rollup
-                WHERE rollup.customer_key = segment.customer_key
-                    AND rollup.metric_id = segment.metric_id
-                    AND rollup.dimensions = segment.dimensions
-                    AND rollup.bucket_hours = segment.bucket_hours
-                    AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                    AND rollup.organization_id = own.organization_id
+                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                    segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
             ) rolled_up
             UNION ALL
             SELECT segment.request, 0, NULL, NULL, NULL, newest.latest, newest.latest_at, newest.latest_id
             FROM own CROSS JOIN segment
             CROSS JOIN LATERAL (
                 SELECT rollup.latest, rollup.latest_at, rollup.latest_id
-                FROM usage_rollup rollup
-                WHERE rollup.customer_key = segment.customer_key
-                    AND rollup.metric_id = segment.metric_id
-                    AND rollup.dimensions = segment.dimensions
-                    AND rollup.bucket_hours = segment.bucket_hours
-                    AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                    AND rollup.organization_id = own.organization_id
-                ORDER BY rollup.bucket DESC
+                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                    segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
+                ORDER BY rollup.bucket DESC, rollup.latest_at DESC, rollup.latest_id COLLATE \"C\" DESC
                 LIMIT 1
             ) newest
             WHERE segment.aggregation_type = 'latest'
@@ -77,6 +69,7 @@ impl From<ReadUsage> for ReadBuckets {
             customers: all.bucket_customers,
             metrics: all.bucket_metrics,
             aggregations: all.bucket_aggregations,
+            event_names: all.bucket_event_names,
             dimensions: all.bucket_dimensions,
             hours: all.bucket_hours,
             starts: all.bucket_starts,

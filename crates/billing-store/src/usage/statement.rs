@@ -31,12 +31,14 @@ statement! {
                 " bucket_customers: Vec<Uuid> as Array<SqlUuid>; ",
                 " bucket_metrics: Vec<Uuid> as Array<SqlUuid>; ",
                 " bucket_aggregations: Vec<&'static str> as Array<Text>; ",
+                " bucket_event_names: Vec<String> as Array<Text>; ",
                 " bucket_dimensions: Vec<String> as Array<Text>; ",
                 " bucket_hours: Vec<i16> as Array<SmallInt>; ",
                 " bucket_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
                 " bucket_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
             ) AS segment (
-                request, customer_key, metric_id, aggregation_type, dimensions, bucket_hours, start_at, end_at
+                request, customer_key, metric_id, aggregation_type, event_name, dimensions, bucket_hours, start_at,
+                end_at
             )
         ),
         event_segment AS (
@@ -73,27 +75,17 @@ statement! {
             CROSS JOIN LATERAL (
                 SELECT coalesce(sum(rollup.event_count), 0)::bigint AS event_count, sum(rollup.sum) AS sum,
                     max(rollup.max) AS max, min(rollup.min) AS min
-                FROM usage_rollup rollup
-                WHERE rollup.customer_key = segment.customer_key
-                    AND rollup.metric_id = segment.metric_id
-                    AND rollup.dimensions = segment.dimensions
-                    AND rollup.bucket_hours = segment.bucket_hours
-                    AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                    AND rollup.organization_id = own.organization_id
+                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                    segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
             ) rolled_up
             UNION ALL
             SELECT segment.request, 0, NULL, NULL, NULL, newest.latest, newest.latest_at, newest.latest_id, NULL
             FROM own CROSS JOIN bucket_segment segment
             CROSS JOIN LATERAL (
                 SELECT rollup.latest, rollup.latest_at, rollup.latest_id
-                FROM usage_rollup rollup
-                WHERE rollup.customer_key = segment.customer_key
-                    AND rollup.metric_id = segment.metric_id
-                    AND rollup.dimensions = segment.dimensions
-                    AND rollup.bucket_hours = segment.bucket_hours
-                    AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                    AND rollup.organization_id = own.organization_id
-                ORDER BY rollup.bucket DESC
+                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                    segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
+                ORDER BY rollup.bucket DESC, rollup.latest_at DESC, rollup.latest_id COLLATE \"C\" DESC
                 LIMIT 1
             ) newest
             WHERE segment.aggregation_type = 'latest'
@@ -300,6 +292,7 @@ impl ReadUsage {
             bucket_customers: Vec::new(),
             bucket_metrics: Vec::new(),
             bucket_aggregations: Vec::new(),
+            bucket_event_names: Vec::new(),
             bucket_dimensions: Vec::new(),
             bucket_hours: Vec::new(),
             bucket_starts: Vec::new(),
@@ -376,6 +369,7 @@ impl ReadUsage {
         self.bucket_customers.push(request.customer.uuid());
         self.bucket_metrics.push(request.metric.id.uuid());
         self.bucket_aggregations.push(aggregation.as_str());
+        self.bucket_event_names.push(request.metric.event_name.clone());
         self.bucket_dimensions.push(dimensions_of(&request.filters));
         self.bucket_hours.push(hours);
         self.bucket_starts.push(part.start());

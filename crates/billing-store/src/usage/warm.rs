@@ -24,7 +24,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::column::{count, to_json};
-use crate::rollup::{HOUR, Source, ceiling, dimensions_of, floor, split};
+use crate::rollup::{HOUR, OPEN_HOUR, Source, ceiling, dimensions_of, floor, split};
 use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
@@ -40,21 +40,17 @@ statement! {
             " bucket_numbers: Vec<i32> as Array<Integer>; ",
             " bucket_customers: Vec<Uuid> as Array<SqlUuid>; ",
             " bucket_metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " bucket_event_names: Vec<String> as Array<Text>; ",
             " bucket_dimensions: Vec<String> as Array<Text>; ",
             " bucket_hours: Vec<i16> as Array<SmallInt>; ",
             " bucket_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
             " bucket_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-        ) AS segment (number, customer_key, metric_id, dimensions, bucket_hours, start_at, end_at)
+        ) AS segment (number, customer_key, metric_id, event_name, dimensions, bucket_hours, start_at, end_at)
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(rollup.event_count), 0)::bigint, coalesce(sum(rollup.sum), 0), max(rollup.max),
                 min(rollup.min)
-            FROM usage_rollup rollup
-            WHERE rollup.customer_key = segment.customer_key
-                AND rollup.metric_id = segment.metric_id
-                AND rollup.dimensions = segment.dimensions
-                AND rollup.bucket_hours = segment.bucket_hours
-                AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                AND rollup.organization_id = own.organization_id
+            FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
         ) rolled_up
         UNION ALL
         SELECT segment.number, raw.*
@@ -155,6 +151,7 @@ impl ReadSegments {
             bucket_numbers: Vec::new(),
             bucket_customers: Vec::new(),
             bucket_metrics: Vec::new(),
+            bucket_event_names: Vec::new(),
             bucket_dimensions: Vec::new(),
             bucket_hours: Vec::new(),
             bucket_starts: Vec::new(),
@@ -170,10 +167,18 @@ impl ReadSegments {
         }
     }
 
+    /// Adds one hour, the open one or not.
+    fn add_hour(&mut self, number: i32, request: &UsageRequest, hour: &Period) {
+        for hours in [1, OPEN_HOUR] {
+            self.add_buckets(number, request, hours, hour);
+        }
+    }
+
     fn add_buckets(&mut self, number: i32, request: &UsageRequest, hours: i16, part: &Period) {
         self.bucket_numbers.push(number);
         self.bucket_customers.push(request.customer.uuid());
         self.bucket_metrics.push(request.metric.id.uuid());
+        self.bucket_event_names.push(request.metric.event_name.clone());
         self.bucket_dimensions.push(dimensions_of(&request.filters));
         self.bucket_hours.push(hours);
         self.bucket_starts.push(part.start());
@@ -238,7 +243,7 @@ impl PgTransaction<'_> {
                 }
             }
             if let Some((bucket, _)) = &layout.start {
-                statement.add_buckets(numbers.start_bucket, request, 1, bucket);
+                statement.add_hour(numbers.start_bucket, request, bucket);
             }
             if let Some(later) = &layout.later {
                 statement.add_events(numbers.later, request, layout.aggregation, later)?;
@@ -266,7 +271,7 @@ impl PgTransaction<'_> {
         let mut starts: Vec<_> = starts.collect();
         let mut buckets = ReadSegments::new(self.tenant());
         for (numbers, request, _, (bucket, _)) in &starts {
-            buckets.add_buckets(numbers.start_bucket, request, 1, bucket);
+            buckets.add_hour(numbers.start_bucket, request, bucket);
         }
         let counts = self.read_segments(&buckets)?;
         let count_in = |totals: &HashMap<i32, Totals>, number| totals.get(&number).map_or(0, |own| own.event_count);
@@ -276,7 +281,7 @@ impl PgTransaction<'_> {
         // Counted and read by one statement, so that they belong together.
         let mut both = ReadSegments::new(self.tenant());
         for (numbers, request, aggregation, (bucket, start)) in &starts {
-            both.add_buckets(numbers.start_bucket, request, 1, bucket);
+            both.add_hour(numbers.start_bucket, request, bucket);
             both.add_events(numbers.start, request, aggregation, start)?;
         }
         let totals = self.read_segments(&both)?;

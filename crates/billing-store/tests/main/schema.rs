@@ -19,6 +19,7 @@ const CUSTOMER_OWNED: &[&str] = &[
     "invoice_lines",
     "invoices",
     "invoicing_counts",
+    "open_hours",
     "subscriptions",
     "usage_rollup",
 ];
@@ -47,6 +48,7 @@ const INTERNAL: &[&str] = &[
     "invoicing_counts_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",
+    "open_hours_pkey",
     "plan_version_features_pkey",
     "plan_version_targets_pkey",
     "plan_versions_pkey",

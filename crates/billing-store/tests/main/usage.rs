@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use billing_domain::customer::Customer;
 use billing_domain::event::Event;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::metric::{
@@ -12,6 +13,7 @@ use billing_domain::period::{Period, Span};
 use billing_domain::plan::PlanVersion;
 use billing_domain::store::{EventIngest, Scope, Store, Window};
 use billing_domain::subscription::{Subscription, SubscriptionFilters};
+use billing_domain::test_clock::TestClock;
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::world::filters;
 use billing_domain::usage::{UsageRequest, fold};
@@ -130,19 +132,23 @@ struct Case {
     second: Vec<Event>,
     metrics_first: bool,
     filters_first: bool,
+    /// The customer's present when each chunk of events comes in, over and over.
+    presents: Vec<OffsetDateTime>,
     periods: Vec<Period>,
 }
 
 fn cases() -> impl Strategy<Value = Case> {
     let period = (instants(), instants()).prop_map(|(a, b)| Period::new(a.min(b), a.max(b)).expect("a period"));
     let periods = prop::collection::vec(period, 1..6);
-    (definitions(), events(), events(), any::<bool>(), any::<bool>(), periods).prop_map(
-        |(definitions, first, second, metrics_first, filters_first, periods)| Case {
+    let presents = prop::collection::vec(instants(), 1..6);
+    (definitions(), events(), events(), any::<bool>(), any::<bool>(), presents, periods).prop_map(
+        |(definitions, first, second, metrics_first, filters_first, presents, periods)| Case {
             definitions,
             first,
             second,
             metrics_first,
             filters_first,
+            presents,
             periods,
         },
     )
@@ -159,6 +165,7 @@ impl std::fmt::Debug for Case {
             .field("second", &self.second.iter().map(event).collect::<Vec<_>>())
             .field("metrics_first", &self.metrics_first)
             .field("filters_first", &self.filters_first)
+            .field("presents", &self.presents)
             .field("periods", &self.periods)
             .finish()
     }
@@ -169,6 +176,7 @@ struct World<'s> {
     store: &'s TestStore,
     organization: OrganizationId,
     customer: CustomerKey,
+    clock: TestClock,
     ids: RefCell<Ids>,
 }
 
@@ -176,10 +184,12 @@ impl<'s> World<'s> {
     fn new(store: &'s TestStore, seed: u32) -> Self {
         let mut ids = Ids::new(seed);
         let organization: OrganizationId = ids.next();
-        let customer = build::customer(organization, "acme", CENTER);
-        let world = Self { store, organization, customer: customer.key, ids: RefCell::new(ids) };
+        let clock = build::test_clock(&mut ids, CENTER, CENTER);
+        let customer = Customer { test_clock: Some(clock.id), ..build::customer(organization, "acme", CENTER) };
+        let world = Self { store, organization, customer: customer.key, clock, ids: RefCell::new(ids) };
         world.catalog(|tx| {
             tx.organizations().insert(&build::organization(organization, CENTER))?;
+            tx.test_clocks().insert(&world.clock)?;
             tx.customers().insert(&customer)
         });
         world
@@ -219,8 +229,11 @@ impl<'s> World<'s> {
         });
     }
 
-    fn import(&self, events: &[Event]) {
-        for chunk in events.chunks(15) {
+    /// Takes the events in, some of them in the hour that is the customer's present, most in one before or after it.
+    fn import(&self, events: &[Event], presents: &[OffsetDateTime]) {
+        for (chunk, frozen_time) in events.chunks(5).zip(presents.iter().cycle()) {
+            let clock = TestClock { frozen_time: *frozen_time, ..self.clock.clone() };
+            self.catalog(|tx| tx.test_clocks().update(&clock));
             self.store.ingest(self.organization, chunk, Window::Open).expect("taken in");
         }
     }
@@ -239,12 +252,12 @@ fn agrees_with_the_fold() {
         if let (Some(metrics), true) = (&early, case.filters_first) {
             world.use_filters(metrics, &used);
         }
-        world.import(&case.first);
+        world.import(&case.first, &case.presents);
         let metrics = early.unwrap_or_else(|| world.new_metrics(&case));
         if !(case.metrics_first && case.filters_first) {
             world.use_filters(&metrics, &used);
         }
-        world.import(&case.second);
+        world.import(&case.second, &case.presents);
         // The first event of an id counts; all months here lie within one window.
         let mut seen = std::collections::BTreeSet::new();
         let events = case.first.iter().chain(&case.second);

@@ -1,0 +1,158 @@
+//! Adding to the roll-ups by hour and by day.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use billing_domain::event::Event;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::gain::{Gain, Gains, for_each_count};
+use super::{BOTH_LEVELS, HOUR, RolledMetric, floor};
+use crate::statement::statement;
+
+type BucketKey = (Uuid, Uuid, String, i16, OffsetDateTime);
+
+/// What one transaction adds to the roll-ups, in the order of their primary key.
+#[derive(Default)]
+pub(crate) struct Additions {
+    buckets: BTreeMap<BucketKey, Gain>,
+}
+
+statement! {
+    /// Adds to the roll-ups.
+    AddToRollups -> BigInt {
+        "INSERT INTO usage_rollup AS rollup (organization_id, customer_key, metric_id, dimensions, bucket_hours, bucket,
+            event_count, sum, max, min, latest, latest_at, latest_id)
+        SELECT " organization: Uuid as SqlUuid; ", addition.*
+        FROM unnest(
+            " customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " dimensions: Vec<String> as Array<Text>; ",
+            " bucket_hours: Vec<i16> as Array<SmallInt>; ",
+            " buckets: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+            " event_counts: Vec<i64> as Array<BigInt>; ",
+            " sums: Vec<BigDecimal> as Array<Numeric>; ",
+            " maxima: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
+            " minima: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
+            " latest: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
+            " latest_times: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ",
+            " latest_ids: Vec<Option<String>> as Array<Nullable<Text>>; "
+        ) AS addition
+        ON CONFLICT (customer_key, metric_id, dimensions, bucket_hours, bucket) DO UPDATE SET
+            event_count = rollup.event_count + excluded.event_count,
+            sum = rollup.sum + excluded.sum,
+            max = greatest(rollup.max, excluded.max),
+            min = least(rollup.min, excluded.min),
+            latest = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
+                THEN excluded.latest ELSE rollup.latest END,
+            latest_at = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
+                THEN excluded.latest_at ELSE rollup.latest_at END,
+            latest_id = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
+                THEN excluded.latest_id ELSE rollup.latest_id END"
+    }
+}
+
+statement! {
+    /// Removes buckets of one customer.
+    RemoveRollups -> BigInt {
+        "DELETE FROM usage_rollup rollup
+        USING unnest(
+            " customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " dimensions: Vec<String> as Array<Text>; ",
+            " bucket_hours: Vec<i16> as Array<SmallInt>; ",
+            " buckets: Vec<OffsetDateTime> as Array<Timestamptz>; "
+        ) AS replaced (customer_key, metric_id, dimensions, bucket_hours, bucket)
+        WHERE rollup.customer_key = replaced.customer_key
+            AND rollup.metric_id = replaced.metric_id
+            AND rollup.dimensions = replaced.dimensions
+            AND rollup.bucket_hours = replaced.bucket_hours
+            AND rollup.bucket = replaced.bucket"
+    }
+}
+
+impl Additions {
+    /// Counts `event` for every metric in `metrics`, which must be those of its name, in buckets of so many hours.
+    pub(crate) fn add(&mut self, levels: &[i16], customer: Uuid, event: &Event, metrics: &[RolledMetric]) {
+        for_each_count(event, metrics, |metric, dimensions, measured| {
+            for hours in levels {
+                let key = (customer, metric.id, dimensions.clone(), *hours, bucket(event.time_created, *hours));
+                self.buckets.entry(key).or_default().add(&metric.aggregation, event, measured);
+            }
+        });
+    }
+
+    /// Adds what an hour has gained to it and to its day.
+    pub(super) fn add_hour(&mut self, customer: Uuid, dimensions: &str, hour: OffsetDateTime, gains: Gains) {
+        for (metric, gain) in gains {
+            for hours in BOTH_LEVELS {
+                let key = (customer, metric, dimensions.to_owned(), *hours, bucket(hour, *hours));
+                self.buckets.entry(key).or_default().merge(gain.clone());
+            }
+        }
+    }
+
+    /// Writes everything in the place of what is there. No bucket that is there can be missing here, because a bucket
+    /// has events and those are never removed.
+    pub(crate) fn replace(self, pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
+        let keys = || self.buckets.keys();
+        let remove = RemoveRollups {
+            customers: keys().map(|key| key.0).collect(),
+            metrics: keys().map(|key| key.1).collect(),
+            dimensions: keys().map(|key| key.2.clone()).collect(),
+            bucket_hours: keys().map(|key| key.3).collect(),
+            buckets: keys().map(|key| key.4).collect(),
+        };
+        remove.execute(pg)?;
+        self.write(pg, organization)
+    }
+
+    /// Writes everything in key order, so that no two transactions wait for each other.
+    pub(crate) fn write(self, pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
+        if self.buckets.is_empty() {
+            return Ok(());
+        }
+        let rows = self.buckets.len();
+        let mut statement = AddToRollups {
+            organization,
+            customers: Vec::with_capacity(rows),
+            metrics: Vec::with_capacity(rows),
+            dimensions: Vec::with_capacity(rows),
+            bucket_hours: Vec::with_capacity(rows),
+            buckets: Vec::with_capacity(rows),
+            event_counts: Vec::with_capacity(rows),
+            sums: Vec::with_capacity(rows),
+            maxima: Vec::with_capacity(rows),
+            minima: Vec::with_capacity(rows),
+            latest: Vec::with_capacity(rows),
+            latest_times: Vec::with_capacity(rows),
+            latest_ids: Vec::with_capacity(rows),
+        };
+        for ((customer, metric, dimensions, hours, bucket), gain) in self.buckets {
+            statement.customers.push(customer);
+            statement.metrics.push(metric);
+            statement.dimensions.push(dimensions);
+            statement.bucket_hours.push(hours);
+            statement.buckets.push(bucket);
+            statement.event_counts.push(gain.event_count);
+            statement.sums.push(gain.sum);
+            statement.maxima.push(gain.max);
+            statement.minima.push(gain.min);
+            let latest = gain.latest.map(|latest| (latest.number, latest.at, latest.id));
+            let (number, at, id) =
+                latest.map_or((None, None, None), |(number, at, id)| (Some(number), Some(at), Some(id)));
+            statement.latest.push(number);
+            statement.latest_times.push(at);
+            statement.latest_ids.push(id);
+        }
+        statement.execute(pg).map(|_| ())
+    }
+}
+
+/// The bucket of so many hours that an instant is in.
+fn bucket(instant: OffsetDateTime, hours: i16) -> OffsetDateTime {
+    floor(instant, i64::from(hours) * HOUR)
+}

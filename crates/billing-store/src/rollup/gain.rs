@@ -1,0 +1,103 @@
+//! What a bucket gains by events.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::{BigDecimal, Zero};
+use billing_domain::decimal::{number, optional_number};
+use billing_domain::event::{Event, property_text};
+use billing_domain::metric::{Aggregation, Measured};
+use billing_domain::period::instant;
+use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::{RolledMetric, dimensions};
+
+/// What is gained by metric.
+pub(super) type Gains = BTreeMap<Uuid, Gain>;
+
+/// What one bucket gains. Only what the metric's aggregation needs is there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(super) struct Gain {
+    pub(super) event_count: i64,
+    #[serde(default, with = "number", skip_serializing_if = "Zero::is_zero")]
+    pub(super) sum: BigDecimal,
+    #[serde(default, with = "optional_number", skip_serializing_if = "Option::is_none")]
+    pub(super) max: Option<BigDecimal>,
+    #[serde(default, with = "optional_number", skip_serializing_if = "Option::is_none")]
+    pub(super) min: Option<BigDecimal>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) latest: Option<Latest>,
+}
+
+/// The number of the latest event.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Latest {
+    #[serde(with = "number")]
+    pub(super) number: BigDecimal,
+    #[serde(with = "instant")]
+    pub(super) at: OffsetDateTime,
+    /// The event's idempotency id: of events at one instant that with the greatest is the latest.
+    pub(super) id: String,
+}
+
+impl Latest {
+    fn place(&self) -> (OffsetDateTime, &str) {
+        (self.at, &self.id)
+    }
+}
+
+impl Gain {
+    /// Counts one event.
+    pub(super) fn add(&mut self, aggregation: &Aggregation, event: &Event, measured: &Measured) {
+        self.event_count += 1;
+        let Measured::Number(number) = measured else { return };
+        match aggregation {
+            Aggregation::Sum { .. } | Aggregation::Average { .. } => self.sum += number,
+            Aggregation::Max { .. } if self.max.as_ref().is_none_or(|max| number > max) => {
+                self.max = Some(number.clone());
+            }
+            Aggregation::Min { .. } if self.min.as_ref().is_none_or(|min| number < min) => {
+                self.min = Some(number.clone());
+            }
+            Aggregation::Latest { .. } => {
+                let place = (event.time_created, event.idempotency_id.as_str());
+                if self.latest.as_ref().is_none_or(|latest| place > latest.place()) {
+                    self.latest = Some(Latest { number: number.clone(), at: place.0, id: place.1.to_owned() });
+                }
+            }
+            Aggregation::Max { .. } | Aggregation::Min { .. } | Aggregation::Count | Aggregation::Unique { .. } => {}
+        }
+    }
+
+    /// Takes in what the same bucket gained otherwise.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.event_count += other.event_count;
+        self.sum += other.sum;
+        self.max = self.max.take().into_iter().chain(other.max).max();
+        self.min = self.min.take().into_iter().chain(other.min).min();
+        let latest = self.latest.take().into_iter().chain(other.latest);
+        self.latest = latest.max_by(|a, b| a.place().cmp(&b.place()));
+    }
+}
+
+/// Calls `count` with each metric and dimensions that `event` counts for. The metrics must be those of its name.
+pub(super) fn for_each_count(
+    event: &Event,
+    metrics: &[RolledMetric],
+    mut count: impl FnMut(&RolledMetric, String, &Measured),
+) {
+    for metric in metrics.iter().filter(|metric| metric.filters.matches(&event.properties)) {
+        let Some(measured) = metric.aggregation.measured(event) else { continue };
+        for dimensions in metric.key_sets.iter().filter_map(|keys| event_dimensions(event, keys)) {
+            count(metric, dimensions, &measured);
+        }
+    }
+}
+
+/// The dimensions of an event under a set of property names; none if it lacks one of them.
+fn event_dimensions(event: &Event, keys: &[String]) -> Option<String> {
+    let values: Option<BTreeMap<&str, String>> =
+        keys.iter().map(|key| Some((key.as_str(), property_text(&event.properties, key)?))).collect();
+    values.map(|values| dimensions(&values))
+}
