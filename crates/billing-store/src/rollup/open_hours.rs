@@ -24,17 +24,17 @@ use crate::error::Failure;
 use crate::statement::statement;
 
 statement! {
-    /// The open hours of some customers, names and dimensions. Each is looked up, however small the table was when this
-    /// was planned.
-    FindOpenHours -> (SqlUuid, Text, Text, Timestamptz, Text) {
-        "SELECT open.customer_key, open.event_name, open.dimensions, open.hour, open.gains::text
+    /// The open hours of some customers, names and dimensions, each with its place among those. Each is looked up, however
+    /// small the table was when this was planned.
+    FindOpenHours -> (BigInt, Timestamptz, Text) {
+        "SELECT wanted.place, open.hour, open.gains::text
         FROM unnest(
             " customers: Vec<Uuid> as Array<SqlUuid>; ",
             " event_names: Vec<String> as Array<Text>; ",
             " dimensions: Vec<String> as Array<Text>; "
-        ) AS wanted (customer_key, event_name, dimensions)
+        ) WITH ORDINALITY AS wanted (customer_key, event_name, dimensions, place)
         CROSS JOIN LATERAL (
-            SELECT * FROM open_hours own
+            SELECT own.hour, own.gains FROM open_hours own
             WHERE own.customer_key = wanted.customer_key
                 AND own.event_name = wanted.event_name
                 AND own.dimensions = wanted.dimensions
@@ -71,7 +71,7 @@ statement! {
 }
 
 /// Customer, event name and dimensions.
-type OpenKey = (Uuid, String, String);
+type OpenKey<'e> = (Uuid, &'e str, String);
 
 /// What one hour has gained.
 struct Hour {
@@ -81,20 +81,20 @@ struct Hour {
 
 /// What one transaction counts, in key order, so that no two transactions wait for each other.
 #[derive(Default)]
-pub(crate) struct Counts {
-    open: BTreeMap<OpenKey, Hour>,
+pub(crate) struct Counts<'e> {
+    open: BTreeMap<OpenKey<'e>, Hour>,
     closed: Additions,
 }
 
-impl Counts {
+impl<'e> Counts<'e> {
     /// Counts `event` for every metric in `metrics`, which must be those of its name. `now` is the customer's.
-    pub(crate) fn add(&mut self, customer: Uuid, now: OffsetDateTime, event: &Event, metrics: &[RolledMetric]) {
+    pub(crate) fn add(&mut self, customer: Uuid, now: OffsetDateTime, event: &'e Event, metrics: &[RolledMetric]) {
         let start = floor(now, HOUR);
         if floor(event.time_created, HOUR) != start {
             return self.closed.add(super::BOTH_LEVELS, customer, event, metrics);
         }
         for_each_count(event, metrics, |metric, dimensions, measured| {
-            let hour = self.open.entry((customer, event.name.clone(), dimensions));
+            let hour = self.open.entry((customer, &event.name, dimensions));
             let hour = hour.or_insert_with(|| Hour { start, gains: Gains::new() });
             hour.gains.entry(metric.id).or_default().add(&metric.aggregation, event, measured);
         });
@@ -113,18 +113,21 @@ impl Counts {
     fn take_in_what_is_open(&mut self, pg: &mut PgConnection) -> Result<(), Failure> {
         let (customers, event_names, dimensions) = columns(self.open.keys());
         let find = FindOpenHours { customers, event_names, dimensions };
-        let found: Vec<(Uuid, String, String, OffsetDateTime, String)> = find.load(pg)?;
-        for (customer, event_name, dimensions, start, gains) in found {
-            let (key, gains) = ((customer, event_name, dimensions), read(&gains)?);
-            let Some(hour) = self.open.get_mut(&key) else { continue };
+        let found: Vec<(i64, OffsetDateTime, String)> = find.load(pg)?;
+        let mut wanted: Vec<(&OpenKey<'_>, &mut Hour)> = self.open.iter_mut().collect();
+        for (place, start, gains) in found {
+            let gains = read(&gains)?;
+            let place = usize::try_from(place - 1).ok();
+            let (key, hour) =
+                place.and_then(|place| wanted.get_mut(place)).ok_or_else(|| unreadable("an open hour"))?;
             if start == hour.start {
                 merge(&mut hour.gains, gains);
                 continue;
             }
+            let found = Hour { start, gains };
             // Whose clock is behind that of whoever opened the hour adds to one that is over.
-            let over =
-                if start < hour.start { Hour { start, gains } } else { std::mem::replace(hour, Hour { start, gains }) };
-            self.closed.add_hour(customer, &key.2, over.start, over.gains);
+            let over = if start < hour.start { found } else { std::mem::replace(&mut **hour, found) };
+            self.closed.add_hour(key.0, &key.2, over.start, over.gains);
         }
         Ok(())
     }
@@ -154,8 +157,8 @@ pub(crate) fn close(
     Ok(closed.write(pg, organization)?)
 }
 
-fn columns<'k>(keys: impl Iterator<Item = &'k OpenKey>) -> (Vec<Uuid>, Vec<String>, Vec<String>) {
-    keys.cloned().collect()
+fn columns<'k>(keys: impl Iterator<Item = &'k OpenKey<'k>>) -> (Vec<Uuid>, Vec<String>, Vec<String>) {
+    keys.map(|(customer, name, dimensions)| (*customer, (*name).to_owned(), dimensions.clone())).collect()
 }
 
 fn merge(gains: &mut Gains, others: Gains) {

@@ -9,6 +9,7 @@ mod custom_sql_grammar;
 mod errors;
 mod invariants;
 mod numbers;
+mod open_hours;
 mod schema;
 mod sql;
 mod sql_walk;

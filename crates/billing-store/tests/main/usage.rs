@@ -171,17 +171,17 @@ impl std::fmt::Debug for Case {
     }
 }
 
-/// One organization of one case.
-struct World<'s> {
+/// An organization with a customer that lives by a test clock.
+pub struct World<'s> {
     store: &'s TestStore,
-    organization: OrganizationId,
-    customer: CustomerKey,
+    pub organization: OrganizationId,
+    pub customer: CustomerKey,
     clock: TestClock,
     ids: RefCell<Ids>,
 }
 
 impl<'s> World<'s> {
-    fn new(store: &'s TestStore, seed: u32) -> Self {
+    pub fn new(store: &'s TestStore, seed: u32) -> Self {
         let mut ids = Ids::new(seed);
         let organization: OrganizationId = ids.next();
         let clock = build::test_clock(&mut ids, CENTER, CENTER);
@@ -195,12 +195,25 @@ impl<'s> World<'s> {
         world
     }
 
-    fn catalog<T>(
+    pub fn catalog<T>(
         &self,
         mut work: impl FnMut(&mut dyn billing_domain::store::Transaction) -> Result<T, billing_domain::Error>,
     ) -> T {
         let store: &dyn Store = &**self.store;
         store.run_for(&Scope::Catalog(self.organization), |tx, _| work(tx)).expect("work")
+    }
+
+    /// A metric of the events that are called `call`.
+    pub fn new_metric(&self, measure: Measure) -> Metric {
+        let metric = Metric { measure, ..build::count_metric(&mut self.ids.borrow_mut(), "call", CENTER) };
+        self.catalog(|tx| tx.metrics().insert(&metric));
+        metric
+    }
+
+    /// Puts the customer into another present.
+    pub fn set_clock(&self, frozen_time: OffsetDateTime) {
+        let clock = TestClock { frozen_time, ..self.clock.clone() };
+        self.catalog(|tx| tx.test_clocks().update(&clock));
     }
 
     fn new_metrics(&self, case: &Case) -> Vec<Metric> {
@@ -232,8 +245,7 @@ impl<'s> World<'s> {
     /// Takes the events in, some of them in the hour that is the customer's present, most in one before or after it.
     fn import(&self, events: &[Event], presents: &[OffsetDateTime]) {
         for (chunk, frozen_time) in events.chunks(5).zip(presents.iter().cycle()) {
-            let clock = TestClock { frozen_time: *frozen_time, ..self.clock.clone() };
-            self.catalog(|tx| tx.test_clocks().update(&clock));
+            self.set_clock(*frozen_time);
             self.store.ingest(self.organization, chunk, Window::Open).expect("taken in");
         }
     }
