@@ -204,6 +204,7 @@ CREATE TABLE floor_records (LIKE billing_records INCLUDING ALL EXCLUDING GENERAT
 CREATE TABLE floor_invoices (LIKE invoices INCLUDING ALL);
 CREATE TABLE floor_lines (LIKE invoice_lines INCLUDING ALL);
 CREATE TABLE floor_numbers (LIKE invoice_numbers INCLUDING ALL);
+CREATE TABLE floor_counts (LIKE invoicing_counts INCLUDING ALL);
 CREATE PROCEDURE insert_part(part int, parts int) LANGUAGE plpgsql AS $$
 DECLARE
     one uuid;
@@ -220,6 +221,7 @@ BEGIN
         INSERT INTO floor_invoices SELECT * FROM invoices WHERE customer_key = one AND id = own.id;
         INSERT INTO floor_lines SELECT * FROM invoice_lines WHERE customer_key = one AND invoice_id = own.id;
         INSERT INTO floor_numbers VALUES (own.organization_id, own.number, one, own.id);
+        INSERT INTO floor_counts SELECT * FROM invoicing_counts WHERE customer_key = one;
         COMMIT;
     END LOOP;
 END
