@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use crate::customer::CustomerId;
-use crate::error::{Error, FieldErrors};
+use crate::error::{Error, FieldCode, FieldErrors};
 use crate::id::CustomerKey;
 use crate::store::Transaction;
 
@@ -18,6 +18,15 @@ pub trait Faults {
     /// # Errors
     /// Those of the store.
     fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error>;
+}
+
+/// Notes which of the `items` of the list at `attr` have been there before.
+pub(crate) fn check_once<T: PartialEq>(errors: &mut FieldErrors, attr: &str, items: &[T]) {
+    for (i, item) in items.iter().enumerate() {
+        if items[..i].contains(item) {
+            errors.push(format!("{attr}.{i}"), FieldCode::Unique, "This list has it already.");
+        }
+    }
 }
 
 /// Notes at `attr` that what was looked for does not exist; other errors are passed on.

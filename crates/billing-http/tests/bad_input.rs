@@ -85,6 +85,7 @@ fn bad_fields_are_named_and_nothing_is_written() {
     let metric = world.metric();
     let plan = world.plan(&metric);
     world.customer("acme");
+    let feature = world.post("/api/features/", &json!({"feature_name": "mfa"})).ok(201).id("feature_id");
     let before = world.snapshot();
     let number = |text: &str| serde_json::from_str::<Value>(text).expect("a number");
     let bodies = [
@@ -100,8 +101,9 @@ fn bad_fields_are_named_and_nothing_is_written() {
         ("/api/test_clocks/", json!({"name": "c", "frozen_time": "2024-01-01"})),
         ("/api/api_keys/", json!({"name": "c"})),
         ("/api/features/", json!({"feature_name": "sso"})),
+        ("/api/addons/", json!({"addon_name": "A", "currency_code": "USD", "billing_frequency": "one_time"})),
     ];
-    let [metrics, plans, customers, subscriptions, currencies, clocks, keys, features] = &bodies;
+    let [metrics, plans, customers, subscriptions, currencies, clocks, keys, features, addons] = &bodies;
     let tier = "/initial_version/components/0/tiers/1";
     let long = "x".repeat(6_000);
     #[rustfmt::skip]
@@ -143,6 +145,12 @@ fn bad_fields_are_named_and_nothing_is_written() {
         (plans,         "/initial_version/currency_code".into(), Some(json!("XXX")),        "initial_version.currency_code",                   "does_not_exist"),
         (plans,         "/initial_version/day_anchor".into(), Some(json!(32)),              "initial_version.day_anchor",                      "invalid"),
         (plans,         "/initial_version/features".into(), Some(json!(["feature_1"])),     "initial_version.features.0",                      "invalid"),
+        (plans,         "/initial_version/features".into(), Some(json!([feature, feature])), "initial_version.features.1",                     "unique"),
+        (plans,         "/initial_version/target_customers".into(), Some(json!(["acme", "acme"])), "initial_version.target_customers.1",       "unique"),
+        (plans,         "/initial_version/version".into(),  Some(json!(0)),                 "initial_version.version",                         "min_value"),
+        (plans,         "/initial_version/price_adjustment".into(), Some(json!({"price_adjustment_name": "x", "price_adjustment_type": "price_override", "price_adjustment_amount": -5})), "initial_version.price_adjustment.price_adjustment_amount", "min_value"),
+        (plans,         "/initial_version/price_adjustment".into(), Some(json!({"price_adjustment_name": "x", "price_adjustment_description": long, "price_adjustment_type": "fixed", "price_adjustment_amount": -5})), "initial_version.price_adjustment.price_adjustment_description", "max_length"),
+        (addons,        "/features".into(),                 Some(json!([feature, feature])), "features.1",                                     "unique"),
         (plans,         "/initial_version/target_customers".into(), Some(json!(["nobody"])), "initial_version.target_customers.0",             "does_not_exist"),
         (plans,         "/initial_version/active_to".into(), Some(json!("2000-01-01")),     "initial_version.active_to",                       "min_value"),
         (plans,         "/initial_version/recurring_charges/0/amount".into(), Some(json!(-1)), "initial_version.recurring_charges.0.amount",   "min_value"),

@@ -88,6 +88,7 @@ fn a_version_changes_in_all_but_its_prices() {
         (json!({"transition_to": plan}),                                        "transition_to",      "invalid",        "its own plan"),
         (json!({"transition_to": nobody}),                                      "transition_to",      "does_not_exist", "unknown"),
         (json!({"target_customers": ["nobody"]}),                               "target_customers.0", "does_not_exist", "unknown"),
+        (json!({"target_customers": ["acme", "acme"]}),                         "target_customers.1", "unique",         "twice"),
         (json!({"active_to": "2020-01-01"}),                                    "active_to",          "min_value",      "before the start"),
         (json!({"localized_name": ""}),                                         "localized_name",     "blank",          "no name is null"),
     ];

@@ -6,12 +6,12 @@ use time::OffsetDateTime;
 use super::find_currency;
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
-use crate::faults::{Faults, look_up};
+use crate::faults::{Faults, check_once, look_up};
 use crate::id::{CustomerKey, FeatureId, MetricId, PlanId};
 use crate::period::{Anchors, Interval};
 use crate::plan::{
-    ChargeBehavior, ChargeTiming, Component, PlanVersion, PrepaidCharge, PriceAdjustment, RecurringCharge,
-    TargetCustomer,
+    ChargeBehavior, ChargeTiming, Component, PlanVersion, PrepaidCharge, PriceAdjustment, PriceAdjustmentKind,
+    RecurringCharge, TargetCustomer,
 };
 use crate::store::Transaction;
 use crate::text;
@@ -263,7 +263,7 @@ pub(super) fn build(
 
 impl Faults for NewPlanVersion {
     fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        let mut errors = check_texts(self);
+        let mut errors = check_values(self);
         check_references(tx, self, &mut errors)?;
         let metrics = self.components.iter().map(|component| component.metric).collect::<Vec<_>>();
         let names = self.recurring_charges.iter().map(|charge| charge.name.as_str()).collect::<Vec<_>>();
@@ -295,8 +295,11 @@ fn recurring_charge_of(tx: &mut dyn Transaction, new: &NewRecurringCharge) -> Re
     }
 }
 
-fn check_texts(new: &NewPlanVersion) -> FieldErrors {
+fn check_values(new: &NewPlanVersion) -> FieldErrors {
     let mut errors = FieldErrors::default();
+    if new.number == Some(0) {
+        errors.push("version", FieldCode::MinValue, "Ensure this value is greater than or equal to 1.");
+    }
     if let Some(name) = &new.localized_name {
         errors.keep("localized_name", text::check(name, text::NAME_CHARACTERS_MAX));
     }
@@ -320,6 +323,14 @@ fn check_texts(new: &NewPlanVersion) -> FieldErrors {
     if let Some(adjustment) = &new.price_adjustment {
         let name = text::check(&adjustment.name, text::NAME_CHARACTERS_MAX);
         errors.keep("price_adjustment.price_adjustment_name", name);
+        if let Some(description) = &adjustment.description {
+            let length = text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX);
+            errors.keep("price_adjustment.price_adjustment_description", length);
+        }
+        if adjustment.kind == PriceAdjustmentKind::PriceOverride && adjustment.amount.is_negative() {
+            let detail = "A price is not below 0.";
+            errors.push("price_adjustment.price_adjustment_amount", FieldCode::MinValue, detail);
+        }
     }
     errors
 }
@@ -336,10 +347,11 @@ fn check_references(tx: &mut dyn Transaction, new: &NewPlanVersion, errors: &mut
     for (i, feature) in new.features.iter().enumerate() {
         look_up(errors, &format!("features.{i}"), tx.features().get(*feature))?;
     }
+    check_once(errors, "features", &new.features);
     check_targets(tx, &new.target_customers, errors)
 }
 
-/// Notes the customers among `targets` that do not exist.
+/// Notes the customers among `targets` that do not exist, or are there twice.
 pub(super) fn check_targets(
     tx: &mut dyn Transaction,
     targets: &[CustomerId],
@@ -349,5 +361,6 @@ pub(super) fn check_targets(
         let key = CustomerKey::derive(tx.organization(), customer);
         look_up(errors, &format!("target_customers.{i}"), tx.customers().get(key))?;
     }
+    check_once(errors, "target_customers", targets);
     Ok(())
 }
