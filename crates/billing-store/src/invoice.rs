@@ -8,11 +8,11 @@ use billing_domain::id::{CustomerKey, InvoiceId};
 use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
-use diesel::dsl::{AsExprOf, min, sql};
+use diesel::dsl::{AsExprOf, min, sql, sum};
 use diesel::expression::{SqlLiteral, UncheckedBind};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -215,16 +215,41 @@ impl InvoiceRepo for PgTransaction<'_> {
         Ok(id.map(InvoiceId::from))
     }
 
-    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<InvoiceSummary>, Error> {
+    fn list_of(
+        &mut self,
+        customers: &[CustomerKey],
+        statuses: &[PaymentStatus],
+        each: u32,
+    ) -> Result<Vec<InvoiceSummary>, Error> {
         self.issue_all()?;
+        let newest = sql::<Bool>("id IN (SELECT newest.id FROM unnest(")
+            .bind::<Array<SqlUuid>, Vec<Uuid>>(customers.iter().map(|key| key.uuid()).collect())
+            .sql(") AS asked (customer_key) CROSS JOIN LATERAL (SELECT id FROM invoices own WHERE own.organization_id = ")
+            .bind::<SqlUuid, Uuid>(self.tenant())
+            .sql(" AND own.customer_key = asked.customer_key AND own.payment_status = ANY (")
+            .bind::<Array<Text>, Vec<&str>>(statuses.iter().map(|status| status.as_str()).collect())
+            .sql(") ORDER BY own.issued_at DESC, own.id DESC LIMIT ")
+            .bind::<BigInt, i64>(i64::from(each))
+            .sql(") newest)");
         let query = invoices::table
             .filter(invoices::organization_id.eq(self.tenant()))
-            .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
-            .filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())))
+            .filter(newest)
             .order((invoices::issued_at.desc(), invoices::id.desc()))
             .select(InvoiceRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
         self.summarized(rows)
+    }
+
+    fn due_of(&mut self, customers: &[CustomerKey]) -> Result<BTreeMap<CustomerKey, BigDecimal>, Error> {
+        self.issue_all()?;
+        let query = invoices::table
+            .filter(invoices::organization_id.eq(self.tenant()))
+            .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
+            .filter(invoices::payment_status.eq(PaymentStatus::Unpaid.as_str()))
+            .group_by(invoices::customer_key)
+            .select((invoices::customer_key, sum(invoices::amount)));
+        let due: Vec<(Uuid, Option<BigDecimal>)> = self.query(|pg| query.load(pg))?;
+        Ok(due.into_iter().filter_map(|(key, due)| Some((CustomerKey::from(key), due?))).collect())
     }
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {

@@ -1,8 +1,9 @@
 //! Customers and everything of theirs: subscriptions, billing records, invoices.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
-use bigdecimal::Zero;
+use bigdecimal::{BigDecimal, Zero};
 use time::{Date, OffsetDateTime};
 
 use super::transaction::{MemoryTransaction, page_of};
@@ -221,11 +222,31 @@ impl InvoiceRepo for MemoryTransaction {
         Ok(invoices.filter(|invoice| invoice.number == number).map(|invoice| invoice.id).next())
     }
 
-    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<InvoiceSummary>, Error> {
+    fn list_of(
+        &mut self,
+        customers: &[CustomerKey],
+        statuses: &[PaymentStatus],
+        each: u32,
+    ) -> Result<Vec<InvoiceSummary>, Error> {
         let wanted = |own: &&Invoice| customers.contains(&own.customer) && statuses.contains(&own.payment_status);
         let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).map(Invoice::summary).collect();
         invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
+        let mut kept: BTreeMap<CustomerKey, u32> = BTreeMap::new();
+        invoices.retain(|invoice| {
+            let kept = kept.entry(invoice.customer).or_default();
+            *kept += 1;
+            *kept <= each
+        });
         Ok(invoices)
+    }
+
+    fn due_of(&mut self, customers: &[CustomerKey]) -> Result<BTreeMap<CustomerKey, BigDecimal>, Error> {
+        let mut due: BTreeMap<CustomerKey, BigDecimal> = BTreeMap::new();
+        let wanted = |own: &&Invoice| customers.contains(&own.customer) && own.payment_status == PaymentStatus::Unpaid;
+        for invoice in self.tenant()?.invoices.values().filter(wanted) {
+            *due.entry(invoice.customer).or_default() += &invoice.amount;
+        }
+        Ok(due)
     }
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {

@@ -1,5 +1,8 @@
 //! Repositories of what belongs to one customer: subscriptions, billing records, invoices, credits.
 
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
 use time::{Date, OffsetDateTime};
 
 use super::{Page, PageRequest};
@@ -130,8 +133,16 @@ pub trait InvoiceRepo {
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
-    /// All invoices of these customers that have one of the statuses, newest first; no line is read.
-    fn list_of(&mut self, customers: &[CustomerKey], statuses: &[PaymentStatus]) -> Result<Vec<InvoiceSummary>, Error>;
+    /// The newest invoices of each of these customers that have one of the statuses, at most `each` of every customer's;
+    /// newest first, no line is read.
+    fn list_of(
+        &mut self,
+        customers: &[CustomerKey],
+        statuses: &[PaymentStatus],
+        each: u32,
+    ) -> Result<Vec<InvoiceSummary>, Error>;
+    /// What the unpaid invoices of each of these customers add up to, currencies aside; who has none is left out.
+    fn due_of(&mut self, customers: &[CustomerKey]) -> Result<BTreeMap<CustomerKey, BigDecimal>, Error>;
     /// Invoices with their lines, newest first.
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error>;
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 
-use bigdecimal::{BigDecimal, Zero};
+use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, PaymentProvider};
 use billing_domain::id::{CustomerKey, SubscriptionId, TestClockId};
 use billing_domain::invoice::{InvoiceSummary, PaymentStatus};
@@ -142,6 +142,7 @@ impl CustomerView {
 struct Shelf {
     nows: BTreeMap<CustomerKey, OffsetDateTime>,
     invoices: BTreeMap<CustomerKey, Vec<InvoiceSummary>>,
+    due: BTreeMap<CustomerKey, BigDecimal>,
     subscriptions: BTreeMap<CustomerKey, Vec<Subscription>>,
     fully_billed: BTreeSet<SubscriptionId>,
     currencies: BTreeMap<String, CurrencyView>,
@@ -153,16 +154,18 @@ impl Shelf {
         let keys: Vec<CustomerKey> = customers.iter().map(|customer| customer.key).collect();
         let nows = keys.iter().copied().zip(tx.customers().nows(&keys)?).collect();
         let mut invoices: BTreeMap<_, Vec<InvoiceSummary>> = BTreeMap::new();
-        for invoice in tx.invoices().list_of(&keys, &[PaymentStatus::Paid, PaymentStatus::Unpaid])? {
+        let shown = [PaymentStatus::Paid, PaymentStatus::Unpaid];
+        for invoice in tx.invoices().list_of(&keys, &shown, PageRequest::LIMIT_MAX)? {
             invoices.entry(invoice.customer).or_default().push(invoice);
         }
+        let due = tx.invoices().due_of(&keys)?;
         let mut subscriptions: BTreeMap<_, Vec<Subscription>> = BTreeMap::new();
         for subscription in tx.subscriptions().list_of(&keys)? {
             subscriptions.entry(subscription.customer).or_default().push(subscription);
         }
         let fully_billed = tx.billing_records().list_fully_billed(&keys)?.into_iter().collect();
         let (currencies, names) = (BTreeMap::new(), Names::default());
-        Ok(Self { nows, invoices, subscriptions, fully_billed, currencies, names })
+        Ok(Self { nows, invoices, due, subscriptions, fully_billed, currencies, names })
     }
 
     fn currency(&mut self, tx: &mut dyn Transaction, code: &str) -> Result<CurrencyView, Error> {
@@ -191,16 +194,13 @@ impl Shelf {
 
     fn view(&mut self, tx: &mut dyn Transaction, customer: &Customer) -> Result<CustomerView, Error> {
         let invoices = self.invoices.remove(&customer.key).unwrap_or_default();
-        let unpaid = invoices.iter().filter(|invoice| invoice.payment_status == PaymentStatus::Unpaid);
-        let total_amount_due = unpaid.map(|invoice| &invoice.amount).fold(BigDecimal::zero(), |sum, due| sum + due);
         let billing_address = customer.billing_address.as_ref().map(AddressView::from);
-        let shown = PageRequest::LIMIT_MAX as usize;
         Ok(CustomerView {
             customer_id: customer.id.to_string(),
             email: customer.email.clone(),
             customer_name: customer.name.clone(),
-            invoices: invoices.iter().take(shown).map(InvoiceBriefView::from).collect(),
-            total_amount_due: Number(total_amount_due),
+            invoices: invoices.iter().map(InvoiceBriefView::from).collect(),
+            total_amount_due: Number(self.due.remove(&customer.key).unwrap_or_default()),
             subscriptions: self.subscriptions(tx, customer)?,
             integrations: IntegrationsView::from(customer),
             default_currency: Some(self.currency(tx, &customer.default_currency_code)?),

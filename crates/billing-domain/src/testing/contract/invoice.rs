@@ -268,12 +268,43 @@ pub(super) fn lists_of_many_customers(harness: &Harness<'_>) {
     let third = issue(&tenant, &beta, 3, 1, PaymentStatus::Unpaid);
     issue(&tenant, &coop, 4, 9, PaymentStatus::Paid);
     let ask = |customers: &[CustomerKey], statuses: &[PaymentStatus]| {
-        tenant.look(|tx, _| tx.invoices().list_of(customers, statuses))
+        tenant.look(|tx, _| tx.invoices().list_of(customers, statuses, 1_000))
     };
     let statuses = [PaymentStatus::Paid, PaymentStatus::Unpaid];
     assert_eq!(ask(&[acme.key, beta.key], &statuses), [third.summary(), first.summary()], "newest first");
     assert_eq!(ask(&[beta.key, acme.key], &[PaymentStatus::Paid]), [first.summary()]);
     assert_eq!((ask(&[], &statuses), ask(&[acme.key], &[])), (vec![], vec![]));
+}
+
+pub(super) fn lists_the_newest_of_each_customer(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (acme, beta) = (tenant.new_customer("acme"), tenant.new_customer("beta"));
+    issue(&tenant, &acme, 1, 9, PaymentStatus::Unpaid);
+    let older = issue(&tenant, &acme, 2, 8, PaymentStatus::Unpaid);
+    let newer = issue(&tenant, &acme, 3, 4, PaymentStatus::Paid);
+    let only = issue(&tenant, &beta, 4, 6, PaymentStatus::Unpaid);
+    issue(&tenant, &acme, 5, 1, PaymentStatus::Voided);
+    let statuses = [PaymentStatus::Paid, PaymentStatus::Unpaid];
+    let newest = |each: u32| {
+        let customers = [acme.key, beta.key];
+        tenant.look(|tx, _| tx.invoices().list_of(&customers, &statuses, each))
+    };
+    assert_eq!(newest(1), [newer.summary(), only.summary()], "one of each");
+    assert_eq!(newest(2), [newer.summary(), only.summary(), older.summary()], "two where there are two");
+    assert_eq!(newest(0), [], "none at all");
+}
+
+pub(super) fn sums_what_is_due(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let [acme, beta, coop] = ["acme", "beta", "coop"].map(|id| tenant.new_customer(id));
+    let first = issue(&tenant, &acme, 1, 3, PaymentStatus::Unpaid);
+    let second = issue(&tenant, &acme, 2, 2, PaymentStatus::Unpaid);
+    issue(&tenant, &acme, 3, 2, PaymentStatus::Paid);
+    issue(&tenant, &beta, 4, 2, PaymentStatus::Voided);
+    issue(&tenant, &coop, 5, 2, PaymentStatus::Unpaid);
+    let due = tenant.look(|tx, _| tx.invoices().due_of(&[acme.key, beta.key]));
+    assert_eq!(due.into_iter().collect::<Vec<_>>(), [(acme.key, first.amount + second.amount)]);
+    assert!(tenant.look(|tx, _| tx.invoices().due_of(&[])).is_empty());
 }
 
 pub(super) fn lists_by_the_days_of_charges(harness: &Harness<'_>) {
@@ -282,7 +313,7 @@ pub(super) fn lists_by_the_days_of_charges(harness: &Harness<'_>) {
     let charged = charge_for_days(&tenant, &holder, held.id);
     let today = holder.created_at.date();
     let expected = (today - Duration::days(20), today - Duration::days(2));
-    let found = tenant.look(|tx, _| tx.invoices().list_of(&[holder.key], &[PaymentStatus::Unpaid]));
+    let found = tenant.look(|tx, _| tx.invoices().list_of(&[holder.key], &[PaymentStatus::Unpaid], 1));
     assert_eq!(found.iter().map(|one| (one.start_date, one.end_date)).collect::<Vec<_>>(), [expected]);
     assert_eq!(found, [charged.summary()], "one charge is for no time");
 }

@@ -175,6 +175,8 @@ cases! {
         lists_newest_first,
         lists_by_customer_and_status,
         lists_of_many_customers,
+        lists_the_newest_of_each_customer,
+        sums_what_is_due,
         lists_by_the_days_of_charges,
     }
     credit {
