@@ -21,9 +21,9 @@ pub fn run_all() -> anyhow::Result<()> {
     lint()
 }
 
-/// The pairs of calls that race for one customer, one pair after the other, for many more rounds than the tests before.
+/// The pairs of calls that race for one customer, all pairs at once, for many more rounds than the tests before.
 pub fn races() -> anyhow::Result<()> {
-    let pairs = ["races::", "--skip", "renewal_races::", "--test-threads", "1"];
+    let pairs = ["races::", "--skip", "renewal_races::", "--test-threads", "10"];
     let test = [&["test", "--package", "billing-http", "--test", "main", "--"], &pairs[..]].concat();
     cargo(&test, &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)])
 }
