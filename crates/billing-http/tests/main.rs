@@ -36,6 +36,7 @@ mod matching;
 mod metrics;
 mod plan_changes;
 mod plans;
+mod poison;
 mod promises;
 mod races;
 mod refusals;

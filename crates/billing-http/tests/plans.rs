@@ -77,6 +77,9 @@ fn filters_keep_plans_and_versions() {
     };
     assert_eq!(kept(""), (3, json!(2), json!(2)));
     assert_eq!(kept("version_currency_code=EUR"), (1, json!(2), json!(2)), "counts are over all versions");
+    assert_eq!(kept("version_custom_type=custom_only").0, 1);
+    assert_eq!(kept("version_custom_type=public_only").0, 2);
+    assert_eq!(kept("version_custom_type=all&version_status=active").0, 3);
     assert_eq!(world.get(&format!("/api/plans/{mixed}/?version_status=ended")).error(), "not_found");
     #[rustfmt::skip]
     let faults = [
@@ -89,6 +92,10 @@ fn filters_keep_plans_and_versions() {
     for (query, attr, code) in faults {
         let answer = world.get(&format!("/api/plans/?{query}"));
         assert_eq!(answer.faults(), [(attr.to_owned(), code.to_owned())], "{query}");
+        if attr.starts_with("version_") {
+            let answer = world.get(&format!("/api/plans/{mixed}/?{query}"));
+            assert_eq!(answer.faults(), [(attr.to_owned(), code.to_owned())], "one plan, {query}");
+        }
     }
 }
 

@@ -48,6 +48,54 @@ fn dates_are_read_by_one_rule() {
 }
 
 #[test]
+fn both_ways_to_create_take_a_plan_or_a_version() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let version = world.get(&format!("/api/plans/{plan}/")).ok(200)["versions"][0].id("version_id");
+    let clock = world.clock("2024-01-01");
+    for (n, path) in ["/api/subscriptions/", "/api/subscriptions/add/"].into_iter().enumerate() {
+        for (named, id) in [("plan_id", &plan), ("version_id", &version)] {
+            let customer = format!("{named} {n}");
+            let body = json!({"customer_id": customer, "email": format!("{named}{n}@acme.io"), "test_clock_id": clock});
+            world.post("/api/customers/", &body).ok(201);
+            let body = json!({"customer_id": customer, "start_date": "2024-01-01", named: id});
+            let made = world.post(path, &body).ok(200);
+            assert_eq!(
+                (&made["billing_plan"]["plan_id"], &made["billing_plan"]["version_id"]),
+                (&json!(plan), &json!(version))
+            );
+            assert_eq!((&made["auto_renew"], &made["is_new"]), (&json!(true), &json!(true)), "unless said otherwise");
+            assert_eq!((&made["metadata"], &made["subscription_filters"]), (&json!({}), &json!([])));
+            let filters = json!([{"property_name": "env", "value": "prod"}]);
+            let body = json!({"customer_id": customer, "start_date": "2024-02-01", "end_date": "2024-02-10", named: id,
+                "auto_renew": false, "is_new": false, "metadata": {"crm": [1]}, "subscription_filters": filters});
+            world
+                .post(
+                    &format!("/api/subscriptions/{}/update/", made.id("subscription_id")),
+                    &json!({"turn_off_auto_renew": true}),
+                )
+                .ok(200);
+            let made = world.post(path, &body).ok(200);
+            for name in ["auto_renew", "is_new", "metadata", "subscription_filters"] {
+                assert_eq!(made[name], body[name], "{name} as it was said");
+            }
+            assert_eq!(made["end_date"], "2024-02-10T23:59:59.999999Z");
+        }
+        #[rustfmt::skip]
+        let faults = [
+            (json!({"plan_id": plan, "version_id": version}), "plan_id",    "not_allowed_together", "two of one"),
+            (json!({}),                                       "plan_id",    "required",             "neither"),
+            (json!({"version_id": plan}),                     "version_id", "invalid",              "a plan in the place of a version"),
+        ];
+        for (mut body, attr, code, why) in faults {
+            (body["customer_id"], body["start_date"]) = (json!("plan_id 0"), json!("2024-01-01"));
+            assert!(world.post(path, &body).faults().contains(&(attr.to_owned(), code.to_owned())), "{path}: {why}");
+        }
+    }
+}
+
+#[test]
 fn a_list_keeps_what_it_is_asked_for() {
     let world = World::new();
     let metric = world.metric();

@@ -1,21 +1,22 @@
 //! Subscriptions: a customer's hold on a plan version for one period.
 
+mod behavior;
+mod filters;
+
 use std::collections::BTreeMap;
 
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use crate::adjustment::AdjustmentState;
-use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
-use crate::event::{Properties, property_text};
+use crate::error::{Error, Noun, Refusal};
 use crate::id::{CustomerKey, PlanId, PlanVersionId, SubscriptionId};
 use crate::period::{Anchors, Cadence, Period, PlanDuration, Tile};
 use crate::plan::{Component, PlanVersion};
 use crate::tax::TaxState;
-use crate::text;
 
-/// Most filters on one subscription.
-pub const FILTERS_MAX: usize = 10;
+pub use behavior::{Cancellation, FlatFeeBehavior, InvoicingBehavior, SwitchUsageBehavior, UsageBehavior};
+pub use filters::{FILTERS_MAX, SubscriptionFilters};
 
 /// One customer's hold on one plan version for one period. A renewal is a new subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,110 +84,6 @@ pub struct NextPeriod {
     pub anchor: OffsetDateTime,
     /// Its number in the sequence.
     pub renewal: u32,
-}
-
-/// What becomes of the fees and the usage of a subscription that is cancelled.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cancellation {
-    /// What its fees come to; `None`: what each fee's own behaviour says.
-    pub flat_fee_behavior: Option<FlatFeeBehavior>,
-    /// What becomes of usage that was not billed.
-    pub usage_behavior: UsageBehavior,
-}
-
-/// What the fees of a cancelled subscription come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FlatFeeBehavior {
-    /// Nothing: what was paid comes back.
-    Refund,
-    /// The part of the interval that was used.
-    ChargeProrated,
-    /// All of the interval.
-    ChargeFull,
-}
-
-impl FlatFeeBehavior {
-    /// Every choice.
-    pub const ALL: &'static [Self] = &[Self::Refund, Self::ChargeProrated, Self::ChargeFull];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Refund => "refund",
-            Self::ChargeProrated => "charge_prorated",
-            Self::ChargeFull => "charge_full",
-        }
-    }
-}
-
-/// What becomes of the usage of a cancelled subscription that was not billed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UsageBehavior {
-    /// It is billed.
-    #[default]
-    BillFull,
-    /// It is dropped.
-    BillNone,
-}
-
-impl UsageBehavior {
-    /// Every choice.
-    pub const ALL: &'static [Self] = &[Self::BillFull, Self::BillNone];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::BillFull => "bill_full",
-            Self::BillNone => "bill_none",
-        }
-    }
-}
-
-/// What becomes of the usage of a subscription that is switched to another plan.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SwitchUsageBehavior {
-    /// It goes on in the new subscription.
-    #[default]
-    TransferToNewSubscription,
-    /// It stays with the old one, and the new one starts from zero.
-    KeepSeparate,
-}
-
-impl SwitchUsageBehavior {
-    /// Every choice.
-    pub const ALL: &'static [Self] = &[Self::TransferToNewSubscription, Self::KeepSeparate];
-
-    /// The text on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TransferToNewSubscription => "transfer_to_new_subscription",
-            Self::KeepSeparate => "keep_separate",
-        }
-    }
-}
-
-/// When a change of a subscription is invoiced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum InvoicingBehavior {
-    /// At once.
-    #[default]
-    InvoiceNow,
-    /// With the invoice of the period's end.
-    AddToNextInvoice,
-}
-
-impl InvoicingBehavior {
-    /// Every choice.
-    pub const ALL: &'static [Self] = &[Self::InvoiceNow, Self::AddToNextInvoice];
-
-    /// The text on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InvoiceNow => "invoice_now",
-            Self::AddToNextInvoice => "add_to_next_invoice",
-        }
-    }
 }
 
 /// Where a subscription stands at an instant.
@@ -332,113 +229,5 @@ impl Subscription {
             && self.plan == other.plan
             && self.period.overlaps(&other.period)
             && (self.filters.is_subset_of(&other.filters) || other.filters.is_subset_of(&self.filters))
-    }
-}
-
-/// Property names and values that an event must have to count; order does not matter.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
-#[serde(transparent)]
-pub struct SubscriptionFilters(BTreeMap<String, String>);
-
-impl SubscriptionFilters {
-    /// No filters: every event counts.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
-    /// The filters `pairs` of property name and value.
-    ///
-    /// # Errors
-    /// More than [`FILTERS_MAX`], a bad name or value, or a name given twice; `attr` is relative to the list.
-    pub fn new(pairs: impl IntoIterator<Item = (String, String)>) -> Result<Self, FieldError> {
-        let mut filters = BTreeMap::new();
-        for (i, (name, value)) in pairs.into_iter().enumerate() {
-            if i == FILTERS_MAX {
-                let detail = format!("At most {FILTERS_MAX} filters are allowed.");
-                return Err(FieldError::new("", FieldCode::ListTooLong, detail));
-            }
-            text::check_id(&name).map_err(|error| error.under(&format!("{i}.property_name")))?;
-            text::check_id(&value).map_err(|error| error.under(&format!("{i}.value")))?;
-            if filters.insert(name, value).is_some() {
-                let detail = "This property is filtered on twice.";
-                return Err(FieldError::new(format!("{i}.property_name"), FieldCode::Unique, detail));
-            }
-        }
-        Ok(Self(filters))
-    }
-
-    /// The pairs, ordered by property name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    /// Whether there are no filters.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
-    /// Whether every pair of `self` is also in `other`.
-    pub fn is_subset_of(&self, other: &Self) -> bool {
-        self.0.iter().all(|(name, value)| other.0.get(name) == Some(value))
-    }
-
-    /// Whether an event with `properties` counts.
-    pub fn matches(&self, properties: &Properties) -> bool {
-        self.0.iter().all(|(name, value)| property_text(properties, name).as_ref() == Some(value))
-    }
-
-    /// One text for one set of filters: a JSON object with its names in order.
-    pub fn canonical(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn filters(pairs: &[(&str, &str)]) -> SubscriptionFilters {
-        let owned = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        SubscriptionFilters::new(owned).expect("valid filters")
-    }
-
-    #[test]
-    fn one_set_of_filters_has_one_text() {
-        let (a, b) = (filters(&[("env", "prod"), ("az", "1")]), filters(&[("az", "1"), ("env", "prod")]));
-        assert_eq!(a, b);
-        assert_eq!(a.canonical(), r#"{"az":"1","env":"prod"}"#);
-        assert_eq!(SubscriptionFilters::none().canonical(), "{}");
-    }
-
-    #[test]
-    fn filters_select_events_that_have_every_pair() {
-        let selected = filters(&[("env", "prod"), ("tier", "2")]);
-        #[rustfmt::skip]
-        let cases = [
-            // properties,                               counts, why
-            (r#"{"env":"prod","tier":"2","x":1}"#,       true,  "both pairs, more besides"),
-            (r#"{"env":"prod","tier":2}"#,               true,  "a number is compared by its text"),
-            (r#"{"env":"prod"}"#,                        false, "a pair is missing"),
-            (r#"{"env":"PROD","tier":"2"}"#,             false, "case matters"),
-        ];
-        for (json, counts, why) in cases {
-            let properties: Properties = serde_json::from_str(json).expect("json");
-            assert_eq!(selected.matches(&properties), counts, "{json}: {why}");
-        }
-    }
-
-    #[test]
-    fn a_subset_of_filters_is_the_wider_subscription() {
-        let (all, prod, prod_eu) =
-            (filters(&[]), filters(&[("env", "prod")]), filters(&[("env", "prod"), ("region", "eu")]));
-        assert!(all.is_subset_of(&prod) && prod.is_subset_of(&prod_eu) && prod.is_subset_of(&prod));
-        assert!(!prod_eu.is_subset_of(&prod) && !prod.is_subset_of(&filters(&[("env", "test")])));
-    }
-
-    #[test]
-    fn a_property_is_filtered_on_once() {
-        let twice = [("env".to_owned(), "a".to_owned()), ("env".to_owned(), "b".to_owned())];
-        let error = SubscriptionFilters::new(twice).expect_err("refused");
-        assert_eq!((error.attr.as_str(), error.code), ("1.property_name", FieldCode::Unique));
     }
 }

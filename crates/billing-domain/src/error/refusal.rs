@@ -1,0 +1,87 @@
+//! The rules that forbid what is well formed.
+
+/// A rule that forbids an operation in the present state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Something with the same unique property exists.
+    #[error("{0}")]
+    DuplicateResource(&'static str),
+    /// A subscription of the customer to the same plan covers the same events in the same time.
+    #[error("The customer already has a subscription to this plan whose period and filters overlap.")]
+    OverlappingPlans,
+    /// No active version of the plan suits the customer.
+    #[error("No active version of this plan matches the customer.")]
+    NoMatchingPlanVersion,
+    /// More than one version suits, and nothing tells them apart.
+    #[error("More than one active version of this plan matches the customer; name one by version_id.")]
+    AmbiguousPlanVersion,
+    /// The version is made for other customers.
+    #[error("This plan version is not available to the customer.")]
+    PlanNotAvailableToCustomer,
+    /// A prepaid component has no default number of units, and none was given.
+    #[error("The prepaid component of metric {0} has no default units and none were given.")]
+    PrepaymentCantDetermineUnits(crate::id::MetricId),
+    /// The subscription has ended.
+    #[error("The subscription has ended.")]
+    AlreadyEnded,
+    /// The key has expired; one of the same expiry would be worthless.
+    #[error("The key has expired; create another.")]
+    KeyExpired,
+    /// The invoice is paid or voided, and stays so.
+    #[error("The invoice is paid or voided, and stays so.")]
+    InvoiceFinal,
+    /// Only an unpaid invoice can be voided.
+    #[error("Only an unpaid invoice can be voided.")]
+    InvoiceNotUnpaid,
+    /// A credit that the invoice stands for has paid for other invoices.
+    #[error("A credit that was bought by the invoice has paid for others.")]
+    CreditDrawn,
+    /// The credit is expired, used up or voided.
+    #[error("The credit is not active.")]
+    CreditNotActive,
+    /// The expiry given has passed.
+    #[error("The expiry given is in the past.")]
+    CreditExpiryInPast,
+    /// A plan version meters the metric.
+    #[error("A plan version uses this metric.")]
+    MetricInUse,
+    /// Subscriptions to it run, or are to come.
+    #[error("Subscriptions to it have not ended.")]
+    PlanInUse,
+    /// A custom metric has no usable result for the customer.
+    #[error("The custom metric has no usable result: {0}.")]
+    CustomMetricFailed(crate::custom_sql::CustomFailure),
+    /// The customer's test clock is on its way; wait until it is ready.
+    #[error("The customer's test clock is advancing.")]
+    TestClockAdvancing,
+    /// A request with the same idempotency key is at work, or has just been answered.
+    #[error("A request with this Idempotency-Key is being worked on.")]
+    IdempotencyKeyInUse,
+}
+
+impl Refusal {
+    /// The stable text of the code.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::DuplicateResource(_) => "duplicate_resource",
+            Self::OverlappingPlans => "overlapping_plans",
+            Self::NoMatchingPlanVersion => "no_matching_plan_version",
+            Self::AmbiguousPlanVersion => "ambiguous_plan_version",
+            Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
+            Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
+            Self::AlreadyEnded | Self::KeyExpired | Self::InvoiceNotUnpaid | Self::CreditDrawn => "invalid_state",
+            Self::InvoiceFinal => "invalid_operation",
+            Self::CreditNotActive => "credit_not_active",
+            Self::CreditExpiryInPast => "credit_expiry_in_past",
+            Self::MetricInUse | Self::PlanInUse => "invalid_operation",
+            Self::CustomMetricFailed(_) => "custom_metric_failed",
+            Self::TestClockAdvancing => "test_clock_advancing",
+            Self::IdempotencyKeyInUse => "idempotency_key_in_use",
+        }
+    }
+
+    /// Whether the same request may be granted a little later although nobody changes anything.
+    pub fn is_passing(&self) -> bool {
+        matches!(self, Self::TestClockAdvancing | Self::IdempotencyKeyInUse)
+    }
+}
