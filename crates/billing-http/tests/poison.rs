@@ -24,6 +24,7 @@ fn poison() -> Vec<Value> {
         json!("\u{202e}\u{1f600}é"),
         json!("x".repeat(5_000)),
         json!(-1),
+        json!(0),
         raw("1e400"),
         raw("1e-400"),
         raw("123456789012345678901234567890.1234567890123456789"),
@@ -62,6 +63,11 @@ fn poisoned(sample: &Sample, endpoint: &Endpoint, fields: &BTreeSet<String>) -> 
     if let Some(body) = &sample.body {
         let mut pointers = Vec::new();
         places(body, "", &mut pointers);
+        // Everything that is a list, with all that it holds twice.
+        all.extend(pointers.iter().filter_map(|pointer| {
+            let list = body.pointer(pointer)?.as_array()?;
+            Some(sample.with(&Position::Body(pointer.clone()), json!([list.as_slice(), list].concat())))
+        }));
         for value in &poison {
             all.extend(pointers.iter().map(|pointer| sample.with(&Position::Body(pointer.clone()), value.clone())));
             for field in fields.iter().filter(|field| body.get(field.as_str()).is_none()) {
