@@ -40,18 +40,44 @@ statement! {
             " bucket_numbers: Vec<i32> as Array<Integer>; ",
             " bucket_customers: Vec<Uuid> as Array<SqlUuid>; ",
             " bucket_metrics: Vec<Uuid> as Array<SqlUuid>; ",
-            " bucket_event_names: Vec<String> as Array<Text>; ",
             " bucket_dimensions: Vec<String> as Array<Text>; ",
             " bucket_hours: Vec<i16> as Array<SmallInt>; ",
             " bucket_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
             " bucket_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-        ) AS segment (number, customer_key, metric_id, event_name, dimensions, bucket_hours, start_at, end_at)
+        ) AS segment (number, customer_key, metric_id, dimensions, bucket_hours, start_at, end_at)
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(rollup.event_count), 0)::bigint, coalesce(sum(rollup.sum), 0), max(rollup.max),
                 min(rollup.min)
-            FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
-                segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
+            FROM usage_rollup rollup
+            WHERE rollup.customer_key = segment.customer_key
+                AND rollup.metric_id = segment.metric_id
+                AND rollup.dimensions = segment.dimensions
+                AND rollup.bucket_hours = segment.bucket_hours
+                AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
+                AND rollup.organization_id = own.organization_id
         ) rolled_up
+        UNION ALL
+        SELECT segment.number, gained.event_count, gained.sum, gained.max, gained.min
+        FROM own CROSS JOIN unnest(
+            " open_numbers: Vec<i32> as Array<Integer>; ",
+            " open_customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " open_metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " open_event_names: Vec<String> as Array<Text>; ",
+            " open_dimensions: Vec<String> as Array<Text>; ",
+            " open_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+            " open_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
+        ) AS segment (number, customer_key, metric_id, event_name, dimensions, start_at, end_at)
+        CROSS JOIN LATERAL (
+            SELECT open.gains FROM open_hours open
+            WHERE open.customer_key = segment.customer_key
+                AND open.event_name = segment.event_name
+                AND open.dimensions = segment.dimensions
+                AND open.hour >= segment.start_at AND open.hour < segment.end_at
+                AND open.organization_id = own.organization_id
+            -- Each is looked up, however small the table was when this was planned.
+            OFFSET 0
+        ) open
+        CROSS JOIN LATERAL gains_of_hour(open.gains, segment.metric_id) gained
         UNION ALL
         SELECT segment.number, raw.*
         FROM own CROSS JOIN unnest(
@@ -151,11 +177,17 @@ impl ReadSegments {
             bucket_numbers: Vec::new(),
             bucket_customers: Vec::new(),
             bucket_metrics: Vec::new(),
-            bucket_event_names: Vec::new(),
             bucket_dimensions: Vec::new(),
             bucket_hours: Vec::new(),
             bucket_starts: Vec::new(),
             bucket_ends: Vec::new(),
+            open_numbers: Vec::new(),
+            open_customers: Vec::new(),
+            open_metrics: Vec::new(),
+            open_event_names: Vec::new(),
+            open_dimensions: Vec::new(),
+            open_starts: Vec::new(),
+            open_ends: Vec::new(),
             event_numbers: Vec::new(),
             event_customers: Vec::new(),
             event_names: Vec::new(),
@@ -167,7 +199,7 @@ impl ReadSegments {
         }
     }
 
-    /// Adds one hour, the open one or not.
+    /// Adds one hour, open or closed.
     fn add_hour(&mut self, number: i32, request: &UsageRequest, hour: &Period) {
         for hours in [1, OPEN_HOUR] {
             self.add_buckets(number, request, hours, hour);
@@ -175,14 +207,26 @@ impl ReadSegments {
     }
 
     fn add_buckets(&mut self, number: i32, request: &UsageRequest, hours: i16, part: &Period) {
+        if hours == OPEN_HOUR {
+            return self.add_open_hour(number, request, part);
+        }
         self.bucket_numbers.push(number);
         self.bucket_customers.push(request.customer.uuid());
         self.bucket_metrics.push(request.metric.id.uuid());
-        self.bucket_event_names.push(request.metric.event_name.clone());
         self.bucket_dimensions.push(dimensions_of(&request.filters));
         self.bucket_hours.push(hours);
         self.bucket_starts.push(part.start());
         self.bucket_ends.push(part.end());
+    }
+
+    fn add_open_hour(&mut self, number: i32, request: &UsageRequest, part: &Period) {
+        self.open_numbers.push(number);
+        self.open_customers.push(request.customer.uuid());
+        self.open_metrics.push(request.metric.id.uuid());
+        self.open_event_names.push(request.metric.event_name.clone());
+        self.open_dimensions.push(dimensions_of(&request.filters));
+        self.open_starts.push(part.start());
+        self.open_ends.push(part.end());
     }
 
     fn add_events(
