@@ -94,9 +94,10 @@ fn books() -> World {
     let body = json!({"customer_id": "real", "plan_id": small, "start_date": today, "subscription_filters": filters});
     world.post("/api/subscriptions/", &body).ok(200);
     let regions = [json!("eu"), json!("eu"), json!("us"), json!(7), json!(null)];
+    // Of an hour that is over, so that they are in the roll-ups at once.
     let events = regions.iter().enumerate().map(|(n, region)| {
         json!({"customer_id": "real", "event_name": "seat", "idempotency_id": format!("r{n}"),
-            "time_created": crate::support::now(), "properties": {"n": n + 1, "region": region}})
+            "time_created": crate::support::ago(time::Duration::hours(2)), "properties": {"n": n + 1, "region": region}})
     });
     world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
     world

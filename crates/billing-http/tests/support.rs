@@ -328,8 +328,13 @@ pub fn event(customer: &str, id: &str, time: &str) -> Value {
 
 /// This instant, as clients write it.
 pub fn now() -> String {
-    let now = time::OffsetDateTime::now_utc().replace_nanosecond(0).expect("a second");
-    now.format(&time::format_description::well_known::Rfc3339).expect("a time")
+    ago(time::Duration::ZERO)
+}
+
+/// An instant as far back from now, in whole seconds.
+pub fn ago(length: time::Duration) -> String {
+    let instant = (time::OffsetDateTime::now_utc() - length).replace_nanosecond(0).expect("a second");
+    instant.format(&time::format_description::well_known::Rfc3339).expect("a time")
 }
 
 /// All that the service sends on a raw connection until it closes it.

@@ -107,7 +107,8 @@ statement! {
             E'\n' ORDER BY table_name
         )
         FROM information_schema.columns
-        WHERE table_schema = 'public' AND table_name NOT IN ('metric_rollups', 'open_hours', 'usage_rollup')
+        WHERE table_schema = 'public'
+            AND table_name NOT IN ('metric_rollups', 'open_hours', 'usage_rollup', 'counted_usage')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
