@@ -4,7 +4,7 @@
 //! before anything of the catalogue; what is remembered under that stamp is then at least as new as what the stamp came
 //! with, and what another transaction changes later is what this one might have read too early as well.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use billing_domain::Error;
@@ -47,6 +47,10 @@ impl<T> Default for Shelf<T> {
 impl<T: Clone> Shelf<T> {
     pub(crate) fn find(&self, id: Uuid) -> Option<T> {
         self.0.get(&id).cloned()
+    }
+
+    fn lacks(&self, id: Uuid) -> bool {
+        !self.0.contains_key(&id)
     }
 
     pub(crate) fn keep(&mut self, id: Uuid, thing: T) {
@@ -105,6 +109,31 @@ impl PgTransaction<'_> {
         let read = read(self)?;
         keep(&mut lock(&catalog), read.clone());
         Ok(read)
+    }
+
+    /// Reads all at once what is not remembered of these versions, with their plans, and of these metrics. What is left
+    /// out is read when it is asked for.
+    pub(crate) fn remember(&mut self, mut versions: BTreeSet<Uuid>, mut metrics: BTreeSet<Uuid>) -> Result<(), Error> {
+        let Some(catalog) = self.catalog.clone() else { return Ok(()) };
+        {
+            let known = lock(&catalog);
+            versions.retain(|id| known.versions.lacks(*id));
+            metrics.retain(|id| known.metrics.lacks(*id));
+        }
+        if !versions.is_empty() {
+            let found = self.load_offers(&Vec::from_iter(versions))?;
+            let mut known = lock(&catalog);
+            for (version, plan) in found {
+                known.plans.keep(version.plan.uuid(), plan);
+                known.versions.keep(version.id.uuid(), version);
+            }
+        }
+        if !metrics.is_empty() {
+            let found = self.load_metrics(&Vec::from_iter(metrics))?;
+            let mut known = lock(&catalog);
+            found.into_iter().for_each(|metric| known.metrics.keep(metric.id.uuid(), metric));
+        }
+        Ok(())
     }
 
     /// Changes the catalogue. From here on the transaction reads it itself: nobody else sees its changes yet.

@@ -54,9 +54,6 @@ impl CurrencyRepo for PgTransaction<'_> {
     }
 
     fn list(&mut self) -> Result<Vec<Currency>, Error> {
-        if let Some(currencies) = &self.ahead.currencies {
-            return Ok(currencies.clone());
-        }
         self.remembered(
             |known| known.currencies.clone(),
             Self::load_currencies,

@@ -10,14 +10,14 @@ use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::SqlTypeOf;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Nullable, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::column::{choice, from_json, to_json, unreadable};
 use crate::schema::{billing_due, customer_emails, customers};
-use crate::statement::{fixed, statement};
+use crate::statement::statement;
 use crate::transaction::{CustomerNows, OWN_NOW, PgTransaction, customer_now};
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -100,19 +100,32 @@ impl TryFrom<CustomerRow> for Customer {
 /// What the columns of a [`CustomerRow`] are in SQL.
 type CustomerSql = SqlTypeOf<<CustomerRow as Selectable<Pg>>::SelectExpression>;
 
+/// The columns of a [`CustomerRow`], in its order.
+const COLUMNS: &str = "customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
+    customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
+    customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
+    customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
+    customers.last_instant, customers.deleted_at";
+
 statement! {
     /// The time that a customer lives at (of one that does not exist yet: real time), the stamp of the organization's
     /// catalogue, and the customer.
     EnterCustomer -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
-        "SELECT " [OWN_NOW] ",
-        stamp.stamp, customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
-        customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
-        customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
-        customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
-        customers.last_instant, customers.deleted_at
+        "SELECT " [OWN_NOW] ", stamp.stamp, " [COLUMNS] "
         FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
         LEFT JOIN catalog_stamps stamp USING (organization_id)
         LEFT JOIN customers USING (organization_id, customer_key)"
+    }
+}
+
+statement! {
+    /// [`EnterCustomer`] for those of several customers that exist; without any of them, one row without a customer.
+    EnterCustomers -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
+        "SELECT " [OWN_NOW] ", stamp.stamp, " [COLUMNS] "
+        FROM (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id) input
+        LEFT JOIN catalog_stamps stamp USING (organization_id)
+        LEFT JOIN customers ON customers.organization_id = input.organization_id
+            AND customers.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
     }
 }
 
@@ -171,13 +184,18 @@ fn cursor_position(cursor: &str) -> Result<i64, Error> {
 }
 
 impl PgTransaction<'_> {
-    /// Those of the customers that exist, deleted or not, each with the time it lives at.
-    pub(crate) fn load_customers(&mut self, keys: &[Uuid]) -> Result<HashMap<Uuid, (Customer, OffsetDateTime)>, Error> {
-        let query = customers::table
-            .filter(customers::customer_key.eq_any(keys).and(customers::organization_id.eq(self.tenant())))
-            .select((CustomerRow::as_select(), fixed::<Timestamptz>(OWN_NOW)));
-        let rows: Vec<(CustomerRow, OffsetDateTime)> = self.query(|pg| query.load(pg))?;
-        rows.into_iter().map(|(row, now)| Ok((row.customer_key, (row.try_into()?, now)))).collect()
+    /// The stamp of the organization's catalogue, and those of the customers that exist, deleted or not, each with the time
+    /// it lives at.
+    pub(crate) fn enter_all(
+        &mut self,
+        keys: &[Uuid],
+    ) -> Result<(Option<Uuid>, HashMap<Uuid, (Customer, OffsetDateTime)>), Error> {
+        let statement = EnterCustomers { organization: self.tenant(), customers: keys.to_vec() };
+        let rows: Vec<(OffsetDateTime, Option<Uuid>, Option<CustomerRow>)> = self.query(|pg| statement.load(pg))?;
+        let stamp = rows.first().and_then(|(_, stamp, _)| *stamp);
+        let customers = rows.into_iter().filter_map(|(now, _, row)| row.map(|row| (row, now)));
+        let customers = customers.map(|(row, now)| Ok((row.customer_key, (row.try_into()?, now))));
+        Ok((stamp, customers.collect::<Result<_, Error>>()?))
     }
 
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {

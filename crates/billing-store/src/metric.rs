@@ -134,9 +134,6 @@ impl MetricRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, id: MetricId) -> Result<Metric, Error> {
-        if let Some(metric) = self.ahead.metrics.get(&id.uuid()) {
-            return Ok(metric.clone());
-        }
         let read = |tx: &mut Self| {
             let query = metrics::table.find((tx.tenant(), id.uuid())).select(MetricRow::as_select());
             let row = tx.query(|pg| query.first(pg).optional())?;

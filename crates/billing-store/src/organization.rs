@@ -105,9 +105,6 @@ impl OrganizationRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self) -> Result<Organization, Error> {
-        if let Some(organization) = &self.ahead.organization {
-            return Ok(organization.clone());
-        }
         let read = |tx: &mut Self| {
             let query = organizations::table.find(tx.tenant()).select(OrganizationRow::as_select());
             let row = tx.query(|pg| query.first(pg).optional())?;

@@ -11,7 +11,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::PlanRepo;
-use billing_domain::subscription::Subscription;
 use billing_domain::{Error, Noun};
 use diesel::prelude::*;
 use diesel::sql_types::Bool;
@@ -64,19 +63,13 @@ impl PgTransaction<'_> {
             .collect()
     }
 
-    /// The versions of subscriptions, each with its plan unless that is an add-on. A version that is made for certain
-    /// customers is left out.
-    pub(crate) fn load_offers(&mut self, held: &[Subscription]) -> Result<Vec<(PlanVersion, Option<Plan>)>, Error> {
-        let mut ids: Vec<Uuid> = held.iter().map(|own| own.version.uuid()).collect();
-        ids.sort_unstable();
-        ids.dedup();
-        if ids.is_empty() {
-            return Ok(Vec::new());
-        }
+    /// These versions, each with its plan unless that is an add-on. A version that is made for certain customers is left
+    /// out.
+    pub(crate) fn load_offers(&mut self, ids: &[Uuid]) -> Result<Vec<(PlanVersion, Option<Plan>)>, Error> {
         let of_version = plans::organization_id.eq(plan_versions::organization_id);
         let query = plan_versions::table
             .inner_join(plans::table.on(of_version.and(plans::id.eq(plan_versions::plan_id))))
-            .filter(plan_versions::organization_id.eq(self.tenant()).and(plan_versions::id.eq_any(&ids)))
+            .filter(plan_versions::organization_id.eq(self.tenant()).and(plan_versions::id.eq_any(ids)))
             .select((PlanVersionRow::as_select(), PlanRow::as_select(), fixed::<Bool>(HAS_TARGETS)));
         let rows: Vec<(PlanVersionRow, PlanRow, bool)> = self.query(|pg| query.load(pg))?;
         let rows: Vec<_> = rows.into_iter().filter(|(_, _, has_targets)| !has_targets).collect();
@@ -194,9 +187,6 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn recall(&mut self, id: PlanId) -> Result<Plan, Error> {
-        if let Some(plan) = self.ahead.plans.get(&id.uuid()) {
-            return Ok(plan.clone());
-        }
         let read = |tx: &mut Self| {
             let own = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
             let row = tx.query(|pg| own.select(PlanRow::as_select()).first(pg).optional())?;
@@ -239,9 +229,6 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn get_version(&mut self, id: PlanVersionId) -> Result<PlanVersion, Error> {
-        if let Some(version) = self.ahead.versions.get(&id.uuid()) {
-            return Ok(version.clone());
-        }
         let read = |tx: &mut Self| {
             let query = plan_versions::table.find((tx.tenant(), id.uuid())).select(PlanVersionRow::as_select());
             let row = tx.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::PlanVersion))?;

@@ -57,8 +57,8 @@ pub(crate) fn serve(store: &PgStore, mut jobs: Vec<Asked>) {
 
 fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered>, Error> {
     let customers: BTreeSet<_> = jobs.iter().map(|job| job.question.customer().uuid()).collect();
-    let metrics: BTreeSet<_> = jobs.iter().map(|job| job.question.metric().uuid()).collect();
-    tx.read_ahead(&customers.into_iter().collect::<Vec<_>>(), &metrics.into_iter().collect::<Vec<_>>())?;
+    let metrics = jobs.iter().map(|job| job.question.metric().uuid()).collect();
+    tx.read_ahead(&Vec::from_iter(customers), metrics)?;
     let mut requests = Vec::new();
     let mut prepared = Vec::with_capacity(jobs.len());
     for job in jobs {

@@ -1,34 +1,25 @@
-//! Reading for many before each asks: what questions about usage need of the catalogue and of their customers.
+//! Reading for many before each asks: what questions about usage need of their customers.
 //!
 //! Only in a transaction that is one snapshot and writes nothing: there, what was read once is what would be read again.
-//! Whatever is not in here is read as always.
+//! Whatever is not in here is read as always; the catalogue is remembered from one snapshot to the next, under its stamp.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
-use billing_domain::currency::Currency;
 use billing_domain::customer::Customer;
 use billing_domain::id::CustomerKey;
-use billing_domain::metric::Metric;
-use billing_domain::organization::Organization;
-use billing_domain::plan::{Plan, PlanVersion};
-use billing_domain::store::OrganizationRepo;
 use billing_domain::subscription::Subscription;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::catalog::Stamped;
 use crate::transaction::PgTransaction;
 
 /// What has been read.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    pub(crate) organization: Option<Organization>,
-    pub(crate) currencies: Option<Vec<Currency>>,
     /// With the time that each lives at.
     pub(crate) customers: HashMap<Uuid, (Customer, OffsetDateTime)>,
-    pub(crate) metrics: HashMap<Uuid, Metric>,
-    pub(crate) versions: HashMap<Uuid, PlanVersion>,
-    pub(crate) plans: HashMap<Uuid, Plan>,
     /// Of the customers: what ends after `current_from` or awaits renewal.
     subscriptions: HashMap<Uuid, Vec<Subscription>>,
     current_from: Option<OffsetDateTime>,
@@ -45,33 +36,20 @@ impl ReadAhead {
 }
 
 impl PgTransaction<'_> {
-    /// Reads these customers, what they hold, what that consists of, and these metrics.
-    pub(crate) fn read_ahead(&mut self, customers: &[Uuid], metrics: &[Uuid]) -> Result<(), Error> {
-        self.ahead.organization = Some(self.get_organization()?);
-        self.ahead.customers = self.load_customers(customers)?;
-        self.ahead.currencies = Some(self.load_currencies()?);
+    /// Reads these customers and what they hold, and of the catalogue what is not remembered of that and these metrics.
+    pub(crate) fn read_ahead(&mut self, customers: &[Uuid], metrics: BTreeSet<Uuid>) -> Result<(), Error> {
+        let (stamp, found) = self.enter_all(customers)?;
+        // Without a stamp it is remembered for this one snapshot.
+        let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
+        self.catalog = Some(catalog);
+        self.ahead.customers = found;
         let Some(from) = self.ahead.customers.values().map(|(_, now)| *now).min() else { return Ok(()) };
         let held = self.load_current(customers, from)?;
-        let versions = self.load_offers(&held)?;
-        let mut wanted = metrics.to_vec();
-        for (version, plan) in versions {
-            wanted.extend(version.metrics().map(|metric| metric.uuid()));
-            if let Some(plan) = plan {
-                self.ahead.plans.insert(plan.id.uuid(), plan);
-            }
-            self.ahead.versions.insert(version.id.uuid(), version);
-        }
-        wanted.sort_unstable();
-        wanted.dedup();
-        self.ahead.metrics = self.load_metrics(&wanted)?.into_iter().map(|own| (own.id.uuid(), own)).collect();
+        self.remember(held.iter().map(|own| own.version.uuid()).collect(), metrics)?;
         for own in held {
             self.ahead.subscriptions.entry(own.customer.uuid()).or_default().push(own);
         }
         self.ahead.current_from = Some(from);
         Ok(())
-    }
-
-    fn get_organization(&mut self) -> Result<Organization, Error> {
-        OrganizationRepo::get(self)
     }
 }

@@ -43,14 +43,14 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
 
 impl<Q> RunQueryDsl<PgConnection> for Prepared<Q> {}
 
-/// Declares a statement: its result, and its text with a typed parameter between every two pieces. A text that several
-/// statements share stands in brackets.
+/// Declares a statement: its result, and its text with a typed parameter between every two pieces. Texts that several
+/// statements share stand in brackets.
 macro_rules! statement {
     (
         $(#[$doc:meta])*
         $name:ident -> $result:ty {
             $first:literal
-            $([$shared:expr] $second:literal)?
+            $([$shared:expr] $second:literal)*
             $($field:ident: $rust:ty as $sql:ty; $rest:literal)*
         }
     ) => {
@@ -78,7 +78,7 @@ macro_rules! statement {
                 $(
                     out.push_sql($shared);
                     out.push_sql($second);
-                )?
+                )*
                 $(
                     out.push_bind_param::<$sql, _>(&self.$field)?;
                     out.push_sql($rest);

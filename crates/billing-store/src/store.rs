@@ -60,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) ragged: RaggedStarts,
     pub(crate) contents: Contents,
     pub(crate) catalogs: Catalogs,
+    /// Those of questions: each exactly as it was in the snapshots that had its stamp.
+    pub(crate) snapshots: Catalogs,
     pub(crate) reader: Reader,
 }
 
@@ -115,6 +117,7 @@ impl PgStore {
             ragged: RaggedStarts::default(),
             contents: Contents::default(),
             catalogs: Catalogs::default(),
+            snapshots: Catalogs::default(),
             reader: Reader::new(url),
         });
         for desk in &shared.arrivals {

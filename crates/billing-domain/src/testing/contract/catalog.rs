@@ -1,18 +1,22 @@
 //! Metrics and features.
 
+use bigdecimal::BigDecimal;
 use time::Duration;
 
+use super::together::wait;
 use super::{Harness, Tenant};
 use crate::currency::Currency;
 use crate::error::{Error, Noun};
+use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
 use crate::metric::{
     AggregationKind, CategoricalFilter, CategoricalOperator, Metric, MetricFilters, NumericFilter, NumericOperator,
 };
 use crate::organization::Organization;
 use crate::plan::{Feature, Plan, PlanVersion};
-use crate::store::Scope;
-use crate::testing::build::{Ids, count_metric, feature, sum_metric};
+use crate::store::{Answered, Question, Reply, Scope, Transaction};
+use crate::testing::build::{Ids, count_metric, days_from, feature, subscription, sum_metric};
 use crate::testing::world::decimal;
+use crate::usage::UsageRequest;
 
 pub(super) fn keeps_metrics(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
@@ -74,24 +78,95 @@ pub(super) fn updates_metrics(harness: &Harness<'_>) {
     assert_eq!(missing, Err(Error::NotFound(Noun::Metric)));
 }
 
+/// What can be seen of a catalogue's changes: a tax rate, how many currencies, the names of a metric and a plan, and
+/// which version takes the place of another.
+type Seen = (Option<BigDecimal>, usize, String, String, Option<PlanVersionId>);
+
+/// Where [`Seen`] is looked for.
+#[derive(Clone, Copy)]
+struct Places {
+    metric: MetricId,
+    plan: PlanId,
+    version: PlanVersionId,
+}
+
+impl Places {
+    fn look(self, tx: &mut dyn Transaction) -> Result<Seen, Error> {
+        Ok((
+            tx.organizations().get()?.tax_rate,
+            tx.currencies().list()?.len(),
+            tx.metrics().get(self.metric)?.name,
+            tx.plans().recall(self.plan)?.name,
+            tx.plans().get_version(self.version)?.replace_with,
+        ))
+    }
+}
+
+/// Asks for nothing but what it sees.
+struct Look {
+    customer: CustomerKey,
+    places: Places,
+    seen: Option<Seen>,
+    reply: Reply<Option<Seen>>,
+}
+
+impl Question for Look {
+    fn customer(&self) -> CustomerKey {
+        self.customer
+    }
+
+    fn metric(&self) -> MetricId {
+        self.places.metric
+    }
+
+    fn prepare(&mut self, tx: &mut dyn Transaction) -> Result<Vec<UsageRequest>, Error> {
+        self.seen = Some(self.places.look(tx)?);
+        Ok(Vec::new())
+    }
+
+    fn conclude(self: Box<Self>, outcome: Answered) {
+        (self.reply)(match outcome {
+            Answered::Known(_) => Ok(self.seen),
+            Answered::Failed(error) => Err(error),
+            Answered::Alone => Ok(None),
+        });
+    }
+}
+
 pub(super) fn shows_changes_at_once(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
+    let see = |customer, places: Places| tenant.customer(customer, |tx, _| places.look(tx));
+    let customer = shows_changes(&tenant, &see);
+    let undone = tenant.try_customer(customer, |tx, _| {
+        tx.organizations().add_filter_keys(&["region"])?;
+        assert_eq!(tx.organizations().get()?.subscription_filter_keys, ["region"], "whoever changes it sees it");
+        Err::<(), _>(Error::NotFound(Noun::Plan))
+    });
+    assert_eq!(undone, Err(Error::NotFound(Noun::Plan)));
+    let keys = tenant.customer(customer, |tx, _| Ok(tx.organizations().get()?.subscription_filter_keys));
+    assert_eq!(keys, Vec::<String>::new(), "and nobody else what was taken back");
+}
+
+pub(super) fn shows_changes_to_questions_at_once(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    shows_changes(&tenant, &|customer, places| {
+        let ask = |reply| harness.store.ask(tenant.id, Box::new(Look { customer, places, seen: None, reply }));
+        // A store may want it asked in a transaction of its own.
+        wait(ask).expect("an answer").unwrap_or_else(|| tenant.look(|tx, _| places.look(tx)))
+    });
+}
+
+/// Changes what can be changed of a catalogue, with a look by `see` in between; the customer that it was seen for.
+fn shows_changes(tenant: &Tenant<'_>, see: &dyn Fn(CustomerKey, Places) -> Seen) -> CustomerKey {
     let now = tenant.now();
     let (plan, version) = tenant.new_plan("gold");
     let metric = tenant.build(|ids| count_metric(ids, "api_call", now));
     tenant.catalog(|tx, _| tx.metrics().insert(&metric));
     let customer = tenant.new_customer("acme").key;
-    let seen = || {
-        tenant.customer(customer, |tx, _| {
-            Ok((
-                tx.organizations().get()?.tax_rate,
-                tx.currencies().list()?.len(),
-                tx.metrics().get(metric.id)?.name,
-                tx.plans().recall(plan.id)?.name,
-                tx.plans().get_version(version.id)?.replace_with,
-            ))
-        })
-    };
+    let held = tenant.build(|ids| subscription(ids, customer, &version, days_from(now, 30)));
+    tenant.customer(customer, |tx, _| tx.subscriptions().insert(&held));
+    let places = Places { metric: metric.id, plan: plan.id, version: version.id };
+    let seen = || see(customer, places);
     let mut expected = seen();
     assert_eq!(seen(), expected, "read before");
     tenant.catalog(|tx, _| {
@@ -116,14 +191,7 @@ pub(super) fn shows_changes_at_once(harness: &Harness<'_>) {
     tenant.catalog(|tx, _| tx.plans().update_version(&version));
     expected.4 = Some(version.id);
     assert_eq!(seen(), expected, "a version");
-    let undone = tenant.try_customer(customer, |tx, _| {
-        tx.organizations().add_filter_keys(&["region"])?;
-        assert_eq!(tx.organizations().get()?.subscription_filter_keys, ["region"], "whoever changes it sees it");
-        Err::<(), _>(Error::NotFound(Noun::Plan))
-    });
-    assert_eq!(undone, Err(Error::NotFound(Noun::Plan)));
-    let keys = tenant.customer(customer, |tx, _| Ok(tx.organizations().get()?.subscription_filter_keys));
-    assert_eq!(keys, Vec::<String>::new(), "and nobody else what was taken back");
+    customer
 }
 
 pub(super) fn keeps_features(harness: &Harness<'_>) {

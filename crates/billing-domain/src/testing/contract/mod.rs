@@ -106,6 +106,7 @@ cases! {
         keeps_aggregations_and_filters,
         updates_metrics,
         shows_changes_at_once,
+        shows_changes_to_questions_at_once,
         keeps_features,
     }
     plan {

@@ -14,7 +14,7 @@ use crate::testing::build::{api_key, event};
 use crate::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
 
 /// The answer to what is asked.
-fn wait<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Result<T, Error> {
+pub(super) fn wait<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Result<T, Error> {
     let (sender, receiver) = mpsc::channel();
     // Nobody waits any more only if the case has failed.
     ask(Box::new(move |answer| sender.send(answer).unwrap_or_default()));
