@@ -5,20 +5,18 @@
 //! change between storing an event and counting it.
 
 mod collect;
+mod insert;
 mod rules;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::sync::mpsc;
 
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{EventIngest, Reply, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
-use diesel::prelude::*;
-use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use time::OffsetDateTime;
 use uuid::Uuid;
 
 use self::rules::Present;
@@ -27,47 +25,9 @@ use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::rollup::{self, Counts};
-use crate::statement::{partition_statement, statement};
 use crate::store::PgStore;
 
 pub(crate) use self::rules::{IngestCache, move_epoch};
-
-statement! {
-    /// Stores what is new by the unique index of its own month.
-    InsertEvents -> (SqlUuid, SqlUuid) {
-        "INSERT INTO events
-            (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
-        SELECT " organization: Uuid as SqlUuid; ", sent.customer_key, sent.customer_id, sent.id_hash,
-            sent.idempotency_id, sent.event_name, sent.time_created, sent.properties::json
-        FROM unnest(
-            " customers: Vec<Uuid> as Array<SqlUuid>; ",
-            " customer_ids: Vec<String> as Array<Text>; ",
-            " hashes: Vec<Uuid> as Array<SqlUuid>; ",
-            " ids: Vec<String> as Array<Text>; ",
-            " names: Vec<String> as Array<Text>; ",
-            " times: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " properties: Vec<String> as Array<Text>; "
-        ) AS sent (customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
-        ON CONFLICT DO NOTHING
-        RETURNING customer_key, id_hash"
-    }
-}
-
-partition_statement! {
-    /// Those that have an event in another month. Asked of each month by itself: through the partitioned table, with a
-    /// range of time, the planner would rather read all of a customer's events than look an id up. For the same reason
-    /// the inner query stands by itself: each id is looked up, however small the table was when this was planned.
-    FindKnown -> (SqlUuid, SqlUuid) {
-        "SELECT known.customer_key, known.id_hash
-        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " hashes: Vec<Uuid> as Array<SqlUuid>; ")
-            AS sent (customer_key, id_hash)
-        CROSS JOIN LATERAL (
-            SELECT event.customer_key, event.id_hash FROM " @ " event
-            WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key
-            OFFSET 0
-        ) known"
-    }
-}
 
 /// An event on its way in, with what can be made of it before any lock is held.
 struct Row<'e> {
@@ -281,15 +241,9 @@ impl PgStore {
             let mut answers = vec![Ingested::Duplicate; rows.len()];
             let mut candidates = candidates(&rows, &present, terms.window, &mut answers);
             let prepared = cache.prepare(pg, organization, &candidates)?;
-            drop_known(pg, &mut candidates)?;
-            let stored: Vec<(Uuid, Uuid)> =
-                if candidates.is_empty() { Vec::new() } else { insert_events(organization, &candidates).load(pg)? };
-            let by_id: HashMap<(Uuid, Uuid), &Candidate<'_>> = candidates
-                .iter()
-                .map(|candidate| ((candidate.row.customer, candidate.row.id_hash), candidate))
-                .collect();
+            insert::store(pg, organization, &mut candidates, cache.wariness())?;
             let mut counts = Counts::default();
-            for candidate in stored.iter().filter_map(|id| by_id.get(id)) {
+            for candidate in &candidates {
                 let event = candidate.row.event;
                 if let Some(metrics) = present.rules.metrics.get(&event.name) {
                     let customer = candidate.row.customer;
@@ -338,39 +292,4 @@ fn candidates<'r>(
         }
     }
     candidates
-}
-
-fn insert_events(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEvents {
-    fn column<'r, T>(candidates: &[Candidate<'r>], value: impl Fn(&Candidate<'r>) -> T) -> Vec<T> {
-        candidates.iter().map(value).collect()
-    }
-    InsertEvents {
-        organization,
-        customers: column(candidates, |each| each.row.customer),
-        customer_ids: column(candidates, |each| each.row.event.customer.as_str().to_owned()),
-        hashes: column(candidates, |each| each.row.id_hash),
-        ids: column(candidates, |each| each.row.event.idempotency_id.clone()),
-        names: column(candidates, |each| each.row.event.name.clone()),
-        times: column(candidates, |each| each.row.event.time_created),
-        properties: column(candidates, |each| each.row.properties.clone()),
-    }
-}
-
-/// Drops those whose id is known from another month; the own month's index knows the rest.
-fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>) -> QueryResult<()> {
-    let mut of_month: BTreeMap<Month, (Vec<Uuid>, Vec<Uuid>)> = BTreeMap::new();
-    for candidate in candidates.iter() {
-        for month in Month::range(candidate.probed).filter(|month| *month != candidate.month) {
-            let (customers, hashes) = of_month.entry(month).or_default();
-            customers.push(candidate.row.customer);
-            hashes.push(candidate.row.id_hash);
-        }
-    }
-    for (month, (customers, hashes)) in of_month {
-        let known: HashSet<(Uuid, Uuid)> = FindKnown { month, customers, hashes }.load(pg)?.into_iter().collect();
-        candidates.retain(|candidate| {
-            candidate.month == month || !known.contains(&(candidate.row.customer, candidate.row.id_hash))
-        });
-    }
-    Ok(())
 }

@@ -14,6 +14,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Candidate;
+use super::insert::Wariness;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
@@ -132,6 +133,7 @@ pub(crate) struct IngestCache {
     rules: Mutex<HashMap<Uuid, Arc<Rules>>>,
     months: Mutex<BTreeSet<Month>>,
     names: Mutex<HashMap<(Uuid, String), OffsetDateTime>>,
+    wariness: Wariness,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -146,11 +148,16 @@ impl IngestCache {
             rules: Mutex::default(),
             months: Mutex::default(),
             names: Mutex::default(),
+            wariness: Wariness::default(),
         }
     }
 
     pub(crate) fn lanes(&self) -> Lanes {
         self.lanes
+    }
+
+    pub(super) fn wariness(&self) -> &Wariness {
+        &self.wariness
     }
 
     /// The organization's rules of this very epoch.

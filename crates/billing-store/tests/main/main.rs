@@ -8,6 +8,7 @@ mod custom_sql_fuzz;
 mod custom_sql_grammar;
 mod errors;
 mod invariants;
+mod known;
 mod numbers;
 mod open_hours;
 mod schema;
