@@ -1,7 +1,9 @@
 //! Desks: callers leave what they want and go on; clerks serve what has come in, as much of it at once as goes together.
 //!
-//! There is no timer. A clerk that is free takes what is there, if only one job; what comes in while clerks are busy is
-//! taken together by the next that is free. So a lone caller never waits, and a crowd shares statements and commits.
+//! There is no timer. A clerk that is free takes what is there, if only one job; what comes in while it is busy it takes
+//! together as soon as it is free again. So a lone caller never waits, and a crowd shares statements and commits. The other
+//! clerks of a desk step in when somebody has waited for long: two groups of half the size would cost all their round trips
+//! twice.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,6 +18,9 @@ use crate::store::{PgStore, Shared};
 
 /// How long a clerk waits before it looks whether its store is still there.
 const LOOK_UP: Duration = Duration::from_secs(60);
+/// How long a job waits for a clerk that is busy before another one takes it. Several times what a group takes: that clerk's
+/// connection may hang.
+const RELIEF: Duration = Duration::from_millis(30);
 
 /// What somebody wants, and where the answer goes. One that is dropped unanswered tells its caller so.
 pub(crate) trait Job: Send + 'static {
@@ -37,7 +42,20 @@ struct Queue<J> {
     /// That of all who wait.
     weight: usize,
     busy: usize,
+    /// A free clerk will look whether somebody has waited for long.
+    is_watched: bool,
     is_closed: bool,
+}
+
+impl<J> Queue<J> {
+    /// How long a free clerk has nothing to do.
+    fn idle(&self) -> Duration {
+        match self.waiting.front() {
+            None => LOOK_UP,
+            Some(_) if self.busy == 0 => Duration::ZERO,
+            Some(first) => RELIEF.saturating_sub(first.since.elapsed()),
+        }
+    }
 }
 
 /// Where jobs of one kind wait.
@@ -60,7 +78,7 @@ impl<J: Job> Desk<J> {
 
     /// A desk for jobs that wait for as long as it takes.
     pub(crate) fn patient(weight_max: usize) -> Self {
-        let queue = Queue { waiting: VecDeque::new(), weight: 0, busy: 0, is_closed: false };
+        let queue = Queue { waiting: VecDeque::new(), weight: 0, busy: 0, is_watched: false, is_closed: false };
         Self { queue: Mutex::new(queue), filled: Condvar::new(), weight_max, patience: None }
     }
 
@@ -94,8 +112,16 @@ impl<J: Job> Desk<J> {
 
     /// Leaves a job for which there is room.
     pub(crate) fn submit_reserved(&self, job: J, weight: usize) {
-        self.lock().waiting.push_back(Waiting { job, since: Instant::now(), weight });
-        self.filled.notify_one();
+        let mut queue = self.lock();
+        queue.waiting.push_back(Waiting { job, since: Instant::now(), weight });
+        self.call(&queue);
+    }
+
+    /// Wakes a clerk for those who wait, unless that is somebody's business already.
+    fn call(&self, queue: &Queue<J>) {
+        if queue.busy == 0 || !queue.is_watched {
+            self.filled.notify_one();
+        }
     }
 
     /// The weight of what waits, and the clerks at work.
@@ -111,14 +137,19 @@ impl<J: Job> Desk<J> {
     }
 
     /// What the next clerk serves: the job that waited longest, and those that go with it, in their order. Empty after
-    /// a while without any; `None` once the desk is closed.
+    /// a while without any for it; `None` once the desk is closed.
     fn take(&self) -> Option<Vec<Waiting<J>>> {
         let mut queue = self.lock();
-        if queue.waiting.is_empty() && !queue.is_closed {
-            queue = self.filled.wait_timeout(queue, LOOK_UP).unwrap_or_else(PoisonError::into_inner).0;
-        }
         if queue.is_closed {
             return None;
+        }
+        let idle = queue.idle();
+        if !idle.is_zero() {
+            let watches = !queue.waiting.is_empty();
+            queue.is_watched |= watches;
+            queue = self.filled.wait_timeout(queue, idle).unwrap_or_else(PoisonError::into_inner).0;
+            queue.is_watched &= !watches;
+            return Some(Vec::new());
         }
         let Some(first) = queue.waiting.pop_front() else { return Some(Vec::new()) };
         let mut room = Room::default();
@@ -138,7 +169,7 @@ impl<J: Job> Desk<J> {
         queue.busy += 1;
         if !queue.waiting.is_empty() {
             // Whoever was told of them may be this very clerk.
-            self.filled.notify_one();
+            self.call(&queue);
         }
         Some(taken)
     }
@@ -156,6 +187,11 @@ impl<J: Job> Desk<J> {
         if !jobs.is_empty() && catch_unwind(AssertUnwindSafe(|| serve(store, jobs))).is_err() {
             log::error!("a clerk panicked");
         }
+        self.finish();
+    }
+
+    /// A clerk has served what it took.
+    fn finish(&self) {
         self.lock().busy -= 1;
     }
 }
@@ -200,4 +236,71 @@ pub(crate) fn employ<J: Job>(
         spawned.map_err(|error| StoreError::Unavailable(format!("no thread for a clerk: {error}")))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    impl Job for u32 {
+        fn goes_with(&self, _: &Self, room: &mut Room) -> bool {
+            room.take(1, 3)
+        }
+
+        fn refuse(self, _: Error) {}
+    }
+
+    /// What the next clerk takes, and how long it had nothing to do.
+    fn take(desk: &Desk<u32>) -> (Vec<u32>, Duration) {
+        let began = Instant::now();
+        loop {
+            let taken = desk.take().expect("an open desk");
+            if !taken.is_empty() {
+                return (taken.into_iter().map(|waiting| waiting.job).collect(), began.elapsed());
+            }
+        }
+    }
+
+    #[test]
+    fn one_clerk_takes_all_until_somebody_has_waited_for_long() {
+        let desk = Desk::patient(100);
+        let submit = |jobs: &[u32]| jobs.iter().for_each(|job| desk.submit(*job, 1));
+        submit(&[1]);
+        assert_eq!(take(&desk).0, [1], "a lone job is taken at once");
+        submit(&[2, 3]);
+        let (jobs, idle) = take(&desk);
+        assert_eq!(jobs, [2, 3]);
+        assert!(idle > RELIEF / 2, "the first clerk might have come back: {idle:?}");
+        desk.finish();
+        submit(&[4, 5, 6, 7]);
+        desk.finish();
+        let (jobs, idle) = take(&desk);
+        assert_eq!(jobs, [4, 5, 6], "as many as fit");
+        assert!(idle < RELIEF, "nobody else is at work: {idle:?}");
+        desk.finish();
+        assert_eq!(take(&desk).0, [7]);
+    }
+
+    #[test]
+    fn whoever_waits_is_served_while_a_clerk_hangs() {
+        let desk = Desk::patient(100);
+        desk.submit(1, 1);
+        assert_eq!(take(&desk).0, [1], "this clerk never comes back");
+        thread::scope(|threads| {
+            let other = threads.spawn(|| {
+                let mut served = Vec::new();
+                while served.len() < 20 {
+                    served.extend(take(&desk).0);
+                    desk.finish();
+                }
+                served
+            });
+            for job in 0..20 {
+                desk.submit(job, 1);
+                thread::sleep(Duration::from_millis(3));
+            }
+            let served = other.join().expect("no panic");
+            assert_eq!(served, (0..20).collect::<Vec<_>>());
+        });
+    }
 }
