@@ -119,13 +119,15 @@ statement! {
 }
 
 statement! {
-    /// [`EnterCustomer`] for those of several customers that exist; without any of them, one row without a customer.
-    EnterCustomers -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
-        "SELECT " [OWN_NOW] ", stamp.stamp, " [COLUMNS] "
+    /// [`EnterCustomer`] for those of several customers that exist, with the marks of their roll-ups; without any of them, one
+    /// row without a customer.
+    EnterCustomers -> (Timestamptz, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>) {
+        "SELECT " [OWN_NOW] ", stamp.stamp, mark.mark, " [COLUMNS] "
         FROM (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id) input
         LEFT JOIN catalog_stamps stamp USING (organization_id)
         LEFT JOIN customers ON customers.organization_id = input.organization_id
-            AND customers.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
+            AND customers.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")
+        LEFT JOIN rollup_marks mark ON mark.customer_key = customers.customer_key"
     }
 }
 
@@ -178,24 +180,36 @@ statement! {
     }
 }
 
+/// The mark of a customer's roll-ups: under the same mark they are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RollupMark(Option<Uuid>);
+
+/// A customer as it is in a snapshot.
+pub(crate) struct Present {
+    pub(crate) customer: Customer,
+    /// The time that it lives at.
+    pub(crate) now: OffsetDateTime,
+    pub(crate) mark: RollupMark,
+}
+
 /// The place in the list of customers that a cursor stands for.
 fn cursor_position(cursor: &str) -> Result<i64, Error> {
     cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
 }
 
 impl PgTransaction<'_> {
-    /// The stamp of the organization's catalogue, and those of the customers that exist, deleted or not, each with the time
-    /// it lives at.
-    pub(crate) fn enter_all(
-        &mut self,
-        keys: &[Uuid],
-    ) -> Result<(Option<Uuid>, HashMap<Uuid, (Customer, OffsetDateTime)>), Error> {
+    /// The stamp of the organization's catalogue, and those of the customers that exist, deleted or not.
+    pub(crate) fn enter_all(&mut self, keys: &[Uuid]) -> Result<(Option<Uuid>, HashMap<Uuid, Present>), Error> {
         let statement = EnterCustomers { organization: self.tenant(), customers: keys.to_vec() };
-        let rows: Vec<(OffsetDateTime, Option<Uuid>, Option<CustomerRow>)> = self.query(|pg| statement.load(pg))?;
-        let stamp = rows.first().and_then(|(_, stamp, _)| *stamp);
-        let customers = rows.into_iter().filter_map(|(now, _, row)| row.map(|row| (row, now)));
-        let customers = customers.map(|(row, now)| Ok((row.customer_key, (row.try_into()?, now))));
-        Ok((stamp, customers.collect::<Result<_, Error>>()?))
+        let rows: Vec<(OffsetDateTime, Option<Uuid>, Option<Uuid>, Option<CustomerRow>)> =
+            self.query(|pg| statement.load(pg))?;
+        let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
+        let present = |(now, _, mark, row): (_, _, _, Option<CustomerRow>)| {
+            let row = row?;
+            let key = row.customer_key;
+            Some(row.try_into().map(|customer| (key, Present { customer, now, mark: RollupMark(mark) })))
+        };
+        Ok((stamp, rows.into_iter().filter_map(present).collect::<Result<_, Error>>()?))
     }
 
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
@@ -223,8 +237,8 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error> {
-        if let Some((customer, _)) = self.ahead.customers.get(&key.uuid()) {
-            return Ok(customer.clone());
+        if let Some(present) = self.ahead.customers.get(&key.uuid()) {
+            return Ok(present.customer.clone());
         }
         if let Some(customer) = self.own_customer.as_ref().filter(|own| own.key == key) {
             return Ok(customer.clone());
@@ -280,8 +294,8 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
-        if let Some((_, now)) = self.ahead.customers.get(&key.uuid()) {
-            return Ok(*now);
+        if let Some(present) = self.ahead.customers.get(&key.uuid()) {
+            return Ok(present.now);
         }
         let organization = self.organization;
         self.query(|pg| customer_now(pg, organization, key))

@@ -6,20 +6,19 @@
 use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
-use billing_domain::customer::Customer;
 use billing_domain::id::CustomerKey;
 use billing_domain::subscription::Subscription;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::catalog::Stamped;
+use crate::customer::Present;
 use crate::transaction::PgTransaction;
 
 /// What has been read.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
-    /// With the time that each lives at.
-    pub(crate) customers: HashMap<Uuid, (Customer, OffsetDateTime)>,
+    pub(crate) customers: HashMap<Uuid, Present>,
     /// Of the customers: what ends after `current_from` or awaits renewal.
     subscriptions: HashMap<Uuid, Vec<Subscription>>,
     current_from: Option<OffsetDateTime>,
@@ -43,7 +42,7 @@ impl PgTransaction<'_> {
         let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
         self.catalog = Some(catalog);
         self.ahead.customers = found;
-        let Some(from) = self.ahead.customers.values().map(|(_, now)| *now).min() else { return Ok(()) };
+        let Some(from) = self.ahead.customers.values().map(|present| present.now).min() else { return Ok(()) };
         let held = self.load_current(customers, from)?;
         self.remember(held.iter().map(|own| own.version.uuid()).collect(), metrics)?;
         for own in held {

@@ -413,6 +413,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    rollup_marks (customer_key) {
+        customer_key -> Uuid,
+        organization_id -> Uuid,
+        mark -> Uuid,
+    }
+}
+
+diesel::table! {
     subscriptions (customer_key, id) {
         customer_key -> Uuid,
         id -> Uuid,
@@ -504,6 +512,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     plan_versions,
     plans,
     recurring_charges,
+    rollup_marks,
     subscriptions,
     test_clocks,
     usage_rollup,

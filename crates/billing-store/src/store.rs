@@ -23,15 +23,15 @@ use crate::plan::Contents;
 use crate::pool::{Pool, expect_same_statements};
 use crate::question::Asked;
 use crate::statement::statement;
-use crate::usage::{Beginnings, RaggedStarts};
+use crate::usage::{Beginnings, RaggedStarts, Sums};
 use crate::{api_key, ingest, migration, partition, question, schema};
 
 /// How long the readiness check may take, in milliseconds.
 const PING_MAX: Duration = Duration::from_millis(500);
 
-/// Statements that look keys up at a time: one may hang with its connection.
+/// Clerks that look keys up: one may hang with its connection.
 const KEEPERS: usize = 2;
-/// Transactions that answer questions about usage at a time.
+/// Clerks that answer questions about usage: one may hang with its connection.
 const READERS: usize = 2;
 /// Most memory that waiting events may take; beyond that callers are told to come back.
 const WAITING_BYTES_MAX: usize = 64 * 1024 * 1024;
@@ -58,6 +58,7 @@ pub(crate) struct Shared {
     questions: Arc<Desk<Asked>>,
     pub(crate) beginnings: Beginnings,
     pub(crate) ragged: RaggedStarts,
+    pub(crate) sums: Sums,
     pub(crate) contents: Contents,
     pub(crate) catalogs: Catalogs,
     /// Those of questions: each exactly as it was in the snapshots that had its stamp.
@@ -115,6 +116,7 @@ impl PgStore {
             questions: Arc::new(Desk::hasty(WAITING_MAX)),
             beginnings: Beginnings::default(),
             ragged: RaggedStarts::default(),
+            sums: Sums::default(),
             contents: Contents::default(),
             catalogs: Catalogs::default(),
             snapshots: Catalogs::default(),

@@ -2,6 +2,8 @@
 
 mod beginnings;
 mod buckets;
+mod remembered;
+mod segments;
 mod statement;
 mod warm;
 
@@ -16,7 +18,7 @@ use crate::column::count;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::beginnings::Beginnings;
-pub(crate) use self::warm::RaggedStarts;
+pub(crate) use self::remembered::{RaggedStarts, Sums};
 
 /// What is read for one request, and what becomes of it.
 #[derive(Default)]

@@ -9,9 +9,12 @@
 //!
 //! The start is read from the events by whoever asks in a transaction of its own, and remembered with the number of
 //! events in its bucket. Events are never removed, so as long as that number is the same the start is too.
+//!
+//! Roll-ups hardly ever change within an hour, for what comes in is in the open hour first. So what they come to is
+//! remembered under the mark of the customer's roll-ups, and with it that nothing lies ahead: what is left to be read is
+//! one row, the open hour.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bigdecimal::BigDecimal;
 use billing_domain::Error;
@@ -19,127 +22,16 @@ use billing_domain::metric::{Aggregation, Measure};
 use billing_domain::period::Period;
 use billing_domain::usage::{Totals, Usage, UsageRequest};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
-use uuid::Uuid;
 
-use crate::column::{count, to_json};
-use crate::rollup::{HOUR, OPEN_HOUR, Source, ceiling, dimensions_of, floor, split};
-use crate::statement::statement;
+use super::remembered::{Calm, FigureKey, Sum};
+use super::segments::{ReadBucketSegments, ReadEventSegments, ReadOpenHours};
+use crate::column::count;
+use crate::rollup::{HOUR, Source, ceiling, floor, split};
 use crate::transaction::PgTransaction;
 
-/// Most starts that are remembered.
-const STARTS_MAX: usize = 100_000;
-
-statement! {
-    /// Totals of segments: buckets, and events of a customer.
-    ReadSegments -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
-        "WITH own AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
-        SELECT segment.number, rolled_up.*
-        FROM own CROSS JOIN unnest(
-            " bucket_numbers: Vec<i32> as Array<Integer>; ",
-            " bucket_customers: Vec<Uuid> as Array<SqlUuid>; ",
-            " bucket_metrics: Vec<Uuid> as Array<SqlUuid>; ",
-            " bucket_dimensions: Vec<String> as Array<Text>; ",
-            " bucket_hours: Vec<i16> as Array<SmallInt>; ",
-            " bucket_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " bucket_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-        ) AS segment (number, customer_key, metric_id, dimensions, bucket_hours, start_at, end_at)
-        CROSS JOIN LATERAL (
-            SELECT coalesce(sum(rollup.event_count), 0)::bigint, coalesce(sum(rollup.sum), 0), max(rollup.max),
-                min(rollup.min)
-            FROM usage_rollup rollup
-            WHERE rollup.customer_key = segment.customer_key
-                AND rollup.metric_id = segment.metric_id
-                AND rollup.dimensions = segment.dimensions
-                AND rollup.bucket_hours = segment.bucket_hours
-                AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
-                AND rollup.organization_id = own.organization_id
-        ) rolled_up
-        UNION ALL
-        SELECT segment.number, gained.event_count, gained.sum, gained.max, gained.min
-        FROM own CROSS JOIN unnest(
-            " open_numbers: Vec<i32> as Array<Integer>; ",
-            " open_customers: Vec<Uuid> as Array<SqlUuid>; ",
-            " open_metrics: Vec<Uuid> as Array<SqlUuid>; ",
-            " open_event_names: Vec<String> as Array<Text>; ",
-            " open_dimensions: Vec<String> as Array<Text>; ",
-            " open_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " open_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-        ) AS segment (number, customer_key, metric_id, event_name, dimensions, start_at, end_at)
-        CROSS JOIN LATERAL (
-            SELECT open.gains FROM open_hours open
-            WHERE open.customer_key = segment.customer_key
-                AND open.event_name = segment.event_name
-                AND open.dimensions = segment.dimensions
-                AND open.hour >= segment.start_at AND open.hour < segment.end_at
-                AND open.organization_id = own.organization_id
-            -- Each is looked up, however small the table was when this was planned.
-            OFFSET 0
-        ) open
-        CROSS JOIN LATERAL gains_of_hour(open.gains, segment.metric_id) gained
-        UNION ALL
-        SELECT segment.number, raw.*
-        FROM own CROSS JOIN unnest(
-            " event_numbers: Vec<i32> as Array<Integer>; ",
-            " event_customers: Vec<Uuid> as Array<SqlUuid>; ",
-            " event_names: Vec<String> as Array<Text>; ",
-            " event_properties: Vec<Option<String>> as Array<Nullable<Text>>; ",
-            " event_filters: Vec<Option<String>> as Array<Nullable<Text>>; ",
-            " event_metric_filters: Vec<Option<String>> as Array<Nullable<Text>>; ",
-            " event_starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " event_ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
-        ) AS segment (number, customer_key, event_name, property_name, filters, metric_filters, start_at, end_at)
-        CROSS JOIN LATERAL (
-            SELECT count(*) FILTER (WHERE segment.property_name IS NULL OR measured.number IS NOT NULL),
-                coalesce(sum(measured.number), 0), max(measured.number), min(measured.number)
-            FROM (
-                SELECT property_number(event.properties, segment.property_name) AS number
-                FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
-                    segment.start_at, segment.end_at, segment.filters::json, segment.metric_filters::json) event
-                -- The number is read once.
-                OFFSET 0
-            ) measured
-        ) raw"
-    }
-}
-
 type SegmentRow = (i32, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
-
-/// What a start belongs to: customer, metric, dimensions, and its first instant.
-type StartKey = (Uuid, Uuid, String, OffsetDateTime);
-
-/// The totals of ragged starts, with the number of events that their buckets had then.
-#[derive(Default)]
-pub(crate) struct RaggedStarts {
-    known: Mutex<HashMap<StartKey, (u64, Totals)>>,
-}
-
-impl RaggedStarts {
-    fn lock(&self) -> MutexGuard<'_, HashMap<StartKey, (u64, Totals)>> {
-        // Nobody panics half way through a change in here.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What is known, if the bucket has as many events as it had then.
-    fn find(&self, request: &UsageRequest, bucket_count: u64) -> Option<Totals> {
-        let known = self.lock();
-        known.get(&key_of(request)).filter(|(then, _)| *then == bucket_count).map(|(_, totals)| totals.clone())
-    }
-
-    fn keep(&self, request: &UsageRequest, bucket_count: u64, totals: Totals) {
-        let mut known = self.lock();
-        if known.len() >= STARTS_MAX {
-            known.clear();
-        }
-        known.insert(key_of(request), (bucket_count, totals));
-    }
-}
-
-fn key_of(request: &UsageRequest) -> StartKey {
-    let dimensions = dimensions_of(&request.filters);
-    (request.customer.uuid(), request.metric.id.uuid(), dimensions, request.period.start())
-}
+type OpenRow = (i32, OffsetDateTime, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
 
 /// How a period lies in the buckets.
 struct Layout<'r> {
@@ -170,100 +62,57 @@ impl<'r> Layout<'r> {
     }
 }
 
-impl ReadSegments {
-    fn new(organization: Uuid) -> Self {
-        Self {
-            organization,
-            bucket_numbers: Vec::new(),
-            bucket_customers: Vec::new(),
-            bucket_metrics: Vec::new(),
-            bucket_dimensions: Vec::new(),
-            bucket_hours: Vec::new(),
-            bucket_starts: Vec::new(),
-            bucket_ends: Vec::new(),
-            open_numbers: Vec::new(),
-            open_customers: Vec::new(),
-            open_metrics: Vec::new(),
-            open_event_names: Vec::new(),
-            open_dimensions: Vec::new(),
-            open_starts: Vec::new(),
-            open_ends: Vec::new(),
-            event_numbers: Vec::new(),
-            event_customers: Vec::new(),
-            event_names: Vec::new(),
-            event_properties: Vec::new(),
-            event_filters: Vec::new(),
-            event_metric_filters: Vec::new(),
-            event_starts: Vec::new(),
-            event_ends: Vec::new(),
-        }
-    }
+/// One figure that is asked for.
+struct Asked<'r> {
+    request: &'r UsageRequest,
+    key: FigureKey,
+    layout: Layout<'r>,
+}
 
-    /// Adds one hour, open or closed.
-    fn add_hour(&mut self, number: i32, request: &UsageRequest, hour: &Period) {
-        for hours in [1, OPEN_HOUR] {
-            self.add_buckets(number, request, hours, hour);
-        }
-    }
-
-    fn add_buckets(&mut self, number: i32, request: &UsageRequest, hours: i16, part: &Period) {
-        if hours == OPEN_HOUR {
-            return self.add_open_hour(number, request, part);
-        }
-        self.bucket_numbers.push(number);
-        self.bucket_customers.push(request.customer.uuid());
-        self.bucket_metrics.push(request.metric.id.uuid());
-        self.bucket_dimensions.push(dimensions_of(&request.filters));
-        self.bucket_hours.push(hours);
-        self.bucket_starts.push(part.start());
-        self.bucket_ends.push(part.end());
-    }
-
-    fn add_open_hour(&mut self, number: i32, request: &UsageRequest, part: &Period) {
-        self.open_numbers.push(number);
-        self.open_customers.push(request.customer.uuid());
-        self.open_metrics.push(request.metric.id.uuid());
-        self.open_event_names.push(request.metric.event_name.clone());
-        self.open_dimensions.push(dimensions_of(&request.filters));
-        self.open_starts.push(part.start());
-        self.open_ends.push(part.end());
-    }
-
-    fn add_events(
-        &mut self,
-        number: i32,
-        request: &UsageRequest,
-        aggregation: &Aggregation,
-        part: &Period,
-    ) -> Result<(), Error> {
-        let filters = &request.metric.filters;
-        self.event_numbers.push(number);
-        self.event_customers.push(request.customer.uuid());
-        self.event_names.push(request.metric.event_name.clone());
-        self.event_properties.push(aggregation.property_name().map(str::to_owned));
-        self.event_filters.push((!request.filters.is_empty()).then(|| request.filters.canonical()));
-        let metric_filters = if filters.is_empty() { None } else { Some(to_json(filters)?.to_string()) };
-        self.event_metric_filters.push(metric_filters);
-        self.event_starts.push(part.start());
-        self.event_ends.push(part.end());
-        Ok(())
+impl<'r> Asked<'r> {
+    /// None where buckets cannot tell it: see [`Layout::of`]; nor those that are complete only from a later instant than
+    /// the first one needed.
+    fn of(request: &'r UsageRequest, complete_from: Option<OffsetDateTime>) -> Option<Self> {
+        let layout = Layout::of(request)?;
+        let first = layout.start.as_ref().map_or(layout.whole.start(), |(bucket, _)| bucket.start());
+        complete_from.filter(|from| *from <= first)?;
+        Some(Self { request, key: FigureKey::of(request), layout })
     }
 }
 
-/// The segments of one request, by their numbers.
+/// What an open hour has of one figure.
+#[derive(Clone)]
+struct Open {
+    hour: OffsetDateTime,
+    totals: Totals,
+}
+
+impl Open {
+    fn within(own: Option<&Self>, part: &Period) -> Totals {
+        own.filter(|own| part.contains(own.hour)).map(|own| own.totals.clone()).unwrap_or_default()
+    }
+
+    fn count(own: Option<&Self>) -> Option<(OffsetDateTime, u64)> {
+        own.map(|own| (own.hour, own.totals.event_count))
+    }
+}
+
+/// What the buckets of one figure come to, and whether there is something in it to be remembered.
+struct Summed {
+    sum: Sum,
+    is_new: bool,
+}
+
+/// The numbers of the bucket segments of one figure.
 #[derive(Clone, Copy)]
 struct Numbers {
     whole: i32,
     start_bucket: i32,
-    /// What of that bucket is in the period.
-    start: i32,
-    later: i32,
 }
 
 impl Numbers {
-    fn of(request: i32) -> Self {
-        let first = request * 4;
-        Self { whole: first, start_bucket: first + 1, start: first + 2, later: first + 3 }
+    fn of(figure: i32) -> Self {
+        Self { whole: figure * 2, start_bucket: figure * 2 + 1 }
     }
 }
 
@@ -271,84 +120,174 @@ impl PgTransaction<'_> {
     /// The usage behind each request, from one snapshot, where buckets and memory are enough to tell it.
     pub(crate) fn read_warm_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<Usage>>, Error> {
         let beginnings = self.beginnings(requests)?;
-        let is_rolled_up = |layout: &Layout<'_>, from: Option<OffsetDateTime>| {
-            let first = layout.start.as_ref().map_or(layout.whole.start(), |(bucket, _)| bucket.start());
-            from.is_some_and(|from| from <= first)
-        };
-        let layouts = requests.iter().zip(beginnings);
-        let layouts: Vec<Option<Layout<'_>>> =
-            layouts.map(|(request, from)| Layout::of(request).filter(|layout| is_rolled_up(layout, from))).collect();
-        let mut statement = ReadSegments::new(self.tenant());
-        for (number, (request, layout)) in (0..).zip(requests.iter().zip(&layouts)) {
-            let (Some(layout), numbers) = (layout, Numbers::of(number)) else { continue };
-            for (source, part) in split(&layout.whole, Some(layout.whole.start())) {
-                if let Source::Buckets(hours) = source {
-                    statement.add_buckets(numbers.whole, request, hours, &part);
-                }
-            }
-            if let Some((bucket, _)) = &layout.start {
-                statement.add_hour(numbers.start_bucket, request, bucket);
-            }
-            if let Some(later) = &layout.later {
-                statement.add_events(numbers.later, request, layout.aggregation, later)?;
-            }
+        let (mut distinct, mut places): (Vec<Asked<'_>>, HashMap<_, usize>) = Default::default();
+        let mut place_of = Vec::with_capacity(requests.len());
+        for (request, from) in requests.iter().zip(beginnings) {
+            place_of.push(Asked::of(request, from).map(|asked| {
+                // Many may ask the same at once.
+                *places.entry((asked.key.clone(), request.period.end())).or_insert_with(|| {
+                    distinct.push(asked);
+                    distinct.len() - 1
+                })
+            }));
         }
-        let totals = self.read_segments(&statement)?;
-        let usage = |(number, (request, layout)): (i32, (&UsageRequest, &Option<Layout<'_>>))| {
-            let (layout, numbers) = (layout.as_ref()?, Numbers::of(number));
-            let of = |number| totals.get(&number).cloned().unwrap_or_default();
-            let mut sum = of(numbers.whole);
-            if layout.start.is_some() {
-                sum = added(sum, self.shared.ragged.find(request, of(numbers.start_bucket).event_count)?);
-            }
-            Some(without(sum, &of(numbers.later), layout.aggregation)?.usage(layout.aggregation))
-        };
-        Ok((0..).zip(requests.iter().zip(&layouts)).map(usage).collect())
+        let usages = self.read_distinct(&distinct)?;
+        Ok(place_of.into_iter().map(|place| usages.get(place?)?.clone()).collect())
     }
 
-    /// Reads those of the ragged starts of these requests from the events that are not known, and remembers them.
+    fn read_distinct(&mut self, asked: &[Asked<'_>]) -> Result<Vec<Option<Usage>>, Error> {
+        let open = self.read_open_hours(asked)?;
+        let mut sums = self.sums(asked)?;
+        let later = self.read_later(asked, &open, &mut sums)?;
+        let usage = |(number, (asked, summed)): (i32, (&Asked<'_>, Summed))| {
+            let (layout, open, sum) = (&asked.layout, open.get(&number), summed.sum);
+            let mut all = added(sum.whole.clone(), Open::within(open, &layout.whole));
+            if let Some((bucket, _)) = &layout.start {
+                let bucket_count = sum.start_count + Open::within(open, bucket).event_count;
+                all = added(all, self.shared.ragged.find(&asked.key, bucket_count)?);
+            }
+            // Not where the start is unknown: that of a window that moves will never be asked for again.
+            if summed.is_new {
+                self.shared.sums.keep(&asked.key, sum);
+            }
+            let later = later.get(&number).cloned().unwrap_or_default();
+            Some(without(all, &later, layout.aggregation)?.usage(layout.aggregation))
+        };
+        Ok((0..).zip(asked.iter().zip(sums)).map(usage).collect())
+    }
+
+    /// Reads those of the ragged starts of these requests from the events that are not known, and remembers them. Where the
+    /// transaction is not one snapshot, what comes in meanwhile makes that useless, but not wrong: buckets are counted first.
     pub(crate) fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
-        let starts = (0..).zip(requests).filter_map(|(number, request)| {
-            let Layout { aggregation, start, .. } = Layout::of(request)?;
-            Some((Numbers::of(number), request, aggregation, start?))
+        let asked = requests.iter().filter_map(|request| {
+            let layout = Layout::of(request)?;
+            layout.start.is_some().then(|| Asked { request, key: FigureKey::of(request), layout })
         });
-        let mut starts: Vec<_> = starts.collect();
-        let mut buckets = ReadSegments::new(self.tenant());
-        for (numbers, request, _, (bucket, _)) in &starts {
-            buckets.add_hour(numbers.start_bucket, request, bucket);
+        let asked: Vec<Asked<'_>> = asked.collect();
+        let open = self.read_open_hours(&asked)?;
+        let mut buckets = ReadBucketSegments::new(self.tenant());
+        for (number, asked) in (0..).zip(&asked) {
+            if let Some((bucket, _)) = &asked.layout.start {
+                buckets.add(number, asked.request, 1, bucket);
+            }
         }
-        let counts = self.read_segments(&buckets)?;
-        let count_in = |totals: &HashMap<i32, Totals>, number| totals.get(&number).map_or(0, |own| own.event_count);
-        starts.retain(|(numbers, request, ..)| {
-            self.shared.ragged.find(request, count_in(&counts, numbers.start_bucket)).is_none()
-        });
-        // Counted and read by one statement, so that they belong together.
-        let mut both = ReadSegments::new(self.tenant());
-        for (numbers, request, aggregation, (bucket, start)) in &starts {
-            both.add_hour(numbers.start_bucket, request, bucket);
-            both.add_events(numbers.start, request, aggregation, start)?;
+        let counts = self.read_buckets(&buckets)?;
+        let mut unknown = Vec::new();
+        let mut events = ReadEventSegments::new(self.tenant());
+        for (number, asked) in (0..).zip(&asked) {
+            let Some((bucket, start)) = &asked.layout.start else { continue };
+            let closed = counts.get(&number).map_or(0, |own| own.event_count);
+            let bucket_count = closed + Open::within(open.get(&number), bucket).event_count;
+            if self.shared.ragged.find(&asked.key, bucket_count).is_none() {
+                events.add(number, asked.request, asked.layout.aggregation, start)?;
+                unknown.push((number, &asked.key, bucket_count));
+            }
         }
-        let totals = self.read_segments(&both)?;
-        for (numbers, request, ..) in starts {
-            let start = totals.get(&numbers.start).cloned().unwrap_or_default();
-            self.shared.ragged.keep(request, count_in(&totals, numbers.start_bucket), start);
+        let mut starts = self.read_events(&events)?;
+        for (number, key, bucket_count) in unknown {
+            self.shared.ragged.keep(key, bucket_count, starts.remove(&number).unwrap_or_default());
         }
         Ok(())
     }
 
-    fn read_segments(&mut self, statement: &ReadSegments) -> Result<HashMap<i32, Totals>, Error> {
-        let mut totals: HashMap<i32, Totals> = HashMap::new();
-        if statement.bucket_numbers.is_empty() && statement.event_numbers.is_empty() {
-            return Ok(totals);
+    /// What the buckets of each figure come to: remembered, or read.
+    fn sums(&mut self, asked: &[Asked<'_>]) -> Result<Vec<Summed>, Error> {
+        let mut buckets = ReadBucketSegments::new(self.tenant());
+        let mut sums = Vec::with_capacity(asked.len());
+        for (number, Asked { request, key, layout }) in (0..).zip(asked) {
+            let mark = self.ahead.customers.get(&request.customer.uuid()).map(|present| present.mark);
+            let end = layout.whole.end();
+            let known = mark.and_then(|mark| self.shared.sums.find(key, mark, end));
+            if known.is_none() {
+                let numbers = Numbers::of(number);
+                for (source, part) in split(&layout.whole, Some(layout.whole.start())) {
+                    if let Source::Buckets(hours @ 1..) = source {
+                        buckets.add(numbers.whole, request, hours, &part);
+                    }
+                }
+                if let Some((bucket, _)) = &layout.start {
+                    buckets.add(numbers.start_bucket, request, 1, bucket);
+                }
+            }
+            sums.push((mark, end, known));
         }
-        let rows: Vec<SegmentRow> = self.query(|pg| statement.clone().load(pg))?;
-        for (number, event_count, sum, max, min) in rows {
-            let own = Totals { event_count: count(event_count)?, sum, max, min, ..Totals::default() };
-            let so_far = totals.remove(&number).unwrap_or_default();
-            totals.insert(number, added(so_far, own));
-        }
-        Ok(totals)
+        let mut totals = self.read_buckets(&buckets)?;
+        let sum = |(number, (mark, end, known)): (i32, (_, _, Option<Sum>))| {
+            if let Some(sum) = known {
+                return Summed { sum, is_new: false };
+            }
+            let numbers = Numbers::of(number);
+            let whole = totals.remove(&numbers.whole).unwrap_or_default();
+            let start_count = totals.get(&numbers.start_bucket).map_or(0, |own| own.event_count);
+            Summed { sum: Sum { mark, end, whole, start_count, calm: None }, is_new: true }
+        };
+        Ok((0..).zip(sums).map(sum).collect())
     }
+
+    /// What lies behind each period within its last hour, where it is not known that nothing does.
+    fn read_later(
+        &mut self,
+        asked: &[Asked<'_>],
+        open: &HashMap<i32, Open>,
+        sums: &mut [Summed],
+    ) -> Result<HashMap<i32, Totals>, Error> {
+        let mut events = ReadEventSegments::new(self.tenant());
+        for (number, (Asked { request, layout, .. }, summed)) in (0..).zip(asked.iter().zip(&*sums)) {
+            let Some(later) = &layout.later else { continue };
+            let count = Open::count(open.get(&number));
+            if !summed.sum.calm.as_ref().is_some_and(|calm| calm.holds(later.start(), count)) {
+                events.add(number, request, layout.aggregation, later)?;
+            }
+        }
+        let later = self.read_events(&events)?;
+        for (number, own) in &later {
+            let index = usize::try_from(*number).ok();
+            let found = index.and_then(|index| Some((asked.get(index)?.layout.later.as_ref()?, sums.get_mut(index)?)));
+            if let (Some((part, summed)), 0) = (found, own.event_count) {
+                summed.sum.calm = Some(Calm { open: Open::count(open.get(number)), from: part.start() });
+                summed.is_new = true;
+            }
+        }
+        Ok(later)
+    }
+
+    fn read_open_hours(&mut self, asked: &[Asked<'_>]) -> Result<HashMap<i32, Open>, Error> {
+        if asked.is_empty() {
+            return Ok(HashMap::new());
+        }
+        let mut statement = ReadOpenHours::new(self.tenant());
+        (0..).zip(asked).for_each(|(number, asked)| statement.add(number, asked.request));
+        let rows: Vec<OpenRow> = self.query(|pg| statement.load(pg))?;
+        let open = |(number, hour, event_count, sum, max, min)| {
+            let totals = Totals { event_count: count::<u64>(event_count)?, sum, max, min, ..Totals::default() };
+            Ok((number, Open { hour, totals }))
+        };
+        rows.into_iter().map(open).collect()
+    }
+
+    fn read_buckets(&mut self, statement: &ReadBucketSegments) -> Result<HashMap<i32, Totals>, Error> {
+        if statement.numbers.is_empty() {
+            return Ok(HashMap::new());
+        }
+        by_number(self.query(|pg| statement.clone().load(pg))?)
+    }
+
+    fn read_events(&mut self, statement: &ReadEventSegments) -> Result<HashMap<i32, Totals>, Error> {
+        if statement.numbers.is_empty() {
+            return Ok(HashMap::new());
+        }
+        by_number(self.query(|pg| statement.clone().load(pg))?)
+    }
+}
+
+fn by_number(rows: Vec<SegmentRow>) -> Result<HashMap<i32, Totals>, Error> {
+    let mut totals: HashMap<i32, Totals> = HashMap::new();
+    for (number, event_count, sum, max, min) in rows {
+        let own = Totals { event_count: count(event_count)?, sum, max, min, ..Totals::default() };
+        let so_far = totals.remove(&number).unwrap_or_default();
+        totals.insert(number, added(so_far, own));
+    }
+    Ok(totals)
 }
 
 fn added(a: Totals, b: Totals) -> Totals {

@@ -20,6 +20,7 @@ const CUSTOMER_OWNED: &[&str] = &[
     "invoices",
     "invoicing_counts",
     "open_hours",
+    "rollup_marks",
     "subscriptions",
     "usage_rollup",
 ];
@@ -55,6 +56,7 @@ const INTERNAL: &[&str] = &[
     "plans_pkey",
     "recurring_charges_name_key",
     "recurring_charges_pkey",
+    "rollup_marks_pkey",
     "subscriptions_pkey",
     "test_clocks_pkey",
     "usage_rollup_pkey",

@@ -15,6 +15,8 @@ use billing_domain::{Error, FieldCode, StoreError};
 use billing_store::testing::{TestStore, count_statements, statements_sent};
 use time::{Duration, OffsetDateTime};
 
+use crate::sql::execute;
+
 /// The answer to what is asked.
 fn wait<T: Send + 'static>(ask: impl FnOnce(Reply<T>)) -> Result<T, Error> {
     let (sender, receiver) = mpsc::channel();
@@ -141,9 +143,81 @@ fn nothing_is_read_twice_for_a_question() {
         ask();
         statements_sent(world.store.url()) - before
     };
-    let one = sent(&|| assert!(world.together(0).is_some()));
-    // BEGIN, customers with their time and the catalogue's stamp, what they hold, usage, COMMIT.
+    let ask_once = || sent(&|| assert!(world.together(0).is_some()));
+    let one = ask_once();
+    // BEGIN, customers with their time and the catalogue's stamp, what they hold, the open hour, COMMIT.
     assert_eq!(one, 5);
+    world.send("now", OffsetDateTime::now_utc(), 4);
+    // What lies ahead of now.
+    assert_eq!(ask_once(), 6);
+    assert_eq!(ask_once(), 5);
+    world.send("another day", OffsetDateTime::now_utc() - Duration::days(1), 4);
+    // Buckets, and what lies ahead of now.
+    assert_eq!(ask_once(), 7);
+    assert_eq!(ask_once(), 5);
+}
+
+#[test]
+fn what_is_remembered_is_never_stale() {
+    let world = World::new();
+    let minute = Duration::minutes(1);
+    let mut random: u64 = 11;
+    let mut below = |bound: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % bound
+    };
+    let mut answered = 0;
+    for step in 0..60 {
+        let now = OffsetDateTime::now_utc();
+        let time = match below(8) {
+            0 => start() + minute * i32::try_from(below(40)).expect("small"),
+            1 => start() - Duration::MICROSECOND,
+            2 | 3 => now - minute * i32::try_from(below(60 * 24 * 3)).expect("small"),
+            4 => now + minute * i32::try_from(below(60)).expect("small"),
+            5 => now + Duration::milliseconds(20),
+            _ => now,
+        };
+        world.send(&step.to_string(), time, u32::try_from(below(50)).expect("small"));
+        for metric in [0, 1, 2, 0, 1, 2] {
+            let usage = |checked: &CheckedAccess| checked.subscriptions[0].access.usage.clone();
+            let (before, together, after) = (world.alone(metric), world.together(metric), world.alone(metric));
+            // Time goes on, and what lay ahead comes to be.
+            let possible = [usage(&before), usage(&after)];
+            assert!(together.as_ref().is_none_or(|own| possible.contains(&usage(own))), "{step}: {possible:?}");
+            answered += usize::from(together.is_some());
+        }
+    }
+    assert!(answered > 200, "mostly there is an answer: {answered} of 360");
+}
+
+/// Changes roll-ups by hand in each way there is, and sees whether it shows.
+fn changes_rollups(world: &World) {
+    world.send("now", OffsetDateTime::now_utc(), 4);
+    world.usages();
+    let usage = || world.together(0).map(|checked| checked.subscriptions[0].access.usage.clone()).expect("an answer");
+    let changes = [
+        "INSERT INTO usage_rollup (customer_key, organization_id, metric_id, dimensions, bucket_hours, bucket, event_count, sum)
+        SELECT customer_key, organization_id, metric_id, '', 24, date_trunc('day', now() - interval '1 day', 'UTC'), 5, 0
+        FROM open_hours, (SELECT key::uuid FROM open_hours, json_object_keys(gains) key) metric (metric_id)",
+        "UPDATE usage_rollup SET event_count = 7 WHERE event_count = 5",
+        "DELETE FROM usage_rollup WHERE event_count = 7",
+    ];
+    for (change, usage_then) in changes.into_iter().zip([6_i32, 8, 1]) {
+        execute(world.store.url(), change).expect(change);
+        assert_eq!(usage(), usage_then, "{change}");
+    }
+}
+
+#[test]
+fn a_change_of_rollups_without_its_mark_is_noticed() {
+    changes_rollups(&World::new());
+    for trigger in ["inserted", "updated", "deleted"] {
+        let world = World::new();
+        execute(world.store.url(), &format!("DROP TRIGGER usage_rollup_mark_{trigger} ON usage_rollup"))
+            .expect(trigger);
+        let run = std::panic::AssertUnwindSafe(|| changes_rollups(&world));
+        assert!(std::panic::catch_unwind(run).is_err(), "nobody misses the mark of what was {trigger}");
+    }
 }
 
 #[test]

@@ -1,0 +1,177 @@
+//! Statements that read parts of periods: whole buckets, open hours, and events. Each is sent only where there is such a part.
+
+use billing_domain::Error;
+use billing_domain::metric::Aggregation;
+use billing_domain::period::Period;
+use billing_domain::usage::UsageRequest;
+use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::column::to_json;
+use crate::rollup::dimensions_of;
+use crate::statement::statement;
+
+statement! {
+    /// Totals of segments in buckets, without the open hour.
+    ReadBucketSegments -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
+        "SELECT segment.number, rolled_up.*
+        FROM unnest(
+            " numbers: Vec<i32> as Array<Integer>; ",
+            " customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " dimensions: Vec<String> as Array<Text>; ",
+            " bucket_hours: Vec<i16> as Array<SmallInt>; ",
+            " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+            " ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
+        ) AS segment (number, customer_key, metric_id, dimensions, bucket_hours, start_at, end_at)
+        CROSS JOIN LATERAL (
+            SELECT coalesce(sum(rollup.event_count), 0)::bigint, coalesce(sum(rollup.sum), 0), max(rollup.max),
+                min(rollup.min)
+            FROM usage_rollup rollup
+            WHERE rollup.customer_key = segment.customer_key
+                AND rollup.metric_id = segment.metric_id
+                AND rollup.dimensions = segment.dimensions
+                AND rollup.bucket_hours = segment.bucket_hours
+                AND rollup.bucket >= segment.start_at AND rollup.bucket < segment.end_at
+                AND rollup.organization_id = " organization: Uuid as SqlUuid; "
+        ) rolled_up"
+    }
+}
+
+statement! {
+    /// The open hours that have anything of a metric, and what.
+    ReadOpenHours -> (Integer, Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
+        "SELECT asked.number, open.hour, gained.event_count, gained.sum, gained.max, gained.min
+        FROM unnest(
+            " numbers: Vec<i32> as Array<Integer>; ",
+            " customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " event_names: Vec<String> as Array<Text>; ",
+            " dimensions: Vec<String> as Array<Text>; "
+        ) AS asked (number, customer_key, metric_id, event_name, dimensions)
+        CROSS JOIN LATERAL (
+            SELECT open.hour, open.gains FROM open_hours open
+            WHERE open.customer_key = asked.customer_key
+                AND open.event_name = asked.event_name
+                AND open.dimensions = asked.dimensions
+                AND open.organization_id = " organization: Uuid as SqlUuid; "
+            -- Each is looked up, however small the table was when this was planned.
+            OFFSET 0
+        ) open
+        CROSS JOIN LATERAL gains_of_hour(open.gains, asked.metric_id) gained"
+    }
+}
+
+statement! {
+    /// Totals of segments, read from the events.
+    ReadEventSegments -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
+        "WITH own AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
+        SELECT segment.number, raw.*
+        FROM own CROSS JOIN unnest(
+            " numbers: Vec<i32> as Array<Integer>; ",
+            " customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " names: Vec<String> as Array<Text>; ",
+            " properties: Vec<Option<String>> as Array<Nullable<Text>>; ",
+            " filters: Vec<Option<String>> as Array<Nullable<Text>>; ",
+            " metric_filters: Vec<Option<String>> as Array<Nullable<Text>>; ",
+            " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+            " ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
+        ) AS segment (number, customer_key, event_name, property_name, filters, metric_filters, start_at, end_at)
+        CROSS JOIN LATERAL (
+            SELECT count(*) FILTER (WHERE segment.property_name IS NULL OR measured.number IS NOT NULL),
+                coalesce(sum(measured.number), 0), max(measured.number), min(measured.number)
+            FROM (
+                SELECT property_number(event.properties, segment.property_name) AS number
+                FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                    segment.start_at, segment.end_at, segment.filters::json, segment.metric_filters::json) event
+                -- The number is read once.
+                OFFSET 0
+            ) measured
+        ) raw"
+    }
+}
+
+impl ReadBucketSegments {
+    pub(super) fn new(organization: Uuid) -> Self {
+        Self {
+            organization,
+            numbers: Vec::new(),
+            customers: Vec::new(),
+            metrics: Vec::new(),
+            dimensions: Vec::new(),
+            bucket_hours: Vec::new(),
+            starts: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds the buckets of so many hours within `part`.
+    pub(super) fn add(&mut self, number: i32, request: &UsageRequest, bucket_hours: i16, part: &Period) {
+        self.numbers.push(number);
+        self.customers.push(request.customer.uuid());
+        self.metrics.push(request.metric.id.uuid());
+        self.dimensions.push(dimensions_of(&request.filters));
+        self.bucket_hours.push(bucket_hours);
+        self.starts.push(part.start());
+        self.ends.push(part.end());
+    }
+}
+
+impl ReadOpenHours {
+    pub(super) fn new(organization: Uuid) -> Self {
+        Self {
+            organization,
+            numbers: Vec::new(),
+            customers: Vec::new(),
+            metrics: Vec::new(),
+            event_names: Vec::new(),
+            dimensions: Vec::new(),
+        }
+    }
+
+    /// Adds the open hour that counts what is asked for.
+    pub(super) fn add(&mut self, number: i32, request: &UsageRequest) {
+        self.numbers.push(number);
+        self.customers.push(request.customer.uuid());
+        self.metrics.push(request.metric.id.uuid());
+        self.event_names.push(request.metric.event_name.clone());
+        self.dimensions.push(dimensions_of(&request.filters));
+    }
+}
+
+impl ReadEventSegments {
+    pub(super) fn new(organization: Uuid) -> Self {
+        Self {
+            organization,
+            numbers: Vec::new(),
+            customers: Vec::new(),
+            names: Vec::new(),
+            properties: Vec::new(),
+            filters: Vec::new(),
+            metric_filters: Vec::new(),
+            starts: Vec::new(),
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds the events within `part`.
+    pub(super) fn add(
+        &mut self,
+        number: i32,
+        request: &UsageRequest,
+        aggregation: &Aggregation,
+        part: &Period,
+    ) -> Result<(), Error> {
+        let filters = &request.metric.filters;
+        self.numbers.push(number);
+        self.customers.push(request.customer.uuid());
+        self.names.push(request.metric.event_name.clone());
+        self.properties.push(aggregation.property_name().map(str::to_owned));
+        self.filters.push((!request.filters.is_empty()).then(|| request.filters.canonical()));
+        self.metric_filters.push(if filters.is_empty() { None } else { Some(to_json(filters)?.to_string()) });
+        self.starts.push(part.start());
+        self.ends.push(part.end());
+        Ok(())
+    }
+}
