@@ -28,9 +28,12 @@ impl Scanned {
         if whole.len() + fraction.len() == 0 || !digits_only(whole) || !digits_only(fraction) {
             return None;
         }
-        let all = [whole, fraction].concat();
-        let leading = all.len() - all.trim_start_matches('0').len();
-        let digits = all.trim_start_matches('0').to_owned();
+        let significant = whole.trim_start_matches('0');
+        let digits = match significant {
+            "" => fraction.trim_start_matches('0').to_owned(),
+            _ => [significant, fraction].concat(),
+        };
+        let leading = whole.len() + fraction.len() - digits.len();
         let point = exponent.saturating_add(whole.len() as i64).saturating_sub(leading as i64);
         Some(Self { negative, digits, point, exponent })
     }
@@ -54,7 +57,10 @@ impl Scanned {
         if self.digits.is_empty() {
             return BigDecimal::zero();
         }
-        let magnitude = BigInt::parse_bytes(self.digits.as_bytes(), 10).unwrap_or_default();
+        let magnitude = match self.digits.parse::<u64>() {
+            Ok(small) => small.into(),
+            Err(_) => BigInt::parse_bytes(self.digits.as_bytes(), 10).unwrap_or_default(),
+        };
         let digits = if self.negative { -magnitude } else { magnitude };
         BigDecimal::new(digits, self.digits.len() as i64 - self.point)
     }

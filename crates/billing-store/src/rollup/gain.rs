@@ -1,20 +1,101 @@
 //! What a bucket gains by events.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::decimal::{number, optional_number};
 use billing_domain::event::{Event, property_text};
 use billing_domain::metric::{Aggregation, Measured};
 use billing_domain::period::instant;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{RolledMetric, dimensions};
 
-/// What is gained by metric.
-pub(super) type Gains = BTreeMap<Uuid, Gain>;
+/// Room for so many metrics is made before they are read.
+const METRICS_EXPECTED: usize = 8;
+
+/// What is gained by metric; as JSON an object of it. Few metrics count one event: a list in the order of their ids takes
+/// less time and memory than a tree.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Gains(Vec<(Uuid, Gain)>);
+
+impl Gains {
+    /// None yet, of so many metrics.
+    pub(super) fn of_at_most(metrics: usize) -> Self {
+        Self(Vec::with_capacity(metrics))
+    }
+
+    /// How many metrics gain.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// What the metric gains.
+    pub(super) fn of(&mut self, metric: Uuid) -> &mut Gain {
+        let place = match self.0.binary_search_by_key(&metric, |(id, _)| *id) {
+            Ok(place) => place,
+            Err(place) => {
+                self.0.insert(place, (metric, Gain::default()));
+                place
+            }
+        };
+        &mut self.0[place].1
+    }
+
+    /// Takes in what the same hour gained otherwise.
+    pub(super) fn merge(&mut self, others: Self) {
+        others.0.into_iter().for_each(|(metric, other)| self.of(metric).merge(other));
+    }
+}
+
+impl IntoIterator for Gains {
+    type Item = (Uuid, Gain);
+    type IntoIter = std::vec::IntoIter<Self::Item>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Serialize for Gains {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (metric, gain) in &self.0 {
+            map.serialize_entry(&*metric.hyphenated().encode_lower(&mut Uuid::encode_buffer()), gain)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Gains {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct ByMetric;
+
+        impl<'de> Visitor<'de> for ByMetric {
+            type Value = Gains;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("gains by metric id")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Gains, A::Error> {
+                let mut gains = Gains::of_at_most(METRICS_EXPECTED);
+                while let Some((metric, gain)) = map.next_entry::<&str, Gain>()? {
+                    let metric = Uuid::parse_str(metric).map_err(de::Error::custom)?;
+                    *gains.of(metric) = gain;
+                }
+                Ok(gains)
+            }
+        }
+
+        deserializer.deserialize_map(ByMetric)
+    }
+}
 
 /// What one bucket gains. Only what the metric's aggregation needs is there.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -27,7 +108,7 @@ pub(super) struct Gain {
     #[serde(default, with = "optional_number", skip_serializing_if = "Option::is_none")]
     pub(super) min: Option<BigDecimal>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) latest: Option<Latest>,
+    pub(super) latest: Option<Box<Latest>>,
 }
 
 /// The number of the latest event.
@@ -63,7 +144,8 @@ impl Gain {
             Aggregation::Latest { .. } => {
                 let place = (event.time_created, event.idempotency_id.as_str());
                 if self.latest.as_ref().is_none_or(|latest| place > latest.place()) {
-                    self.latest = Some(Latest { number: number.clone(), at: place.0, id: place.1.to_owned() });
+                    let latest = Latest { number: number.clone(), at: place.0, id: place.1.to_owned() };
+                    self.latest = Some(Box::new(latest));
                 }
             }
             Aggregation::Max { .. } | Aggregation::Min { .. } | Aggregation::Count | Aggregation::Unique { .. } => {}

@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::additions::Additions;
-use super::gain::{Gain, Gains, for_each_count};
+use super::gain::{Gains, for_each_count};
 use super::{HOUR, RolledMetric, floor};
 use crate::column::unreadable;
 use crate::error::Failure;
@@ -70,6 +70,9 @@ statement! {
     }
 }
 
+/// Room for so much JSON is made for each metric.
+const GAIN_BYTES_EXPECTED: usize = 96;
+
 /// Customer, event name and dimensions.
 type OpenKey<'e> = (Uuid, &'e str, String);
 
@@ -95,8 +98,8 @@ impl<'e> Counts<'e> {
         }
         for_each_count(event, metrics, |metric, dimensions, measured| {
             let hour = self.open.entry((customer, &event.name, dimensions));
-            let hour = hour.or_insert_with(|| Hour { start, gains: Gains::new() });
-            hour.gains.entry(metric.id).or_default().add(&metric.aggregation, event, measured);
+            let hour = hour.or_insert_with(|| Hour { start, gains: Gains::of_at_most(metrics.len()) });
+            hour.gains.of(metric.id).add(&metric.aggregation, event, measured);
         });
     }
 
@@ -121,7 +124,7 @@ impl<'e> Counts<'e> {
             let (key, hour) =
                 place.and_then(|place| wanted.get_mut(place)).ok_or_else(|| unreadable("an open hour"))?;
             if start == hour.start {
-                merge(&mut hour.gains, gains);
+                hour.gains.merge(gains);
                 continue;
             }
             let found = Hour { start, gains };
@@ -161,18 +164,12 @@ fn columns<'k>(keys: impl Iterator<Item = &'k OpenKey<'k>>) -> (Vec<Uuid>, Vec<S
     keys.map(|(customer, name, dimensions)| (*customer, (*name).to_owned(), dimensions.clone())).collect()
 }
 
-fn merge(gains: &mut Gains, others: Gains) {
-    for (metric, other) in others {
-        gains.entry(metric).or_default().merge(other);
-    }
-}
-
 fn written(gains: &Gains) -> Result<String, Error> {
-    let by_id: BTreeMap<String, &Gain> = gains.iter().map(|(metric, gain)| (metric.to_string(), gain)).collect();
-    serde_json::to_string(&by_id).map_err(unreadable)
+    let mut json = Vec::with_capacity(gains.len() * GAIN_BYTES_EXPECTED);
+    serde_json::to_writer(&mut json, gains).map_err(unreadable)?;
+    String::from_utf8(json).map_err(unreadable)
 }
 
 fn read(text: &str) -> Result<Gains, Error> {
-    let by_id: BTreeMap<&str, Gain> = serde_json::from_str(text).map_err(unreadable)?;
-    by_id.into_iter().map(|(metric, gain)| Ok((Uuid::parse_str(metric).map_err(unreadable)?, gain))).collect()
+    serde_json::from_str(text).map_err(unreadable)
 }
