@@ -8,8 +8,7 @@ use actix_web::{FromRequest, HttpRequest};
 use billing_domain::FieldErrors;
 use billing_domain::workflow::Faults;
 
-use super::extract::{BODY_BYTES_MAX, BodyError, RawBody, decode, refusal};
-use super::parse_or_empty;
+use super::extract::{BodyError, refusal, value_of};
 use crate::error::ApiError;
 use crate::wire::FromJson;
 
@@ -38,10 +37,10 @@ impl<T: Ask + Send + 'static> FromRequest for Asked<T> {
     type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
+        let value = value_of(request, payload);
         let request = request.clone();
         Box::pin(async move {
-            let value = parse_or_empty(&decode(body.await?, BODY_BYTES_MAX)?)?;
+            let value = value.await?;
             let (mut errors, mut in_body) = (FieldErrors::default(), FieldErrors::default());
             let body = T::Body::read_on(value, &mut in_body);
             let asked = T::read(&request, body, &mut errors)?;

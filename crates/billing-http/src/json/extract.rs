@@ -30,6 +30,10 @@ use crate::wire::FromJson;
 
 /// Largest ordinary body, in bytes, as sent and decompressed.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Most bytes that room is made for because they are announced.
+const EXPECTED_BYTES_MAX: usize = 1024 * 1024;
+/// From so many bytes on it is believed that the others will come: who is slow on purpose sends few.
+const BELIEVED_FROM: usize = 64 * 1024;
 /// How long a body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -44,10 +48,10 @@ impl<T: FromJson + Faults + Send + 'static> FromRequest for ApiJson<T> {
     type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
 
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
+        let value = value_of(request, payload);
         let request = request.clone();
         Box::pin(async move {
-            let value = parse_or_empty(&decode(body.await?, BODY_BYTES_MAX)?)?;
+            let value = value.await?;
             let mut errors = FieldErrors::default();
             match T::read_on(value, &mut errors) {
                 Some(command) if errors.is_empty() => Ok(Self(command)),
@@ -55,6 +59,15 @@ impl<T: FromJson + Faults + Send + 'static> FromRequest for ApiJson<T> {
             }
         })
     }
+}
+
+/// The value of an ordinary body; without one it is an object without fields.
+pub fn value_of(
+    request: &HttpRequest,
+    payload: &mut Payload,
+) -> impl Future<Output = Result<Value, BodyError>> + use<> {
+    let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
+    async move { Ok(parse_or_empty(&decode(body.await?, BODY_BYTES_MAX)?)?) }
 }
 
 /// What is wrong with a request: the `errors` of its form, and what the rules and the store have to say about what could
@@ -96,12 +109,14 @@ impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
         let accepted = accept(request.headers(), BYTES_MAX);
         let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
         let mut share = request.app_data::<BodyBudget>().cloned().unwrap_or_default().share();
+        let expected = expected_bytes(request.headers());
         let payload = web::Payload::from_request(request, payload);
         Box::pin(async move {
             let mut rest = BodyStream::new(payload.await.map_err(ApiError::internal)?);
             let read = match accepted {
                 Ok(is_compressed) => {
-                    receive(&mut rest, BYTES_MAX, deadline, &mut share).await.map(|bytes| (bytes, is_compressed))
+                    let bytes = receive(&mut rest, (expected, BYTES_MAX), deadline, &mut share).await;
+                    bytes.map(|bytes| (bytes, is_compressed))
                 }
                 Err(error) => Err(error),
             };
@@ -122,15 +137,23 @@ pub async fn receive_all(request: &HttpRequest, payload: &mut Payload) -> Result
     let mut share = request.app_data::<BodyBudget>().cloned().unwrap_or_default().share();
     let payload = web::Payload::from_request(request, payload).await.map_err(ApiError::internal)?;
     let mut rest = BodyStream::new(payload);
-    match receive(&mut rest, BODY_BYTES_MAX, deadline, &mut share).await {
+    let sizes = (expected_bytes(request.headers()), BODY_BYTES_MAX);
+    match receive(&mut rest, sizes, deadline, &mut share).await {
         Ok(bytes) => Ok(bytes.into()),
         Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
     }
 }
 
+/// For how many bytes room is made once the first have come: as many as are announced, if they are not too many for a
+/// promise. A body that moves as it grows leaves memory of every size behind.
+fn expected_bytes(headers: &HeaderMap) -> usize {
+    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+    announced.unwrap_or(0).min(EXPECTED_BYTES_MAX)
+}
+
 async fn receive(
     body: &mut Rest,
-    bytes_max: usize,
+    (expected, bytes_max): (usize, usize),
     deadline: Duration,
     share: &mut Share,
 ) -> Result<Vec<u8>, ApiError> {
@@ -143,6 +166,9 @@ async fn receive(
                 return Err(too_large(bytes_max));
             }
             share.grow(chunk.len())?;
+            if bytes.len() >= BELIEVED_FROM && bytes.len() < expected {
+                bytes.reserve_exact(expected - bytes.len());
+            }
             bytes.extend_from_slice(&chunk);
         }
         Ok(bytes)
