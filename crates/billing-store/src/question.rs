@@ -34,16 +34,23 @@ impl Job for Asked {
 /// Answers questions of one organization.
 pub(crate) fn serve(store: &PgStore, mut jobs: Vec<Asked>) {
     let Some(organization) = jobs.first().map(|job| job.organization) else { return };
-    let outcomes = store.read_together(|pg| {
+    let served = store.read_together(|pg| {
+        if jobs.is_empty() {
+            // All have their answers: it was only COMMIT that failed.
+            return Ok(());
+        }
         let mut tx = PgTransaction::new(pg, &store.shared, organization);
         let outcomes = answer(&mut tx, &mut jobs);
-        match (tx.into_failure(), outcomes) {
-            (Some(failure), _) => Err(failure),
-            (None, outcomes) => outcomes.map_err(Failure::from),
-        }
+        let outcomes = match (tx.into_failure(), outcomes) {
+            (Some(failure), _) => return Err(failure),
+            (None, outcomes) => outcomes?,
+        };
+        // Nobody has to wait for the end of a transaction that only reads: it cannot make the answers wrong any more.
+        jobs.drain(..).zip(outcomes).for_each(|(job, outcome)| job.question.conclude(outcome));
+        Ok(())
     });
-    match outcomes {
-        Ok(outcomes) => jobs.into_iter().zip(outcomes).for_each(|(job, outcome)| job.question.conclude(outcome)),
+    match served {
+        Ok(()) => {}
         // Whatever it was, one of them need not have it because of another.
         Err(Failure::Final(Error::Store(StoreError::Internal(_) | StoreError::DeadlineExceeded))) if jobs.len() > 1 => {
             jobs.into_iter().for_each(|job| job.question.conclude(Answered::Alone));
