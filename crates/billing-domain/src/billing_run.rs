@@ -15,6 +15,10 @@ pub const WAIT_MAX: Duration = Duration::hours(1);
 /// more than a few can only be a mistake.
 pub const INVOICES_PER_DAY_MAX: u32 = 20;
 
+/// How long ago a subscription may have ended to be read with those that run: a renewal looks for what overlaps it, and
+/// happens within minutes of its instant, but after an outage.
+pub const LOOK_BACK: Duration = Duration::days(7);
+
 /// What becomes of a customer whose billing failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterFailure {

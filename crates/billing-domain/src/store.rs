@@ -53,6 +53,9 @@ impl Scope {
 /// The work of one transaction. It may be run again from the start if the store had to roll it back.
 pub type Work<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<(), Error> + 'w;
 
+/// The work of one customer of many. It may be run several times from the start, and what it did is kept once.
+pub type WorkOfEach<'w> = dyn FnMut(&mut dyn Transaction, CustomerKey, OffsetDateTime) -> Result<(), Error> + 'w;
+
 /// Takes an answer once it is there, on whatever thread that happens. Dropped unused: there will be none.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
@@ -75,6 +78,21 @@ pub trait Store: Send + Sync {
     /// As [`Store::run`]; [`Refusal::IdempotencyKeyInUse`](crate::Refusal::IdempotencyKeyInUse) when a request with
     /// the key has been answered, or is at work and does not come to an end.
     fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error>;
+
+    /// [`Store::run`] of the same work for each of these different customers, alone with each. Each succeeds or fails as it
+    /// would by itself: what one does stays, whatever becomes of the others. A store may keep what several did by one
+    /// commit. The results are in the order of the customers.
+    fn run_each(
+        &self,
+        organization: OrganizationId,
+        customers: &[CustomerKey],
+        work: &mut WorkOfEach<'_>,
+    ) -> Vec<Result<(), Error>> {
+        let alone = |customer: &CustomerKey| {
+            self.run(&Scope::Customer(organization, *customer), &mut |tx, now| work(tx, *customer, now))
+        };
+        customers.iter().map(alone).collect()
+    }
 
     /// Answers a question about one of the organization's customers, together with those of others who ask at the same
     /// time, and without blocking. All that was committed before the call is in the answer.

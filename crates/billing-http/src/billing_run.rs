@@ -1,5 +1,6 @@
 //! The billing run: bills the customers that are due, whoever starts it.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::panic::resume_unwind;
 use std::thread;
@@ -7,7 +8,8 @@ use std::thread;
 use anyhow::{Context, bail};
 use billing_domain::Error;
 use billing_domain::billing_run::{AfterFailure, after_failure};
-use billing_domain::store::{Leased, Parked, Scope, Store};
+use billing_domain::id::{CustomerKey, OrganizationId};
+use billing_domain::store::{Leased, Parked};
 use billing_domain::workflow::bill_customer;
 use indicatif::{ProgressBar, ProgressStyle};
 use time::format_description::well_known::Rfc3339;
@@ -40,22 +42,27 @@ impl BillingRun {
     /// When no customers could be leased. What goes wrong with one customer is noted with it, and the others go on.
     pub fn take_some(&mut self, backend: &dyn Backend, until: Option<OffsetDateTime>) -> Result<bool, Error> {
         let leased = backend.lease_due(LEASED_MAX, LEASE, until)?;
+        let mut own: BTreeMap<OrganizationId, Vec<Leased>> = BTreeMap::new();
         for one in &leased {
-            match bill_one(backend, one, until) {
-                Ok(()) => self.billed += 1,
-                Err(error) => {
-                    self.failed += 1;
-                    put_off(backend, one, &error);
+            own.entry(one.organization).or_default().push(*one);
+        }
+        for (organization, some) in own {
+            let customers: Vec<CustomerKey> = some.iter().map(|one| one.customer).collect();
+            let results = backend.run_each(organization, &customers, &mut |tx, customer, now| {
+                bill_customer(tx, customer, until.map_or(now, |until| until.min(now)))
+            });
+            for (one, result) in some.iter().zip(results) {
+                match result {
+                    Ok(()) => self.billed += 1,
+                    Err(error) => {
+                        self.failed += 1;
+                        put_off(backend, one, &error);
+                    }
                 }
             }
         }
         Ok(!leased.is_empty())
     }
-}
-
-fn bill_one(store: &dyn Store, one: &Leased, until: Option<OffsetDateTime>) -> Result<(), Error> {
-    let scope = Scope::Customer(one.organization, one.customer);
-    store.run_for(&scope, |tx, now| bill_customer(tx, one.customer, until.map_or(now, |until| until.min(now))))
 }
 
 fn put_off(backend: &dyn Backend, one: &Leased, error: &Error) {

@@ -96,6 +96,66 @@ impl TryFrom<BillingRecordRow> for BillingRecord {
     }
 }
 
+impl PgTransaction<'_> {
+    /// [`BillingRecordRepo::list_open`] of several customers: for each by what is due next, then in order of making.
+    pub(crate) fn load_open(&mut self, customers: &[Uuid]) -> Result<Vec<(CustomerKey, BillingRecord)>, Error> {
+        let query = billing_records::table
+            .filter(billing_records::organization_id.eq(self.tenant()))
+            .filter(billing_records::customer_key.eq_any(customers))
+            .filter(billing_records::next_invoicing_at.is_not_null().or(billing_records::late_until.is_not_null()))
+            .order(billing_records::position)
+            .select(BillingRecordRow::as_select());
+        let rows = self.query(|pg| query.load(pg))?;
+        self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
+        let open = |row: BillingRecordRow| Ok::<_, Error>((row.customer_key.into(), BillingRecord::try_from(row)?));
+        let mut records = rows.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
+        records.sort_by_key(|(_, record)| record.next_due_at());
+        Ok(records)
+    }
+
+    /// Writes records, of one customer or of several.
+    pub(crate) fn write_records<'r>(
+        &mut self,
+        records: impl Iterator<Item = (CustomerKey, &'r BillingRecord)>,
+    ) -> Result<(), Error> {
+        let tenant = self.tenant();
+        let revision = |record: &BillingRecord| self.revisions.get(&record.id).map_or(1, |seen| seen + 1);
+        let rows = records.map(|(customer, record)| BillingRecordRow::new(tenant, customer, revision(record), record));
+        let rows = rows.collect::<Result<Vec<_>, _>>()?;
+        for chunk in rows.chunks(ROWS_PER_INSERT) {
+            // The table refuses any other revision than the next one.
+            let save = diesel::insert_into(billing_records::table)
+                .values(chunk)
+                .on_conflict((billing_records::customer_key, billing_records::id))
+                .do_update()
+                .set((
+                    billing_records::revision.eq(excluded(billing_records::revision)),
+                    billing_records::subscription_id.eq(excluded(billing_records::subscription_id)),
+                    billing_records::plan_version_id.eq(excluded(billing_records::plan_version_id)),
+                    billing_records::recurring_charge_id.eq(excluded(billing_records::recurring_charge_id)),
+                    billing_records::component_id.eq(excluded(billing_records::component_id)),
+                    billing_records::start_at.eq(excluded(billing_records::start_at)),
+                    billing_records::end_at.eq(excluded(billing_records::end_at)),
+                    billing_records::full_start_at.eq(excluded(billing_records::full_start_at)),
+                    billing_records::full_end_at.eq(excluded(billing_records::full_end_at)),
+                    billing_records::invoicing_instants.eq(excluded(billing_records::invoicing_instants)),
+                    billing_records::late_until.eq(excluded(billing_records::late_until)),
+                    billing_records::billed_quantity.eq(excluded(billing_records::billed_quantity)),
+                    billing_records::billed_exact.eq(excluded(billing_records::billed_exact)),
+                    billing_records::billed_given.eq(excluded(billing_records::billed_given)),
+                    billing_records::tax_rate.eq(excluded(billing_records::tax_rate)),
+                    billing_records::prepaid.eq(excluded(billing_records::prepaid)),
+                ));
+            let save = diesel::query_dsl::methods::FilterDsl::filter(save, billing_records::organization_id.eq(tenant));
+            if self.query(|pg| Prepared(save.returning(billing_records::id)).load::<Uuid>(pg))?.len() != chunk.len() {
+                return Err(StoreError::Internal("a billing record is another organization's".to_owned()).into());
+            }
+        }
+        self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
+        Ok(())
+    }
+}
+
 impl BillingRecordRepo for PgTransaction<'_> {
     fn insert(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
         let tenant = self.tenant();
@@ -110,17 +170,10 @@ impl BillingRecordRepo for PgTransaction<'_> {
     }
 
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error> {
-        let query = billing_records::table
-            .filter(billing_records::organization_id.eq(self.tenant()))
-            .filter(billing_records::customer_key.eq(customer.uuid()))
-            .filter(billing_records::next_invoicing_at.is_not_null().or(billing_records::late_until.is_not_null()))
-            .order(billing_records::position)
-            .select(BillingRecordRow::as_select());
-        let rows = self.query(|pg| query.load(pg))?;
-        self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
-        let mut records = rows.into_iter().map(BillingRecord::try_from).collect::<Result<Vec<_>, _>>()?;
-        records.sort_by_key(BillingRecord::next_due_at);
-        Ok(records)
+        match self.held(customer) {
+            Some(held) => Ok(held.records.clone()),
+            None => Ok(self.load_open(&[customer.uuid()])?.into_iter().map(|(_, record)| record).collect()),
+        }
     }
 
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error> {
@@ -170,40 +223,12 @@ impl BillingRecordRepo for PgTransaction<'_> {
     }
 
     fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
-        let tenant = self.tenant();
-        let revision = |record: &BillingRecord| self.revisions.get(&record.id).map_or(1, |seen| seen + 1);
-        let rows = records.iter().map(|record| BillingRecordRow::new(tenant, customer, revision(record), record));
-        let rows = rows.collect::<Result<Vec<_>, _>>()?;
-        for chunk in rows.chunks(ROWS_PER_INSERT) {
-            // The table refuses any other revision than the next one.
-            let save = diesel::insert_into(billing_records::table)
-                .values(chunk)
-                .on_conflict((billing_records::customer_key, billing_records::id))
-                .do_update()
-                .set((
-                    billing_records::revision.eq(excluded(billing_records::revision)),
-                    billing_records::subscription_id.eq(excluded(billing_records::subscription_id)),
-                    billing_records::plan_version_id.eq(excluded(billing_records::plan_version_id)),
-                    billing_records::recurring_charge_id.eq(excluded(billing_records::recurring_charge_id)),
-                    billing_records::component_id.eq(excluded(billing_records::component_id)),
-                    billing_records::start_at.eq(excluded(billing_records::start_at)),
-                    billing_records::end_at.eq(excluded(billing_records::end_at)),
-                    billing_records::full_start_at.eq(excluded(billing_records::full_start_at)),
-                    billing_records::full_end_at.eq(excluded(billing_records::full_end_at)),
-                    billing_records::invoicing_instants.eq(excluded(billing_records::invoicing_instants)),
-                    billing_records::late_until.eq(excluded(billing_records::late_until)),
-                    billing_records::billed_quantity.eq(excluded(billing_records::billed_quantity)),
-                    billing_records::billed_exact.eq(excluded(billing_records::billed_exact)),
-                    billing_records::billed_given.eq(excluded(billing_records::billed_given)),
-                    billing_records::tax_rate.eq(excluded(billing_records::tax_rate)),
-                    billing_records::prepaid.eq(excluded(billing_records::prepaid)),
-                ));
-            let save = diesel::query_dsl::methods::FilterDsl::filter(save, billing_records::organization_id.eq(tenant));
-            if self.query(|pg| Prepared(save.returning(billing_records::id)).load::<Uuid>(pg))?.len() != chunk.len() {
-                return Err(StoreError::Internal("a billing record is another organization's".to_owned()).into());
+        match &mut self.at_work {
+            Some(at_work) => {
+                at_work.own.save_records(customer, records);
+                Ok(())
             }
+            None => self.write_records(records.iter().map(|record| (customer, record))),
         }
-        self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Credits and their ledgers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::BigDecimal;
 use billing_domain::credit::{Credit, CreditLedger, EntryKind, LedgerEntry};
@@ -118,6 +118,15 @@ impl PgTransaction<'_> {
             .collect()
     }
 
+    /// Those of the customers who have credit left.
+    pub(crate) fn find_creditors(&mut self, customers: &[Uuid]) -> Result<BTreeSet<Uuid>, Error> {
+        let query = credits::table
+            .filter(credits::organization_id.eq(self.tenant()).and(credits::customer_key.eq_any(customers)))
+            .filter(credits::remaining.gt(BigDecimal::default()))
+            .select(credits::customer_key);
+        Ok(self.query(|pg| query.load(pg))?.into_iter().collect())
+    }
+
     /// Appends the entries of a ledger from the `from`th on.
     fn append_entries(&mut self, customer: CustomerKey, ledger: &CreditLedger, from: usize) -> Result<(), Error> {
         let tenant = self.tenant();
@@ -178,6 +187,9 @@ impl CreditRepo for PgTransaction<'_> {
     }
 
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
+        if self.held(customer).is_some_and(|held| !held.has_credit) {
+            return Ok(Vec::new());
+        }
         let query = credits::table
             .filter(credits::organization_id.eq(self.tenant()).and(credits::customer_key.eq(customer.uuid())))
             .filter(credits::remaining.gt(BigDecimal::default()))

@@ -338,6 +338,10 @@ impl CustomerRepo for PgTransaction<'_> {
         instant: OffsetDateTime,
         due_at: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
+        if let Some(at_work) = &mut self.at_work {
+            at_work.own.settle(key, instant, due_at);
+            return Ok(());
+        }
         let Some(due_at) = due_at else {
             self.reach(key, instant)?;
             return self.set_billing_due(key, None);

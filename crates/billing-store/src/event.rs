@@ -80,7 +80,10 @@ impl TryFrom<EventRow> for Event {
 
 impl EventRepo for PgTransaction<'_> {
     fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
-        self.read_usages(requests)
+        match &mut self.at_work {
+            Some(at_work) => at_work.usages(requests),
+            None => self.read_usages(requests),
+        }
     }
 
     fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
@@ -90,6 +93,9 @@ impl EventRepo for PgTransaction<'_> {
     fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
         if requests.is_empty() {
             return Ok(Vec::new());
+        }
+        if let Some(at_work) = &mut self.at_work {
+            return Err(at_work.leave_out());
         }
         self.shared.reader.usages(self.tenant(), requests)
     }

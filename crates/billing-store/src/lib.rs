@@ -9,6 +9,7 @@
 //! | `store`, `pool`, `migration` | connecting, health, durability; connections that heal; bringing a database up to date |
 //! | `transaction` | scopes, locks, the instant that holds, retries |
 //! | `desk`, `question`, `read_ahead` | answering together what many ask at once |
+//! | `batch` | several customers' work in one transaction |
 //! | `error` | what a database error means |
 //! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
 //! | `billing_queue` | who is due for billing, who failed, which clocks are on their way |
@@ -23,6 +24,7 @@
 mod addon;
 mod api_key;
 mod backfill;
+mod batch;
 mod billing_queue;
 mod billing_record;
 mod catalog;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use billing_domain::id::OrganizationId;
+use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::idempotency::{Claim, ClaimedWork};
-use billing_domain::store::{KeyRing, Question, Reply, Scope, Store, Work};
+use billing_domain::store::{KeyRing, Question, Reply, Scope, Store, Work, WorkOfEach};
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -196,6 +196,15 @@ impl PgStore {
 impl Store for PgStore {
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
         self.run_work(scope, work)
+    }
+
+    fn run_each(
+        &self,
+        organization: OrganizationId,
+        customers: &[CustomerKey],
+        work: &mut WorkOfEach<'_>,
+    ) -> Vec<Result<(), Error>> {
+        self.run_in_batches(organization, customers, work)
     }
 
     fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {

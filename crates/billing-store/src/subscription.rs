@@ -191,88 +191,8 @@ impl PgTransaction<'_> {
         self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
     }
 
-    /// Sees to it that usage under the filters of a new subscription is rolled up from now on.
-    fn start_filtered_rollups(&mut self, subscription: &Subscription) -> Result<(), Error> {
-        let keys: Vec<String> = subscription.filters.iter().map(|(name, _)| name.to_owned()).collect();
-        if keys.is_empty() {
-            return Ok(());
-        }
-        let query = components::table
-            .filter(components::organization_id.eq(self.tenant()))
-            .filter(components::plan_version_id.eq(subscription.version.uuid()))
-            .order(components::metric_id)
-            .select(components::metric_id);
-        let metrics: Vec<Uuid> = self.query(|pg| query.load(pg))?;
-        let (tenant, lanes) = (self.tenant(), self.shared.ingest.lanes());
-        self.query(|pg| rollup::start(pg, tenant, lanes, &metrics, &keys))
-    }
-}
-
-impl SubscriptionRepo for PgTransaction<'_> {
-    fn insert(&mut self, subscription: &Subscription) -> Result<(), Error> {
-        let row = SubscriptionRow::new(self.tenant(), subscription)?;
-        let insert = diesel::insert_into(subscriptions::table).values(&row).returning(subscriptions::id);
-        self.query(|pg| Prepared(insert).load::<Uuid>(pg))?;
-        self.start_filtered_rollups(subscription)
-    }
-
-    fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
-        let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()).and(subscriptions::id.eq(id.uuid())))
-            .filter(subscriptions::replaced_by.is_null().and(subscriptions::parent_id.is_null()))
-            .select(subscriptions::customer_key);
-        let key: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
-        key.map(CustomerKey::from).ok_or(Error::NotFound(Noun::Subscription))
-    }
-
-    fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error> {
-        let query = subscriptions::table
-            .find((customer.uuid(), id.uuid()))
-            .filter(subscriptions::organization_id.eq(self.tenant()))
-            .select(SubscriptionRow::as_select());
-        let row = self.query(|pg| query.first(pg).optional())?;
-        row.ok_or(Error::NotFound(Noun::Subscription))?.try_into()
-    }
-
-    fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
-        let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
-            .filter(subscriptions::customer_key.eq(customer.uuid()).and(subscriptions::replaced_by.is_null()))
-            .order((subscriptions::start_at, subscriptions::id))
-            .select(SubscriptionRow::as_select());
-        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
-    }
-
-    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error> {
-        let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
-            .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
-            .filter(subscriptions::replaced_by.is_null())
-            .order((subscriptions::start_at, subscriptions::id))
-            .select(SubscriptionRow::as_select());
-        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
-    }
-
-    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
-        match self.ahead.list_current(customer, instant) {
-            Some(current) => Ok(current),
-            None => self.load_current(&[customer.uuid()], instant),
-        }
-    }
-
-    fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {
-        let row = SubscriptionRow::new(self.tenant(), subscription)?;
-        let own = subscriptions::table
-            .find((row.customer_key, row.id))
-            .filter(subscriptions::organization_id.eq(row.organization_id));
-        let update = diesel::update(own).set(&row).returning(subscriptions::id);
-        match self.query(|pg| Prepared(update).load::<Uuid>(pg))?.len() {
-            0 => Err(Error::NotFound(Noun::Subscription)),
-            _ => Ok(()),
-        }
-    }
-
-    fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
+    /// Writes subscriptions, of one customer or of several.
+    pub(crate) fn write_subscriptions(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
         let tenant = self.tenant();
         // Those that changed come first: they may make room for new ones.
         let rows = changed.iter().chain(new).map(|own| SubscriptionRow::new(tenant, own));
@@ -317,12 +237,124 @@ impl SubscriptionRepo for PgTransaction<'_> {
         new.iter().try_for_each(|own| self.start_filtered_rollups(own))
     }
 
+    /// The subscriptions with these ids, of those that are one of the customers'.
+    pub(crate) fn load_subscriptions(&mut self, customers: &[Uuid], ids: &[Uuid]) -> Result<Vec<Subscription>, Error> {
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq_any(customers).and(subscriptions::id.eq_any(ids)))
+            .select(SubscriptionRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+    }
+
+    /// Sees to it that usage under the filters of a new subscription is rolled up from now on.
+    fn start_filtered_rollups(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let keys: Vec<String> = subscription.filters.iter().map(|(name, _)| name.to_owned()).collect();
+        if keys.is_empty() {
+            return Ok(());
+        }
+        let query = components::table
+            .filter(components::organization_id.eq(self.tenant()))
+            .filter(components::plan_version_id.eq(subscription.version.uuid()))
+            .order(components::metric_id)
+            .select(components::metric_id);
+        let metrics: Vec<Uuid> = self.query(|pg| query.load(pg))?;
+        let (tenant, lanes) = (self.tenant(), self.shared.ingest.lanes());
+        self.query(|pg| rollup::start(pg, tenant, lanes, &metrics, &keys))
+    }
+}
+
+impl SubscriptionRepo for PgTransaction<'_> {
+    fn insert(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let row = SubscriptionRow::new(self.tenant(), subscription)?;
+        let insert = diesel::insert_into(subscriptions::table).values(&row).returning(subscriptions::id);
+        self.query(|pg| Prepared(insert).load::<Uuid>(pg))?;
+        self.start_filtered_rollups(subscription)
+    }
+
+    fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()).and(subscriptions::id.eq(id.uuid())))
+            .filter(subscriptions::replaced_by.is_null().and(subscriptions::parent_id.is_null()))
+            .select(subscriptions::customer_key);
+        let key: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
+        key.map(CustomerKey::from).ok_or(Error::NotFound(Noun::Subscription))
+    }
+
+    fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error> {
+        if let Some(held) = self.held(customer).and_then(|held| held.subscription(id)) {
+            return Ok(held.clone());
+        }
+        let query = subscriptions::table
+            .find((customer.uuid(), id.uuid()))
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .select(SubscriptionRow::as_select());
+        let row = self.query(|pg| query.first(pg).optional())?;
+        row.ok_or(Error::NotFound(Noun::Subscription))?.try_into()
+    }
+
+    fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq(customer.uuid()).and(subscriptions::replaced_by.is_null()))
+            .order((subscriptions::start_at, subscriptions::id))
+            .select(SubscriptionRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+    }
+
+    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error> {
+        let query = subscriptions::table
+            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
+            .filter(subscriptions::replaced_by.is_null())
+            .order((subscriptions::start_at, subscriptions::id))
+            .select(SubscriptionRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+    }
+
+    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
+        if let Some(current) = self.held(customer).and_then(|held| held.list_current(instant)) {
+            return Ok(current);
+        }
+        match self.ahead.list_current(customer, instant) {
+            Some(current) => Ok(current),
+            None => self.load_current(&[customer.uuid()], instant),
+        }
+    }
+
+    fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {
+        let row = SubscriptionRow::new(self.tenant(), subscription)?;
+        let own = subscriptions::table
+            .find((row.customer_key, row.id))
+            .filter(subscriptions::organization_id.eq(row.organization_id));
+        let update = diesel::update(own).set(&row).returning(subscriptions::id);
+        match self.query(|pg| Prepared(update).load::<Uuid>(pg))?.len() {
+            0 => Err(Error::NotFound(Noun::Subscription)),
+            _ => Ok(()),
+        }
+    }
+
+    fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
+        match &mut self.at_work {
+            Some(at_work) => {
+                at_work.own.save_subscriptions(new, changed);
+                Ok(())
+            }
+            None => self.write_subscriptions(new, changed),
+        }
+    }
+
     fn count_invoicing(
         &mut self,
         customer: CustomerKey,
         subscriptions: &[SubscriptionId],
         day: Date,
     ) -> Result<Vec<u32>, Error> {
+        if let Some(at_work) = &mut self.at_work {
+            return subscriptions.iter().map(|id| count(at_work.count_invoicing(*id, day))).collect();
+        }
         let statement = CountInvoicing {
             customer: customer.uuid(),
             organization: self.tenant(),

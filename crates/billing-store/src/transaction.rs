@@ -17,6 +17,7 @@ use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUu
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::batch::AtWork;
 use crate::catalog::Stamped;
 use crate::customer::enter;
 use crate::error::Failure;
@@ -108,6 +109,8 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) revisions: BTreeMap<BillingRecordId, i64>,
     /// Invoices that are written last of all.
     pub(crate) unissued: Vec<NewInvoice>,
+    /// The customer of a batch whose turn it is.
+    pub(crate) at_work: Option<Box<AtWork>>,
 }
 
 /// What a transaction knows when it has its lock.
@@ -136,6 +139,7 @@ impl<'c> PgTransaction<'c> {
             own_customer: None,
             revisions: BTreeMap::new(),
             unissued: Vec::new(),
+            at_work: None,
         }
     }
 
@@ -149,8 +153,12 @@ impl<'c> PgTransaction<'c> {
         self.organization.uuid()
     }
 
-    /// Runs statements, and remembers a failure: it decides what becomes of the transaction.
+    /// Runs statements, and remembers a failure: it decides what becomes of the transaction. Nothing is run for one customer
+    /// of a batch alone.
     pub(crate) fn query<T>(&mut self, run: impl FnOnce(&mut PgConnection) -> QueryResult<T>) -> Result<T, Error> {
+        if let Some(at_work) = &mut self.at_work {
+            return Err(at_work.leave_out());
+        }
         run(self.pg).map_err(|error| self.fail(error.into()))
     }
 
@@ -351,7 +359,7 @@ fn begin(pg: &mut PgConnection, scope: &Scope) -> QueryResult<Entered> {
 }
 
 /// A lock number for a customer key. Two customers that share one only wait for each other.
-fn first_eight_bytes(uuid: Uuid) -> i64 {
+pub(crate) fn first_eight_bytes(uuid: Uuid) -> i64 {
     i64::from_be_bytes((uuid.as_u64_pair().0).to_be_bytes())
 }
 

@@ -7,6 +7,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::bill_customer::process_due;
 use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
+use crate::billing_run::LOOK_BACK;
 use crate::charge::{BillingRecord, records_of};
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
@@ -23,10 +24,6 @@ use crate::test_clock::TestClockStatus;
 
 /// Longer than it takes to store an event that was accepted.
 const CLOSING_GRACE_MIN: Duration = Duration::minutes(5);
-
-/// How long ago a subscription may have ended to be read with those that run: a renewal looks for what overlaps it, and
-/// happens within minutes of its instant, but after an outage.
-const LOOK_BACK: Duration = Duration::days(7);
 
 /// A customer's open records and the subscriptions behind them, with the catalogue they are priced by.
 pub(super) struct Account {

@@ -79,6 +79,32 @@ impl PgTransaction<'_> {
         Ok(requests.iter().zip(found).map(|(request, found)| found.usage(request)).collect())
     }
 
+    /// [`PgTransaction::read_usages`] of several questions; `None` for those whose answer would take reading events.
+    pub(crate) fn read_counted_usages(
+        &mut self,
+        questions: &[&[UsageRequest]],
+    ) -> Result<Vec<Option<Vec<Usage>>>, Error> {
+        let requests = questions.concat();
+        let mut beginnings = self.beginnings(&requests)?.into_iter();
+        let mut is_counted = |question: &[UsageRequest]| {
+            let mut alone = ReadUsage::new(self.tenant());
+            for (request, beginning) in question.iter().zip(beginnings.by_ref()) {
+                if !request.period.is_empty() {
+                    alone.add(0, request, beginning)?;
+                }
+            }
+            Ok::<_, Error>(alone.event_requests.is_empty())
+        };
+        let counted = questions.iter().map(|question| is_counted(question)).collect::<Result<Vec<_>, _>>()?;
+        let chosen = questions.iter().zip(&counted).filter(|(_, is_counted)| **is_counted);
+        let chosen: Vec<UsageRequest> = chosen.flat_map(|(question, _)| question.iter().cloned()).collect();
+        let mut usages = self.read_usages(&chosen)?.into_iter();
+        let answer = |(question, is_counted): (&&[UsageRequest], bool)| {
+            is_counted.then(|| usages.by_ref().take(question.len()).collect())
+        };
+        Ok(questions.iter().zip(counted).map(answer).collect())
+    }
+
     /// In one statement, by the smallest that has room for what is asked.
     fn read_found(&mut self, statement: ReadUsage) -> Result<Vec<UsageRow>, Error> {
         match (statement.bucket_requests.is_empty(), statement.event_requests.is_empty()) {

@@ -1,0 +1,159 @@
+//! What is read of all customers of a batch before any of them is worked on.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+use billing_domain::Error;
+use billing_domain::billing_run::LOOK_BACK;
+use billing_domain::charge::BillingRecord;
+use billing_domain::customer::Customer;
+use billing_domain::id::{CustomerKey, SubscriptionId};
+use billing_domain::subscription::Subscription;
+use billing_domain::usage::{Usage, UsageRequest};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlUuid};
+use time::{Date, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::schema::catalog_stamps;
+use crate::statement::statement;
+use crate::transaction::{PgTransaction, first_eight_bytes};
+
+statement! {
+    /// Locks those customers that nobody else holds, as the lock of one customer does, and waits for none.
+    TryLockCustomers -> (SqlUuid, Bool, Text) {
+        "SELECT customer_key, pg_try_advisory_xact_lock(key), set_config('plan_cache_mode', 'force_generic_plan', true)
+        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " keys: Vec<i64> as Array<BigInt>; ")
+            AS wanted (customer_key, key)"
+    }
+}
+
+statement! {
+    /// How often subscriptions were invoiced by schedule on the latest day that they were.
+    ReadInvoicings -> (SqlUuid, SqlDate, BigInt) {
+        "SELECT subscription_id, invoiced_on, invoices
+        FROM invoicing_counts
+        WHERE organization_id = " organization: Uuid as SqlUuid; "
+            AND customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")
+            AND subscription_id = ANY (" subscriptions: Vec<Uuid> as Array<SqlUuid>; ")"
+    }
+}
+
+/// One customer, locked, and what billing begins with.
+pub(crate) struct Held {
+    pub(super) customer: Customer,
+    /// The time that the customer lives at.
+    pub(super) now: OffsetDateTime,
+    /// Those with an invoicing instant to come or that wait for late events, as they are listed.
+    pub(crate) records: Vec<BillingRecord>,
+    /// By start, then by id: those that end after `current_from` or await renewal.
+    current: Vec<Subscription>,
+    current_from: OffsetDateTime,
+    /// Others that have a record here.
+    ended: Vec<Subscription>,
+    pub(crate) has_credit: bool,
+    invoicings: BTreeMap<SubscriptionId, (Date, i64)>,
+    /// Questions about usage, each with its answer from one statement.
+    usages: Vec<(Vec<UsageRequest>, Vec<Usage>)>,
+}
+
+impl Held {
+    pub(crate) fn subscription(&self, id: SubscriptionId) -> Option<&Subscription> {
+        self.current.iter().chain(&self.ended).find(|own| own.id == id)
+    }
+
+    /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
+    pub(crate) fn list_current(&self, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
+        let is_current = |own: &&Subscription| own.period.end() > instant || own.awaits_renewal();
+        (instant >= self.current_from).then(|| self.current.iter().filter(is_current).cloned().collect())
+    }
+
+    pub(super) fn usages(&self, requests: &[UsageRequest]) -> Option<Vec<Usage>> {
+        self.usages.iter().find(|(asked, _)| asked == requests).map(|(_, usages)| usages.clone())
+    }
+
+    /// Keeps the answer to a question.
+    pub(super) fn keep(&mut self, requests: Vec<UsageRequest>, usages: Vec<Usage>) {
+        self.usages.push((requests, usages));
+    }
+
+    pub(super) fn invoicings(&self, subscription: SubscriptionId) -> Option<(Date, i64)> {
+        self.invoicings.get(&subscription).copied()
+    }
+}
+
+impl PgTransaction<'_> {
+    /// Locks those of the customers that are free, and reads what billing begins with of all of them.
+    pub(super) fn hold(&mut self, customers: &[CustomerKey]) -> Result<Vec<Held>, Error> {
+        let keys: Vec<Uuid> = customers.iter().map(|customer| customer.uuid()).collect();
+        let locks = keys.iter().map(|key| first_eight_bytes(*key)).collect();
+        let lock = TryLockCustomers { customers: keys, keys: locks };
+        let locked: Vec<(Uuid, bool, String)> = self.query(|pg| lock.load(pg))?;
+        let keys: Vec<Uuid> = locked.into_iter().filter(|(_, is_free, _)| *is_free).map(|(key, ..)| key).collect();
+        self.find_catalog()?;
+        let mut entered = self.load_customers(&keys)?;
+        let Some(first) = entered.values().map(|(_, now)| *now).min() else { return Ok(Vec::new()) };
+        let current_from = first - LOOK_BACK;
+        let mut records = by_customer(self.load_open(&keys)?);
+        let current = self.load_current(&keys, current_from)?;
+        let known: HashSet<SubscriptionId> = current.iter().map(|own| own.id).collect();
+        let billed = records.values().flatten().map(|record| record.subscription);
+        let billed: BTreeSet<SubscriptionId> = billed.collect();
+        let missing: Vec<Uuid> = billed.iter().filter(|id| !known.contains(id)).map(|id| id.uuid()).collect();
+        let ended = self.load_subscriptions(&keys, &missing)?;
+        let invoicings = self.load_invoicings(&keys, &billed)?;
+        let creditors = self.find_creditors(&keys)?;
+        let mut current = by_customer(current.into_iter().map(|own| (own.customer, own)));
+        let mut ended = by_customer(ended.into_iter().map(|own| (own.customer, own)));
+        let hold = |key: Uuid| {
+            let (customer, now) = entered.remove(&key)?;
+            let own = customer.key;
+            let records = records.remove(&own).unwrap_or_default();
+            let billed = records.iter().map(|record| record.subscription);
+            let invoicings = billed.filter_map(|id| Some((id, *invoicings.get(&id)?))).collect();
+            Some(Held {
+                customer,
+                now,
+                records,
+                current: current.remove(&own).unwrap_or_default(),
+                current_from,
+                ended: ended.remove(&own).unwrap_or_default(),
+                has_credit: creditors.contains(&key),
+                invoicings,
+                usages: Vec::new(),
+            })
+        };
+        Ok(keys.into_iter().filter_map(hold).collect())
+    }
+
+    /// Takes what is remembered of the catalogue under its present stamp.
+    fn find_catalog(&mut self) -> Result<(), Error> {
+        let organization = self.tenant();
+        let query = catalog_stamps::table.find(organization).select(catalog_stamps::stamp);
+        let stamp: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
+        self.catalog = stamp.map(|stamp| self.shared.catalogs.at(organization, stamp));
+        Ok(())
+    }
+
+    fn load_invoicings(
+        &mut self,
+        customers: &[Uuid],
+        subscriptions: &BTreeSet<SubscriptionId>,
+    ) -> Result<BTreeMap<SubscriptionId, (Date, i64)>, Error> {
+        let read = ReadInvoicings {
+            organization: self.tenant(),
+            customers: customers.to_vec(),
+            subscriptions: subscriptions.iter().map(|id| id.uuid()).collect(),
+        };
+        let rows: Vec<(Uuid, Date, i64)> = self.query(|pg| read.load(pg))?;
+        Ok(rows.into_iter().map(|(id, day, invoices)| (id.into(), (day, invoices))).collect())
+    }
+}
+
+/// Things of several customers, apart, in the same order.
+fn by_customer<T>(all: impl IntoIterator<Item = (CustomerKey, T)>) -> BTreeMap<CustomerKey, Vec<T>> {
+    let mut apart: BTreeMap<CustomerKey, Vec<T>> = BTreeMap::new();
+    for (customer, own) in all {
+        apart.entry(customer).or_default().push(own);
+    }
+    apart
+}

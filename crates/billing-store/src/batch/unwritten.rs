@@ -1,0 +1,171 @@
+//! What the customers of a batch have done, until all of it is written.
+
+use std::collections::BTreeMap;
+
+use billing_domain::charge::BillingRecord;
+use billing_domain::id::{CustomerKey, SubscriptionId};
+use billing_domain::invoice::NewInvoice;
+use billing_domain::subscription::Subscription;
+use billing_domain::{Error, StoreError};
+use diesel::RunQueryDsl;
+use diesel::sql_types::{Array, BigInt, Date as SqlDate, Nullable, Timestamptz, Uuid as SqlUuid};
+use time::{Date, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::statement::statement;
+use crate::transaction::PgTransaction;
+
+statement! {
+    /// Writes how often subscriptions were invoiced by schedule on the latest day that they were.
+    WriteInvoicings -> BigInt {
+        "INSERT INTO invoicing_counts (customer_key, subscription_id, organization_id, invoiced_on, invoices)
+        SELECT customer_key, subscription_id, " organization: Uuid as SqlUuid; ", invoiced_on, invoices
+        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " subscriptions: Vec<Uuid> as Array<SqlUuid>; ",
+            " days: Vec<Date> as Array<SqlDate>; ", " counts: Vec<i64> as Array<BigInt>; ")
+            AS counted (customer_key, subscription_id, invoiced_on, invoices)
+        ON CONFLICT (customer_key, subscription_id) DO UPDATE SET
+            invoiced_on = excluded.invoiced_on, invoices = excluded.invoices"
+    }
+}
+
+statement! {
+    /// Moves customers' last instants forward, and puts those in real time into the queue, free for any worker, or takes
+    /// them out of it; answers which of them there are.
+    SettleAll -> SqlUuid {
+        "WITH settled AS (
+            SELECT * FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " instants: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+                " dues: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ")
+                AS settled (customer_key, instant, due_at)
+        ), reached AS (
+            UPDATE customers own SET last_instant = greatest(own.last_instant, settled.instant)
+            FROM settled
+            WHERE own.organization_id = " organization: Uuid as SqlUuid; " AND own.customer_key = settled.customer_key
+            RETURNING own.customer_key, own.organization_id, own.test_clock_id, settled.due_at
+        ), queued AS (
+            INSERT INTO billing_due (customer_key, organization_id, due_at)
+            SELECT customer_key, organization_id, due_at
+            FROM reached
+            WHERE test_clock_id IS NULL AND due_at IS NOT NULL
+            ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
+                failures = 0, failure = NULL, failed_at = NULL, is_parked = false
+        ), dropped AS (
+            DELETE FROM billing_due due USING reached
+            WHERE due.customer_key = reached.customer_key AND due.organization_id = reached.organization_id
+                AND reached.due_at IS NULL
+        )
+        SELECT customer_key FROM reached"
+    }
+}
+
+/// Changes that are in memory alone. What is changed twice is written once, as it is in the end.
+#[derive(Default)]
+pub(crate) struct Unwritten {
+    new: Vec<Subscription>,
+    changed: Vec<Subscription>,
+    records: Vec<(CustomerKey, BillingRecord)>,
+    invoicings: BTreeMap<(CustomerKey, SubscriptionId), (Date, i64)>,
+    /// The instant that each customer has reached, and when something is due again.
+    settled: BTreeMap<CustomerKey, (OffsetDateTime, Option<OffsetDateTime>)>,
+    invoices: Vec<NewInvoice>,
+}
+
+impl Unwritten {
+    pub(crate) fn is_empty(&self) -> bool {
+        let Self { new, changed, records, invoicings, settled, invoices } = self;
+        new.is_empty()
+            && changed.is_empty()
+            && records.is_empty()
+            && invoicings.is_empty()
+            && settled.is_empty()
+            && invoices.is_empty()
+    }
+
+    /// [`billing_domain::store::SubscriptionRepo::save`].
+    pub(crate) fn save_subscriptions(&mut self, new: &[Subscription], changed: &[Subscription]) {
+        for own in changed {
+            let place = self.new.iter_mut().chain(&mut self.changed).find(|before| before.id == own.id);
+            match place {
+                Some(before) => *before = own.clone(),
+                None => self.changed.push(own.clone()),
+            }
+        }
+        self.new.extend(new.iter().cloned());
+    }
+
+    /// [`billing_domain::store::BillingRecordRepo::save`].
+    pub(crate) fn save_records(&mut self, customer: CustomerKey, records: &[BillingRecord]) {
+        for record in records {
+            match self.records.iter_mut().find(|(_, before)| before.id == record.id) {
+                Some((_, before)) => *before = record.clone(),
+                None => self.records.push((customer, record.clone())),
+            }
+        }
+    }
+
+    /// [`billing_domain::store::SubscriptionRepo::count_invoicing`] of one subscription; `stored` is its latest day with
+    /// the count of that.
+    pub(super) fn count_invoicing(
+        &mut self,
+        customer: CustomerKey,
+        subscription: SubscriptionId,
+        stored: Option<(Date, i64)>,
+        day: Date,
+    ) -> i64 {
+        let latest = self.invoicings.entry((customer, subscription)).or_insert(stored.unwrap_or((day, 0)));
+        *latest = if latest.0 < day { (day, 1) } else { (latest.0, latest.1 + 1) };
+        latest.1
+    }
+
+    /// [`billing_domain::store::CustomerRepo::settle`].
+    pub(crate) fn settle(&mut self, customer: CustomerKey, instant: OffsetDateTime, due_at: Option<OffsetDateTime>) {
+        let reached = self.settled.get(&customer).map_or(instant, |(before, _)| instant.max(*before));
+        self.settled.insert(customer, (reached, due_at));
+    }
+
+    pub(super) fn with_invoices(self, invoices: Vec<NewInvoice>) -> Self {
+        Self { invoices, ..self }
+    }
+
+    /// Adds what another customer has done.
+    pub(super) fn append(&mut self, other: Self) {
+        let Self { new, changed, records, invoicings, settled, invoices } = other;
+        self.new.extend(new);
+        self.changed.extend(changed);
+        self.records.extend(records);
+        self.invoicings.extend(invoicings);
+        self.settled.extend(settled);
+        self.invoices.extend(invoices);
+    }
+}
+
+impl PgTransaction<'_> {
+    /// Writes everything, in the order of locks: lanes, queue, counter.
+    pub(super) fn write(&mut self, all: Unwritten) -> Result<(), Error> {
+        let Unwritten { new, changed, records, invoicings, settled, invoices } = all;
+        self.write_subscriptions(&new, &changed)?;
+        self.write_records(records.iter().map(|(customer, record)| (*customer, record)))?;
+        if !invoicings.is_empty() {
+            let write = WriteInvoicings {
+                organization: self.tenant(),
+                customers: invoicings.keys().map(|(customer, _)| customer.uuid()).collect(),
+                subscriptions: invoicings.keys().map(|(_, subscription)| subscription.uuid()).collect(),
+                days: invoicings.values().map(|(day, _)| *day).collect(),
+                counts: invoicings.values().map(|(_, count)| *count).collect(),
+            };
+            self.query(|pg| write.execute(pg))?;
+        }
+        if !settled.is_empty() {
+            let settle = SettleAll {
+                customers: settled.keys().map(|customer| customer.uuid()).collect(),
+                instants: settled.values().map(|(instant, _)| *instant).collect(),
+                dues: settled.values().map(|(_, due_at)| *due_at).collect(),
+                organization: self.tenant(),
+            };
+            if self.query(|pg| settle.load::<Uuid>(pg))?.len() != settled.len() {
+                return Err(StoreError::Internal("a customer of a batch is gone".to_owned()).into());
+            }
+        }
+        self.unissued = invoices;
+        self.issue_all()
+    }
+}
