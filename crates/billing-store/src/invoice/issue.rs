@@ -1,4 +1,4 @@
-//! Issuing: an invoice, its number and its lines are written by one statement, the last of its transaction.
+//! Issuing: invoices, their numbers and their lines are written by one statement, the last of its transaction.
 //!
 //! The counter's row is locked from the number on until the commit is on the disk, and everybody else who issues in the
 //! organization waits for it. So what a transaction issues is put off to its very end.
@@ -20,91 +20,108 @@ use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
 statement! {
-    /// Takes the next number of the organization's sequence and writes the invoice under it. A line is inserted behind its
-    /// invoice, because it needs what the insertion of that returns.
+    /// Takes the next numbers of the organization's sequence and writes the invoices under them, in their order. A line is
+    /// inserted behind its invoice, because it needs what the insertion of that returns.
     Issue -> BigInt {
-        "WITH counter AS (
+        "WITH wanted AS (
+            SELECT * FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " ids: Vec<Uuid> as Array<SqlUuid>; ",
+                " prefixes: Vec<String> as Array<Text>; ", " billed_to: Vec<Value> as Array<Jsonb>; ",
+                " sellers: Vec<Value> as Array<Jsonb>; ", " currency_codes: Vec<String> as Array<Text>; ",
+                " currency_names: Vec<String> as Array<Text>; ", " currency_symbols: Vec<String> as Array<Text>; ",
+                " currency_decimals: Vec<i16> as Array<SmallInt>; ", " issued: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+                " due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ",
+                " payment_statuses: Vec<String> as Array<Text>; ", " line_counts: Vec<i64> as Array<BigInt>; ",
+                " amounts: Vec<BigDecimal> as Array<Numeric>; ") WITH ORDINALITY
+                AS wanted (customer_key, id, prefix, billed_to, seller, currency_code, currency_name, currency_symbol,
+                    currency_decimals, issued_at, due_at, payment_status, line_count, amount, ordinal)
+        ), counter AS (
             INSERT INTO invoice_counters AS own (organization_id, last_sequence)
-            VALUES (" organization: Uuid as SqlUuid; ", 1)
-            ON CONFLICT (organization_id) DO UPDATE SET last_sequence = own.last_sequence + 1
-            RETURNING organization_id, last_sequence::text AS sequence
+            SELECT " organization: Uuid as SqlUuid; ", count(*) FROM wanted
+            ON CONFLICT (organization_id) DO UPDATE SET last_sequence = own.last_sequence + excluded.last_sequence
+            RETURNING organization_id, last_sequence
         ), issued AS (
             INSERT INTO invoices (customer_key, id, organization_id, number, billed_to, seller, currency_code,
                 currency_name, currency_symbol, currency_decimals, issued_at, due_at, payment_status, line_count, amount)
-            SELECT " customer: Uuid as SqlUuid; ", " id: Uuid as SqlUuid; ", organization_id,
-                " prefix: String as Text; " || lpad(sequence, greatest(" digits: i32 as Integer; ", length(sequence)), '0'),
-                " billed_to: Value as Jsonb; ", " seller: Value as Jsonb; ", " currency_code: String as Text; ",
-                " currency_name: String as Text; ", " currency_symbol: String as Text; ",
-                " currency_decimals: i16 as SmallInt; ", " issued_at: OffsetDateTime as Timestamptz; ",
-                " due_at: Option<OffsetDateTime> as Nullable<Timestamptz>; ", " payment_status: String as Text; ",
-                " line_count: i64 as BigInt; ", " amount: BigDecimal as Numeric; "
-            FROM counter
+            SELECT wanted.customer_key, wanted.id, counter.organization_id,
+                wanted.prefix || lpad(sequence, greatest(" digits: i32 as Integer; ", length(sequence)), '0'),
+                wanted.billed_to, wanted.seller, wanted.currency_code, wanted.currency_name, wanted.currency_symbol,
+                wanted.currency_decimals, wanted.issued_at, wanted.due_at, wanted.payment_status, wanted.line_count,
+                wanted.amount
+            FROM counter CROSS JOIN wanted
+            CROSS JOIN LATERAL (
+                SELECT (counter.last_sequence - (SELECT count(*) FROM wanted) + wanted.ordinal)::text AS sequence
+            ) place
             RETURNING customer_key, id, organization_id, number
         ), numbered AS (
             INSERT INTO invoice_numbers (organization_id, number, customer_key, invoice_id)
             SELECT organization_id, number, customer_key, id FROM issued
         )
-        INSERT INTO invoice_lines (customer_key, invoice_id, organization_id, name, start_at, end_at, quantity,
-            billing_type, subscription_id, record_id, plan, filters, base, adjustments, amount, trace, position)
-        SELECT issued.customer_key, issued.id, issued.organization_id, line.name, line.start_at, line.end_at,
-            line.quantity, line.billing_type, line.subscription_id, line.record_id, line.plan, line.filters, line.base,
-            line.adjustments, line.amount, line.trace, line.ordinal - 1
-        FROM issued CROSS JOIN unnest(" names: Vec<String> as Array<Text>; ", " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+        INSERT INTO invoice_lines (customer_key, invoice_id, organization_id, position, name, start_at, end_at, quantity,
+            billing_type, subscription_id, record_id, plan, filters, base, adjustments, amount, trace)
+        SELECT issued.customer_key, issued.id, issued.organization_id, line.position, line.name, line.start_at,
+            line.end_at, line.quantity, line.billing_type, line.subscription_id, line.record_id, line.plan, line.filters,
+            line.base, line.adjustments, line.amount, line.trace
+        FROM issued JOIN unnest(" line_invoices: Vec<Uuid> as Array<SqlUuid>; ", " positions: Vec<i64> as Array<BigInt>; ",
+            " names: Vec<String> as Array<Text>; ", " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
             " ends: Vec<OffsetDateTime> as Array<Timestamptz>; ", " quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
             " billing_types: Vec<String> as Array<Text>; ", " subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ",
             " records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ", " plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>; ",
             " filters: Vec<String> as Array<Text>; ", " bases: Vec<BigDecimal> as Array<Numeric>; ",
-            " adjustments: Vec<Value> as Array<Jsonb>; ", " amounts: Vec<BigDecimal> as Array<Numeric>; ",
-            " traces: Vec<Value> as Array<Jsonb>; ") WITH ORDINALITY
-            AS line (name, start_at, end_at, quantity, billing_type, subscription_id, record_id, plan, filters, base,
-                adjustments, amount, trace, ordinal)
+            " adjustments: Vec<Value> as Array<Jsonb>; ", " line_amounts: Vec<BigDecimal> as Array<Numeric>; ",
+            " traces: Vec<Value> as Array<Jsonb>; ")
+            AS line (invoice_id, position, name, start_at, end_at, quantity, billing_type, subscription_id, record_id,
+                plan, filters, base, adjustments, amount, trace)
+            ON line.invoice_id = issued.id
         RETURNING position"
     }
 }
 
 impl Issue {
-    fn new(organization: Uuid, invoice: &NewInvoice) -> Result<Self, Error> {
-        let lines = &invoice.lines;
+    fn new(organization: Uuid, invoices: &[NewInvoice]) -> Result<Self, Error> {
+        let placed = |invoice: &NewInvoice| (0_i64..).take(invoice.lines.len()).collect::<Vec<_>>();
+        let lines: Vec<&LineItem> = invoices.iter().flat_map(|invoice| &invoice.lines).collect();
         Ok(Self {
             organization,
-            customer: invoice.customer.uuid(),
-            id: invoice.id.uuid(),
-            prefix: number_prefix(invoice.issued_at),
             digits: SEQUENCE_DIGITS as i32,
-            billed_to: to_json(&invoice.billed_to)?,
-            seller: to_json(&invoice.seller)?,
-            currency_code: invoice.currency.code.clone(),
-            currency_name: invoice.currency.name.clone(),
-            currency_symbol: invoice.currency.symbol.clone(),
-            currency_decimals: i16::from(invoice.currency.decimals),
-            issued_at: invoice.issued_at,
-            due_at: invoice.due_at,
-            payment_status: invoice.payment_status().as_str().to_owned(),
-            line_count: stored_count(lines.len())?,
-            amount: invoice.amount(),
-            names: each(lines, |line| line.name.clone()),
-            starts: each(lines, |line| line.period.start()),
-            ends: each(lines, |line| line.period.end()),
-            quantities: each(lines, |line| line.quantity.clone()),
-            billing_types: each(lines, |line| line.billing_type.as_str().to_owned()),
-            subscriptions: each(lines, |line| line.subscription.map(|id| id.uuid())),
-            records: each(lines, |line| line.record.map(|id| id.uuid())),
+            customers: each(invoices, |own| own.customer.uuid()),
+            ids: each(invoices, |own| own.id.uuid()),
+            prefixes: each(invoices, |own| number_prefix(own.issued_at)),
+            billed_to: each_json(invoices, |own| &own.billed_to)?,
+            sellers: each_json(invoices, |own| &own.seller)?,
+            currency_codes: each(invoices, |own| own.currency.code.clone()),
+            currency_names: each(invoices, |own| own.currency.name.clone()),
+            currency_symbols: each(invoices, |own| own.currency.symbol.clone()),
+            currency_decimals: each(invoices, |own| i16::from(own.currency.decimals)),
+            issued: each(invoices, |own| own.issued_at),
+            due: each(invoices, |own| own.due_at),
+            payment_statuses: each(invoices, |own| own.payment_status().as_str().to_owned()),
+            line_counts: invoices.iter().map(|own| stored_count(own.lines.len())).collect::<Result<_, _>>()?,
+            amounts: each(invoices, NewInvoice::amount),
+            line_invoices: invoices.iter().flat_map(|own| own.lines.iter().map(|_| own.id.uuid())).collect(),
+            positions: invoices.iter().flat_map(placed).collect(),
+            names: each(&lines, |line| line.name.clone()),
+            starts: each(&lines, |line| line.period.start()),
+            ends: each(&lines, |line| line.period.end()),
+            quantities: each(&lines, |line| line.quantity.clone()),
+            billing_types: each(&lines, |line| line.billing_type.as_str().to_owned()),
+            subscriptions: each(&lines, |line| line.subscription.map(|id| id.uuid())),
+            records: each(&lines, |line| line.record.map(|id| id.uuid())),
             plans: lines.iter().map(|line| line.plan.as_ref().map(to_json).transpose()).collect::<Result<_, _>>()?,
-            filters: each(lines, |line| line.filters.canonical()),
-            bases: each(lines, |line| line.base.clone()),
-            adjustments: each_json(lines, |line| &line.adjustments)?,
-            amounts: each(lines, |line| line.amount.clone()),
-            traces: each_json(lines, |line| &line.trace)?,
+            filters: each(&lines, |line| line.filters.canonical()),
+            bases: each(&lines, |line| line.base.clone()),
+            adjustments: each_json(&lines, |line| &line.adjustments)?,
+            line_amounts: each(&lines, |line| line.amount.clone()),
+            traces: each_json(&lines, |line| &line.trace)?,
         })
     }
 }
 
-fn each<T>(lines: &[LineItem], of: impl Fn(&LineItem) -> T) -> Vec<T> {
-    lines.iter().map(of).collect()
+fn each<O, T>(all: &[O], of: impl Fn(&O) -> T) -> Vec<T> {
+    all.iter().map(of).collect()
 }
 
-fn each_json<T: Serialize>(lines: &[LineItem], of: impl Fn(&LineItem) -> &T) -> Result<Vec<Value>, Error> {
-    lines.iter().map(|line| to_json(of(line))).collect()
+fn each_json<O, T: Serialize>(all: &[O], of: impl Fn(&O) -> &T) -> Result<Vec<Value>, Error> {
+    all.iter().map(|own| to_json(of(own))).collect()
 }
 
 impl PgTransaction<'_> {
@@ -114,10 +131,11 @@ impl PgTransaction<'_> {
         if self.has_failed() {
             return Ok(());
         }
-        for invoice in std::mem::take(&mut self.unissued) {
-            let issue = Issue::new(self.tenant(), &invoice)?;
-            self.query(|pg| issue.load::<i64>(pg))?;
+        let invoices = std::mem::take(&mut self.unissued);
+        if invoices.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let issue = Issue::new(self.tenant(), &invoices)?;
+        self.query(|pg| issue.load::<i64>(pg)).map(drop)
     }
 }
