@@ -6,6 +6,7 @@ mod advancing;
 mod audit;
 mod authorization;
 mod bad_input;
+mod billing_batches;
 mod billing_run;
 mod bodies;
 mod changes;

@@ -101,6 +101,13 @@ impl PgTransaction<'_> {
         read: impl FnOnce(&mut Self) -> Result<T, Error>,
         keep: impl FnOnce(&mut Catalog, T),
     ) -> Result<T, Error> {
+        // What is read is everybody's, whoever of a batch it is for.
+        let read = |tx: &mut Self| {
+            let at_work = tx.at_work.take();
+            let read = read(tx);
+            tx.at_work = at_work;
+            read
+        };
         let Some(catalog) = self.catalog.clone() else { return read(self) };
         let found = find(&lock(&catalog));
         if let Some(found) = found {

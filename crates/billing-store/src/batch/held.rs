@@ -11,12 +11,15 @@ use billing_domain::subscription::Subscription;
 use billing_domain::usage::{Usage, UsageRequest};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlUuid};
-use time::{Date, OffsetDateTime};
+use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::schema::catalog_stamps;
 use crate::statement::statement;
 use crate::transaction::{PgTransaction, first_eight_bytes};
+
+/// Work may be about an instant so long ago, as a run that was told how far to go.
+const UNTIL_BACK: Duration = Duration::days(1);
 
 statement! {
     /// Locks those customers that nobody else holds, as the lock of one customer does, and waits for none.
@@ -92,7 +95,7 @@ impl PgTransaction<'_> {
         self.find_catalog()?;
         let mut entered = self.load_customers(&keys)?;
         let Some(first) = entered.values().map(|(_, now)| *now).min() else { return Ok(Vec::new()) };
-        let current_from = first - LOOK_BACK;
+        let current_from = first - LOOK_BACK - UNTIL_BACK;
         let mut records = by_customer(self.load_open(&keys)?);
         let current = self.load_current(&keys, current_from)?;
         let known: HashSet<SubscriptionId> = current.iter().map(|own| own.id).collect();
