@@ -14,7 +14,7 @@ use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlU
 use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::schema::catalog_stamps;
+use crate::customer::Present;
 use crate::statement::statement;
 use crate::transaction::{PgTransaction, first_eight_bytes};
 
@@ -92,9 +92,9 @@ impl PgTransaction<'_> {
         let lock = TryLockCustomers { customers: keys, keys: locks };
         let locked: Vec<(Uuid, bool, String)> = self.query(|pg| lock.load(pg))?;
         let keys: Vec<Uuid> = locked.into_iter().filter(|(_, is_free, _)| *is_free).map(|(key, ..)| key).collect();
-        self.find_catalog()?;
-        let mut entered = self.load_customers(&keys)?;
-        let Some(first) = entered.values().map(|(_, now)| *now).min() else { return Ok(Vec::new()) };
+        let (stamp, mut present) = self.enter_all(&keys)?;
+        self.catalog = stamp.map(|stamp| self.shared.catalogs.at(self.tenant(), stamp));
+        let Some(first) = present.values().map(|own| own.now).min() else { return Ok(Vec::new()) };
         let current_from = first - LOOK_BACK - UNTIL_BACK;
         let mut records = by_customer(self.load_open(&keys)?);
         let current = self.load_current(&keys, current_from)?;
@@ -108,7 +108,7 @@ impl PgTransaction<'_> {
         let mut current = by_customer(current.into_iter().map(|own| (own.customer, own)));
         let mut ended = by_customer(ended.into_iter().map(|own| (own.customer, own)));
         let hold = |key: Uuid| {
-            let (customer, now) = entered.remove(&key)?;
+            let Present { customer, now, .. } = present.remove(&key)?;
             let own = customer.key;
             let records = records.remove(&own).unwrap_or_default();
             let billed = records.iter().map(|record| record.subscription);
@@ -126,15 +126,6 @@ impl PgTransaction<'_> {
             })
         };
         Ok(keys.into_iter().filter_map(hold).collect())
-    }
-
-    /// Takes what is remembered of the catalogue under its present stamp.
-    fn find_catalog(&mut self) -> Result<(), Error> {
-        let organization = self.tenant();
-        let query = catalog_stamps::table.find(organization).select(catalog_stamps::stamp);
-        let stamp: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
-        self.catalog = stamp.map(|stamp| self.shared.catalogs.at(organization, stamp));
-        Ok(())
     }
 
     fn load_invoicings(

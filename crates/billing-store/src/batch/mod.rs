@@ -44,7 +44,7 @@ pub(crate) struct AtWork {
 /// What became of one customer's turn.
 enum Turn {
     Done(Unwritten),
-    Asked(Held, Vec<UsageRequest>),
+    Asked(Box<(Held, Vec<UsageRequest>)>),
     LeftOut,
 }
 
@@ -152,7 +152,7 @@ impl PgTransaction<'_> {
                         done.insert(customer);
                         all.append(own);
                     }
-                    Turn::Asked(held, requests) => asking.push((held, requests)),
+                    Turn::Asked(asked) => asking.push(*asked),
                     Turn::LeftOut => {}
                 }
             }
@@ -174,7 +174,7 @@ impl PgTransaction<'_> {
         let invoices = std::mem::take(&mut self.unissued);
         match self.at_work.take().map(|at_work| *at_work) {
             Some(AtWork { own, is_left_out: false, .. }) if result.is_ok() => Turn::Done(own.with_invoices(invoices)),
-            Some(AtWork { held, asked: Some(requests), .. }) => Turn::Asked(held, requests),
+            Some(AtWork { held, asked: Some(requests), .. }) => Turn::Asked(Box::new((held, requests))),
             _ => Turn::LeftOut,
         }
     }

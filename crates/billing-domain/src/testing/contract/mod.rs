@@ -78,6 +78,7 @@ cases! {
         leaves_no_trace_on_err,
         leaves_no_trace_of_a_refusal,
         is_alone_with_its_customer,
+        works_on_each_as_if_alone,
         is_alone_with_its_catalog,
         gives_whole_microseconds,
         gives_new_ids,

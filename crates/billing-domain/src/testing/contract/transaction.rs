@@ -67,6 +67,29 @@ pub(super) fn is_alone_with_its_customer(harness: &Harness<'_>) {
     assert_eq!(counted, 1 + THREADS * ROUNDS, "no reading is overtaken by another's writing");
 }
 
+pub(super) fn works_on_each_as_if_alone(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let [a, b, c] = ["a", "b", "c"].map(|id| tenant.new_customer(id).key);
+    let later = tenant.now() + Duration::days(9);
+    let mut begun = BTreeSet::new();
+    let results = harness.store.run_each(tenant.id, &[c, a, b], &mut |tx, customer, now| {
+        begun.insert(customer);
+        assert!(now < later, "the customer's own time, and nothing of a try before");
+        assert_eq!(tx.customers().get(customer)?.key, customer);
+        tx.customers().settle(customer, later, Some(later + Duration::days(1)))?;
+        if customer == a { Err(Refusal::OverlappingPlans.into()) } else { Ok(()) }
+    });
+    assert_eq!(results, [Ok(()), Err(Refusal::OverlappingPlans.into()), Ok(())], "in the order of the customers");
+    assert_eq!(begun, BTreeSet::from([a, b, c]));
+    let has_moved = |key| tenant.customer(key, |_, now| Ok(now)) >= later;
+    assert_eq!([a, b, c].map(has_moved), [false, true, true], "only what failed has left no trace");
+    assert_eq!(harness.store.run_each(tenant.id, &[], &mut |_, _, _| Ok(())), []);
+    let stranger = customer(tenant.id, "nobody", later).key;
+    let results =
+        harness.store.run_each(tenant.id, &[stranger, b], &mut |tx, key, _| tx.customers().get(key).map(drop));
+    assert_eq!(results, [Err(Error::NotFound(Noun::Customer)), Ok(())]);
+}
+
 pub(super) fn is_alone_with_its_catalog(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (store, scope) = (harness.store, Scope::Catalog(tenant.id));
