@@ -257,7 +257,7 @@ fn whoever_is_at_work_elsewhere_is_waited_for_by_nobody_else() {
     let (world, scope) = (&world, &Scope::Customer(world.organization, key(&world, "b")));
     thread::scope(|threads| {
         threads.spawn(move || {
-            let hold = world.opened.store.run(&scope, &mut |_, _| {
+            let hold = world.opened.store.run(scope, &mut |_, _| {
                 locked.send(()).expect("it is waited for");
                 // As long as the others take, and not until the wait for a lock is given up.
                 are_others_done.recv_timeout(std::time::Duration::from_millis(1_700)).expect("they do not wait");
@@ -305,7 +305,7 @@ fn nobody_fails_because_of_another() {
     assert_eq!((run.billed, invoices(&world)), (1, ["a 2", "b 2", "c 2", "d 2"].map(str::to_owned).to_vec()));
     let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
     assert!(report.is_clean(), "{report}");
-    let names = names.iter().map(|name| bill(&world, &[name.clone()], OffsetDateTime::now_utc()));
+    let names = names.iter().map(|name| bill(&world, std::slice::from_ref(name), OffsetDateTime::now_utc()));
     assert!(names.flatten().all(|result| result.is_ok()), "once more changes nothing");
     assert_eq!(invoices(&world), ["a 2", "b 2", "c 2", "d 2"]);
 }
