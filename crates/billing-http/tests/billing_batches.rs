@@ -156,13 +156,7 @@ fn neglected(customers: &[(String, &str)]) -> World {
     let offers = offer(&world);
     let clock = world.clock(&day(start()));
     customers.iter().for_each(|(name, kind)| settle_in(&world, &clock, &offers, kind, name));
-    world.stop();
-    world.sql(
-        "UPDATE customers SET test_clock_id = NULL;
-        INSERT INTO billing_due (customer_key, organization_id, due_at)
-        SELECT customer_key, organization_id, min(next_invoicing_at) FROM billing_records
-        WHERE next_invoicing_at IS NOT NULL GROUP BY 1, 2;",
-    );
+    world.fall_behind();
     world
 }
 

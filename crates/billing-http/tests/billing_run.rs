@@ -70,13 +70,7 @@ fn neglected(customers: &[&str]) -> World {
         let body = json!({"customer_id": customer, "plan_id": plan, "start_date": start});
         world.post("/api/subscriptions/", &body).ok(200);
     }
-    world.stop();
-    world.sql(
-        "UPDATE customers SET test_clock_id = NULL;
-        INSERT INTO billing_due (customer_key, organization_id, due_at)
-        SELECT customer_key, organization_id, min(next_invoicing_at) FROM billing_records
-        WHERE next_invoicing_at IS NOT NULL GROUP BY 1, 2;",
-    );
+    world.fall_behind();
     world
 }
 

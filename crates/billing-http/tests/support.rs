@@ -67,6 +67,18 @@ impl World {
         self.server.take().expect("it runs").stop().expect("a clean stop");
     }
 
+    /// Stops the service, and moves its customers from their test clocks to real time, where all that has become due since
+    /// waits for somebody to bill it.
+    pub fn fall_behind(&mut self) {
+        self.stop();
+        self.sql(
+            "UPDATE customers SET test_clock_id = NULL;
+            INSERT INTO billing_due (customer_key, organization_id, due_at)
+            SELECT customer_key, organization_id, min(next_invoicing_at) FROM billing_records
+            WHERE next_invoicing_at IS NOT NULL GROUP BY 1, 2;",
+        );
+    }
+
     /// Starts the service on its database again.
     pub fn start(&mut self) {
         let mut settings =

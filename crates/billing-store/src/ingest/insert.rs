@@ -197,7 +197,7 @@ fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>, is_war
 fn insert(pg: &mut PgConnection, organization: Uuid, candidates: &[Candidate<'_>]) -> QueryResult<()> {
     match candidates.len() {
         0 => Ok(()),
-        ..COPIED_FROM => insert_few(organization, candidates).execute(pg).map(|_| ()),
+        1..COPIED_FROM => insert_few(organization, candidates).execute(pg).map(|_| ()),
         _ => copy(pg, organization, candidates),
     }
 }
