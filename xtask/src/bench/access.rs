@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::report::{Report, Row};
 use super::stage::{KEY, Stage};
-use super::{Floor, Options, create, load, measure_get};
+use super::{Floor, Options, create, load, measure_get, scrambled};
 
 /// Where a customer's period starts.
 #[derive(Clone, Copy)]
@@ -23,6 +23,9 @@ const STARTS: [Start; 2] =
 /// Events a second that come in meanwhile, a hundred at a time.
 const MEANWHILE: f64 = 2_000.0;
 
+/// Customers that are asked about in turn, with a few events of the present hour each.
+const CUSTOMERS: u64 = 500;
+
 /// Runs every combination.
 pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report) -> anyhow::Result<()> {
     let metric = text(&create(stage, "/api/metrics/", &json!({"event_name": "asked"}))?, "metric_id")?;
@@ -33,6 +36,7 @@ pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report)
         }]},
     });
     let plan = text(&create(stage, "/api/plans/", &plan)?, "plan_id")?;
+    of_many(stage, options, (&plan, &metric), floor, report)?;
     let mut medians = Vec::new();
     for meanwhile in [false, true] {
         for &size in &options.sizes {
@@ -60,6 +64,36 @@ pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report)
         let ratio = (largest / smallest * 100.0).round() / 100.0;
         report.note(&format!("median latency of the most events to the fewest, {}", start.name), ratio);
     }
+    Ok(())
+}
+
+/// Questions about many customers, so that hardly two who ask at once ask for the same figure.
+fn of_many(
+    stage: &Stage,
+    options: &Options,
+    (plan, metric): (&str, &str),
+    floor: &Floor,
+    report: &mut Report,
+) -> anyhow::Result<()> {
+    let day = stage.sql("SELECT to_char(now() AT TIME ZONE 'UTC' - interval '21 days', 'YYYY-MM-DD');")?;
+    let now = stage.sql("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"');")?;
+    for number in 0..CUSTOMERS {
+        let customer = format!("asking-{number}");
+        create(stage, "/api/customers/", &json!({"customer_id": customer, "email": format!("{customer}@bench.test")}))?;
+        let body = json!({"customer_id": customer, "plan_id": plan, "start_date": day});
+        create(stage, "/api/subscriptions/", &body)?;
+        let event = |n: u64| {
+            let id = format!("{customer}-{n}");
+            json!({"customer_id": customer, "event_name": "asked", "idempotency_id": id, "time_created": now})
+        };
+        create(stage, "/api/track/", &json!({"batch": (0..10).map(event).collect::<Vec<_>>()}))?;
+    }
+    let (fast, calm) = measure_get(stage.service.addr, options.span, &|client, n| {
+        let number = scrambled((client as u64) << 40 | n) % CUSTOMERS;
+        format!("/api/metric_access/?customer_id=asking-{number}&metric_id={metric}")
+    })?;
+    let row = Row::rate(format!("access, {CUSTOMERS} customers in turn"), fast.rate(), "requests");
+    report.add(row.against("look-up", floor.lookup).with_latency(&calm).against_p99(floor.lookup_p99_us));
     Ok(())
 }
 
