@@ -169,6 +169,8 @@ pub(super) fn store(
             wariness.begin();
             Err(Failure::Conflict("an event is known".to_owned()))
         }
+        // What could not be written to the connection: Diesel has no other kind for it.
+        Err(DieselError::DeserializationError(error)) => Err(Failure::Disconnected(error.to_string())),
         outcome => Ok(outcome?),
     }
 }
