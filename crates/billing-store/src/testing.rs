@@ -249,15 +249,21 @@ const OF_REQUESTS: [&str; 2] = ["tokio", "clerk"];
 /// How many statements were sent to each database by name, on threads [`OF_REQUESTS`].
 static SENT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
-/// Counts the statements of one connection.
+/// Counts the statements of one connection, but for the ends of transactions: some come behind the answer, and so would
+/// be counted for whatever is asked next.
 struct Counter {
     database: String,
+    is_ending: bool,
 }
 
 impl Instrumentation for Counter {
     fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
         match event {
             InstrumentationEvent::StartEstablishConnection { url, .. } => self.database = database_of(url),
+            InstrumentationEvent::CommitTransaction { .. } | InstrumentationEvent::RollbackTransaction { .. } => {
+                self.is_ending = true;
+            }
+            InstrumentationEvent::StartQuery { .. } if self.is_ending => self.is_ending = false,
             InstrumentationEvent::StartQuery { .. } => {
                 let thread = thread::current();
                 let name = thread.name().unwrap_or_default();
@@ -276,9 +282,9 @@ fn database_of(url: &str) -> String {
     url.split('?').next().unwrap_or(url).to_owned()
 }
 
-/// From here on the statements of connections that are made are counted.
+/// From here on the statements of connections that are made are counted, but for the ends of transactions.
 pub fn count_statements() {
-    let counter = || Some(Box::new(Counter { database: String::new() }) as Box<dyn Instrumentation>);
+    let counter = || Some(Box::new(Counter { database: String::new(), is_ending: false }) as Box<dyn Instrumentation>);
     // A poisoned lock: some other test has panicked while it did the same.
     set_default_instrumentation(counter).unwrap_or_default();
 }
