@@ -90,7 +90,7 @@ struct History {
 }
 
 fn ids(number: u64) -> impl Iterator<Item = String> {
-    (0..EVENTS[usize::from(number % 4 == 0)]).map(move |n| format!("{number}-{n}"))
+    (0..EVENTS[usize::from(number.is_multiple_of(4))]).map(move |n| format!("{number}-{n}"))
 }
 
 fn batch(number: u64, time: &str) -> Value {
