@@ -20,7 +20,7 @@ use ureq::Agent;
 
 const KEY: &str = "durable0.0123456789abcdef0123456789abcdef";
 const CLIENTS: u64 = 4;
-/// Events of most batches, and of every fourth: the store takes so many in by another way.
+/// Events of most batches, and of every fourth: so many are divided among writers.
 const EVENTS: [u64; 2] = [20, 200];
 /// Most ids that are asked about in one call.
 const IDS_MAX: usize = 1_000;

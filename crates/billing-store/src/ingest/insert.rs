@@ -6,27 +6,20 @@
 //! what is not known then is still not known when it is inserted.
 
 use std::collections::{BTreeMap, HashSet};
-use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use diesel::expression::AsExpression;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel::serialize::{IsNull, Output, ToSql};
-use diesel::sql_types::{Array, Json, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Candidate, Row};
+use super::Candidate;
 use crate::error::Failure;
 use crate::partition::Month;
-use crate::schema::events;
 use crate::statement::statement;
-
-/// From so many events on they are copied: a copy takes more round trips, and less for each row.
-const COPIED_FROM: usize = 100;
 
 /// Groups whose ids are looked up after one was known.
 const WARY_FOR: u32 = 100;
@@ -95,8 +88,8 @@ impl QueryFragment<Pg> for FindKnown {
 impl RunQueryDsl<PgConnection> for FindKnown {}
 
 statement! {
-    /// Stores a few events.
-    InsertEvents -> diesel::sql_types::BigInt {
+    /// Stores events.
+    InsertEvents -> BigInt {
         "INSERT INTO events
             (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
         SELECT " organization: Uuid as SqlUuid; ", sent.customer_key, sent.customer_id, sent.id_hash,
@@ -113,47 +106,6 @@ statement! {
     }
 }
 
-/// One row of a copy.
-#[derive(Insertable)]
-#[diesel(table_name = events, treat_none_as_default_value = false)]
-struct CopiedEvent<'e> {
-    organization_id: Uuid,
-    customer_key: Uuid,
-    customer_id: &'e str,
-    id_hash: Uuid,
-    idempotency_id: &'e str,
-    event_name: &'e str,
-    time_created: OffsetDateTime,
-    properties: JsonText<'e>,
-}
-
-impl<'e> CopiedEvent<'e> {
-    fn new(organization: Uuid, row: &'e Row<'_>) -> Self {
-        Self {
-            organization_id: organization,
-            customer_key: row.customer,
-            customer_id: row.event.customer.as_str(),
-            id_hash: row.id_hash,
-            idempotency_id: &row.event.idempotency_id,
-            event_name: &row.event.name,
-            time_created: row.event.time_created,
-            properties: JsonText(&row.properties),
-        }
-    }
-}
-
-/// JSON as it is written.
-#[derive(Clone, Copy, Debug, AsExpression)]
-#[diesel(sql_type = Json)]
-struct JsonText<'t>(&'t str);
-
-impl ToSql<Json, Pg> for JsonText<'_> {
-    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> diesel::serialize::Result {
-        out.write_all(self.0.as_bytes())?;
-        Ok(IsNull::No)
-    }
-}
-
 /// Stores those of the candidates whose ids are new, and drops the others.
 pub(super) fn store(
     pg: &mut PgConnection,
@@ -164,14 +116,15 @@ pub(super) fn store(
     if drop_known(pg, candidates, wariness.of_next_group())? {
         wariness.begin();
     }
-    match insert(pg, organization, candidates) {
+    if candidates.is_empty() {
+        return Ok(());
+    }
+    match insert_events(organization, candidates).execute(pg) {
         Err(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
             wariness.begin();
             Err(Failure::Conflict("an event is known".to_owned()))
         }
-        // What could not be written to the connection: Diesel has no other kind for it.
-        Err(DieselError::DeserializationError(error)) => Err(Failure::Disconnected(error.to_string())),
-        outcome => Ok(outcome?),
+        outcome => Ok(outcome.map(|_| ())?),
     }
 }
 
@@ -196,15 +149,7 @@ fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>, is_war
     Ok(!known.is_empty())
 }
 
-fn insert(pg: &mut PgConnection, organization: Uuid, candidates: &[Candidate<'_>]) -> QueryResult<()> {
-    match candidates.len() {
-        0 => Ok(()),
-        1..COPIED_FROM => insert_few(organization, candidates).execute(pg).map(|_| ()),
-        _ => copy(pg, organization, candidates),
-    }
-}
-
-fn insert_few(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEvents {
+fn insert_events(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEvents {
     fn column<'r, T>(candidates: &[Candidate<'r>], value: impl Fn(&Candidate<'r>) -> T) -> Vec<T> {
         candidates.iter().map(value).collect()
     }
@@ -218,9 +163,4 @@ fn insert_few(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEvents 
         times: column(candidates, |each| each.row.event.time_created),
         properties: column(candidates, |each| each.row.properties.clone()),
     }
-}
-
-fn copy(pg: &mut PgConnection, organization: Uuid, candidates: &[Candidate<'_>]) -> QueryResult<()> {
-    let rows: Vec<_> = candidates.iter().map(|candidate| CopiedEvent::new(organization, candidate.row)).collect();
-    diesel::copy_from(events::table).from_insertable(rows).execute(pg).map(|_| ())
 }
