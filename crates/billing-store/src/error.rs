@@ -73,7 +73,8 @@ pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
     ("subscriptions_overlap_excl", Refusal::OverlappingPlans),
 ];
 
-/// The beginnings of the server's messages for the SQLSTATEs that Diesel has no kind for.
+/// The beginnings of the messages that Diesel has no kind for: the server's for some SQLSTATEs, and the client library's where
+/// it could not write to a connection and has not yet seen that the other end is closed.
 const MESSAGES: &[(&str, Meaning)] = &[
     ("deadlock detected", Meaning::Conflict),                          // 40P01
     ("canceling statement due to lock timeout", Meaning::LockTimeout), // 55P03
@@ -88,6 +89,14 @@ const MESSAGES: &[(&str, Meaning)] = &[
     ("out of memory", Meaning::Disconnected),                          // 53200
     ("invalid byte sequence for encoding", Meaning::BadText),          // 22021
     ("unsupported Unicode escape sequence", Meaning::BadText),         // 22P05
+    ("server closed the connection", Meaning::Disconnected),           // the client library's from here on
+    ("could not send data to server", Meaning::Disconnected),
+    ("could not receive data from server", Meaning::Disconnected),
+    ("write to server failed", Meaning::Disconnected),
+    ("no connection to the server", Meaning::Disconnected),
+    ("connection not open", Meaning::Disconnected),
+    ("lost synchronization with server", Meaning::Disconnected),
+    ("SSL ", Meaning::Disconnected),
 ];
 
 #[derive(Clone, Copy)]
@@ -132,5 +141,25 @@ fn from_message(message: &str) -> Failure {
             Error::from(FieldError::new("", FieldCode::Invalid, "The null character is not allowed.")).into()
         }
         None => StoreError::Internal(message.to_owned()).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lost_connection_is_known_by_its_message() {
+        #[rustfmt::skip]
+        let cases = [
+            // message,                                                                    lost,  why
+            ("server closed the connection unexpectedly\n\tThis probably means the server", true,  "the client library, after a write that failed"),
+            ("terminating connection due to administrator command",                        true,  "the server's last words"),
+            ("the database system is in recovery mode",                                    true,  "a server that comes back"),
+            ("cache lookup failed for type 7",                                             false, "a fault like any other"),
+        ];
+        for (message, is_lost, why) in cases {
+            assert_eq!(matches!(from_message(message), Failure::Disconnected(_)), is_lost, "{message}: {why}");
+        }
     }
 }
