@@ -52,6 +52,6 @@ fn event_of(json: &Value) -> Option<Event> {
         name: text("event_name")?.to_owned(),
         idempotency_id: text("idempotency_id")?.to_owned(),
         time_created: OffsetDateTime::parse(text("time_created")?, &Rfc3339).ok()?,
-        properties: json.get("properties")?.as_object()?.clone(),
+        properties: json.get("properties")?.as_object()?.clone().into(),
     })
 }

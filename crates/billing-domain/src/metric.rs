@@ -8,7 +8,7 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use crate::decimal;
-use crate::event::{Event, property_number, property_text};
+use crate::event::Event;
 use crate::id::MetricId;
 use crate::usage::Totals;
 
@@ -191,12 +191,14 @@ impl Aggregation {
     pub fn measured(&self, event: &Event) -> Option<Measured> {
         match self {
             Self::Count => Some(Measured::Event),
-            Self::Unique { property_name } => property_text(&event.properties, property_name).map(Measured::Text),
+            Self::Unique { property_name } => {
+                event.properties.text(property_name).map(|text| Measured::Text(text.into_owned()))
+            }
             Self::Sum { property_name }
             | Self::Max { property_name }
             | Self::Min { property_name }
             | Self::Average { property_name }
-            | Self::Latest { property_name } => property_number(&event.properties, property_name).map(Measured::Number),
+            | Self::Latest { property_name } => event.properties.number(property_name).map(Measured::Number),
         }
     }
 

@@ -4,15 +4,15 @@ use std::collections::HashSet;
 
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
-use billing_domain::event::Event;
+use billing_domain::event::{Event, Properties};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
 use billing_domain::usage::{Usage, UsageRequest};
+use diesel::deserialize::{FromSql, FromSqlRow};
 use diesel::dsl::sql;
-use diesel::pg::Pg;
+use diesel::pg::{Pg, PgValue};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Bool, Text, Timestamptz, Uuid as SqlUuid};
-use serde_json::Value;
+use diesel::sql_types::{Array, Bool, Json, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -58,22 +58,29 @@ pub(crate) struct EventRow {
     event_name: String,
     idempotency_id: String,
     time_created: OffsetDateTime,
-    properties: Value,
+    properties: KeptProperties,
+}
+
+/// Properties as they are kept.
+#[derive(FromSqlRow)]
+pub(crate) struct KeptProperties(Properties);
+
+impl FromSql<Json, Pg> for KeptProperties {
+    fn from_sql(value: PgValue<'_>) -> diesel::deserialize::Result<Self> {
+        Ok(Self(std::str::from_utf8(value.as_bytes())?.parse()?))
+    }
 }
 
 impl TryFrom<EventRow> for Event {
     type Error = Error;
 
     fn try_from(row: EventRow) -> Result<Self, Error> {
-        let Value::Object(properties) = row.properties else {
-            return Err(unreadable("the properties of an event are no object"));
-        };
         Ok(Self {
             customer: row.customer_id.parse().map_err(|_| unreadable("a customer id"))?,
             name: row.event_name,
             idempotency_id: row.idempotency_id,
             time_created: row.time_created,
-            properties,
+            properties: row.properties.0,
         })
     }
 }

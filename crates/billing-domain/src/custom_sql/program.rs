@@ -178,7 +178,7 @@ pub enum Expression {
     Text(String),
     /// An instant.
     Time(OffsetDateTime),
-    /// The text of a property: see [`property_text`](crate::event::property_text).
+    /// The text of a property: see [`Properties::text`](crate::event::Properties::text).
     Property {
         /// The column with the properties.
         column: usize,

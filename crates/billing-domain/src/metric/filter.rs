@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decimal;
 use crate::error::{FieldCode, FieldErrors};
-use crate::event::{Properties, property_number, property_text};
+use crate::event::Properties;
 use crate::text;
 
 /// Most filters of one kind that a metric has.
@@ -162,7 +162,8 @@ impl MetricFilters {
 impl NumericFilter {
     /// Whether an event with these properties passes.
     pub fn matches(&self, properties: &Properties) -> bool {
-        property_number(properties, &self.property_name)
+        properties
+            .number(&self.property_name)
             .is_some_and(|number| self.operator.holds(&number, &self.comparison_value))
     }
 }
@@ -170,8 +171,9 @@ impl NumericFilter {
 impl CategoricalFilter {
     /// Whether an event with these properties passes.
     pub fn matches(&self, properties: &Properties) -> bool {
-        let found =
-            property_text(properties, &self.property_name).is_some_and(|text| self.comparison_value.contains(&text));
+        let found = properties
+            .text(&self.property_name)
+            .is_some_and(|text| self.comparison_value.iter().any(|own| *own == text));
         match self.operator {
             CategoricalOperator::IsIn => found,
             CategoricalOperator::IsNotIn => !found,

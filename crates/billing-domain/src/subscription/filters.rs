@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::error::{FieldCode, FieldError};
-use crate::event::{Properties, property_text};
+use crate::event::Properties;
 use crate::text;
 
 /// Most filters on one subscription.
@@ -58,7 +58,7 @@ impl SubscriptionFilters {
 
     /// Whether an event with `properties` counts.
     pub fn matches(&self, properties: &Properties) -> bool {
-        self.0.iter().all(|(name, value)| property_text(properties, name).as_ref() == Some(value))
+        self.0.iter().all(|(name, value)| properties.text(name).as_deref() == Some(value))
     }
 
     /// One text for one set of filters: a JSON object with its names in order.

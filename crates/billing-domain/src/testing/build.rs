@@ -52,12 +52,20 @@ pub fn days_from(start: OffsetDateTime, days: i64) -> Period {
     Period::new(start, start + Duration::days(days)).expect("a period")
 }
 
-/// Properties from a JSON object, every number as it is written.
+/// A JSON object, every number as it is written.
 ///
 /// # Panics
 /// When it is not an object.
-pub fn properties(json: &str) -> Properties {
+pub fn object(json: &str) -> serde_json::Map<String, Value> {
     serde_json::from_str(json).expect("a JSON object")
+}
+
+/// The properties of an event.
+///
+/// # Panics
+/// When they are not a JSON object.
+pub fn properties(json: &str) -> Properties {
+    json.parse().expect("a JSON object")
 }
 
 /// An organization with every setting at its default.

@@ -9,7 +9,7 @@ use time::OffsetDateTime;
 use crate::addon::{Addon, AddonTerms};
 use crate::customer::CustomerId;
 use crate::error::Error;
-use crate::event::{Event, Ingested, Properties};
+use crate::event::{Event, Ingested};
 use crate::id::{AddonId, CustomerKey, MetricId, OrganizationId, PlanId, SubscriptionId};
 use crate::invoice::{Adjustment, Invoice, Trace};
 use crate::memory::MemoryStore;
@@ -244,7 +244,7 @@ impl World {
             name: name.to_owned(),
             idempotency_id: format!("event-{}", self.events_sent.get()),
             time_created: time,
-            properties: properties.as_object().cloned().unwrap_or_else(Properties::new),
+            properties: properties.as_object().cloned().unwrap_or_default().into(),
         };
         self.store.ingest(self.organization, &[event], Window::Open).expect("an answer")[0]
     }

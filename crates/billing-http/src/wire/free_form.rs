@@ -40,18 +40,6 @@ fn holds_unkeepable_number(value: &Value) -> bool {
     }
 }
 
-/// The properties of an event with such numbers turned into text: the event is kept, the number is not usable.
-pub(crate) fn keepable(value: Value) -> Value {
-    match value {
-        Value::Number(number) if decimal::parse_property(number.as_str()).is_none() => {
-            Value::String(number.to_string())
-        }
-        Value::Array(values) => values.into_iter().map(keepable).collect(),
-        Value::Object(fields) => fields.into_iter().map(|(name, value)| (name, keepable(value))).collect(),
-        other => other,
-    }
-}
-
 impl Described for FreeForm {
     fn describe(schemas: &mut Schemas) -> Schema {
         Map::<String, Value>::describe(schemas)

@@ -20,7 +20,6 @@ pub use body::{FromJson, Object, Patch, read_whole, under};
 pub(crate) use date::read_instant;
 pub use date::{Day, EndDate, Instant, StartDate};
 pub use free_form::FreeForm;
-pub(crate) use free_form::keepable;
 pub use number::Number;
 pub use object::{
     AddressBody, AddressView, CurrencyView, CustomerBriefView, FilterBody, FilterView, PlanVersionBriefView,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use billing_domain::event::Properties;
 use serde_json::Value;
 use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaType, Type};
 use utoipa::openapi::{Ref, RefOr};
@@ -117,6 +118,7 @@ described! {
     u32 => Integer, "";
     u64 => Integer, "";
     serde_json::Map<String, Value> => Object, "Free-form JSON.";
+    Properties => Object, "Free-form JSON.";
     BTreeMap<String, String> => Object, "";
 }
 

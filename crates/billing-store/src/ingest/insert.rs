@@ -161,6 +161,6 @@ fn insert_events(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEven
         ids: column(candidates, |each| each.row.event.idempotency_id.clone()),
         names: column(candidates, |each| each.row.event.name.clone()),
         times: column(candidates, |each| each.row.event.time_created),
-        properties: column(candidates, |each| each.row.properties.clone()),
+        properties: column(candidates, |each| each.row.event.properties.as_json().to_owned()),
     }
 }

@@ -34,7 +34,6 @@ struct Row<'e> {
     event: &'e Event,
     customer: Uuid,
     id_hash: Uuid,
-    properties: String,
 }
 
 /// A row that is dated so that it is taken in, and its place in the group.
@@ -57,8 +56,7 @@ pub(crate) fn id_hash(idempotency_id: &str) -> Uuid {
 fn check(events: &[Event]) -> Result<(), Error> {
     let holds_null = |event: &Event| {
         let texts = [event.customer.as_str(), &event.name, &event.idempotency_id];
-        texts.iter().any(|text| text.contains('\0'))
-            || event.properties.iter().any(|(name, value)| name.contains('\0') || value_holds_null(value))
+        texts.iter().any(|text| text.contains('\0')) || properties_hold_null(&event.properties)
     };
     match events.iter().position(holds_null) {
         None => Ok(()),
@@ -67,6 +65,11 @@ fn check(events: &[Event]) -> Result<(), Error> {
             Err(FieldError::new(attr, FieldCode::Invalid, "The null character is not allowed.").into())
         }
     }
+}
+
+fn properties_hold_null(properties: &Properties) -> bool {
+    // In JSON it is always spelled so; what is spelled so may also be a backslash and some letters.
+    properties.as_json().contains("\\u0000") && value_holds_null(&Value::Object(properties.to_map()))
 }
 
 fn value_holds_null(value: &Value) -> bool {
@@ -152,25 +155,10 @@ impl EventIngest for PgStore {
     }
 }
 
-/// The memory that an event takes while it waits, in bytes, roughly: its texts, and the nodes of its properties, which have
-/// room for eleven whether or not there are so many.
+/// The memory that an event takes while it waits, in bytes, roughly.
 fn weight(event: &Event) -> usize {
-    const NODE: usize = 650;
-    fn of_object(fields: &Properties) -> usize {
-        let texts: usize = fields.iter().map(|(name, value)| name.len() + of_value(value)).sum();
-        fields.len().div_ceil(11) * NODE + texts
-    }
-    fn of_value(value: &Value) -> usize {
-        32 + match value {
-            Value::Null | Value::Bool(_) => 0,
-            Value::Number(number) => number.as_str().len(),
-            Value::String(text) => text.len(),
-            Value::Array(items) => items.iter().map(of_value).sum(),
-            Value::Object(fields) => of_object(fields),
-        }
-    }
     let texts = event.name.len() + event.idempotency_id.len() + event.customer.as_str().len();
-    200 + texts + of_object(&event.properties)
+    size_of::<Event>() + texts + event.properties.size()
 }
 
 /// Stores the events of all callers in one transaction.
@@ -238,7 +226,7 @@ impl PgStore {
     /// Stores and counts, in one transaction, what of the events is new and dated so that it is taken in. If nobody
     /// knows whether it was committed, it is done again: what was stored is then known.
     fn store_group(&self, terms: Terms, events: &[&Event]) -> Outcome {
-        let rows = events.iter().map(|event| Row::new(terms.organization, event)).collect::<Result<Vec<_>, _>>()?;
+        let rows: Vec<_> = events.iter().map(|event| Row::new(terms.organization, event)).collect();
         let (cache, organization) = (&self.shared.ingest, terms.organization.uuid());
         let lanes: BTreeSet<i32> = rows.iter().map(|row| cache.lanes().of(CustomerKey::from(row.customer))).collect();
         let stored = self.transact_again(|pg| {
@@ -267,15 +255,9 @@ impl PgStore {
 }
 
 impl<'e> Row<'e> {
-    fn new(organization: OrganizationId, event: &'e Event) -> Result<Self, Error> {
-        let properties =
-            serde_json::to_string(&event.properties).map_err(|error| StoreError::Internal(error.to_string()))?;
-        Ok(Self {
-            event,
-            customer: CustomerKey::derive(organization, &event.customer).uuid(),
-            id_hash: id_hash(&event.idempotency_id),
-            properties,
-        })
+    fn new(organization: OrganizationId, event: &'e Event) -> Self {
+        let customer = CustomerKey::derive(organization, &event.customer).uuid();
+        Self { event, customer, id_hash: id_hash(&event.idempotency_id) }
     }
 }
 

@@ -1,11 +1,12 @@
 //! What a bucket gains by events.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::decimal::{number, optional_number};
-use billing_domain::event::{Event, property_text};
+use billing_domain::event::Event;
 use billing_domain::metric::{Aggregation, Measured};
 use billing_domain::period::instant;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
@@ -179,7 +180,7 @@ pub(super) fn for_each_count(
 
 /// The dimensions of an event under a set of property names; none if it lacks one of them.
 fn event_dimensions(event: &Event, keys: &[String]) -> Option<String> {
-    let values: Option<BTreeMap<&str, String>> =
-        keys.iter().map(|key| Some((key.as_str(), property_text(&event.properties, key)?))).collect();
+    let values: Option<BTreeMap<&str, Cow<'_, str>>> =
+        keys.iter().map(|key| Some((key.as_str(), event.properties.text(key)?))).collect();
     values.map(|values| dimensions(&values))
 }

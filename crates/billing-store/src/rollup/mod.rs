@@ -12,6 +12,7 @@ mod additions;
 mod gain;
 pub(crate) mod open_hours;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use billing_domain::id::CustomerKey;
@@ -162,7 +163,7 @@ pub(crate) struct RolledMetric {
 }
 
 /// The `dimensions` of a set of property values.
-pub(crate) fn dimensions(filters: &BTreeMap<&str, String>) -> String {
+pub(crate) fn dimensions(filters: &BTreeMap<&str, Cow<'_, str>>) -> String {
     if filters.is_empty() {
         return String::new();
     }

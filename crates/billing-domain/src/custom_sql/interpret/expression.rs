@@ -5,7 +5,6 @@ use bigdecimal::BigDecimal;
 use super::{Machine, Seen};
 use crate::custom_sql::program::{Comparison, Expression};
 use crate::custom_sql::value::{Number, Value, converted, is_like, shifted, truncated};
-use crate::event::property_text;
 
 impl Machine<'_> {
     /// The value of an expression in a row.
@@ -96,7 +95,7 @@ impl Machine<'_> {
 
     fn property(&self, properties: &Value, name: &str) -> Value {
         let Value::Properties(event) = properties else { return Value::Null };
-        let text = property_text(&self.events[*event].properties, name);
+        let text = self.events[*event].properties.text(name);
         text.map_or(Value::Null, |text| Value::Text(text.into()))
     }
 }

@@ -7,7 +7,7 @@ use crate::customer::{Customer, PaymentProvider};
 use crate::error::{Error, Noun, Refusal};
 use crate::organization::Address;
 use crate::store::{PageRequest, Scope};
-use crate::testing::build::{customer, properties};
+use crate::testing::build::{customer, object};
 use crate::testing::world::decimal;
 
 pub(super) fn keeps_every_field(harness: &Harness<'_>) {
@@ -32,7 +32,7 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         payment_provider_id: Some("cus_1".to_owned()),
         has_payment_method: true,
         // Every number as it was written, in whatever size.
-        properties: properties(r#"{"a": 1.50, "b": [1e400, {"c": "\u00e9"}], "d": null}"#),
+        properties: object(r#"{"a": 1.50, "b": [1e400, {"c": "\u00e9"}], "d": null}"#),
         ..customer(tenant.id, "a/b c.d@e", tenant.now())
     };
     tenant.customer(made.key, |tx, _| tx.customers().insert(&made));

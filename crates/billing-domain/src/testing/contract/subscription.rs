@@ -12,7 +12,7 @@ use crate::period::Period;
 use crate::store::Scope;
 use crate::subscription::{Cancellation, FlatFeeBehavior, Settled, Subscription, UsageBehavior};
 use crate::tax::TaxState;
-use crate::testing::build::{Ids, days_from, properties, subscription};
+use crate::testing::build::{Ids, days_from, object, subscription};
 use crate::testing::world::{decimal, filters};
 
 pub(super) fn keeps_every_field(harness: &Harness<'_>) {
@@ -29,7 +29,7 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         is_new: false,
         quantity: 4_000_000_000,
         filters: filters(&[("environment", "prod \"x\""), ("région", "eu")]),
-        metadata: properties(r#"{"a": {"b": [1, 2.50, 1e999]}}"#),
+        metadata: object(r#"{"a": {"b": [1, 2.50, 1e999]}}"#),
         prepaid_units: BTreeMap::from([(tenant.build(Ids::next), decimal("12345678901234567890.123456789012345"))]),
         settled: Settled {
             adjustment: AdjustmentState { charges: decimal("10.01"), given: decimal("-3.30") },
@@ -124,7 +124,7 @@ pub(super) fn updates(harness: &Harness<'_>) {
         period: made.period.cut_at(made.period.start() + Duration::days(5)),
         auto_renew: false,
         is_renewed: true,
-        metadata: properties(r#"{"note": "cancelled"}"#),
+        metadata: object(r#"{"note": "cancelled"}"#),
         cancellation: Some(Cancellation {
             flat_fee_behavior: Some(FlatFeeBehavior::ChargeFull),
             usage_behavior: UsageBehavior::BillNone,
@@ -153,7 +153,7 @@ pub(super) fn saves_changed_and_new_together(harness: &Harness<'_>) {
         id: tenant.build(Ids::next),
         period: days_from(half, 30),
         is_new: false,
-        metadata: properties(r#"{"n": 1.50}"#),
+        metadata: object(r#"{"n": 1.50}"#),
         ..made.clone()
     };
     let save = |new: &Subscription, changed: &[Subscription]| {
