@@ -58,5 +58,6 @@ mod test_clock;
 pub mod testing;
 mod transaction;
 mod usage;
+mod wariness;
 
 pub use store::{Load, PgStore};

@@ -1,6 +1,7 @@
 //! Connections: set up alike, never waited for long, thrown away once broken.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use billing_domain::StoreError;
@@ -30,7 +31,11 @@ const SESSION: &str = "
 
 /// What the connections of clerks have set on top: they send the same few statements all day, each of which finds its
 /// rows by an index whatever the parameters are, so none of them is planned more than once.
-const SAME_STATEMENTS: &str = "SET plan_cache_mode = force_generic_plan";
+const SAME_STATEMENTS: &str = "
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+";
 
 /// Sets a connection up for the same few statements.
 pub(crate) fn expect_same_statements(pg: &mut PgConnection) -> QueryResult<()> {
@@ -92,6 +97,7 @@ type Restrict = fn(&mut PgConnection) -> QueryResult<()>;
 pub(crate) struct Manager {
     url: String,
     restrict: Restrict,
+    made: Arc<AtomicU64>,
 }
 
 impl ManageConnection for Manager {
@@ -99,7 +105,9 @@ impl ManageConnection for Manager {
     type Error = StoreError;
 
     fn connect(&self) -> Result<Connection, StoreError> {
-        Connection::establish(&self.url, self.restrict).map_err(Failure::into_store_error)
+        let connection = Connection::establish(&self.url, self.restrict).map_err(Failure::into_store_error)?;
+        self.made.fetch_add(1, Ordering::SeqCst);
+        Ok(connection)
     }
 
     fn is_valid(&self, connection: &mut Connection) -> Result<(), StoreError> {
@@ -146,6 +154,7 @@ impl HandleError<StoreError> for Complaints {
 #[derive(Clone, Debug)]
 pub(crate) struct Pool {
     inner: r2d2::Pool<Manager>,
+    made: Arc<AtomicU64>,
 }
 
 /// A connection on loan.
@@ -156,13 +165,14 @@ impl Pool {
     pub(crate) fn connect(url: &str, size: u32) -> Result<Self, StoreError> {
         let pool = Self::on_demand(url, size, |_| Ok(()));
         // Refused at once where the pool would only say that it took too long.
-        Manager { url: url.to_owned(), restrict: |_| Ok(()) }.connect()?;
+        Manager { url: url.to_owned(), restrict: |_| Ok(()), made: Arc::default() }.connect()?;
         Ok(pool)
     }
 
     /// A pool of at most `size` connections, none of which is made before it is needed; `restrict` sets each up further.
     pub(crate) fn on_demand(url: &str, size: u32, restrict: Restrict) -> Self {
-        let manager = Manager { url: url.to_owned(), restrict };
+        let made = Arc::new(AtomicU64::new(0));
+        let manager = Manager { url: url.to_owned(), restrict, made: Arc::clone(&made) };
         let inner = r2d2::Pool::builder()
             .max_size(size.max(1))
             // Made when needed, and then kept: nobody has to wait for those that nobody needs.
@@ -171,7 +181,13 @@ impl Pool {
             .connection_timeout(CHECK_OUT_MAX)
             .error_handler(Box::new(Complaints::default()))
             .build_unchecked(manager);
-        Self { inner }
+        Self { inner, made }
+    }
+
+    /// How many connections have been made so far, those among them that are closed again. Any of them that is in use has
+    /// been counted before.
+    pub(crate) fn connections_made(&self) -> u64 {
+        self.made.load(Ordering::SeqCst)
     }
 
     /// Connections that are open, those of them that are idle, and the most there may be.

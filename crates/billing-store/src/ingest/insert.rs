@@ -6,7 +6,6 @@
 //! what is not known then is still not known when it is inserted.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -20,27 +19,7 @@ use super::Candidate;
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::statement::statement;
-
-/// Groups whose ids are looked up after one was known.
-const WARY_FOR: u32 = 100;
-
-/// Whether ids are looked up in their own month before events are stored.
-#[derive(Debug, Default)]
-pub(super) struct Wariness {
-    groups_left: AtomicU32,
-}
-
-impl Wariness {
-    /// Whether the ids of one more group are looked up.
-    fn of_next_group(&self) -> bool {
-        let one_less = |left: u32| left.checked_sub(1);
-        self.groups_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
-    }
-
-    fn begin(&self) {
-        self.groups_left.store(WARY_FOR, Ordering::Relaxed);
-    }
-}
+use crate::wariness::Wariness;
 
 /// An event's key: its customer, and the hash of its id.
 type EventKey = (Uuid, Uuid);
@@ -113,7 +92,7 @@ pub(super) fn store(
     candidates: &mut Vec<Candidate<'_>>,
     wariness: &Wariness,
 ) -> Result<(), Failure> {
-    if drop_known(pg, candidates, wariness.of_next_group())? {
+    if drop_known(pg, candidates, wariness.of_next())? {
         wariness.begin();
     }
     if candidates.is_empty() {

@@ -245,11 +245,13 @@ impl PgStore {
                 }
                 answers[candidate.index] = Ingested::Stored;
             }
-            counts.write(pg, organization)?;
-            Ok((answers, prepared))
+            let recall = cache.hours().recall(self.shared.clerks.connections_made(), present.transaction);
+            let written = counts.write(pg, organization, &recall)?;
+            Ok((answers, prepared, written))
         });
-        let (answers, prepared) = stored.map_err(Failure::into_error)?;
+        let (answers, prepared, written) = stored.map_err(Failure::into_error)?;
         cache.remember(prepared);
+        cache.hours().remember(written);
         Ok(answers)
     }
 }

@@ -14,12 +14,12 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Candidate;
-use super::insert::Wariness;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
-use crate::rollup::{self, Lanes, RolledMetric};
+use crate::rollup::{self, Lanes, RolledMetric, Transaction, WrittenHours};
 use crate::statement::statement;
+use crate::wariness::Wariness;
 
 /// Most event names that are remembered as registered.
 const NAMES_MAX: usize = 100_000;
@@ -38,9 +38,9 @@ pub(crate) fn move_epoch(pg: &mut PgConnection, organization: Uuid) -> QueryResu
 }
 
 statement! {
-    /// The present instant, and the organization's epoch.
-    ReadEpoch -> (Timestamptz, BigInt) {
-        "SELECT clock_timestamp(), epoch FROM ingest_epochs WHERE organization_id = " organization: Uuid as SqlUuid; ""
+    /// The present instant, the transaction, and the organization's epoch.
+    ReadEpoch -> (Timestamptz, BigInt, BigInt) {
+        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, epoch FROM ingest_epochs WHERE organization_id = " organization: Uuid as SqlUuid; ""
     }
 }
 
@@ -134,6 +134,7 @@ pub(crate) struct IngestCache {
     months: Mutex<BTreeSet<Month>>,
     names: Mutex<HashMap<(Uuid, String), OffsetDateTime>>,
     wariness: Wariness,
+    hours: WrittenHours,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -149,6 +150,7 @@ impl IngestCache {
             months: Mutex::default(),
             names: Mutex::default(),
             wariness: Wariness::default(),
+            hours: WrittenHours::default(),
         }
     }
 
@@ -158,6 +160,10 @@ impl IngestCache {
 
     pub(super) fn wariness(&self) -> &Wariness {
         &self.wariness
+    }
+
+    pub(super) fn hours(&self) -> &WrittenHours {
+        &self.hours
     }
 
     /// The organization's rules of this very epoch.
@@ -232,6 +238,7 @@ pub(crate) struct Prepared {
 /// The rules that hold in one transaction, and the times at which its customers live.
 pub(crate) struct Present {
     pub(crate) rules: Arc<Rules>,
+    pub(super) transaction: Transaction,
     now: OffsetDateTime,
     of_test_clocks: HashMap<Uuid, OffsetDateTime>,
 }
@@ -243,8 +250,8 @@ impl Present {
         organization: Uuid,
         customers: impl Iterator<Item = Uuid>,
     ) -> Result<Self, Failure> {
-        let found: Option<(OffsetDateTime, i64)> = ReadEpoch { organization }.get_result(pg).optional()?;
-        let (now, epoch) = found.ok_or(Error::NotFound(Noun::Organization))?;
+        let found: Option<(OffsetDateTime, i64, i64)> = ReadEpoch { organization }.get_result(pg).optional()?;
+        let (now, transaction, epoch) = found.ok_or(Error::NotFound(Noun::Organization))?;
         let rules = cache.rules(pg, organization, epoch)?;
         let mut of_test_clocks = HashMap::new();
         if rules.has_test_clocks {
@@ -252,7 +259,7 @@ impl Present {
             let statement = ReadTestTimes { organization, customers: customers.into_iter().collect() };
             of_test_clocks.extend(statement.load::<(Uuid, OffsetDateTime)>(pg)?);
         }
-        Ok(Self { rules, now, of_test_clocks })
+        Ok(Self { rules, transaction: Transaction(transaction), now, of_test_clocks })
     }
 
     /// The time at which the customer lives.

@@ -11,6 +11,7 @@
 mod additions;
 mod gain;
 pub(crate) mod open_hours;
+mod written;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,6 +32,7 @@ use crate::transaction::LOCK_CLASS_LANE;
 
 pub(crate) use self::additions::Additions;
 pub(crate) use self::open_hours::Counts;
+pub(crate) use self::written::{Transaction, WrittenHours};
 
 /// Seconds in an hour.
 pub(crate) const HOUR: i64 = 3_600;

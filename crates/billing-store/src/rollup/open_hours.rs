@@ -5,19 +5,21 @@
 //! roll-ups by hour and by day. An event of any other hour is added to those at once. So an event moves one row, however
 //! many metrics count it, and usage is what the roll-ups and the open hour say together.
 //!
-//! Only who holds the lane's lock writes here, so that what was read is still so when it is written.
+//! Only who holds the lane's lock writes here, so that what was read is still so when it is written. What this process wrote
+//! itself it does not even read again: see [`WrittenHours`](super::written::WrittenHours).
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use billing_domain::Error;
 use billing_domain::event::Event;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::additions::Additions;
 use super::gain::{Gains, for_each_count};
+use super::written::{Recall, Transaction, Written};
 use super::{HOUR, RolledMetric, floor};
 use crate::column::unreadable;
 use crate::error::Failure;
@@ -44,8 +46,8 @@ statement! {
 }
 
 statement! {
-    /// Writes open hours in the place of what is there.
-    KeepOpenHours -> BigInt {
+    /// Opens the first hours of customers, names and dimensions.
+    OpenHours -> BigInt {
         "INSERT INTO open_hours (organization_id, customer_key, event_name, dimensions, hour, gains)
         SELECT " organization: Uuid as SqlUuid; ", open.customer_key, open.event_name, open.dimensions, open.hour,
             open.gains::json
@@ -55,8 +57,27 @@ statement! {
             " dimensions: Vec<String> as Array<Text>; ",
             " hours: Vec<OffsetDateTime> as Array<Timestamptz>; ",
             " gains: Vec<String> as Array<Text>; "
-        ) AS open (customer_key, event_name, dimensions, hour, gains)
-        ON CONFLICT (customer_key, event_name, dimensions) DO UPDATE SET hour = excluded.hour, gains = excluded.gains"
+        ) AS open (customer_key, event_name, dimensions, hour, gains)"
+    }
+}
+
+statement! {
+    /// Writes open hours in the place of what is there, if that is what one takes it for: where a transaction is named it
+    /// must be the one that wrote it.
+    KeepOpenHours -> BigInt {
+        "UPDATE open_hours own SET hour = open.hour, gains = open.gains::json
+        FROM unnest(
+            " customers: Vec<Uuid> as Array<SqlUuid>; ",
+            " event_names: Vec<String> as Array<Text>; ",
+            " dimensions: Vec<String> as Array<Text>; ",
+            " hours: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+            " gains: Vec<String> as Array<Text>; ",
+            " writers: Vec<Option<String>> as Array<Nullable<Text>>; "
+        ) AS open (customer_key, event_name, dimensions, hour, gains, writer)
+        WHERE own.customer_key = open.customer_key
+            AND own.event_name = open.event_name
+            AND own.dimensions = open.dimensions
+            AND (open.writer IS NULL OR own.xmin = open.writer::xid)"
     }
 }
 
@@ -74,18 +95,36 @@ statement! {
 const GAIN_BYTES_EXPECTED: usize = 96;
 
 /// Customer, event name and dimensions.
-type OpenKey<'e> = (Uuid, &'e str, String);
+pub(super) type OpenKey<'e> = (Uuid, &'e str, String);
 
 /// What one hour has gained.
-struct Hour {
-    start: OffsetDateTime,
-    gains: Gains,
+pub(super) struct Hour {
+    pub(super) start: OffsetDateTime,
+    pub(super) gains: Gains,
 }
 
-/// What one transaction counts, in key order, so that no two transactions wait for each other.
+/// What an hour gains in one transaction.
+struct Counted<'e> {
+    key: OpenKey<'e>,
+    hour: Hour,
+    /// What is there to be replaced.
+    replaced: Replaced,
+}
+
+/// What an open hour is written in the place of.
+enum Replaced {
+    Nothing,
+    /// Of what was read in this transaction.
+    Read,
+    /// Of what this transaction wrote.
+    WrittenBy(Transaction),
+}
+
+/// What one transaction counts.
 #[derive(Default)]
 pub(crate) struct Counts<'e> {
-    open: BTreeMap<OpenKey<'e>, Hour>,
+    places: HashMap<OpenKey<'e>, usize>,
+    open: Vec<Counted<'e>>,
     closed: Additions,
 }
 
@@ -96,51 +135,108 @@ impl<'e> Counts<'e> {
         if floor(event.time_created, HOUR) != start {
             return self.closed.add(super::BOTH_LEVELS, customer, event, metrics);
         }
+        // Most metrics have the same dimensions: none.
+        let mut last: Option<(String, usize)> = None;
         for_each_count(event, metrics, |metric, dimensions, measured| {
-            let hour = self.open.entry((customer, &event.name, dimensions));
-            let hour = hour.or_insert_with(|| Hour { start, gains: Gains::of_at_most(metrics.len()) });
-            hour.gains.of(metric.id).add(&metric.aggregation, event, measured);
+            let place = match &last {
+                Some((same, place)) if *same == dimensions => *place,
+                _ => {
+                    let place = self.place((customer, &event.name, dimensions.clone()), start, metrics.len());
+                    last.insert((dimensions, place)).1
+                }
+            };
+            self.open[place].hour.gains.of(metric.id).add(&metric.aggregation, event, measured);
         });
     }
 
-    /// Writes everything down.
-    pub(crate) fn write(mut self, pg: &mut PgConnection, organization: Uuid) -> Result<(), Failure> {
-        if !self.open.is_empty() {
-            self.take_in_what_is_open(pg)?;
-            self.keep_open(pg, organization)?;
-        }
-        Ok(self.closed.write(pg, organization)?)
+    fn place(&mut self, key: OpenKey<'e>, start: OffsetDateTime, metrics: usize) -> usize {
+        *self.places.entry(key).or_insert_with_key(|key| {
+            let hour = Hour { start, gains: Gains::of_at_most(metrics) };
+            self.open.push(Counted { key: key.clone(), hour, replaced: Replaced::Nothing });
+            self.open.len() - 1
+        })
+    }
+
+    /// Writes everything down, and says what is to be remembered of it once it is committed.
+    pub(crate) fn write(
+        mut self,
+        pg: &mut PgConnection,
+        organization: Uuid,
+        recall: &Recall<'_>,
+    ) -> Result<Written<'e>, Failure> {
+        // Neighbours in the index are neighbours in the statements.
+        self.open.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        self.take_in_what_is_open(pg, recall)?;
+        self.keep_open(pg, organization, recall)?;
+        self.closed.write(pg, organization)?;
+        Ok(recall.written(self.open.into_iter().map(|counted| (counted.key, counted.hour)).collect()))
     }
 
     /// Adds to each hour what it gained before, and closes those that are over.
-    fn take_in_what_is_open(&mut self, pg: &mut PgConnection) -> Result<(), Failure> {
-        let (customers, event_names, dimensions) = columns(self.open.keys());
-        let find = FindOpenHours { customers, event_names, dimensions };
-        let found: Vec<(i64, OffsetDateTime, String)> = find.load(pg)?;
-        let mut wanted: Vec<(&OpenKey<'_>, &mut Hour)> = self.open.iter_mut().collect();
-        for (place, start, gains) in found {
-            let gains = read(&gains)?;
-            let place = usize::try_from(place - 1).ok();
-            let (key, hour) =
-                place.and_then(|place| wanted.get_mut(place)).ok_or_else(|| unreadable("an open hour"))?;
-            if start == hour.start {
-                hour.gains.merge(gains);
-                continue;
+    fn take_in_what_is_open(&mut self, pg: &mut PgConnection, recall: &Recall<'_>) -> Result<(), Failure> {
+        let mut unknown = Vec::new();
+        let remembered = recall.take(self.open.iter().map(|counted| &counted.key));
+        for ((place, counted), remembered) in self.open.iter_mut().enumerate().zip(remembered) {
+            match remembered {
+                Some((writer, hour)) => counted.take_in(hour, Replaced::WrittenBy(writer), &mut self.closed),
+                None => unknown.push(place),
             }
-            let found = Hour { start, gains };
-            // Whose clock is behind that of whoever opened the hour adds to one that is over.
-            let over = if start < hour.start { found } else { std::mem::replace(&mut **hour, found) };
-            self.closed.add_hour(key.0, &key.2, over.start, over.gains);
+        }
+        if unknown.is_empty() {
+            return Ok(());
+        }
+        let (customers, event_names, dimensions) = columns(unknown.iter().map(|place| &self.open[*place]));
+        let find = FindOpenHours { customers, event_names, dimensions };
+        for (place, start, gains) in find.load::<(i64, OffsetDateTime, String)>(pg)? {
+            let place = usize::try_from(place - 1).ok().and_then(|place| unknown.get(place));
+            let counted =
+                place.and_then(|place| self.open.get_mut(*place)).ok_or_else(|| unreadable("an open hour"))?;
+            counted.take_in(Hour { start, gains: read(&gains)? }, Replaced::Read, &mut self.closed);
         }
         Ok(())
     }
 
-    fn keep_open(&self, pg: &mut PgConnection, organization: Uuid) -> Result<(), Failure> {
-        let (customers, event_names, dimensions) = columns(self.open.keys());
-        let hours = self.open.values().map(|hour| hour.start).collect();
-        let gains = self.open.values().map(|hour| written(&hour.gains)).collect::<Result<_, _>>()?;
-        KeepOpenHours { organization, customers, event_names, dimensions, hours, gains }.execute(pg)?;
+    fn keep_open(&self, pg: &mut PgConnection, organization: Uuid, recall: &Recall<'_>) -> Result<(), Failure> {
+        let (new, known): (Vec<_>, Vec<_>) =
+            self.open.iter().partition(|counted| matches!(counted.replaced, Replaced::Nothing));
+        if !new.is_empty() {
+            let (customers, event_names, dimensions) = columns(new.iter().copied());
+            let (hours, gains) = contents(&new)?;
+            OpenHours { organization, customers, event_names, dimensions, hours, gains }.execute(pg)?;
+        }
+        if !known.is_empty() {
+            let (customers, event_names, dimensions) = columns(known.iter().copied());
+            let (hours, gains) = contents(&known)?;
+            let writers = known.iter().map(|counted| counted.replaced.writer()).collect();
+            let keep = KeepOpenHours { customers, event_names, dimensions, hours, gains, writers };
+            if keep.execute(pg)? != known.len() {
+                recall.be_wary();
+                return Err(Failure::Conflict("somebody else has written an open hour".to_owned()));
+            }
+        }
         Ok(())
+    }
+}
+
+impl Counted<'_> {
+    /// Adds what was there before, or closes it if it is over.
+    fn take_in(&mut self, found: Hour, replaced: Replaced, closed: &mut Additions) {
+        self.replaced = replaced;
+        if found.start == self.hour.start {
+            return self.hour.gains.merge(found.gains);
+        }
+        // Whose clock is behind that of whoever opened the hour adds to one that is over.
+        let over = if found.start < self.hour.start { found } else { std::mem::replace(&mut self.hour, found) };
+        closed.add_hour(self.key.0, &self.key.2, over.start, over.gains);
+    }
+}
+
+impl Replaced {
+    fn writer(&self) -> Option<String> {
+        match self {
+            Self::WrittenBy(transaction) => Some(transaction.to_string()),
+            Self::Nothing | Self::Read => None,
+        }
     }
 }
 
@@ -160,8 +256,12 @@ pub(crate) fn close(
     Ok(closed.write(pg, organization)?)
 }
 
-fn columns<'k>(keys: impl Iterator<Item = &'k OpenKey<'k>>) -> (Vec<Uuid>, Vec<String>, Vec<String>) {
-    keys.map(|(customer, name, dimensions)| (*customer, (*name).to_owned(), dimensions.clone())).collect()
+fn columns<'c, 'e: 'c>(counted: impl Iterator<Item = &'c Counted<'e>>) -> (Vec<Uuid>, Vec<String>, Vec<String>) {
+    counted.map(|counted| (counted.key.0, counted.key.1.to_owned(), counted.key.2.clone())).collect()
+}
+
+fn contents(counted: &[&Counted<'_>]) -> Result<(Vec<OffsetDateTime>, Vec<String>), Error> {
+    counted.iter().map(|counted| Ok((counted.hour.start, written(&counted.hour.gains)?))).collect()
 }
 
 fn written(gains: &Gains) -> Result<String, Error> {

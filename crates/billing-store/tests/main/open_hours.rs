@@ -1,5 +1,7 @@
 //! The hour that is being counted, from its first event to the first of a later one.
 
+use std::cell::Cell;
+
 use billing_domain::event::Event;
 use billing_domain::metric::{Aggregation, Measure, Metric};
 use billing_domain::period::Period;
@@ -7,11 +9,12 @@ use billing_domain::store::{EventIngest, Window};
 use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build;
 use billing_domain::usage::{UsageRequest, fold};
+use billing_store::PgStore;
 use billing_store::testing::TestStore;
 use time::macros::{date, datetime, time};
 use time::{Duration, OffsetDateTime, Time};
 
-use crate::sql::query;
+use crate::sql::{execute, query};
 use crate::usage::World;
 
 const DAY: time::Date = date!(2024 - 02 - 29);
@@ -111,4 +114,46 @@ fn what_is_filled_in_is_not_counted_in_the_open_hour_too() {
     let hour = Period::new(at(time!(12:00)), at(time!(13:00))).expect("a period");
     let request = UsageRequest::current(world.customer, metric, SubscriptionFilters::none(), hour);
     assert_eq!(world.catalog(|tx| tx.events().usages(std::slice::from_ref(&request)))[0].event_count, 3);
+}
+
+#[test]
+fn what_a_process_remembers_of_an_hour_is_never_trusted() {
+    let store = TestStore::new();
+    let world = World::new(&store, 1);
+    world.new_metric(Measure::Counter(Aggregation::Count));
+    world.set_clock(at(time!(12:30)));
+    let other = PgStore::connect(store.url(), 2).expect("connected");
+    let sent = Cell::new(0);
+    let send = |by: &PgStore| {
+        sent.set(sent.get() + 1);
+        by.ingest(world.organization, &[event(sent.get(), time!(12:05))], Window::Open).expect("taken in");
+    };
+    let written_otherwise = |sql: &str| execute(store.url(), sql).expect("written");
+    #[rustfmt::skip]
+    let steps: [(&dyn Fn(), bool, &[&str], &str); 9] = [
+        (&|| (), false,                                                                  &["12:00 1"], "the first"),
+        (&|| (), false,                                                                  &["12:00 2"], "remembered"),
+        (&|| (), true,                                                                   &["12:00 3"], "read by another process"),
+        (&|| (), false,                                                                  &["12:00 4"], "written by the other one since"),
+        (&|| (), true,                                                                   &["12:00 5"], "and the other way round"),
+        (&|| written_otherwise("UPDATE open_hours SET gains = replace(gains::text, ':5', ':50')::json"), true,
+                                                                                         &["12:00 51"], "written by somebody else"),
+        (&|| written_otherwise("DELETE FROM open_hours"), true,                          &["12:00 1"], "not there any more"),
+        (&|| (), true,                                                                   &["12:00 2"], "opened again"),
+        (&|| (), false,                                                                  &["12:00 3"], "by the other one"),
+    ];
+    for (before, is_others, open, why) in steps {
+        // Long enough for both to believe what they remember again.
+        for customer in 0..101 {
+            let event = |by: &str| {
+                build::event(&format!("c{customer}"), "other", &format!("{} {by}", sent.get()), at(time!(12:05)))
+            };
+            for (by, name) in [(&*store, "a"), (&other, "b")] {
+                by.ingest(world.organization, &[event(name)], Window::Open).expect("taken in");
+            }
+        }
+        before();
+        send(if is_others { &other } else { &store });
+        assert_eq!(query(store.url(), OPEN), open, "{why}");
+    }
 }

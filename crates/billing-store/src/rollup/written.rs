@@ -1,0 +1,228 @@
+//! Open hours that this process does not read again, because it wrote them last.
+//!
+//! Memory is never trusted: an hour that is remembered is written on the condition that the row in the database is still the
+//! one that this process wrote, by the id of the transaction that wrote it. If it is not, nothing is written, and the
+//! transaction runs again from what is in the database.
+//!
+//! An id means one transaction as long as one is connected to the same database. A database that takes over from another may
+//! have lost its last transactions and give their ids away again, but no connection outlives its database: with every
+//! connection that is made everything is forgotten. And ids come round after four thousand million transactions, which no
+//! connection lives to see.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::open_hours::{Hour, OpenKey};
+use crate::wariness::Wariness;
+
+/// Most memory that is taken, in bytes, roughly.
+const BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// The id of a transaction, as rows carry it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Transaction(pub(crate) i64);
+
+impl fmt::Display for Transaction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What is remembered of an open hour.
+struct Remembered {
+    event_name: Box<str>,
+    dimensions: Box<str>,
+    writer: Transaction,
+    hour: Hour,
+}
+
+impl Remembered {
+    fn is_of(&self, (_, event_name, dimensions): &OpenKey<'_>) -> bool {
+        *self.event_name == **event_name && *self.dimensions == **dimensions
+    }
+
+    /// The memory it takes, in bytes, roughly.
+    fn weight(&self) -> usize {
+        200 + self.event_name.len() + self.dimensions.len() + self.hour.gains.len() * 170
+    }
+}
+
+#[derive(Default)]
+struct Memory {
+    /// How many connections had been made before all of it.
+    connections: u64,
+    by_customer: HashMap<Uuid, Vec<Remembered>>,
+    weight: usize,
+}
+
+impl Memory {
+    fn forget(&mut self, connections: u64) {
+        *self = Self { connections, ..Self::default() };
+    }
+
+    fn take(&mut self, key: &OpenKey<'_>) -> Option<Remembered> {
+        let own = self.by_customer.get_mut(&key.0)?;
+        let place = own.iter().position(|remembered| remembered.is_of(key))?;
+        let taken = own.swap_remove(place);
+        self.weight -= taken.weight();
+        Some(taken)
+    }
+
+    fn keep(&mut self, customer: Uuid, remembered: Remembered) {
+        if self.weight + remembered.weight() > BYTES_MAX {
+            self.forget(self.connections);
+        }
+        self.weight += remembered.weight();
+        self.by_customer.entry(customer).or_default().push(remembered);
+    }
+}
+
+/// The open hours that this process wrote last.
+#[derive(Default)]
+pub(crate) struct WrittenHours {
+    memory: Mutex<Memory>,
+    wariness: Wariness,
+}
+
+impl WrittenHours {
+    fn lock(&self) -> MutexGuard<'_, Memory> {
+        // Nobody panics half way through a change in here.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is remembered, for one transaction; so many connections have been made, its own among them.
+    pub(crate) fn recall(&self, connections: u64, transaction: Transaction) -> Recall<'_> {
+        let mut memory = self.lock();
+        if memory.connections != connections {
+            memory.forget(connections);
+        }
+        Recall { written: self, connections, transaction, is_wary: self.wariness.of_next() }
+    }
+
+    /// Remembers what a transaction has written, now that it is committed.
+    pub(crate) fn remember(&self, written: Written<'_>) {
+        let mut memory = self.lock();
+        if memory.connections != written.connections {
+            return;
+        }
+        for (key, hour) in written.hours {
+            // Somebody else may have been faster to remember.
+            memory.take(&key);
+            let (customer, event_name, dimensions) = key;
+            let (event_name, dimensions) = (event_name.into(), dimensions.into());
+            memory.keep(customer, Remembered { event_name, dimensions, writer: written.transaction, hour });
+        }
+    }
+}
+
+/// What is remembered, as one transaction uses it.
+pub(crate) struct Recall<'w> {
+    written: &'w WrittenHours,
+    connections: u64,
+    transaction: Transaction,
+    is_wary: bool,
+}
+
+impl Recall<'_> {
+    /// What is remembered of some hours, which is then nobody else's: if the transaction fails it is forgotten.
+    pub(super) fn take<'k, 'e: 'k>(
+        &self,
+        keys: impl Iterator<Item = &'k OpenKey<'e>>,
+    ) -> Vec<Option<(Transaction, Hour)>> {
+        if self.is_wary {
+            return keys.map(|_| None).collect();
+        }
+        let mut memory = self.written.lock();
+        keys.map(|key| memory.take(key).map(|remembered| (remembered.writer, remembered.hour))).collect()
+    }
+
+    /// Something was not so any more: another process writes the same hours.
+    pub(super) fn be_wary(&self) {
+        self.written.wariness.begin();
+    }
+
+    /// What the transaction has written.
+    pub(super) fn written<'e>(&self, hours: Vec<(OpenKey<'e>, Hour)>) -> Written<'e> {
+        Written { connections: self.connections, transaction: self.transaction, hours }
+    }
+}
+
+/// What a transaction has written, to be remembered once it is committed.
+pub(crate) struct Written<'e> {
+    connections: u64,
+    transaction: Transaction,
+    hours: Vec<(OpenKey<'e>, Hour)>,
+}
+
+#[cfg(test)]
+mod tests {
+    use billing_domain::period::instant;
+
+    use super::*;
+    use crate::rollup::gain::Gains;
+
+    fn key(customer: u128, dimensions: &str) -> OpenKey<'static> {
+        (Uuid::from_u128(customer), "call", dimensions.to_owned())
+    }
+
+    fn hours(keys: &[OpenKey<'static>]) -> Vec<(OpenKey<'static>, Hour)> {
+        let hour = || Hour { start: instant::LAST, gains: Gains::of_at_most(0) };
+        keys.iter().map(|key| (key.clone(), hour())).collect()
+    }
+
+    fn taken(recall: &Recall<'_>, keys: &[OpenKey<'static>]) -> Vec<Option<i64>> {
+        recall.take(keys.iter()).into_iter().map(|taken| taken.map(|(writer, _)| writer.0)).collect()
+    }
+
+    #[test]
+    fn an_hour_is_remembered_until_somebody_takes_it() {
+        let written = WrittenHours::default();
+        let keys = [key(1, ""), key(1, "eu"), key(2, "")];
+        let first = written.recall(1, Transaction(7));
+        assert_eq!(taken(&first, &keys), [None, None, None]);
+        written.remember(first.written(hours(&keys[..2])));
+        let second = written.recall(1, Transaction(8));
+        written.remember(second.written(hours(&keys[1..])));
+        let third = written.recall(1, Transaction(9));
+        assert_eq!(taken(&third, &keys), [Some(7), Some(8), Some(8)]);
+        assert_eq!(taken(&third, &keys), [None, None, None], "a transaction that fails leaves nothing behind");
+    }
+
+    #[test]
+    fn a_new_connection_may_be_to_another_database() {
+        let written = WrittenHours::default();
+        let keys = [key(1, "")];
+        let (old, other) = (written.recall(1, Transaction(7)), written.recall(1, Transaction(8)));
+        written.remember(old.written(hours(&keys)));
+        let new = written.recall(2, Transaction(3));
+        assert_eq!(taken(&new, &keys), [None], "all is forgotten");
+        written.remember(other.written(hours(&keys)));
+        assert_eq!(taken(&new, &keys), [None], "also what was written over a connection of before");
+        written.remember(new.written(hours(&keys)));
+        assert_eq!(taken(&written.recall(2, Transaction(4)), &keys), [Some(3)]);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let written = WrittenHours::default();
+        let all: Vec<_> = (0..200_000).map(|customer| key(customer, "")).collect();
+        written.remember(written.recall(0, Transaction(1)).written(hours(&all)));
+        let memory = written.lock();
+        let remembered: Vec<&Remembered> = memory.by_customer.values().flatten().collect();
+        assert_eq!(memory.weight, remembered.iter().map(|remembered| remembered.weight()).sum::<usize>());
+        assert!(memory.weight <= BYTES_MAX && memory.weight > 0);
+    }
+
+    #[test]
+    fn one_is_wary_after_a_surprise() {
+        let written = WrittenHours::default();
+        let keys = [key(1, "")];
+        let first = written.recall(1, Transaction(7));
+        written.remember(first.written(hours(&keys)));
+        first.be_wary();
+        assert_eq!(taken(&written.recall(1, Transaction(8)), &keys), [None]);
+    }
+}
