@@ -1,12 +1,9 @@
 //! Desks: callers leave what they want and go on; clerks serve what has come in, as much of it at once as goes together.
 //!
-//! A clerk that is free takes what is there, if only one job; what comes in while it is busy it takes together as soon as it
-//! is free again. So a lone caller never waits, and a crowd shares statements and commits. The other clerks of a desk step in
-//! when somebody has waited for long: two groups of half the size would cost all their round trips twice.
-//!
-//! Where a group is the cheaper the larger it is, a clerk lingers: callers whom it has just answered often come back at once,
-//! and those who wait already are better served with them. It lingers for a part of the time that the last group took, so
-//! that small groups are not held up.
+//! There is no timer. A clerk that is free takes what is there, if only one job; what comes in while it is busy it takes
+//! together as soon as it is free again. So a lone caller never waits, and a crowd shares statements and commits. The other
+//! clerks of a desk step in when somebody has waited for long: two groups of half the size would cost all their round trips
+//! twice.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -40,35 +37,8 @@ struct Waiting<J> {
     weight: usize,
 }
 
-/// Waiting for callers who were just answered.
-struct Lingering {
-    /// As many jobs as are there if all of them come back.
-    expected: usize,
-    /// After so long without a new job no more are expected.
-    gap: Duration,
-    last: Instant,
-    until: Instant,
-}
-
-impl Lingering {
-    /// After a group that took so long.
-    fn after(took: Duration, expected: usize) -> Self {
-        let now = Instant::now();
-        Self { expected, gap: took / 4, last: now, until: now + took / 2 }
-    }
-
-    /// How long it goes on with so many jobs there.
-    fn left(&self, waiting: usize) -> Duration {
-        if waiting >= self.expected {
-            return Duration::ZERO;
-        }
-        self.until.min(self.last + self.gap).saturating_duration_since(Instant::now())
-    }
-}
-
 struct Queue<J> {
     waiting: VecDeque<Waiting<J>>,
-    lingering: Option<Lingering>,
     /// That of all who wait.
     weight: usize,
     busy: usize,
@@ -82,14 +52,9 @@ impl<J> Queue<J> {
     fn idle(&self) -> Duration {
         match self.waiting.front() {
             None => LOOK_UP,
-            Some(_) if self.busy == 0 => self.lingering(),
+            Some(_) if self.busy == 0 => Duration::ZERO,
             Some(first) => RELIEF.saturating_sub(first.since.elapsed()),
         }
-    }
-
-    /// How long the clerk lingers before it takes those who wait.
-    fn lingering(&self) -> Duration {
-        self.lingering.as_ref().map_or(Duration::ZERO, |lingering| lingering.left(self.waiting.len()))
     }
 }
 
@@ -100,7 +65,6 @@ pub(crate) struct Desk<J> {
     weight_max: usize,
     /// Jobs that waited longer are told that everybody is busy; `None`: they wait as long as it takes.
     patience: Option<Duration>,
-    lingers: bool,
 }
 
 /// How a clerk serves the jobs it took.
@@ -109,14 +73,13 @@ pub(crate) type Serve<J> = fn(&PgStore, Vec<J>);
 impl<J: Job> Desk<J> {
     /// A desk for jobs that wait at most a second. Weights add up to at most `weight_max`.
     pub(crate) fn hasty(weight_max: usize) -> Self {
-        Self { patience: Some(CHECK_OUT_MAX), lingers: false, ..Self::patient(weight_max) }
+        Self { patience: Some(CHECK_OUT_MAX), ..Self::patient(weight_max) }
     }
 
-    /// A desk for jobs that wait for as long as it takes, served in groups as large as can be.
+    /// A desk for jobs that wait for as long as it takes.
     pub(crate) fn patient(weight_max: usize) -> Self {
-        let waiting = VecDeque::new();
-        let queue = Queue { waiting, lingering: None, weight: 0, busy: 0, is_watched: false, is_closed: false };
-        Self { queue: Mutex::new(queue), filled: Condvar::new(), weight_max, patience: None, lingers: true }
+        let queue = Queue { waiting: VecDeque::new(), weight: 0, busy: 0, is_watched: false, is_closed: false };
+        Self { queue: Mutex::new(queue), filled: Condvar::new(), weight_max, patience: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<J>> {
@@ -149,15 +112,9 @@ impl<J: Job> Desk<J> {
 
     /// Leaves a job for which there is room.
     pub(crate) fn submit_reserved(&self, job: J, weight: usize) {
-        let (mut queue, since) = (self.lock(), Instant::now());
-        queue.waiting.push_back(Waiting { job, since, weight });
-        if let Some(lingering) = &mut queue.lingering {
-            lingering.last = since;
-        }
-        // A clerk that lingers knows of the first of those who wait, and looks again when more have had time to come.
-        if queue.waiting.len() == 1 || queue.lingering().is_zero() {
-            self.call(&queue);
-        }
+        let mut queue = self.lock();
+        queue.waiting.push_back(Waiting { job, since: Instant::now(), weight });
+        self.call(&queue);
     }
 
     /// Wakes a clerk for those who wait, unless that is somebody's business already.
@@ -208,7 +165,6 @@ impl<J: Job> Desk<J> {
             }
         }
         queue.waiting = left;
-        queue.lingering = None;
         queue.weight -= weight;
         queue.busy += 1;
         if !queue.waiting.is_empty() {
@@ -227,21 +183,16 @@ impl<J: Job> Desk<J> {
                 false => jobs.push(job),
             }
         }
-        let (began, served) = (Instant::now(), jobs.len());
         // What a panic leaves behind is dropped, and so whoever waits for it is told.
         if !jobs.is_empty() && catch_unwind(AssertUnwindSafe(|| serve(store, jobs))).is_err() {
             log::error!("a clerk panicked");
         }
-        self.finish(served, began.elapsed());
+        self.finish();
     }
 
-    /// A clerk has served so many jobs, which took so long.
-    fn finish(&self, served: usize, took: Duration) {
-        let mut queue = self.lock();
-        queue.busy -= 1;
-        if self.lingers {
-            queue.lingering = Some(Lingering::after(took, queue.waiting.len() + served));
-        }
+    /// A clerk has served what it took.
+    fn finish(&self) {
+        self.lock().busy -= 1;
     }
 }
 
@@ -323,41 +274,12 @@ mod tests {
         submit(&[2, 3]);
         assert_eq!(take(&desk), [2, 3]);
         assert!(began.elapsed() >= RELIEF, "the first clerk might have come back");
-        desk.finish(1, Duration::ZERO);
+        desk.finish();
         submit(&[4, 5, 6, 7]);
-        desk.finish(1, Duration::ZERO);
+        desk.finish();
         assert_eq!(jobs(desk.take()), [4, 5, 6], "as many as fit, at once: nobody else is at work");
-        desk.finish(1, Duration::ZERO);
+        desk.finish();
         assert_eq!(jobs(desk.take()), [7]);
-    }
-
-    #[test]
-    fn a_clerk_lingers_for_callers_whom_it_has_just_answered() {
-        let desk = Desk::patient(100);
-        let submit = |jobs: &[u32]| jobs.iter().for_each(|job| desk.submit(*job, 1));
-        submit(&[1, 2]);
-        assert_eq!(take(&desk), [1, 2]);
-        submit(&[3]);
-        let began = Instant::now();
-        let took = Duration::from_secs(400);
-        desk.finish(2, took);
-        thread::scope(|threads| {
-            threads.spawn(|| {
-                thread::sleep(Duration::from_millis(10));
-                submit(&[1, 2]);
-            });
-            assert_eq!(take(&desk), [3, 1, 2], "both come back");
-        });
-        assert!(began.elapsed() < took / 4, "nobody else is expected");
-        submit(&[4]);
-        let began = Instant::now();
-        let took = Duration::from_millis(100);
-        desk.finish(3, took);
-        assert_eq!(take(&desk), [4], "nobody comes back");
-        assert!(began.elapsed() >= took / 4);
-        desk.finish(1, took);
-        submit(&[5]);
-        assert_eq!(jobs(desk.take()), [5], "a lone caller is not held up");
     }
 
     #[test]
@@ -370,7 +292,7 @@ mod tests {
                 let mut served = Vec::new();
                 while served.len() < 20 {
                     served.extend(take(&desk));
-                    desk.finish(1, Duration::ZERO);
+                    desk.finish();
                 }
                 served
             });
