@@ -100,6 +100,9 @@ fn bounded(text: &str, characters_max: usize, exponent_max: i64) -> Option<BigDe
     if text.len() > characters_max {
         return None;
     }
+    if let Some(small) = scanned::small(text) {
+        return Some(small);
+    }
     let scanned = Scanned::new(text)?;
     (scanned.exponent.abs() <= exponent_max).then(|| scanned.value())
 }
