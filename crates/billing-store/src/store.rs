@@ -34,7 +34,7 @@ const KEEPERS: usize = 2;
 /// Clerks that answer questions about usage: one may hang with its connection.
 const READERS: usize = 2;
 /// Most memory that waiting events may take; beyond that callers are told to come back.
-const WAITING_BYTES_MAX: usize = 48 * 1024 * 1024;
+const WAITING_BYTES_MAX: usize = 24 * 1024 * 1024;
 /// Most look-ups, and most questions, that may wait.
 const WAITING_MAX: usize = 10_000;
 
