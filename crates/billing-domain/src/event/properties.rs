@@ -186,8 +186,8 @@ impl<'de> Deserialize<'de> for Properties {
     }
 }
 
-/// The fields of an object that needs no second look: names without escapes, no lists or objects in it, and no number that
-/// is too large.
+/// The fields of an object that needs no second look: names without escapes, texts without letters by number, no lists or
+/// objects, and no number that is too large.
 struct Plain<'t>(Vec<(&'t str, &'t str)>);
 
 impl<'de: 't, 't> Deserialize<'de> for Plain<'t> {
@@ -207,6 +207,8 @@ impl<'de: 't, 't> Deserialize<'de> for Plain<'t> {
                     let value = value.get();
                     let is_plain = match value.as_bytes().first() {
                         Some(b'-' | b'0'..=b'9') => is_countable(value),
+                        // Half a pair of surrogates is spelled so, and is no text.
+                        Some(b'"') => !value.contains("\\u"),
                         Some(b'{' | b'[') | None => false,
                         Some(_) => true,
                     };
@@ -274,7 +276,8 @@ mod tests {
             ("{}",                                 "{}",                             "nothing"),
             (r#" { "b" : 1.50, "a":"x y" } "#,     r#"{"b":1.50,"a":"x y"}"#,        "without space between the fields"),
             (r#"{"a":true,"b":null,"c":-0}"#,      r#"{"a":true,"b":null,"c":-0}"#,  "words, and a zero of its own"),
-            (r#"{"a":"\u0041\n"}"#,                r#"{"a":"\u0041\n"}"#,            "a text as it was spelled"),
+            (r#"{"a":"\/\n"}"#,                    r#"{"a":"\/\n"}"#,                "a text as it was spelled"),
+            (r#"{"a":"\u0041\ud83d\ude00"}"#,      r#"{"a":"A😀"}"#,                 "but for letters by number"),
             (r#"{"\u0061":1}"#,                    r#"{"a":1}"#,                     "a name has one spelling"),
             (r#"{"q\"\\":1}"#,                     r#"{"q\"\\":1}"#,                 "a name that needs escapes"),
             (r#"{"a":1,"a":2}"#,                   r#"{"a":2}"#,                     "the last of two"),
@@ -293,7 +296,9 @@ mod tests {
             assert_eq!(serde_json::to_value(&properties).expect("json"), Value::Object(properties.to_map()), "{why}");
             assert_eq!(properties.is_empty(), kept == "{}", "{why}");
         }
-        for no_object in ["", "[]", "null", "1", r#"{"a":1"#, r#"{"a":01}"#, r#"{"a":1}{}"#, r#"{"a":nul}"#] {
+        for no_object in
+            ["", "[]", "null", "1", r#"{"a":1"#, r#"{"a":01}"#, r#"{"a":1}{}"#, r#"{"a":nul}"#, r#"{"a":"\ud83d"}"#]
+        {
             assert!(no_object.parse::<Properties>().is_err(), "{no_object}");
         }
     }

@@ -5,6 +5,7 @@ mod charges;
 mod exact;
 mod invoices;
 mod life;
+mod properties;
 mod recompute;
 mod usage;
 mod values;
