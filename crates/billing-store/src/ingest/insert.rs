@@ -1,9 +1,10 @@
 //! What is new of a group's events goes into the table of events.
 //!
 //! Nearly every event is new, and its month's unique index says so when it is inserted: to look its id up as well would
-//! cost as much again. So events are stored as if their ids were new in their own month; if one is not, the transaction
-//! runs again, and for a while ids are looked up first. Whoever holds the lanes is alone with its customers' events, so
-//! what is not known then is still not known when it is inserted.
+//! cost as much again. In the other months in which its id would be known it is looked up by the insert itself. So events are
+//! stored as if their ids were new; if one is not, the transaction runs again, and for a while ids are looked up first.
+//! Whoever holds the lanes is alone with its customers' events, so what is not known then is still not known when it is
+//! inserted.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,14 +12,13 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel::sql_types::{Array, BigInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::Candidate;
+use super::{Candidate, Row};
 use crate::error::Failure;
 use crate::partition::Month;
-use crate::statement::statement;
 use crate::wariness::Wariness;
 
 /// An event's key: its customer, and the hash of its id.
@@ -66,24 +66,87 @@ impl QueryFragment<Pg> for FindKnown {
 
 impl RunQueryDsl<PgConnection> for FindKnown {}
 
-statement! {
-    /// Stores events.
-    InsertEvents -> BigInt {
-        "INSERT INTO events
-            (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
-        SELECT " organization: Uuid as SqlUuid; ", sent.customer_key, sent.customer_id, sent.id_hash,
-            sent.idempotency_id, sent.event_name, sent.time_created, sent.properties::json
-        FROM unnest(
-            " customers: Vec<Uuid> as Array<SqlUuid>; ",
-            " customer_ids: Vec<String> as Array<Text>; ",
-            " hashes: Vec<Uuid> as Array<SqlUuid>; ",
-            " ids: Vec<String> as Array<Text>; ",
-            " names: Vec<String> as Array<Text>; ",
-            " times: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " properties: Vec<String> as Array<Text>; "
-        ) AS sent (customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)"
+/// Stores those events whose ids are not known in the months given, none of which is an event's own. Prepared once for the
+/// same months and connection.
+struct InsertEvents<'e> {
+    organization: Uuid,
+    elsewhere: Vec<Month>,
+    customers: Vec<Uuid>,
+    customer_ids: Vec<&'e str>,
+    hashes: Vec<Uuid>,
+    ids: Vec<&'e str>,
+    names: Vec<&'e str>,
+    times: Vec<OffsetDateTime>,
+    properties: Vec<&'e str>,
+}
+
+impl<'e> InsertEvents<'e> {
+    fn new(organization: Uuid, elsewhere: Vec<Month>, candidates: &[&Candidate<'e>]) -> Self {
+        fn column<'e, T>(candidates: &[&Candidate<'e>], value: impl Fn(&'e Row<'e>) -> T) -> Vec<T> {
+            candidates.iter().map(|candidate| value(candidate.row)).collect()
+        }
+        Self {
+            organization,
+            elsewhere,
+            customers: column(candidates, |row| row.customer),
+            customer_ids: column(candidates, |row| row.event.customer.as_str()),
+            hashes: column(candidates, |row| row.id_hash),
+            ids: column(candidates, |row| &*row.event.idempotency_id),
+            names: column(candidates, |row| &*row.event.name),
+            times: column(candidates, |row| row.event.time_created),
+            properties: column(candidates, |row| row.event.properties.as_json()),
+        }
     }
 }
+
+impl QueryId for InsertEvents<'_> {
+    type QueryId = ();
+    // As that of the look-up.
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl QueryFragment<Pg> for InsertEvents<'_> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql(
+            "INSERT INTO events
+                (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
+            SELECT ",
+        );
+        out.push_bind_param::<SqlUuid, _>(&self.organization)?;
+        out.push_sql(
+            ", sent.customer_key, sent.customer_id, sent.id_hash, sent.idempotency_id, sent.event_name, sent.time_created,
+                sent.properties::json
+            FROM unnest(",
+        );
+        out.push_bind_param::<Array<SqlUuid>, _>(&self.customers)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<Text>, _>(&self.customer_ids)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<SqlUuid>, _>(&self.hashes)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<Text>, _>(&self.ids)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<Text>, _>(&self.names)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<Timestamptz>, _>(&self.times)?;
+        out.push_sql(", ");
+        out.push_bind_param::<Array<Text>, _>(&self.properties)?;
+        out.push_sql(
+            ") AS sent (customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)",
+        );
+        for (index, month) in self.elsewhere.iter().enumerate() {
+            out.push_sql(if index == 0 { " WHERE " } else { " AND " });
+            out.push_sql("NOT EXISTS (SELECT FROM ");
+            out.push_identifier(&month.table())?;
+            out.push_sql(
+                " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)",
+            );
+        }
+        Ok(())
+    }
+}
+
+impl RunQueryDsl<PgConnection> for InsertEvents<'_> {}
 
 /// Stores those of the candidates whose ids are new, and drops the others.
 pub(super) fn store(
@@ -92,35 +155,34 @@ pub(super) fn store(
     candidates: &mut Vec<Candidate<'_>>,
     wariness: &Wariness,
 ) -> Result<(), Failure> {
-    if drop_known(pg, candidates, wariness.of_next())? {
+    let are_looked_up = wariness.of_next();
+    if are_looked_up && drop_known(pg, candidates)? {
         wariness.begin();
     }
-    if candidates.is_empty() {
-        return Ok(());
-    }
-    match insert_events(organization, candidates).execute(pg) {
-        Err(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
-            wariness.begin();
-            Err(Failure::Conflict("an event is known".to_owned()))
+    let elsewhere = |candidate: &Candidate<'_>| match are_looked_up {
+        true => Vec::new(),
+        false => Month::range(candidate.probed).filter(|month| *month != candidate.month).collect(),
+    };
+    for (elsewhere, candidates) in by_months(candidates, elsewhere) {
+        match InsertEvents::new(organization, elsewhere, &candidates).execute(pg) {
+            Ok(stored) if stored == candidates.len() => {}
+            Ok(_) | Err(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
+                wariness.begin();
+                return Err(Failure::Conflict("an event is known".to_owned()));
+            }
+            Err(error) => return Err(error.into()),
         }
-        outcome => Ok(outcome.map(|_| ())?),
     }
+    Ok(())
 }
 
-/// Drops those whose id is known, and says whether there were any. Their own month is asked only if one is wary.
-fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>, is_wary: bool) -> QueryResult<bool> {
-    let mut by_months: BTreeMap<Vec<Month>, (Vec<Uuid>, Vec<Uuid>)> = BTreeMap::new();
-    for candidate in candidates.iter() {
-        let months = Month::range(candidate.probed).filter(|month| is_wary || *month != candidate.month).collect();
-        let (customers, hashes) = by_months.entry(months).or_default();
-        customers.push(candidate.row.customer);
-        hashes.push(candidate.row.id_hash);
-    }
+/// Drops those whose id is known, and says whether there were any.
+fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>) -> QueryResult<bool> {
     let mut known: HashSet<EventKey> = HashSet::new();
-    for (months, (customers, hashes)) in by_months {
-        if !months.is_empty() {
-            known.extend(FindKnown { months, customers, hashes }.load::<EventKey>(pg)?);
-        }
+    for (months, candidates) in by_months(candidates, |candidate| Month::range(candidate.probed).collect()) {
+        let customers = candidates.iter().map(|candidate| candidate.row.customer).collect();
+        let hashes = candidates.iter().map(|candidate| candidate.row.id_hash).collect();
+        known.extend(FindKnown { months, customers, hashes }.load::<EventKey>(pg)?);
     }
     if !known.is_empty() {
         candidates.retain(|candidate| !known.contains(&(candidate.row.customer, candidate.row.id_hash)));
@@ -128,18 +190,14 @@ fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>, is_war
     Ok(!known.is_empty())
 }
 
-fn insert_events(organization: Uuid, candidates: &[Candidate<'_>]) -> InsertEvents {
-    fn column<'r, T>(candidates: &[Candidate<'r>], value: impl Fn(&Candidate<'r>) -> T) -> Vec<T> {
-        candidates.iter().map(value).collect()
+/// The candidates by months of theirs.
+fn by_months<'c, 'e>(
+    candidates: &'c [Candidate<'e>],
+    months: impl Fn(&Candidate<'e>) -> Vec<Month>,
+) -> BTreeMap<Vec<Month>, Vec<&'c Candidate<'e>>> {
+    let mut by_months: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for candidate in candidates {
+        by_months.entry(months(candidate)).or_default().push(candidate);
     }
-    InsertEvents {
-        organization,
-        customers: column(candidates, |each| each.row.customer),
-        customer_ids: column(candidates, |each| each.row.event.customer.as_str().to_owned()),
-        hashes: column(candidates, |each| each.row.id_hash),
-        ids: column(candidates, |each| each.row.event.idempotency_id.clone()),
-        names: column(candidates, |each| each.row.event.name.clone()),
-        times: column(candidates, |each| each.row.event.time_created),
-        properties: column(candidates, |each| each.row.event.properties.as_json().to_owned()),
-    }
+    by_months
 }
