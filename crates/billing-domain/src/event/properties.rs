@@ -225,12 +225,8 @@ impl<'de: 't, 't> Deserialize<'de> for Plain<'t> {
     }
 }
 
-/// Up to this length a number without an exponent is counted.
-const SHORT: usize = 18;
-
 fn is_countable(number: &str) -> bool {
-    let is_short = number.len() <= SHORT && !number.contains(['e', 'E']);
-    is_short || decimal::parse_property(number).is_some()
+    decimal::parse_property(number).is_some()
 }
 
 /// A value with the numbers in it that are too large turned into text.

@@ -24,6 +24,9 @@ use crate::wariness::Wariness;
 /// An event's key: its customer, and the hash of its id.
 type EventKey = (Uuid, Uuid);
 
+/// What of a month's events is the one that was sent.
+const OF_SENT: &str = " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)";
+
 /// Those of some keys that have an event in one of the months. Asked of each month by itself: through the partitioned table,
 /// with a range of time, the planner would rather read all of a customer's events than look an id up. For the same reason
 /// the inner queries stand by themselves: each id is looked up, however small the table was when this was planned. Prepared
@@ -55,9 +58,7 @@ impl QueryFragment<Pg> for FindKnown {
             out.push_sql(if index == 0 { "(" } else { " UNION ALL (" });
             out.push_sql("SELECT event.customer_key, event.id_hash FROM ");
             out.push_identifier(&month.table())?;
-            out.push_sql(
-                " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)",
-            );
+            out.push_sql(OF_SENT);
         }
         out.push_sql(") known");
         Ok(())
@@ -138,9 +139,7 @@ impl QueryFragment<Pg> for InsertEvents<'_> {
             out.push_sql(if index == 0 { " WHERE " } else { " AND " });
             out.push_sql("NOT EXISTS (SELECT FROM ");
             out.push_identifier(&month.table())?;
-            out.push_sql(
-                " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)",
-            );
+            out.push_sql(OF_SENT);
         }
         Ok(())
     }

@@ -191,7 +191,7 @@ impl<'e> Counts<'e> {
             let place = usize::try_from(place - 1).ok().and_then(|place| unknown.get(place));
             let counted =
                 place.and_then(|place| self.open.get_mut(*place)).ok_or_else(|| unreadable("an open hour"))?;
-            counted.take_in(Hour { start, gains: read(&gains)? }, Replaced::Read, &mut self.closed);
+            counted.take_in(Hour { start, gains: gains_of(&gains)? }, Replaced::Read, &mut self.closed);
         }
         Ok(())
     }
@@ -251,7 +251,7 @@ pub(crate) fn close(
     let remove = RemoveOpenHours { customer, event_name: event_name.to_owned(), organization };
     let mut closed = Additions::default();
     for (dimensions, start, gains) in remove.load::<(String, OffsetDateTime, String)>(pg)? {
-        closed.add_hour(customer, &dimensions, start, read(&gains)?);
+        closed.add_hour(customer, &dimensions, start, gains_of(&gains)?);
     }
     Ok(closed.write(pg, organization)?)
 }
@@ -261,15 +261,15 @@ fn columns<'c, 'e: 'c>(counted: impl Iterator<Item = &'c Counted<'e>>) -> (Vec<U
 }
 
 fn contents(counted: &[&Counted<'_>]) -> Result<(Vec<OffsetDateTime>, Vec<String>), Error> {
-    counted.iter().map(|counted| Ok((counted.hour.start, written(&counted.hour.gains)?))).collect()
+    counted.iter().map(|counted| Ok((counted.hour.start, json_of(&counted.hour.gains)?))).collect()
 }
 
-fn written(gains: &Gains) -> Result<String, Error> {
+fn json_of(gains: &Gains) -> Result<String, Error> {
     let mut json = Vec::with_capacity(gains.len() * GAIN_BYTES_EXPECTED);
     serde_json::to_writer(&mut json, gains).map_err(unreadable)?;
     String::from_utf8(json).map_err(unreadable)
 }
 
-fn read(text: &str) -> Result<Gains, Error> {
+fn gains_of(text: &str) -> Result<Gains, Error> {
     serde_json::from_str(text).map_err(unreadable)
 }

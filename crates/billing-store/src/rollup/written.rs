@@ -68,6 +68,9 @@ impl Memory {
         let place = own.iter().position(|remembered| remembered.is_of(key))?;
         let taken = own.swap_remove(place);
         self.weight -= taken.weight();
+        if own.is_empty() {
+            self.by_customer.remove(&key.0);
+        }
         Some(taken)
     }
 
@@ -189,6 +192,7 @@ mod tests {
         let third = written.recall(1, Transaction(9));
         assert_eq!(taken(&third, &keys), [Some(7), Some(8), Some(8)]);
         assert_eq!(taken(&third, &keys), [None, None, None], "a transaction that fails leaves nothing behind");
+        assert!(written.lock().by_customer.is_empty() && written.lock().weight == 0);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build;
 use billing_domain::usage::{UsageRequest, fold};
 use billing_store::PgStore;
-use billing_store::testing::TestStore;
+use billing_store::testing::{TestStore, count_statements, statements_sent};
 use time::macros::{date, datetime, time};
 use time::{Duration, OffsetDateTime, Time};
 
@@ -156,4 +156,24 @@ fn what_a_process_remembers_of_an_hour_is_never_trusted() {
         send(if is_others { &other } else { &store });
         assert_eq!(query(store.url(), OPEN), open, "{why}");
     }
+}
+
+#[test]
+fn an_open_hour_is_not_read_again() {
+    count_statements();
+    let store = TestStore::new();
+    let world = World::new(&store, 1);
+    world.new_metric(Measure::Counter(Aggregation::Count));
+    world.set_clock(at(time!(12:30)));
+    let sent = |id| {
+        let before = statements_sent(store.url());
+        store.ingest(world.organization, &[event(id, time!(12:05))], Window::Open).expect("taken in");
+        statements_sent(store.url()) - before
+    };
+    sent(1);
+    // BEGIN, lanes, epoch, whose clock it is, events, the open hour.
+    assert_eq!([sent(2), sent(3)], [6, 6]);
+    execute(store.url(), "UPDATE open_hours SET gains = gains").expect("written");
+    // All of it twice, the second time with the hour read; and read for a while after.
+    assert_eq!([sent(4), sent(5)], [6 + 7, 7]);
 }
