@@ -27,7 +27,9 @@ cargo xtask licences  the licences of all dependencies only
 cargo xtask packaging linters of the container, compose and systemd files; needs Python and its package index
 cargo xtask schemathesis [N]   made-up requests against a live service, N for each call; needs Python and its package index
 cargo xtask bench     how fast events come in and access is answered; options:
-    --seconds N       how long each figure is measured (3)
+    --seconds N       how long each figure is measured (3); latencies at least 4
+    --only PART       track, access or limits
+    --matching TEXT   of the figures of events only those whose name has this in it
     --profile NAME    the cargo profile of the server (release)
     --full            access with 10,000,000 events too; minutes more
     --output FILE     where the figures go as JSON (target/bench.json)

@@ -86,7 +86,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let inserted = insert_all(&stage, options.customers)?;
     let rate = |took: Duration| options.customers as f64 / took.as_secs_f64();
     report.add(Row::rate("the rows of such an invoice, inserted", rate(inserted), "customers"));
-    report.add(Row::rate("renewed and invoiced", rate(billed), "customers").against("inserting", rate(inserted)));
+    report.add(Row::rate("renewed and invoiced", rate(billed), "customers").against("inserting", &[rate(inserted)]));
     report.note("seconds in all", billed.as_secs_f64());
     report.note("peak memory of the server, MiB", stage.service.peak_mib());
     if let Some(folder) = options.output.parent() {

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use super::report::{Report, Row};
+use super::batch::{Batch, Spread};
+use super::report::{Latency, Report, Row};
 use super::stage::{KEY, Stage};
 use super::{CLIENTS, Options, load, measure_get, track};
 
+/// Transactions of each writer into tables with fewer indexes.
+const TRANSACTIONS: u64 = 20;
 /// Clients that never finish what they began to send.
 const SLOW_CLIENTS: usize = 2_000;
 /// How often each of them sends a byte, and so how long a round of all takes.
@@ -36,10 +39,10 @@ fn indexes(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
         ("and the index by customer and time", "CREATE INDEX ON indexed (customer_key, time_created);"),
     ] {
         stage.sql(&format!("TRUNCATE indexed; {index} CHECKPOINT;"))?;
-        let rate = track::staged(stage, "indexed")?;
+        let rate = track::staged(stage, "indexed", TRANSACTIONS)?;
         let row = Row::rate(name, rate, "rows");
         report.add(match before {
-            Some(before) => row.against("the one above", before),
+            Some(before) => row.against("the one above", &[before]),
             None => row,
         });
         before = Some(rate);
@@ -51,10 +54,10 @@ fn indexes(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
 /// Calls with a key, alone and beside clients that send their requests byte by byte.
 fn slow_clients(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let addr = stage.service.addr;
-    let ask = || measure_get(addr, options.span, &|_, _| "/api/ping/".to_owned());
+    let ask = || measure_get(addr, options.spans(), &["/api/ping/".to_owned()]);
     let (fast, calm) = ask()?;
     report.add(Row::rate("a call that only checks its key", fast.rate(), "requests").with_latency(&calm));
-    let (alone, alone_p99) = (fast.rate(), calm.quantile_us(0.99));
+    let (alone, alone_latency) = (fast.rate(), Latency::of(&calm));
     let done = AtomicBool::new(false);
     let (fast, calm) = thread::scope(|scope| {
         let slow = scope.spawn(|| drip(addr, &done));
@@ -64,8 +67,8 @@ fn slow_clients(stage: &Stage, options: &Options, report: &mut Report) -> anyhow
         outcome
     })?;
     let name = format!("the same beside {SLOW_CLIENTS} slow clients");
-    let row = Row::rate(name, fast.rate(), "requests").against("the one above", alone);
-    report.add(row.with_latency(&calm).against_p99(alone_p99));
+    let row = Row::rate(name, fast.rate(), "requests").against("the one above", &[alone]);
+    report.add(row.with_latency(&calm).against_latency(&[alone_latency]));
     Ok(())
 }
 
@@ -92,8 +95,10 @@ fn drip(addr: SocketAddr, done: &AtomicBool) -> anyhow::Result<()> {
 /// More events than can be taken in: what is too much must be sent back, and memory stay bounded.
 fn flood(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     report.note("peak memory of the server before the flood, MiB", stage.service.peak_mib());
-    let outcome =
-        load::closed(stage.service.addr, CLIENTS, options.span, &|client, n| track::flood(client, n, FLOOD_EVENTS))?;
+    let batch = Batch::new(FLOOD_EVENTS, Spread::Uniform, 5);
+    let outcome = load::closed(stage.service.addr, CLIENTS, options.span, &|client, n, request: &mut Vec<u8>| {
+        batch.make(client, n, request);
+    })?;
     let name = format!("a flood: {CLIENTS} clients, {FLOOD_EVENTS} events each");
     report.add(Row::rate(name, outcome.rate() * FLOOD_EVENTS as f64, "events").with_latency(&outcome));
     report.note("requests of the flood that were sent back to come later", outcome.refused);

@@ -1,7 +1,8 @@
 //! Load from outside: clients that keep their connection and measure every answer.
 //!
-//! A client costs the machine as little as it can, since the server works on the same one: requests are bytes made by
-//! the caller, and of an answer only its status and length are read.
+//! A client costs the machine as little as it can, since the server works on the same one: requests are bytes that the
+//! caller makes out of the one before, answers are read into the same memory again, and only their status and length
+//! are looked at.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -13,8 +14,12 @@ use anyhow::{Context, bail};
 /// Time after which an answer is given up.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Makes the `n`th request of a client.
-pub type Requests<'r> = dyn Fn(usize, u64) -> Vec<u8> + Sync + 'r;
+/// Answers in a slice of a run, about, so that one in a hundred is ten of them, and slices at most.
+const SLICE: usize = 1_000;
+const SLICES: usize = 9;
+
+/// Makes the `n`th request of a client out of the one that it sent before; out of nothing before the clock starts.
+pub type Requests<'r> = dyn Fn(usize, u64, &mut Vec<u8>) + Sync + 'r;
 
 /// How a run went.
 #[derive(Debug, Default)]
@@ -25,8 +30,8 @@ pub struct Outcome {
     pub refused: u64,
     /// From the first request to the last answer.
     pub elapsed: Duration,
-    /// Microseconds of each answer, ascending.
-    latencies_us: Vec<u64>,
+    /// Microseconds from the start to each request, and from there to its answer; in that order.
+    latencies_us: Vec<(u64, u64)>,
 }
 
 impl Outcome {
@@ -37,9 +42,18 @@ impl Outcome {
 
     /// Microseconds within which this part of the answers came.
     pub fn quantile_us(&self, part: f64) -> u64 {
-        let last = self.latencies_us.len().saturating_sub(1);
-        let index = (last as f64 * part).round() as usize;
-        self.latencies_us.get(index).copied().unwrap_or_default()
+        quantile_us(&self.latencies_us, part)
+    }
+
+    /// Microseconds within which 99 of 100 answers came in most slices of the run: the median of up to nine. A stall of
+    /// the machine is felt by every request that was due in it, and one of 40 ms is one in a hundred of four seconds;
+    /// so that of the whole run says how long its longest stalls were, and this one how it went otherwise.
+    pub fn steady_p99_us(&self) -> u64 {
+        // An odd number, so that one of them is in the middle.
+        let slices = (self.latencies_us.len() / SLICE).clamp(1, SLICES) | 1;
+        let length = self.latencies_us.len().div_ceil(slices).max(1);
+        let p99s: Vec<_> = self.latencies_us.chunks(length).map(|slice| (0, quantile_us(slice, 0.99))).collect();
+        quantile_us(&p99s, 0.5)
     }
 
     fn sum(parts: Vec<Self>, elapsed: Duration) -> Self {
@@ -53,18 +67,29 @@ impl Outcome {
         sum
     }
 
-    fn count(&mut self, status: u16, since: Instant) {
+    fn count(&mut self, status: u16, start: Instant, due: Instant) {
         match status {
             200..300 => self.answered += 1,
             _ => self.refused += 1,
         }
-        self.latencies_us.push(u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX));
+        let micros = |span: Duration| u64::try_from(span.as_micros()).unwrap_or(u64::MAX);
+        self.latencies_us.push((micros(due - start), micros(due.elapsed())));
     }
+}
+
+fn quantile_us(latencies_us: &[(u64, u64)], part: f64) -> u64 {
+    let mut ascending: Vec<u64> = latencies_us.iter().map(|(_, latency)| *latency).collect();
+    ascending.sort_unstable();
+    let last = ascending.len().saturating_sub(1);
+    ascending.get((last as f64 * part).round() as usize).copied().unwrap_or_default()
 }
 
 /// One connection that is kept.
 struct Client {
     stream: BufReader<TcpStream>,
+    line: String,
+    /// The body of the latest answer.
+    answer: Vec<u8>,
 }
 
 impl Client {
@@ -72,29 +97,31 @@ impl Client {
         let stream = TcpStream::connect(addr).with_context(|| format!("cannot connect to {addr}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        Ok(Self { stream: BufReader::with_capacity(16 * 1024, stream) })
+        let stream = BufReader::with_capacity(16 * 1024, stream);
+        Ok(Self { stream, line: String::new(), answer: Vec::new() })
     }
 
-    /// The status and body of the answer.
-    fn call(&mut self, request: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
+    /// The status of the answer.
+    fn call(&mut self, request: &[u8]) -> anyhow::Result<u16> {
         self.stream.get_mut().write_all(request)?;
-        let mut line = String::new();
-        self.stream.read_line(&mut line)?;
-        let status = line.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status in an answer")?;
+        let status = self.line()?.split(' ').nth(1).and_then(|status| status.parse().ok());
         let mut length = 0;
-        loop {
-            line.clear();
-            if self.stream.read_line(&mut line)? == 0 {
-                bail!("the connection was closed within an answer");
-            }
-            let Some((name, value)) = line.split_once(':') else { break };
+        while let Some((name, value)) = self.line()?.split_once(':') {
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.trim().parse()?;
             }
         }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body)?;
-        Ok((status, body))
+        self.answer.resize(length, 0);
+        self.stream.read_exact(&mut self.answer)?;
+        status.context("no status in an answer")
+    }
+
+    fn line(&mut self) -> anyhow::Result<&str> {
+        self.line.clear();
+        if self.stream.read_line(&mut self.line)? == 0 {
+            bail!("the connection was closed within an answer");
+        }
+        Ok(&self.line)
     }
 }
 
@@ -118,7 +145,9 @@ pub fn post(path: &str, key: &str, body: &str) -> Vec<u8> {
 /// # Errors
 /// No connection, or no answer.
 pub fn call(addr: SocketAddr, request: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> {
-    Client::connect(addr)?.call(request)
+    let mut client = Client::connect(addr)?;
+    let status = client.call(request)?;
+    Ok((status, client.answer))
 }
 
 /// As many requests as the server answers: each client sends the next one when the answer is there. Throughput.
@@ -126,16 +155,15 @@ pub fn call(addr: SocketAddr, request: &[u8]) -> anyhow::Result<(u16, Vec<u8>)> 
 /// # Errors
 /// A connection that fails.
 pub fn closed(addr: SocketAddr, clients: usize, span: Duration, requests: &Requests<'_>) -> anyhow::Result<Outcome> {
-    on_clients(addr, clients, |client, number, start| {
+    on_clients(addr, clients, requests, |client, request, number, start| {
         let mut outcome = Outcome::default();
         for n in 0.. {
             if start.elapsed() >= span {
                 break;
             }
-            let request = requests(number, n);
+            requests(number, n, request);
             let sent = Instant::now();
-            let (status, _) = client.call(&request)?;
-            outcome.count(status, sent);
+            outcome.count(client.call(request)?, start, sent);
         }
         Ok(outcome)
     })
@@ -154,7 +182,7 @@ pub fn open(
     requests: &Requests<'_>,
 ) -> anyhow::Result<Outcome> {
     let gap = Duration::from_secs_f64(1.0 / rate);
-    on_clients(addr, clients, |client, number, start| {
+    on_clients(addr, clients, requests, |client, request, number, start| {
         let mut outcome = Outcome::default();
         for n in 0_u64.. {
             let turn = u32::try_from(number as u64 + n * clients as u64)?;
@@ -162,10 +190,9 @@ pub fn open(
             if due.duration_since(start) >= span {
                 break;
             }
-            let request = requests(number, n);
+            requests(number, n, request);
             thread::sleep(due.saturating_duration_since(Instant::now()));
-            let (status, _) = client.call(&request)?;
-            outcome.count(status, due);
+            outcome.count(client.call(request)?, start, due);
         }
         Ok(outcome)
     })
@@ -174,16 +201,50 @@ pub fn open(
 fn on_clients(
     addr: SocketAddr,
     clients: usize,
-    work: impl Fn(&mut Client, usize, Instant) -> anyhow::Result<Outcome> + Sync,
+    requests: &Requests<'_>,
+    work: impl Fn(&mut Client, &mut Vec<u8>, usize, Instant) -> anyhow::Result<Outcome> + Sync,
 ) -> anyhow::Result<Outcome> {
-    let connections: Vec<Client> = (0..clients).map(|_| Client::connect(addr)).collect::<Result<_, _>>()?;
+    let prepare = |number| {
+        let mut request = Vec::new();
+        requests(number, 0, &mut request);
+        anyhow::Ok((number, Client::connect(addr)?, request))
+    };
+    let prepared: Vec<_> = (0..clients).map(prepare).collect::<Result<_, _>>()?;
     let start = Instant::now();
     let parts: anyhow::Result<Vec<Outcome>> = thread::scope(|scope| {
         let work = &work;
-        let started = connections.into_iter().enumerate();
-        let threads: Vec<_> =
-            started.map(|(number, mut client)| scope.spawn(move || work(&mut client, number, start))).collect();
+        let started = prepared.into_iter();
+        let threads: Vec<_> = started
+            .map(|(number, mut client, mut request)| {
+                scope.spawn(move || work(&mut client, &mut request, number, start))
+            })
+            .collect();
         threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
     });
     Ok(Outcome::sum(parts?, start.elapsed()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run with a request each millisecond, answered within so many microseconds.
+    fn outcome(latencies_us: impl Iterator<Item = u64>) -> Outcome {
+        Outcome { latencies_us: (0..).map(|n| n * 1_000).zip(latencies_us).collect(), ..Outcome::default() }
+    }
+
+    #[test]
+    fn one_stall_is_in_the_p99_of_the_run_and_not_in_most_slices() {
+        let stalled = outcome((0..9_000).map(|n| if n < 200 { 50_000 } else { 1_000 }));
+        assert_eq!((stalled.quantile_us(0.99), stalled.steady_p99_us()), (50_000, 1_000));
+        let slow_always = outcome((0..9_000).map(|n| if n % 50 == 0 { 50_000 } else { 1_000 }));
+        assert_eq!((slow_always.quantile_us(0.99), slow_always.steady_p99_us()), (50_000, 50_000));
+    }
+
+    #[test]
+    fn few_answers_are_one_slice() {
+        let few = outcome(1..=100);
+        assert_eq!((few.quantile_us(0.99), few.steady_p99_us()), (99, 99));
+        assert_eq!(Outcome::default().steady_p99_us(), 0);
+    }
 }

@@ -1,7 +1,9 @@
 //! `cargo xtask bench`: how fast events come in and access is answered, held against what the same machine does in the
-//! same run without the service's logic.
+//! same minute without the service's logic.
 
 mod access;
+mod batch;
+mod beside;
 pub mod billing;
 mod limits;
 mod load;
@@ -10,6 +12,7 @@ mod stage;
 mod track;
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -59,15 +62,30 @@ impl Options {
         Ok(options)
     }
 
+    fn spans(&self) -> Spans {
+        Spans { rate: self.span, latency: self.span.max(LATENCY) }
+    }
+
     fn runs(&self, part: &str) -> bool {
         self.only.as_deref().is_none_or(|only| only == part)
     }
 }
 
-/// What the servers do without logic: requests a second and, at a fixed rate, microseconds.
-struct Floor {
-    lookup: f64,
-    lookup_p99_us: u64,
+/// How long the open loop lasts at least: in a shorter one a single stall is more than one answer in a hundred.
+const LATENCY: Duration = Duration::from_secs(4);
+
+/// How long a rate and a latency are measured.
+#[derive(Clone, Copy)]
+struct Spans {
+    rate: Duration,
+    latency: Duration,
+}
+
+impl Spans {
+    /// For a baseline: before a figure and after it come to as long as the figure itself.
+    fn half(self) -> Self {
+        Self { rate: self.rate / 2, latency: self.latency / 2 }
+    }
 }
 
 /// Runs everything.
@@ -79,12 +97,12 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let stage = Stage::set(&options.profile)?;
     let mut report = Report::default();
     machine(&stage, &mut report)?;
-    let floor = floor(&stage, &options, &mut report)?;
+    floors(&stage, &options, &mut report)?;
     if options.runs("track") {
-        track::run(&stage, &options, &floor, &mut report)?;
+        track::run(&stage, &options, &mut report)?;
     }
     if options.runs("access") {
-        access::run(&stage, &options, &floor, &mut report)?;
+        access::run(&stage, &options, &mut report)?;
     }
     if options.runs("limits") {
         limits::run(&stage, &options, &mut report)?;
@@ -108,30 +126,49 @@ fn machine(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
 /// Part of the highest rate at which latency is measured: the server is at work, and not drowning.
 const CALM: f64 = 0.4;
 const CLIENTS: usize = 64;
+/// Where the server without logic looks one row up.
+const LOOK_UP: &str = "/lookup";
 
-/// A GET of one path, in a closed loop for its rate and in an open one for its latency.
-fn measure_get(
-    addr: std::net::SocketAddr,
-    span: Duration,
-    paths: &(dyn Fn(usize, u64) -> String + Sync),
-) -> anyhow::Result<(Outcome, Outcome)> {
-    let request = |client: usize, n: u64| load::get(&paths(client, n), KEY);
-    load::closed(addr, CLIENTS, span / 4, &request)?;
-    let fast = load::closed(addr, CLIENTS, span, &request)?;
-    let calm = load::open(addr, CLIENTS, fast.rate() * CALM, span, &request)?;
-    if fast.refused + calm.refused > 0 {
-        bail!("{} requests were refused", fast.refused + calm.refused);
-    }
+/// A GET of each path in no order, in a closed loop for its rate and in an open one for its latency.
+fn measure_get(addr: SocketAddr, spans: Spans, paths: &[String]) -> anyhow::Result<(Outcome, Outcome)> {
+    let fast = measure_rate(addr, spans.rate, paths)?;
+    let calm = measure_latency(addr, fast.rate() * CALM, spans.latency, paths)?;
     Ok((fast, calm))
 }
 
-fn floor(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<Floor> {
-    let addr = stage.baseline.addr;
-    let (fast, calm) = measure_get(addr, options.span, &|_, _| "/constant".to_owned())?;
-    report.add(Row::rate("actix, a constant", fast.rate(), "requests").with_latency(&calm));
-    let (fast, calm) = measure_get(addr, options.span, &|_, _| "/lookup".to_owned())?;
-    report.add(Row::rate("actix and one look-up by primary key", fast.rate(), "requests").with_latency(&calm));
-    Ok(Floor { lookup: fast.rate(), lookup_p99_us: calm.quantile_us(0.99) })
+fn measure_rate(addr: SocketAddr, span: Duration, paths: &[String]) -> anyhow::Result<Outcome> {
+    let request = gets(paths);
+    load::closed(addr, CLIENTS, span / 4, &request)?;
+    none_refused(load::closed(addr, CLIENTS, span, &request)?)
+}
+
+fn measure_latency(addr: SocketAddr, rate: f64, span: Duration, paths: &[String]) -> anyhow::Result<Outcome> {
+    none_refused(load::open(addr, CLIENTS, rate, span, &gets(paths))?)
+}
+
+fn gets(paths: &[String]) -> impl Fn(usize, u64, &mut Vec<u8>) + Sync {
+    let gets: Vec<_> = paths.iter().map(|path| load::get(path, KEY)).collect();
+    move |client, n, request| {
+        let choice = scrambled((client as u64) << 40 | n) % gets.len() as u64;
+        request.clear();
+        request.extend_from_slice(&gets[choice as usize]);
+    }
+}
+
+fn none_refused(outcome: Outcome) -> anyhow::Result<Outcome> {
+    match outcome.refused {
+        0 => Ok(outcome),
+        refused => bail!("{refused} requests were refused"),
+    }
+}
+
+/// What the servers do without logic, at the beginning. Figures are held against what is measured beside them.
+fn floors(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    for (name, path) in [("actix, a constant", "/constant"), ("actix and one look-up by primary key", LOOK_UP)] {
+        let (fast, calm) = measure_get(stage.baseline.addr, options.spans().half(), &[path.to_owned()])?;
+        report.add(Row::rate(name, fast.rate(), "requests").with_latency(&calm));
+    }
+    Ok(())
 }
 
 /// The answer to a POST, which must succeed.

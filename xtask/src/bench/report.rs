@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 
+use super::beside::mean;
 use super::load::Outcome;
 
 /// One figure and what it is held against.
@@ -15,58 +16,96 @@ pub struct Row {
     pub rate: f64,
     /// Of what.
     pub unit: &'static str,
-    /// The name and the rate a second of what it is held against.
-    pub baseline: Option<(&'static str, f64)>,
-    /// Microseconds within which half and 99 of 100 answers came, at a fixed rate.
-    pub latency_us: Option<(u64, u64)>,
-    /// The 99 of 100 of the baseline.
-    pub baseline_p99_us: Option<u64>,
+    /// The name of what it is held against, and the rates a second that were measured of it.
+    pub baseline: Option<(&'static str, Vec<f64>)>,
+    /// How long answers took.
+    pub latency: Option<Latency>,
+    /// How long answers of the baseline took, as often as it was measured.
+    pub baseline_latencies: Vec<Latency>,
+}
+
+/// Microseconds of answers.
+#[derive(Clone, Copy)]
+pub struct Latency {
+    /// Half came within these.
+    pub p50_us: u64,
+    /// 99 of 100 came within these in most slices of the run.
+    pub p99_us: u64,
+    /// 99 of 100 of the whole run came within these.
+    pub p99_whole_us: u64,
+}
+
+impl Latency {
+    /// Of the answers of a run.
+    pub fn of(outcome: &Outcome) -> Self {
+        Self {
+            p50_us: outcome.quantile_us(0.5),
+            p99_us: outcome.steady_p99_us(),
+            p99_whole_us: outcome.quantile_us(0.99),
+        }
+    }
 }
 
 impl Row {
     /// A rate alone.
     pub fn rate(name: impl Into<String>, rate: f64, unit: &'static str) -> Self {
-        Self { name: name.into(), rate, unit, baseline: None, latency_us: None, baseline_p99_us: None }
+        Self { name: name.into(), rate, unit, baseline: None, latency: None, baseline_latencies: Vec::new() }
     }
 
-    /// With what the rate is held against.
+    /// With what the rate is held against: the mean of these.
     #[must_use]
-    pub fn against(self, name: &'static str, rate: f64) -> Self {
-        Self { baseline: Some((name, rate)), ..self }
+    pub fn against(self, name: &'static str, rates: &[f64]) -> Self {
+        Self { baseline: Some((name, rates.to_vec())), ..self }
     }
 
-    /// With the latencies of a run at a fixed rate.
+    /// With the latencies of a run.
     #[must_use]
     pub fn with_latency(self, outcome: &Outcome) -> Self {
-        Self { latency_us: Some((outcome.quantile_us(0.5), outcome.quantile_us(0.99))), ..self }
+        Self { latency: Some(Latency::of(outcome)), ..self }
     }
 
-    /// With the latency that its own is held against.
+    /// With the latencies that its own is held against: the mean of these.
     #[must_use]
-    pub fn against_p99(self, p99_us: u64) -> Self {
-        Self { baseline_p99_us: Some(p99_us), ..self }
+    pub fn against_latency(self, latencies: &[Latency]) -> Self {
+        Self { baseline_latencies: latencies.to_vec(), ..self }
     }
 
     fn ratio(&self) -> Option<f64> {
-        self.baseline.map(|(_, baseline)| self.rate / baseline)
+        self.baseline.as_ref().map(|(_, rates)| self.rate / mean(rates))
+    }
+
+    fn p99_ratio(&self, p99_us: impl Fn(&Latency) -> u64) -> Option<f64> {
+        let latency = self.latency.as_ref().filter(|_| !self.baseline_latencies.is_empty())?;
+        let baseline: Vec<f64> = self.baseline_latencies.iter().map(|latency| p99_us(latency) as f64).collect();
+        Some(p99_us(latency) as f64 / mean(&baseline).max(1.0))
     }
 
     fn json(&self) -> Value {
+        let thousandths = |ratio: f64| (ratio * 1000.0).round() / 1000.0;
+        let rates = self.baseline.as_ref().map(|(_, rates)| rates);
+        let latency = self.latency.as_ref();
         json!({
             "name": self.name,
             "per_second": self.rate.round(),
             "unit": self.unit,
-            "baseline": self.baseline.map(|(name, _)| name),
-            "ratio": self.ratio().map(|ratio| (ratio * 1000.0).round() / 1000.0),
-            "p50_us": self.latency_us.map(|(p50, _)| p50),
-            "p99_us": self.latency_us.map(|(_, p99)| p99),
-            "p99_ratio": self.p99_ratio().map(|ratio| (ratio * 1000.0).round() / 1000.0),
+            "baseline": self.baseline.as_ref().map(|(name, _)| name),
+            "baseline_rate": rates.map(|rates| mean(rates).round()),
+            "baseline_rates": rates.map(|rates| rates.iter().map(|rate| rate.round()).collect::<Vec<_>>()),
+            "ratio": self.ratio().map(thousandths),
+            "p50_us": latency.map(|latency| latency.p50_us),
+            "p99_us": latency.map(|latency| latency.p99_us),
+            "p99_whole_us": latency.map(|latency| latency.p99_whole_us),
+            "baseline_p99s_us": self.baseline_latencies.iter().map(|latency| latency.p99_us).collect::<Vec<_>>(),
+            "p99_ratio": self.p99_ratio(|latency| latency.p99_us).map(thousandths),
+            "p99_whole_ratio": self.p99_ratio(|latency| latency.p99_whole_us).map(thousandths),
         })
     }
 
-    fn p99_ratio(&self) -> Option<f64> {
-        let ((_, p99), baseline) = (self.latency_us?, self.baseline_p99_us?);
-        Some(p99 as f64 / baseline.max(1) as f64)
+    /// What it is held against, with its rates where these are several.
+    fn beside(&self) -> Option<String> {
+        let (name, rates) = self.baseline.as_ref()?;
+        let several = rates.iter().map(|rate| format!("{rate:.0}")).collect::<Vec<_>>().join(" and ");
+        Some(if rates.len() > 1 { format!("  of {name}: {several}") } else { format!("  of {name}") })
     }
 }
 
@@ -93,10 +132,10 @@ impl Report {
             row.rate,
             row.unit,
             text(row.ratio().map(|ratio| format!("{ratio:.2}"))),
-            text(row.latency_us.map(|(p50, _)| p50.to_string())),
-            text(row.latency_us.map(|(_, p99)| p99.to_string())),
-            text(row.p99_ratio().map(|ratio| format!("{ratio:.2}"))),
-            text(row.baseline.map(|(name, _)| format!("  of {name}"))),
+            text(row.latency.as_ref().map(|latency| latency.p50_us.to_string())),
+            text(row.latency.as_ref().map(|latency| latency.p99_us.to_string())),
+            text(row.p99_ratio(|latency| latency.p99_us).map(|ratio| format!("{ratio:.2}"))),
+            text(row.beside()),
         );
         self.rows.push(row);
     }
@@ -119,5 +158,33 @@ impl Report {
         std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
         println!("written to {}", file.display());
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_held_against_the_mean_of_its_neighbours() {
+        let row = Row::rate("track", 60.0, "events").against("staged insert", &[100.0, 140.0]);
+        let json = row.json();
+        assert_eq!(json["ratio"], 0.5);
+        assert_eq!(json["baseline_rate"], 120.0);
+        assert_eq!(json["baseline_rates"], json!([100.0, 140.0]));
+        assert_eq!(row.beside().as_deref(), Some("  of staged insert: 100 and 140"));
+        let alone = Row::rate("COPY", 60.0, "rows").json();
+        assert_eq!((&alone["ratio"], &alone["baseline_rate"]), (&Value::Null, &Value::Null));
+    }
+
+    #[test]
+    fn so_is_its_latency() {
+        let latency = |p99_us, p99_whole_us| Latency { p50_us: 5, p99_us, p99_whole_us };
+        let row = Row { latency: Some(latency(30, 90)), ..Row::rate("access", 60.0, "requests") };
+        assert_eq!(row.json()["p99_ratio"], Value::Null, "nothing to hold it against");
+        let json = row.against_latency(&[latency(10, 20), latency(20, 40)]).json();
+        assert_eq!((&json["p99_us"], &json["p99_whole_us"]), (&json!(30), &json!(90)));
+        assert_eq!((&json["p99_ratio"], &json["p99_whole_ratio"]), (&json!(2.0), &json!(3.0)));
+        assert_eq!(json["baseline_p99s_us"], json!([10, 20]));
     }
 }

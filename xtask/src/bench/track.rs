@@ -1,57 +1,55 @@
 //! Events coming in, held against what Postgres does with the same rows and no server at all.
 
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::json;
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
+use super::batch::{Batch, CUSTOMERS, Spread, event_number, last_second, next_run};
+use super::beside::{Beside, mean};
+use super::load::Outcome;
 use super::report::{Report, Row};
-use super::stage::{KEY, Stage};
-use super::{CLIENTS, Floor, Options, create, load, scrambled};
+use super::stage::Stage;
+use super::{CLIENTS, LOOK_UP, Options, create, load, measure_rate, none_refused, scrambled};
 
-/// Customers that send events.
-const CUSTOMERS: u64 = 1_000;
 /// Rows in one transaction, as many as the service puts in one at most.
 const STAGED: u64 = 5_000;
-const TRANSACTIONS: u64 = 20;
+/// Transactions of each writer between two figures.
+const TRANSACTIONS: u64 = 10;
 /// Connections that write at once, as many as the service has.
 const WRITERS: u64 = 2;
 
-/// How customers share the events.
-#[derive(Clone, Copy)]
-enum Spread {
-    Uniform,
-    /// The most eager one sends the most: the nth in proportion to 1/n.
-    Zipf,
-}
-
-impl Spread {
-    fn customer(self, seed: u64) -> u64 {
-        let random = scrambled(seed);
-        match self {
-            Self::Uniform => random % CUSTOMERS,
-            // With u uniform in [0, 1), N^u is distributed like that.
-            Self::Zipf => {
-                let part = (random >> 11) as f64 / (1_u64 << 53) as f64;
-                (CUSTOMERS as f64).powf(part) as u64 % CUSTOMERS
+/// Runs every combination.
+pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
+    bare(stage, report)?;
+    count_events(stage)?;
+    let rate = options.spans().half().rate;
+    let mut look_up = Beside::new(|| Ok(measure_rate(stage.baseline.addr, rate, &[LOOK_UP.to_owned()])?.rate()));
+    let mut insert = Beside::new(|| staged(stage, "events", TRANSACTIONS));
+    for (size, clients) in [(1, CLIENTS), (100, 16), (1_000, 8)] {
+        for spread in [Spread::Uniform, Spread::Zipf] {
+            for metrics in [0, 5, 10] {
+                let name = format!("track, {size} events each, {}, {metrics} metrics", spread.name());
+                if !name.contains(&options.matching) {
+                    continue;
+                }
+                let figure = || track(stage, options.span, clients, &|| Batch::new(size, spread, metrics));
+                let (baseline, (outcome, rates)) = match size {
+                    1 => ("look-up", look_up.figure(figure)?),
+                    _ => ("staged insert", insert.figure(figure)?),
+                };
+                let row = Row::rate(name, outcome.rate() * size as f64, "events");
+                report.add(row.with_latency(&outcome).against(baseline, &rates));
             }
         }
     }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Uniform => "uniform",
-            Self::Zipf => "Zipf",
-        }
-    }
+    let rows = mean(insert.measured());
+    report.add(Row::rate("staged insert with deduplication, no server", rows, "rows"));
+    Ok(())
 }
 
-/// Runs every combination.
-pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report) -> anyhow::Result<()> {
-    let staged = floors(stage, report)?;
+/// Metrics that count events, none, five or ten of each.
+fn count_events(stage: &Stage) -> anyhow::Result<()> {
     for metrics in [0, 5, 10] {
         for number in 0..metrics {
             let body = json!({
@@ -66,125 +64,103 @@ pub fn run(stage: &Stage, options: &Options, floor: &Floor, report: &mut Report)
             create(stage, "/api/metrics/", &body)?;
         }
     }
-    let mut run = 0;
-    for (size, clients) in [(1, CLIENTS), (100, 16), (1_000, 8)] {
-        for spread in [Spread::Uniform, Spread::Zipf] {
-            for metrics in [0, 5, 10] {
-                run += 1;
-                let name = format!("track, {size} events each, {}, {metrics} metrics", spread.name());
-                if !name.contains(&options.matching) {
-                    continue;
-                }
-                let request = |client: usize, n: u64| batch(run, (client, n), size, spread, metrics);
-                load::closed(stage.service.addr, clients, options.span / 4, &|client, n| {
-                    request(client, n + (1 << 40))
-                })?;
-                let outcome = load::closed(stage.service.addr, clients, options.span, &request)?;
-                anyhow::ensure!(outcome.refused == 0, "{} requests were refused", outcome.refused);
-                let events = outcome.rate() * size as f64;
-                let row = Row::rate(name, events, "events").with_latency(&outcome);
-                report.add(match size {
-                    1 => row.against("look-up", floor.lookup),
-                    _ => row.against("staged insert", staged),
-                });
-            }
-        }
-    }
     Ok(())
 }
 
-/// One request with events that nobody sent before.
-fn batch(run: u64, (client, n): (usize, u64), size: u64, spread: Spread, metrics: u32) -> Vec<u8> {
-    let now = time_now();
-    let mut body = String::with_capacity(usize::try_from(size).unwrap_or_default() * 180);
-    body.push_str("{\"batch\":[");
-    for index in 0..size {
-        let id = format!("{run}-{client}-{n}-{index}");
-        let seed = scrambled(run << 56 ^ (client as u64) << 44 ^ n << 10 ^ index);
-        let (customer, amount) = (spread.customer(seed), seed % 100);
-        let comma = if index == 0 { "" } else { "," };
-        body.push_str(&format!(
-            "{comma}{{\"event_name\":\"event_{metrics}\",\"customer_id\":\"customer-{customer}\",\
-             \"idempotency_id\":\"{id}\",\"time_created\":\"{now}\",\
-             \"properties\":{{\"amount\":{amount},\"region\":\"eu\"}}}}"
-        ));
-    }
-    body.push_str("]}");
-    load::post("/api/track/", KEY, &body)
+/// Sends as many requests as are answered, after a while of getting warm.
+fn track(stage: &Stage, span: Duration, clients: usize, batch: &dyn Fn() -> Batch) -> anyhow::Result<Outcome> {
+    let send = |span| {
+        let batch = batch();
+        let request = |client, n, request: &mut Vec<u8>| batch.make(client, n, request);
+        none_refused(load::closed(stage.service.addr, clients, span, &request)?)
+    };
+    send(span / 4)?;
+    send(span)
 }
 
-/// A hundred events that come in while something else is measured.
-pub fn meanwhile(round: u64, client: usize, n: u64) -> Vec<u8> {
-    batch(round + 100, (client, n), 100, Spread::Uniform, 5)
-}
-
-/// The present instant, as events say it.
-fn time_now() -> String {
-    OffsetDateTime::now_utc().format(&Rfc3339).expect("a year of four digits")
-}
-
-/// What Postgres does with such rows alone: copied into a table without an index, and staged into the table of events
-/// itself, where every id is looked for. The latter as rows a second.
-fn floors(stage: &Stage, report: &mut Report) -> anyhow::Result<f64> {
+/// What Postgres does with such rows alone, copied into a table without an index.
+fn bare(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
     stage.sql(
         "SELECT create_events_partition(date_trunc('month', now(), 'UTC'));
          CREATE TABLE bare (LIKE events INCLUDING DEFAULTS);",
     )?;
-    let rows = (WRITERS * TRANSACTIONS * STAGED) as f64;
-    let bare =
-        stage.sql_files(&scripts(stage, "bare", |rows| format!("COPY bare ({COLUMNS}) FROM STDIN;\n{rows}\\.\n"))?)?;
-    report.add(Row::rate("COPY into a table without an index", rows / bare.as_secs_f64(), "rows"));
+    let copy = |rows: &str| format!("COPY bare ({COLUMNS}) FROM STDIN;\n{rows}\\.\n");
+    let rate = rows_a_second(stage, TRANSACTIONS, &copy)?;
+    report.add(Row::rate("COPY into a table without an index", rate, "rows"));
     stage.sql("DROP TABLE bare;")?;
-    let staged = staged(stage, "events")?;
-    report.add(Row::rate("staged insert with deduplication, no server", staged, "rows"));
-    Ok(staged)
+    Ok(())
 }
 
-/// Rows a second that Postgres stages into a table like that of events, where every id is looked for.
-pub fn staged(stage: &Stage, table: &str) -> anyhow::Result<f64> {
-    let took = stage.sql_files(&scripts(stage, table, |rows| {
+/// Rows a second that Postgres stages into a table like that of events, as it then is, where every id is looked for.
+pub fn staged(stage: &Stage, table: &str, transactions: u64) -> anyhow::Result<f64> {
+    rows_a_second(stage, transactions, &|rows| {
         format!(
             "BEGIN;\nCREATE TEMP TABLE IF NOT EXISTS staged (LIKE events INCLUDING DEFAULTS);\nTRUNCATE staged;\n\
              COPY staged ({COLUMNS}) FROM STDIN;\n{rows}\\.\n\
              INSERT INTO {table} SELECT * FROM staged ON CONFLICT DO NOTHING;\nCOMMIT;\n"
         )
-    })?)?;
-    Ok((WRITERS * TRANSACTIONS * STAGED) as f64 / took.as_secs_f64())
+    })
 }
 
-/// One request of a flood.
-pub fn flood(client: usize, n: u64, events: u64) -> Vec<u8> {
-    batch(99, (client, n), events, Spread::Uniform, 5)
+/// Rows a second of new rows, which are made before the clock starts; `transaction` puts those of one, in COPY's text
+/// format, into SQL.
+fn rows_a_second(stage: &Stage, transactions: u64, transaction: &dyn Fn(&str) -> String) -> anyhow::Result<f64> {
+    let run = next_run();
+    let scripts: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let path = stage.folder().join(format!("writer-{writer}.sql"));
+            let script = |number| transaction(&rows(run, writer, number));
+            fs::write(&path, (0..transactions).map(script).collect::<String>()).map(|()| path)
+        })
+        .collect::<Result<_, _>>()?;
+    let took = stage.sql_files(&scripts)?;
+    Ok((WRITERS * transactions * STAGED) as f64 / took.as_secs_f64())
 }
 
 const COLUMNS: &str =
     "organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties";
 
-/// One script for each writer; `transaction` puts rows in COPY's text format into SQL.
-fn scripts(stage: &Stage, name: &str, transaction: impl Fn(&str) -> String) -> anyhow::Result<Vec<PathBuf>> {
-    let now = time_now();
-    (0..WRITERS)
-        .map(|writer| {
-            let path = stage.folder().join(format!("{name}-{writer}.sql"));
-            let mut file = std::io::BufWriter::new(fs::File::create(&path)?);
-            for number in 0..TRANSACTIONS {
-                let mut rows = String::new();
-                for row in 0..STAGED {
-                    let id = (writer << 40) | (number << 20) | row;
-                    let (hash, customer) = (scrambled(id), scrambled(id + 7) % CUSTOMERS);
-                    rows.push_str(&format!(
-                        "00000000-0000-0000-0000-000000000001\t{:016x}{:016x}\tcustomer-{customer}\t{hash:016x}{:016x}\t\
-                         {name}-{id}\tevent_0\t{now}\t{{\"amount\":{},\"region\":\"eu\"}}\n",
-                        scrambled(customer),
-                        scrambled(customer + CUSTOMERS),
-                        scrambled(hash),
-                        hash % 100,
-                    ));
+/// The rows of a writer's transaction of that number, of which none was there before.
+fn rows(run: u64, writer: u64, number: u64) -> String {
+    let second = last_second();
+    let row = |row| {
+        let id = event_number(run, writer, number, row);
+        let hash = scrambled(id);
+        let customer = scrambled(id + 7) % CUSTOMERS;
+        format!(
+            "00000000-0000-0000-0000-000000000001\t{:016x}{:016x}\tcustomer-{customer:03}\t{hash:016x}{:016x}\t{id:016x}\t\
+             event_0\t{second}.{:06}Z\t{{\"amount\":{:2},\"region\":\"eu\"}}\n",
+            scrambled(customer),
+            scrambled(customer + CUSTOMERS),
+            scrambled(hash),
+            hash % 1_000_000,
+            hash / 1_000_000 % 100,
+        )
+    };
+    (0..STAGED).map(row).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn no_round_has_a_row_of_another() {
+        let mut seen = BTreeSet::new();
+        for run in [next_run(), next_run()] {
+            for (writer, number) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                for row in rows(run, writer, number).lines() {
+                    let fields: Vec<_> = row.split('\t').collect();
+                    assert_eq!(fields.len(), COLUMNS.split(", ").count(), "{row}");
+                    assert!(
+                        seen.insert(fields[3].to_owned()) && seen.insert(fields[4].to_owned()),
+                        "{row} came before"
+                    );
                 }
-                file.write_all(transaction(&rows).as_bytes())?;
             }
-            file.flush()?;
-            Ok(path)
-        })
-        .collect()
+        }
+        assert_eq!(seen.len() as u64, 2 * 4 * STAGED * 2);
+    }
 }
