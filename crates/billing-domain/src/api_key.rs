@@ -64,6 +64,11 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
+    /// What the store may know of its text.
+    pub fn fingerprint(&self) -> Fingerprint {
+        Fingerprint { prefix: self.prefix.clone(), digest: self.digest.clone() }
+    }
+
     /// Whether the key is worthless at `now`. The instant of expiry itself is too late.
     pub fn is_expired(&self, now: OffsetDateTime) -> bool {
         self.expires_at.is_some_and(|at| now >= at)

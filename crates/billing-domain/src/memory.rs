@@ -10,7 +10,7 @@ use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::addon::Addon;
-use crate::api_key::ApiKey;
+use crate::api_key::{ApiKey, KeyKind};
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
@@ -25,7 +25,9 @@ use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
-use crate::store::{Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Scope, Store, Window, Work};
+use crate::store::{
+    Asker, Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Reply, Scope, Store, Window, Work,
+};
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
 
@@ -134,6 +136,15 @@ impl State {
         self.tenants.get(&organization).ok_or(Error::NotFound(Noun::Organization))
     }
 
+    /// Refuses whoever's key does not open their tenant.
+    fn open(&self, asker: &Asker) -> Result<(), Error> {
+        let Some(known) = &asker.key else { return Ok(()) };
+        let kept = self.tenants.get(&asker.organization).and_then(|tenant| tenant.api_keys.get(&known.prefix));
+        let is_valid =
+            |key: &ApiKey| key.kind == KeyKind::ApiKey && key.digest == known.digest && !key.is_expired(self.now);
+        if kept.is_some_and(is_valid) { Ok(()) } else { Err(Refusal::InvalidKey.into()) }
+    }
+
     /// The instant that holds in a scope.
     fn now_in(&self, scope: &Scope) -> OffsetDateTime {
         match scope {
@@ -205,6 +216,11 @@ impl EventIngest for MemoryStore {
             });
         }
         Ok(outcomes)
+    }
+
+    fn ingest_then(&self, asker: Asker, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
+        let opened = self.lock().open(&asker);
+        reply(opened.and_then(|()| self.ingest(asker.organization, &events, window)));
     }
 }
 

@@ -23,6 +23,7 @@ pub use self::question::{Answered, Question};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::api_key::Fingerprint;
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::{Claim, ClaimedWork};
@@ -47,6 +48,21 @@ impl Scope {
                 *organization
             }
         }
+    }
+}
+
+/// Who asks for what is done together with what others ask for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The tenant.
+    pub organization: OrganizationId,
+    /// The API key that must open the tenant at the moment at which it is done; `None`: somebody has looked.
+    pub key: Option<Fingerprint>,
+}
+
+impl From<OrganizationId> for Asker {
+    fn from(organization: OrganizationId) -> Self {
+        Self { organization, key: None }
     }
 }
 
@@ -94,10 +110,12 @@ pub trait Store: Send + Sync {
         customers.iter().map(alone).collect()
     }
 
-    /// Answers a question about one of the organization's customers, together with those of others who ask at the same
-    /// time, and without blocking. All that was committed before the call is in the answer.
-    fn ask(&self, organization: OrganizationId, question: Box<dyn Question>) {
-        let _ = organization;
+    /// Answers a question about one of the asker's customers, together with those of others who ask at the same time, and
+    /// without blocking. All that was committed before the call is in the answer, and with
+    /// [`Refusal::InvalidKey`](crate::Refusal::InvalidKey) it fails for whoever has no valid key any more.
+    /// [`Answered::Alone`] says nothing about the key.
+    fn ask(&self, asker: Asker, question: Box<dyn Question>) {
+        let _ = asker;
         question.conclude(Answered::Alone);
     }
 }

@@ -14,7 +14,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::{Semaphore, oneshot};
 
-use crate::auth::{Caller, Pepper};
+use crate::auth::{Caller, KnownKeys, Pepper};
 use crate::backend::Backend;
 use crate::error::{ApiError, codes};
 use crate::request_id;
@@ -32,6 +32,8 @@ pub struct App {
     places: usize,
     /// What keys are digested with.
     pub pepper: Pepper,
+    /// Keys that were valid before.
+    pub known_keys: KnownKeys,
     /// Wakes the worker that advances test clocks.
     pub clock_alarm: Alarm,
     /// What is counted about the service.
@@ -49,6 +51,7 @@ impl App {
             blocking,
             places: connections,
             pepper,
+            known_keys: KnownKeys::default(),
             clock_alarm,
             telemetry,
             draining: AtomicBool::new(false),

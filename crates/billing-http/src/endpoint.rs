@@ -8,7 +8,7 @@ use actix_web::middleware::{Next, from_fn};
 use actix_web::{FromRequest, Handler, Responder, Route, web};
 use std::future::ready;
 
-use crate::auth::authenticate;
+use crate::auth::{authenticate, recognize};
 use crate::error::{ApiError, codes};
 use crate::idempotency::{Terms, once};
 use crate::unread::refuse;
@@ -59,6 +59,8 @@ pub struct Endpoint {
     pub summary: &'static str,
     /// Who may call.
     pub access: Access,
+    /// Whether the key is looked at by what its handler asks of the store.
+    is_for_bearers: bool,
     /// Its query parameters.
     pub parameters: &'static [Parameter],
     /// What its body is.
@@ -92,6 +94,7 @@ macro_rules! methods {
                     path,
                     summary,
                     access: Access::Key,
+                    is_for_bearers: false,
                     parameters: &[],
                     request: None,
                     answer: None,
@@ -122,6 +125,13 @@ impl Endpoint {
     #[must_use]
     pub fn public(mut self) -> Self {
         self.access = Access::Public;
+        self
+    }
+
+    /// Leaves the look at the key to what its handler asks of the store, a handler for a [`Bearer`](crate::auth::Bearer).
+    #[must_use]
+    pub fn for_bearers(mut self) -> Self {
+        self.is_for_bearers = true;
         self
     }
 
@@ -236,6 +246,7 @@ fn register(config: &mut web::ServiceConfig, pattern: &'static str, endpoints: &
     });
     match first.access {
         Access::Public => config.service(resource),
+        Access::Key if first.is_for_bearers => config.service(resource.wrap(from_fn(recognize))),
         Access::Key => config.service(resource.wrap(from_fn(authenticate))),
     };
 }

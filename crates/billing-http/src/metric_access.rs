@@ -14,7 +14,7 @@ use billing_domain::workflow::{
 };
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::query::Query;
@@ -36,6 +36,7 @@ const PARAMETERS: &[Parameter] = &[
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/metric_access/", "Whether a customer may use a metric now", check)
+            .for_bearers()
             .parameters(PARAMETERS)
             .answers::<MetricAccessView>(200),
     ]
@@ -160,16 +161,19 @@ impl From<&CheckedAccess> for MetricAccessView {
 /// `GET /api/metric_access/`
 async fn check(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     Question(question): Question,
 ) -> Result<web::Json<MetricAccessView>, ApiError> {
-    let (organization, command) = (caller.organization, question.clone());
+    let (organization, command) = (bearer.organization(), question.clone());
     let asked = app.ask_within(ANSWER_WAIT, |store, reply| {
-        store.ask(organization, Box::new(AccessQuestion::new(organization, command, reply)));
+        store.ask(bearer.asker(), Box::new(AccessQuestion::new(organization, command, reply)));
     });
     let checked = match asked.await? {
-        Some(checked) => checked,
-        None => app.read(&caller, move |tx, now| check_metric_access(tx, &question, now)).await?,
+        Some(checked) => {
+            bearer.was_confirmed();
+            checked
+        }
+        None => app.read(&bearer.caller(&app).await?, move |tx, now| check_metric_access(tx, &question, now)).await?,
     };
     Ok(web::Json(MetricAccessView::from(&checked)))
 }

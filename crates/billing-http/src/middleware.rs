@@ -12,10 +12,10 @@ use actix_web::error::InternalError;
 use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
-use actix_web::{HttpMessage, ResponseError, web};
+use actix_web::{HttpMessage, HttpRequest, ResponseError, web};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Bearer, Caller};
 use crate::compress::compress;
 use crate::endpoint::Matched;
 use crate::error::{ApiError, codes};
@@ -61,7 +61,7 @@ pub async fn surround(
         };
         add_headers(&mut response, &id);
         let route = response.request().app_data::<Matched>().map(|Matched(path)| *path);
-        let key = response.request().extensions().get::<Caller>().map(|caller| caller.key_prefix.clone());
+        let key = key_prefix(response.request());
         let code = response.response().extensions().get::<ErrorCode>().copied();
         let status = response.status().as_u16();
         let line = Line { id: &id, method: &method, route, status, code };
@@ -69,6 +69,14 @@ pub async fn surround(
         Ok(compress(response).await)
     })
     .await
+}
+
+/// The part of the caller's key that may be logged.
+fn key_prefix(request: &HttpRequest) -> Option<String> {
+    let extensions = request.extensions();
+    let bearer = extensions.get::<Bearer>().map(Bearer::key_prefix);
+    let caller = || extensions.get::<Caller>().map(|caller| caller.key_prefix.as_str());
+    bearer.or_else(caller).map(str::to_owned)
 }
 
 /// What is told of every request, to the log and to the counters.

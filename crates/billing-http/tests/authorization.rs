@@ -8,7 +8,8 @@ use billing_http::routes;
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 
-use crate::support::{Answer, Field, World};
+use crate::support::{Answer, Field, World, event, now};
+use billing_store::testing::count_statements;
 
 const PUBLIC: &[&str] = &[
     "/livez",
@@ -143,6 +144,96 @@ fn keys_are_made_listed_replaced_and_deleted() {
     assert_eq!(world.snapshot(), before, "it is still listed, and still expired");
     let past = world.post("/api/api_keys/", &json!({"name": "x", "expires_at": "2020-01-01"}));
     assert_eq!(past.faults(), [("expires_at".to_owned(), "invalid".to_owned())]);
+}
+
+#[test]
+fn a_key_opens_nothing_any_more_once_it_is_gone() {
+    let world = World::new();
+    let metric = world.metric();
+    world.customer("acme");
+    let sent = event("acme", "sent", &now()).to_string();
+    let (access, nobody) = (
+        format!("/api/metric_access/?customer_id=acme&metric_id={metric}"),
+        format!("/api/metric_access/?customer_id=nobody&metric_id={metric}"),
+    );
+    #[rustfmt::skip]
+    let cases: Vec<(&str, &str, String, u16, &str)> = vec![
+        // method, path,                   body,                   before, why
+        ("GET",    "/api/ping/",           String::new(),          200,    "the key is looked up first"),
+        ("POST",   "/api/track/",          sent.clone(),           201,    "the key is looked at when events are stored"),
+        ("POST",   "/api/track",           sent.clone(),           201,    "all of them known"),
+        ("POST",   "/api/track/",          "nonsense".to_owned(),  400,    "a body that is refused"),
+        ("POST",   "/api/track/",          "{\"batch\":[]}".into(), 400,    "nothing to store"),
+        ("POST",   "/api/track/",          "{\"batch\":1}".into(),  400,    "a field that is refused"),
+        ("GET",    &access,                String::new(),          200,    "the key is looked at with the customer"),
+        ("GET",    &nobody,                String::new(),          400,    "a customer that does not exist"),
+        ("GET",    "/api/metric_access/",  String::new(),          400,    "a query that is refused"),
+    ];
+    let names = ["deleted here", "deleted by another process"];
+    for name in names {
+        for (method, path, body, before, why) in &cases {
+            let made = world.post("/api/api_keys/", &json!({"name": name})).ok(201);
+            let (key, prefix) = (made.id("key"), made.id("prefix"));
+            let send = || world.send(method, path, &json_headers(&key), body.as_bytes());
+            let ping = || world.send("GET", "/api/ping/", &[("X-API-KEY", &key)], b"").status;
+            assert_eq!(ping(), 200);
+            assert_eq!(send().status, *before, "{method} {path}: {why}");
+            assert_eq!(send().status, *before, "{method} {path}: {why}");
+            match name == names[0] {
+                true => drop(world.write("DELETE", &format!("/api/api_keys/{prefix}/"), b"")),
+                false => world.sql(&format!("DELETE FROM api_keys WHERE prefix = '{prefix}'")),
+            }
+            for answer in [send(), send()] {
+                assert_eq!((answer.status, answer.error().as_str()), (401, "not_authenticated"), "{path}: {why}");
+                assert_eq!(answer.header("www-authenticate"), "Token");
+            }
+            assert_eq!(ping(), 401);
+        }
+    }
+}
+
+#[test]
+fn an_event_is_not_stored_for_a_key_that_is_gone() {
+    let world = World::new();
+    let made = world.post("/api/api_keys/", &json!({"name": "short"})).ok(201);
+    let (key, prefix) = (made.id("key"), made.id("prefix"));
+    let send = |id: &str| {
+        let body = event("acme", id, &now()).to_string();
+        world.send("POST", "/api/track/", &json_headers(&key), body.as_bytes()).status
+    };
+    assert_eq!((send("first"), send("second")), (201, 201));
+    world.sql(&format!("UPDATE api_keys SET expires_at = clock_timestamp() WHERE prefix = '{prefix}'"));
+    assert_eq!(send("third"), 401);
+    let listed = world.get("/api/events/?customer_id=acme").text;
+    assert!(listed.contains("second") && !listed.contains("third"), "{listed}");
+}
+
+#[test]
+fn what_is_asked_all_day_has_no_look_up_of_its_own() {
+    count_statements();
+    let world = World::new();
+    let metric = world.metric();
+    world.customer("acme");
+    let access = format!("/api/metric_access/?customer_id=acme&metric_id={metric}");
+    let known = event("acme", "known", &now()).to_string();
+    let token = format!("Token {}", world.key);
+    let look_ups = |method: &str, path: &str, body: &str| {
+        let plain = json_headers(&world.key);
+        // A token beside the key has both looked up, here once, for they are the same.
+        let with_token = [plain[0], plain[1], ("Authorization", token.as_str())];
+        let statements = |headers: &[(&str, &str)]| {
+            world.statements(|| {
+                let answer = world.send(method, path, headers, body.as_bytes());
+                assert!(answer.status < 300, "{}", answer.text);
+                answer
+            })
+        };
+        statements(&with_token) - statements(&plain)
+    };
+    world.post("/api/track/", &event("acme", "known", &now())).ok(201);
+    assert_eq!(look_ups("GET", "/api/ping/", ""), 0, "both ways it is looked up once");
+    assert_eq!(look_ups("POST", "/api/track/", &known), 1);
+    assert_eq!(look_ups("GET", &access, ""), 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{OrganizationId, TestClockId};
 use billing_domain::idempotency::{Answer, AnswerBook, Claim, ClaimedWork, KeptAnswer};
 use billing_domain::store::{
-    Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Reply, Scope, Store, Window, Work,
+    Asker, Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Reply, Scope, Store, Window, Work,
 };
 use billing_domain::{Error, StoreError};
 use billing_http::auth::Pepper;
@@ -62,6 +62,10 @@ impl AnswerBook for Broken {
 impl EventIngest for Broken {
     fn ingest(&self, _: OrganizationId, _: &[Event], _: Window) -> Result<Vec<Ingested>, Error> {
         self.fail()
+    }
+
+    fn ingest_then(&self, _: Asker, _: Vec<Event>, _: Window, reply: Reply<Vec<Ingested>>) {
+        reply(self.fail());
     }
 }
 

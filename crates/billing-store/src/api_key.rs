@@ -1,10 +1,10 @@
 //! API keys and access tokens.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
-use billing_domain::Error;
-use billing_domain::api_key::{ApiKey, KeyKind};
+use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind};
 use billing_domain::store::{ApiKeyRepo, Reply};
+use billing_domain::{Error, Refusal};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::Timestamptz;
@@ -59,6 +59,26 @@ impl TryFrom<ApiKeyRow> for ApiKey {
             expires_at: row.expires_at,
         })
     }
+}
+
+/// The digests of the API keys of `input.organization_id` with `input.prefixes` that are valid at this moment.
+pub(crate) const VALID_DIGESTS: &str = "ARRAY(
+    SELECT key.digest FROM api_keys key
+    WHERE key.organization_id = input.organization_id AND key.prefix = ANY (input.prefixes)
+        AND key.kind = 'api_key' AND (key.expires_at IS NULL OR key.expires_at > clock_timestamp())
+)";
+
+/// Refuses whoever has a key that is not among the valid ones.
+pub(crate) fn expect_valid(key: Option<&Fingerprint>, valid_digests: &[Vec<u8>]) -> Result<(), Error> {
+    match key {
+        Some(key) if !valid_digests.contains(&key.digest) => Err(Refusal::InvalidKey.into()),
+        _ => Ok(()),
+    }
+}
+
+/// The prefixes of some keys, each once.
+pub(crate) fn prefixes<'k>(keys: impl Iterator<Item = &'k Fingerprint>) -> Vec<String> {
+    keys.map(|key| key.prefix.as_str()).collect::<BTreeSet<_>>().into_iter().map(str::to_owned).collect()
 }
 
 /// A key and the present instant.

@@ -10,11 +10,12 @@ use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::SqlTypeOf;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Binary, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::api_key::VALID_DIGESTS;
 use crate::column::{choice, from_json, to_json, unreadable};
 use crate::schema::{billing_due, customer_emails, customers};
 use crate::statement::statement;
@@ -120,10 +121,13 @@ statement! {
 
 statement! {
     /// [`EnterCustomer`] for those of several customers that exist, with the marks of their roll-ups; without any of them, one
-    /// row without a customer.
-    EnterCustomers -> (Timestamptz, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>) {
-        "SELECT " [OWN_NOW] ", stamp.stamp, mark.mark, " [COLUMNS] "
-        FROM (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id) input
+    /// row without a customer. With each, which of some keys are valid: looked up once.
+    EnterCustomers -> (Timestamptz, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>) {
+        "SELECT " [OWN_NOW] ", stamp.stamp, mark.mark, " [COLUMNS] ", valid.digests
+        FROM (
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
+        ) input
+        CROSS JOIN LATERAL (SELECT " [VALID_DIGESTS] " AS digests OFFSET 0) valid
         LEFT JOIN catalog_stamps stamp USING (organization_id)
         LEFT JOIN customers ON customers.organization_id = input.organization_id
             AND customers.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")
@@ -197,19 +201,32 @@ fn cursor_position(cursor: &str) -> Result<i64, Error> {
     cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
 }
 
+type EnteredRow = (OffsetDateTime, Option<Uuid>, Option<Uuid>, Option<CustomerRow>, Vec<Vec<u8>>);
+
+/// What a transaction about several customers begins with.
+pub(crate) struct Entered {
+    /// That of the organization's catalogue.
+    pub(crate) stamp: Option<Uuid>,
+    /// Of the keys that were asked for, the digests of those that are valid.
+    pub(crate) valid_digests: Vec<Vec<u8>>,
+    /// Those that exist, deleted or not.
+    pub(crate) customers: HashMap<Uuid, Present>,
+}
+
 impl PgTransaction<'_> {
-    /// The stamp of the organization's catalogue, and those of the customers that exist, deleted or not.
-    pub(crate) fn enter_all(&mut self, keys: &[Uuid]) -> Result<(Option<Uuid>, HashMap<Uuid, Present>), Error> {
-        let statement = EnterCustomers { organization: self.tenant(), customers: keys.to_vec() };
-        let rows: Vec<(OffsetDateTime, Option<Uuid>, Option<Uuid>, Option<CustomerRow>)> =
-            self.query(|pg| statement.load(pg))?;
+    /// Reads these customers, and which of the keys with these prefixes are valid.
+    pub(crate) fn enter_all(&mut self, customers: &[Uuid], prefixes: Vec<String>) -> Result<Entered, Error> {
+        let statement = EnterCustomers { organization: self.tenant(), prefixes, customers: customers.to_vec() };
+        let mut rows: Vec<EnteredRow> = self.query(|pg| statement.load(pg))?;
         let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
-        let present = |(now, _, mark, row): (_, _, _, Option<CustomerRow>)| {
+        let valid_digests = rows.first_mut().map(|(.., digests)| std::mem::take(digests)).unwrap_or_default();
+        let present = |(now, _, mark, row, _): EnteredRow| {
             let row = row?;
             let key = row.customer_key;
             Some(row.try_into().map(|customer| (key, Present { customer, now, mark: RollupMark(mark) })))
         };
-        Ok((stamp, rows.into_iter().filter_map(present).collect::<Result<_, Error>>()?))
+        let customers = rows.into_iter().filter_map(present).collect::<Result<_, Error>>()?;
+        Ok(Entered { stamp, valid_digests, customers })
     }
 
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {

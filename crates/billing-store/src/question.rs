@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use billing_domain::id::OrganizationId;
-use billing_domain::store::{Answered, Question};
+use billing_domain::store::{Answered, Asker, Question};
 use billing_domain::usage::Usage;
 use billing_domain::{Error, StoreError};
 
+use crate::api_key;
 use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::store::PgStore;
@@ -15,15 +15,15 @@ use crate::transaction::PgTransaction;
 /// Most questions in one snapshot.
 const QUESTIONS_MAX: usize = 200;
 
-/// A question and whose customer it is about.
+/// A question and who asks it.
 pub(crate) struct Asked {
-    pub(crate) organization: OrganizationId,
+    pub(crate) asker: Asker,
     pub(crate) question: Box<dyn Question>,
 }
 
 impl Job for Asked {
     fn goes_with(&self, first: &Self, room: &mut Room) -> bool {
-        self.organization == first.organization && room.take(1, QUESTIONS_MAX)
+        self.asker.organization == first.asker.organization && room.take(1, QUESTIONS_MAX)
     }
 
     fn refuse(self, error: Error) {
@@ -33,7 +33,7 @@ impl Job for Asked {
 
 /// Answers questions of one organization.
 pub(crate) fn serve(store: &PgStore, mut jobs: Vec<Asked>) {
-    let Some(organization) = jobs.first().map(|job| job.organization) else { return };
+    let Some(organization) = jobs.first().map(|job| job.asker.organization) else { return };
     let served = store.read_together(|pg| {
         if jobs.is_empty() {
             // All have their answers: it was only COMMIT that failed.
@@ -65,11 +65,13 @@ pub(crate) fn serve(store: &PgStore, mut jobs: Vec<Asked>) {
 fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered>, Error> {
     let customers: BTreeSet<_> = jobs.iter().map(|job| job.question.customer().uuid()).collect();
     let metrics = jobs.iter().map(|job| job.question.metric().uuid()).collect();
-    tx.read_ahead(&Vec::from_iter(customers), metrics)?;
+    let prefixes = api_key::prefixes(jobs.iter().filter_map(|job| job.asker.key.as_ref()));
+    tx.read_ahead(&Vec::from_iter(customers), metrics, prefixes)?;
     let mut requests = Vec::new();
     let mut prepared = Vec::with_capacity(jobs.len());
     for job in jobs {
-        match job.question.prepare(tx) {
+        let is_open = api_key::expect_valid(job.asker.key.as_ref(), &tx.ahead.valid_digests);
+        match is_open.and_then(|()| job.question.prepare(tx)) {
             Ok(own) => {
                 prepared.push(Ok(own.len()));
                 requests.extend(own);

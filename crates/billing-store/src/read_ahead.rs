@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::catalog::Stamped;
-use crate::customer::Present;
+use crate::customer::{Entered, Present};
 use crate::transaction::PgTransaction;
 
 /// What has been read.
@@ -22,6 +22,8 @@ pub(crate) struct ReadAhead {
     /// Of the customers: what ends after `current_from` or awaits renewal.
     subscriptions: HashMap<Uuid, Vec<Subscription>>,
     current_from: Option<OffsetDateTime>,
+    /// Of the keys of those who ask.
+    pub(crate) valid_digests: Vec<Vec<u8>>,
 }
 
 impl ReadAhead {
@@ -35,9 +37,16 @@ impl ReadAhead {
 }
 
 impl PgTransaction<'_> {
-    /// Reads these customers and what they hold, and of the catalogue what is not remembered of that and these metrics.
-    pub(crate) fn read_ahead(&mut self, customers: &[Uuid], metrics: BTreeSet<Uuid>) -> Result<(), Error> {
-        let (stamp, found) = self.enter_all(customers)?;
+    /// Reads these customers and what they hold, of the catalogue what is not remembered of that and these metrics, and which
+    /// of the keys with these prefixes are valid.
+    pub(crate) fn read_ahead(
+        &mut self,
+        customers: &[Uuid],
+        metrics: BTreeSet<Uuid>,
+        prefixes: Vec<String>,
+    ) -> Result<(), Error> {
+        let Entered { stamp, valid_digests, customers: found } = self.enter_all(customers, prefixes)?;
+        self.ahead.valid_digests = valid_digests;
         // Without a stamp it is remembered for this one snapshot.
         let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
         self.catalog = Some(catalog);

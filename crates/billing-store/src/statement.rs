@@ -44,14 +44,14 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
 impl<Q> RunQueryDsl<PgConnection> for Prepared<Q> {}
 
 /// Declares a statement: its result, and its text with a typed parameter between every two pieces. Texts that several
-/// statements share stand in brackets.
+/// statements share stand in brackets, with a piece before and behind each.
 macro_rules! statement {
     (
         $(#[$doc:meta])*
         $name:ident -> $result:ty {
             $first:literal
             $([$shared:expr] $second:literal)*
-            $($field:ident: $rust:ty as $sql:ty; $rest:literal)*
+            $($field:ident: $rust:ty as $sql:ty; $rest:literal $([$later:expr] $after:literal)*)*
         }
     ) => {
         $(#[$doc])*
@@ -82,6 +82,10 @@ macro_rules! statement {
                 $(
                     out.push_bind_param::<$sql, _>(&self.$field)?;
                     out.push_sql($rest);
+                    $(
+                        out.push_sql($later);
+                        out.push_sql($after);
+                    )*
                 )*
                 Ok(())
             }

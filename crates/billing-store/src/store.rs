@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::idempotency::{Claim, ClaimedWork};
-use billing_domain::store::{KeyRing, Question, Reply, Scope, Store, Work, WorkOfEach};
+use billing_domain::store::{Asker, KeyRing, Question, Reply, Scope, Store, Work, WorkOfEach};
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -211,8 +211,8 @@ impl Store for PgStore {
         self.run_claimed(scope, claim, work)
     }
 
-    fn ask(&self, organization: OrganizationId, question: Box<dyn Question>) {
-        self.shared.questions.submit(Asked { organization, question }, 1);
+    fn ask(&self, asker: Asker, question: Box<dyn Question>) {
+        self.shared.questions.submit(Asked { asker, question }, 1);
     }
 }
 

@@ -24,6 +24,9 @@ pub enum Refusal {
     /// The subscription has ended.
     #[error("The subscription has ended.")]
     AlreadyEnded,
+    /// The API key that something was asked with is unknown, wrong or expired: the three look alike.
+    #[error("Authentication credentials were not provided or are not valid.")]
+    InvalidKey,
     /// The key has expired; one of the same expiry would be worthless.
     #[error("The key has expired; create another.")]
     KeyExpired,
@@ -70,6 +73,7 @@ impl Refusal {
             Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
             Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
             Self::AlreadyEnded | Self::KeyExpired | Self::InvoiceNotUnpaid | Self::CreditDrawn => "invalid_state",
+            Self::InvalidKey => "not_authenticated",
             Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",
             Self::CreditExpiryInPast => "credit_expiry_in_past",

@@ -20,7 +20,7 @@ use crate::unread::refuse;
 
 /// How long the look-up of a key may take.
 const LOOKUP_WAIT: Duration = Duration::from_secs(1);
-const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
+pub(super) const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
 
 /// Who is calling. The organization comes from here and from nowhere else.
 #[derive(Clone, Debug)]
@@ -63,7 +63,7 @@ pub async fn authenticate(
     }
 }
 
-async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
+pub(super) async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
     let key = single(headers, &API_KEY_HEADER).and_then(KeyText::parse).ok_or_else(not_authenticated)?;
     let token = match headers.contains_key(AUTHORIZATION) {
         true => Some(token(headers).ok_or_else(authentication_failed)?),
@@ -87,13 +87,18 @@ async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
 
 /// The key of whatever kind, unless it is unknown, wrong or expired: the three look alike. Looked up now, together with
 /// those of other requests: a key that was removed before is not found.
-async fn find(app: &App, key: &KeyText) -> Result<Option<ApiKey>, ApiError> {
+pub(super) async fn find(app: &App, key: &KeyText) -> Result<Option<ApiKey>, ApiError> {
     let prefix = key.prefix().to_owned();
     let found = app.ask_within(LOOKUP_WAIT, |keys, reply| keys.find_key_then(prefix, reply)).await?;
     // The digest is computed for unknown keys too: they take as long as known ones.
     let digest = found.as_ref().map(|(known, _)| known.digest.clone()).unwrap_or_default();
     let matches = app.pepper.matches(key, &digest);
-    Ok(found.filter(|(known, now)| matches && !known.is_expired(*now)).map(|(known, _)| known))
+    let valid = found.filter(|(known, now)| matches && !known.is_expired(*now)).map(|(known, _)| known);
+    match valid.as_ref().filter(|valid| valid.kind == KeyKind::ApiKey) {
+        Some(valid) => app.known_keys.remember(valid),
+        None => app.known_keys.forget(key.prefix()),
+    }
+    Ok(valid)
 }
 
 /// The token of `Authorization: Token <token>`.
@@ -103,13 +108,13 @@ fn token(headers: &HeaderMap) -> Option<KeyText> {
 }
 
 /// The value of a header that is there exactly once.
-fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
+pub(super) fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut values = headers.get_all(name);
     let value = values.next()?;
     values.next().is_none().then(|| value.to_str().ok())?
 }
 
-fn not_authenticated() -> ApiError {
+pub(super) fn not_authenticated() -> ApiError {
     ApiError::new(&codes::NOT_AUTHENTICATED, "Authentication credentials were not provided or are not valid.")
 }
 

@@ -100,6 +100,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::AlreadyEnded | Refusal::KeyExpired | Refusal::InvoiceNotUnpaid | Refusal::CreditDrawn => {
             &INVALID_STATE
         }
+        Refusal::InvalidKey => &NOT_AUTHENTICATED,
         Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
         Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
@@ -154,6 +155,7 @@ mod tests {
             Refusal::PlanNotAvailableToCustomer,
             Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
             Refusal::AlreadyEnded,
+            Refusal::InvalidKey,
             Refusal::KeyExpired,
             Refusal::InvoiceFinal,
             Refusal::InvoiceNotUnpaid,

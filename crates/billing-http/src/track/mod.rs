@@ -14,7 +14,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::Bearer;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::{JsonFault, RawBody, decode, scan};
@@ -36,6 +36,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         post("/api/track/", summary, track)
             .repeatable()
+            .for_bearers()
             .takes::<BatchBody>()
             .answers::<TrackView>(201)
             .refuses::<TrackView>(400),
@@ -137,7 +138,7 @@ impl Responder for Outcome {
 }
 
 /// `POST /api/track/`
-async fn track(app: web::Data<App>, caller: Caller, body: RawBody<BODY_BYTES_MAX>) -> Result<impl Responder, ApiError> {
+async fn track(app: web::Data<App>, bearer: Bearer, body: RawBody<BODY_BYTES_MAX>) -> Result<impl Responder, ApiError> {
     let read = match body.size() {
         ..=INLINE_BYTES_MAX => read(body)?,
         _ => app.block(move |_| read(body)).await?,
@@ -145,9 +146,9 @@ async fn track(app: web::Data<App>, caller: Caller, body: RawBody<BODY_BYTES_MAX
     let Batch { mut outcome, events } = read;
     if !events.is_empty() {
         let ids: Vec<String> = events.iter().map(|event| event.idempotency_id.clone()).collect();
-        let organization = caller.organization;
-        let ingested = app.ask(|store, reply| store.ingest_then(organization, events, Window::Enforced, reply));
+        let ingested = app.ask(|store, reply| store.ingest_then(bearer.asker(), events, Window::Enforced, reply));
         outcome.add(&ids, &ingested.await?);
+        bearer.was_confirmed();
     }
     let stored = outcome.count - outcome.failed_count - outcome.duplicates;
     app.telemetry.events(stored, outcome.duplicates, outcome.failed_count);

@@ -11,15 +11,17 @@ mod rules;
 use std::collections::{BTreeSet, HashSet};
 use std::sync::mpsc;
 
+use billing_domain::api_key::Fingerprint;
 use billing_domain::event::{Event, Ingested, Properties};
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{EventIngest, Reply, Window};
+use billing_domain::store::{Asker, EventIngest, Reply, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use self::rules::Present;
+use crate::api_key;
 use crate::backfill::EVENTS_PER_LOCK;
 use crate::desk::{Job, Room};
 use crate::error::Failure;
@@ -98,6 +100,8 @@ pub(crate) struct Terms {
 /// The events of one caller.
 pub(crate) struct Arrival {
     terms: Terms,
+    /// What opens the organization to the caller.
+    key: Option<Fingerprint>,
     events: Vec<Event>,
     reply: Reply<Vec<Ingested>>,
 }
@@ -120,20 +124,15 @@ impl EventIngest for PgStore {
         let (sender, receiver) = mpsc::channel();
         // Nobody waits any more only if this thread is gone.
         let reply = move |outcome| sender.send(outcome).unwrap_or_default();
-        self.ingest_then(organization, events.to_vec(), window, Box::new(reply));
+        self.ingest_then(organization.into(), events.to_vec(), window, Box::new(reply));
         receiver.recv().map_err(|_| StoreError::Internal("storing the events ended without an answer".to_owned()))?
     }
 
-    fn ingest_then(
-        &self,
-        organization: OrganizationId,
-        events: Vec<Event>,
-        window: Window,
-        reply: Reply<Vec<Ingested>>,
-    ) {
+    fn ingest_then(&self, asker: Asker, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
         if let Err(error) = check(&events) {
             return reply(Err(error));
         }
+        let Asker { organization, key } = asker;
         let terms = Terms { organization, window };
         let parts = self.split(organization, events);
         let desks: Vec<_> = parts.iter().map(|part| (&self.shared.arrivals[part.writer], part.weight)).collect();
@@ -145,7 +144,7 @@ impl EventIngest for PgStore {
         }
         let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
         for (part, reply) in parts.into_iter().zip(replies) {
-            let arrival = Arrival { terms, events: part.events, reply };
+            let arrival = Arrival { terms, key: key.clone(), events: part.events, reply };
             self.shared.arrivals[part.writer].submit_reserved(arrival, part.weight);
         }
     }
@@ -164,10 +163,7 @@ fn weight(event: &Event) -> usize {
 /// Stores the events of all callers in one transaction.
 pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
     let Some(terms) = jobs.first().map(|job| job.terms) else { return };
-    let events: Vec<&Event> = jobs.iter().flat_map(|job| &job.events).collect();
-    let outcome = store.store_all(terms, &events);
-    drop(events);
-    match outcome {
+    match store.store_all(terms, &jobs) {
         Ok(answers) => {
             let mut answers = answers.into_iter();
             for job in jobs {
@@ -175,11 +171,10 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
                 (job.reply)(Ok(own));
             }
         }
-        // Something is wrong with the events of one of them, or with the database.
-        Err(Error::Store(StoreError::Internal(_))) if jobs.len() > 1 => {
+        // Something is wrong with the key or the events of one of them, or with the database.
+        Err(Error::Refused(_) | Error::Store(StoreError::Internal(_))) if jobs.len() > 1 => {
             for job in jobs {
-                let own: Vec<&Event> = job.events.iter().collect();
-                let outcome = store.store_all(terms, &own);
+                let outcome = store.store_all(terms, std::slice::from_ref(&job));
                 (job.reply)(outcome);
             }
         }
@@ -214,24 +209,29 @@ impl PgStore {
         parts
     }
 
-    /// Stores events, in one transaction unless one caller has brought more than fit.
-    fn store_all(&self, terms: Terms, events: &[&Event]) -> Outcome {
+    /// Stores the events of some callers, in one transaction unless one of them has brought more than fit.
+    fn store_all(&self, terms: Terms, jobs: &[Arrival]) -> Outcome {
+        let keys: Vec<&Fingerprint> = jobs.iter().filter_map(|job| job.key.as_ref()).collect();
+        let events: Vec<&Event> = jobs.iter().flat_map(|job| &job.events).collect();
         let mut answers = Vec::with_capacity(events.len());
         for chunk in events.chunks(GROUP_MAX) {
-            answers.extend(self.store_group(terms, chunk)?);
+            answers.extend(self.store_group(terms, &keys, chunk)?);
         }
         Ok(answers)
     }
 
-    /// Stores and counts, in one transaction, what of the events is new and dated so that it is taken in. If nobody
-    /// knows whether it was committed, it is done again: what was stored is then known.
-    fn store_group(&self, terms: Terms, events: &[&Event]) -> Outcome {
+    /// Stores and counts, in one transaction, what of the events is new and dated so that it is taken in, if all keys are
+    /// valid. If nobody knows whether it was committed, it is done again: what was stored is then known.
+    fn store_group(&self, terms: Terms, keys: &[&Fingerprint], events: &[&Event]) -> Outcome {
         let rows: Vec<_> = events.iter().map(|event| Row::new(terms.organization, event)).collect();
         let (cache, organization) = (&self.shared.ingest, terms.organization.uuid());
         let lanes: BTreeSet<i32> = rows.iter().map(|row| cache.lanes().of(CustomerKey::from(row.customer))).collect();
+        let prefixes = api_key::prefixes(keys.iter().copied());
         let stored = self.transact_again(|pg| {
             rollup::lock_lanes(pg, lanes.iter().copied().collect())?;
-            let present = Present::read(cache, pg, organization, rows.iter().map(|row| row.customer))?;
+            let customers = rows.iter().map(|row| row.customer);
+            let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
+            keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_digests))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];
             let mut candidates = candidates(&rows, &present, terms.window, &mut answers);
             let prepared = cache.prepare(pg, organization, &candidates)?;

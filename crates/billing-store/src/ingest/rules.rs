@@ -8,12 +8,13 @@ use billing_domain::metric::Measure;
 use billing_domain::store::Window;
 use billing_domain::{Error, Noun};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Integer, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Candidate;
+use crate::api_key::VALID_DIGESTS;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
@@ -38,9 +39,13 @@ pub(crate) fn move_epoch(pg: &mut PgConnection, organization: Uuid) -> QueryResu
 }
 
 statement! {
-    /// The present instant, the transaction, and the organization's epoch.
-    ReadEpoch -> (Timestamptz, BigInt, BigInt) {
-        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, epoch FROM ingest_epochs WHERE organization_id = " organization: Uuid as SqlUuid; ""
+    /// The present instant, the transaction, the organization's epoch, and which of some keys are valid.
+    ReadEpoch -> (Timestamptz, BigInt, BigInt, Array<Binary>) {
+        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, epoch, " [VALID_DIGESTS] "
+        FROM (
+            SELECT epoch, organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
+            FROM ingest_epochs WHERE organization_id = " organization: Uuid as SqlUuid; "
+        ) input"
     }
 }
 
@@ -66,6 +71,8 @@ statement! {
         ORDER BY metric.id, rollup.filter_keys"
     }
 }
+
+type EpochRow = (OffsetDateTime, i64, i64, Vec<Vec<u8>>);
 
 type RollupRow = (String, Uuid, MeasureColumns, Option<Value>, Vec<String>);
 
@@ -239,6 +246,8 @@ pub(crate) struct Prepared {
 pub(crate) struct Present {
     pub(crate) rules: Arc<Rules>,
     pub(super) transaction: Transaction,
+    /// Of the senders' keys.
+    pub(super) valid_digests: Vec<Vec<u8>>,
     now: OffsetDateTime,
     of_test_clocks: HashMap<Uuid, OffsetDateTime>,
 }
@@ -248,10 +257,11 @@ impl Present {
         cache: &IngestCache,
         pg: &mut PgConnection,
         organization: Uuid,
+        prefixes: Vec<String>,
         customers: impl Iterator<Item = Uuid>,
     ) -> Result<Self, Failure> {
-        let found: Option<(OffsetDateTime, i64, i64)> = ReadEpoch { organization }.get_result(pg).optional()?;
-        let (now, transaction, epoch) = found.ok_or(Error::NotFound(Noun::Organization))?;
+        let found: Option<EpochRow> = ReadEpoch { organization, prefixes }.get_result(pg).optional()?;
+        let (now, transaction, epoch, valid_digests) = found.ok_or(Error::NotFound(Noun::Organization))?;
         let rules = cache.rules(pg, organization, epoch)?;
         let mut of_test_clocks = HashMap::new();
         if rules.has_test_clocks {
@@ -259,7 +269,7 @@ impl Present {
             let statement = ReadTestTimes { organization, customers: customers.into_iter().collect() };
             of_test_clocks.extend(statement.load::<(Uuid, OffsetDateTime)>(pg)?);
         }
-        Ok(Self { rules, transaction: Transaction(transaction), now, of_test_clocks })
+        Ok(Self { rules, transaction: Transaction(transaction), valid_digests, now, of_test_clocks })
     }
 
     /// The time at which the customer lives.

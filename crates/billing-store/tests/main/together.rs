@@ -73,7 +73,8 @@ impl World {
     fn send(&self, id: &str, time: OffsetDateTime, amount: u32) {
         let properties = build::properties(&format!(r#"{{"amount": {amount}}}"#));
         let event = Event { properties, ..build::event("acme", "call", id, time) };
-        let stored = wait(|reply| self.store.ingest_then(self.organization, vec![event], Window::Enforced, reply));
+        let stored =
+            wait(|reply| self.store.ingest_then(self.organization.into(), vec![event], Window::Enforced, reply));
         assert_eq!(stored, Ok(vec![Ingested::Stored]));
     }
 
@@ -86,7 +87,7 @@ impl World {
     fn together(&self, metric: usize) -> Option<CheckedAccess> {
         let command = self.command("acme", metric);
         let ask = |reply| {
-            self.store.ask(self.organization, Box::new(AccessQuestion::new(self.organization, command, reply)));
+            self.store.ask(self.organization.into(), Box::new(AccessQuestion::new(self.organization, command, reply)));
         };
         wait(ask).expect("no error")
     }
@@ -232,7 +233,7 @@ fn one_bad_question_spoils_no_other() {
                 let command = world.command(customer, metric);
                 let ask = |reply| {
                     let question = AccessQuestion::new(world.organization, command, reply);
-                    world.store.ask(world.organization, Box::new(question));
+                    world.store.ask(world.organization.into(), Box::new(question));
                 };
                 match wait(ask) {
                     Ok(Some(checked)) => assert_eq!((n % 3 != 0, checked.metric.id), (true, world.metrics[metric].id)),
@@ -287,7 +288,7 @@ fn too_much_is_sent_back_and_nothing_of_it_is_stored() {
         let sender = sender.clone();
         let reply: Reply<Vec<Ingested>> =
             Box::new(move |outcome| sender.send((number, outcome)).expect("somebody waits"));
-        world.store.ingest_then(world.organization, events, Window::Enforced, reply);
+        world.store.ingest_then(world.organization.into(), events, Window::Enforced, reply);
     }
     drop(sender);
     let outcomes: Vec<_> = receiver.iter().collect();

@@ -150,7 +150,7 @@ pub(super) fn shows_changes_at_once(harness: &Harness<'_>) {
 pub(super) fn shows_changes_to_questions_at_once(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     shows_changes(&tenant, &|customer, places| {
-        let ask = |reply| harness.store.ask(tenant.id, Box::new(Look { customer, places, seen: None, reply }));
+        let ask = |reply| harness.store.ask(tenant.id.into(), Box::new(Look { customer, places, seen: None, reply }));
         // A store may want it asked in a transaction of its own.
         wait(ask).expect("an answer").unwrap_or_else(|| tenant.look(|tx, _| places.look(tx)))
     });

@@ -128,7 +128,9 @@ cases! {
     together {
         finds_keys,
         takes_events,
+        takes_events_from_whoever_has_a_valid_key,
         answers_questions,
+        answers_whoever_has_a_valid_key,
     }
     test_clock {
         keeps_clocks,

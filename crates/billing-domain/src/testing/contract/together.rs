@@ -6,9 +6,10 @@ use time::Duration;
 
 use super::event::NOW;
 use super::{Harness, Tenant};
-use crate::error::Error;
+use crate::api_key::{ApiKey, KeyKind};
+use crate::error::{Error, Refusal};
 use crate::event::{Event, Ingested};
-use crate::store::{Reply, Scope, Window};
+use crate::store::{Asker, Reply, Scope, Window};
 use crate::subscription::SubscriptionFilters;
 use crate::testing::build::{api_key, event};
 use crate::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
@@ -40,7 +41,7 @@ pub(super) fn takes_events(harness: &Harness<'_>) {
     let of = |customer: usize, id: &str| event(&format!("customer {customer}"), "call", id, now);
     let sent: Vec<Event> =
         (0..20).flat_map(|customer| [of(customer, "1"), of(customer, "2"), of(customer, "1")]).collect();
-    let send = |events| wait(|reply| harness.ingest.ingest_then(tenant.id, events, Window::Enforced, reply));
+    let send = |events| wait(|reply| harness.ingest.ingest_then(tenant.id.into(), events, Window::Enforced, reply));
     let each = [Ingested::Stored, Ingested::Stored, Ingested::Duplicate];
     assert_eq!(send(sent.clone()), Ok(each.repeat(20)), "in the order of the events");
     let old = Event { time_created: now - Duration::days(31), ..of(0, "old") };
@@ -60,7 +61,9 @@ pub(super) fn answers_questions(harness: &Harness<'_>) {
         filters: SubscriptionFilters::none(),
     };
     let together = |customer| {
-        wait(|reply| harness.store.ask(tenant.id, Box::new(AccessQuestion::new(tenant.id, check(customer), reply))))
+        wait(|reply| {
+            harness.store.ask(tenant.id.into(), Box::new(AccessQuestion::new(tenant.id, check(customer), reply)))
+        })
     };
     let alone = |customer| {
         let scope = Scope::Organization(tenant.id);
@@ -80,4 +83,80 @@ pub(super) fn answers_questions(harness: &Harness<'_>) {
         (Ok(None), Err(_)) => {}
         (together, alone) => assert_eq!(together.err(), alone.err(), "who does not exist"),
     }
+}
+
+/// Keys that do not open the tenant, and why.
+fn invalid_keys(tenant: &Tenant<'_>, other: &Tenant<'_>) -> Vec<(ApiKey, &'static str)> {
+    let now = tenant.now();
+    let named = |name: &str| api_key(tenant.id, &unused_prefix(tenant, name), now);
+    let keep = |of: &Tenant<'_>, key: ApiKey| {
+        of.catalog(|tx, _| tx.api_keys().insert(&key));
+        key
+    };
+    let gone = keep(tenant, named("g"));
+    tenant.catalog(|tx, _| tx.api_keys().delete(gone.kind, &gone.prefix));
+    let kept = keep(tenant, named("k"));
+    vec![
+        (named("n"), "it was never made"),
+        (gone, "it was deleted"),
+        (ApiKey { digest: vec![8; 32], ..kept }, "another text behind the same prefix"),
+        (keep(tenant, ApiKey { expires_at: Some(now - Duration::SECOND), ..named("e") }), "it has expired"),
+        (keep(tenant, ApiKey { kind: KeyKind::AccessToken, ..named("t") }), "a token opens nothing by itself"),
+        (keep(other, ApiKey { organization: other.id, ..named("o") }), "it opens another tenant"),
+    ]
+}
+
+/// A prefix that no other tenant uses: keys are found before the tenant is known.
+fn unused_prefix(tenant: &Tenant<'_>, name: &str) -> String {
+    format!("{name}{:07x}", tenant.id.uuid().as_u128() >> 64)
+}
+
+pub(super) fn takes_events_from_whoever_has_a_valid_key(harness: &Harness<'_>) {
+    let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
+    let now = tenant.now();
+    let send = |key: &ApiKey, id: &str| {
+        let asker = Asker { organization: tenant.id, key: Some(key.fingerprint()) };
+        // Customers whose events a store may keep apart from each other.
+        let events = (0..60).map(|customer| event(&format!("customer {customer}"), "call", id, now)).collect();
+        wait(|reply| harness.ingest.ingest_then(asker, events, Window::Enforced, reply))
+    };
+    let soon =
+        ApiKey { expires_at: Some(now + Duration::HOUR), ..api_key(tenant.id, &unused_prefix(&tenant, "s"), now) };
+    tenant.catalog(|tx, _| tx.api_keys().insert(&soon));
+    for (key, why) in invalid_keys(&tenant, &other) {
+        assert_eq!(send(&key, why), Err(Refusal::InvalidKey.into()), "{why}");
+        assert_eq!(send(&soon, why), Ok(vec![Ingested::Stored; 60]), "nothing was stored: {why}");
+    }
+    tenant.catalog(|tx, _| tx.api_keys().delete(soon.kind, &soon.prefix));
+    assert_eq!(send(&soon, "late"), Err(Refusal::InvalidKey.into()), "as soon as it is deleted");
+}
+
+pub(super) fn answers_whoever_has_a_valid_key(harness: &Harness<'_>) {
+    let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
+    let acme = tenant.new_customer_at_now();
+    let (calls, amounts) = tenant.new_metrics();
+    tenant.subscribe(acme, [&calls, &amounts], &SubscriptionFilters::none());
+    let command = CheckMetricAccess {
+        customer: "acme".parse().expect("an id"),
+        metric: calls.id,
+        filters: SubscriptionFilters::none(),
+    };
+    let ask = |key: &ApiKey| {
+        let asker = Asker { organization: tenant.id, key: Some(key.fingerprint()) };
+        wait(|reply| harness.store.ask(asker, Box::new(AccessQuestion::new(tenant.id, command.clone(), reply))))
+    };
+    let key = api_key(tenant.id, &unused_prefix(&tenant, "v"), tenant.now());
+    tenant.catalog(|tx, _| tx.api_keys().insert(&key));
+    let scope = Scope::Organization(tenant.id);
+    let alone = harness.store.run_for(&scope, |tx, now| check_metric_access(tx, &command, now)).expect("an answer");
+    let Some(answer) = ask(&key).expect("an answer") else {
+        // This store wants every question asked alone.
+        return;
+    };
+    assert_eq!(answer.access, alone.access);
+    for (invalid, why) in invalid_keys(&tenant, &other) {
+        assert_eq!(ask(&invalid).err(), Some(Refusal::InvalidKey.into()), "{why}");
+    }
+    tenant.catalog(|tx, _| tx.api_keys().delete(key.kind, &key.prefix));
+    assert_eq!(ask(&key).err(), Some(Refusal::InvalidKey.into()), "as soon as it is deleted");
 }

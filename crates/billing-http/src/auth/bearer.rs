@@ -1,0 +1,135 @@
+//! The check of the key where it is made by what is asked for.
+//!
+//! To look a key up costs as much as many calls do themselves. So those calls trust a key that was valid before, and the very
+//! transaction that does what they ask for looks whether it still is: a key that was deleted opens nothing from then on, and
+//! nobody has waited for a look-up. Whatever such a call answers without having asked the store, a refusal of its body for
+//! instance, is answered only after a look-up.
+
+use std::cell::Cell;
+use std::future::{Ready, ready};
+use std::rc::Rc;
+
+use actix_web::body::{BoxBody, MessageBody};
+use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
+use actix_web::http::header::{AUTHORIZATION, HeaderMap};
+use actix_web::middleware::Next;
+use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
+use billing_domain::api_key::{Fingerprint, KeyKind};
+use billing_domain::id::OrganizationId;
+use billing_domain::store::Asker;
+
+use super::caller::{API_KEY_HEADER, Caller, check, find, not_authenticated, single};
+use super::key::KeyText;
+use crate::app::App;
+use crate::error::ApiError;
+use crate::unread::{hold, refuse};
+
+/// Who is calling, with a key that was valid when it was last looked at.
+#[derive(Clone)]
+pub struct Bearer {
+    caller: Caller,
+    /// What is to be looked at again; `None`: it has just been.
+    key: Option<(KeyText, Fingerprint)>,
+    is_confirmed: Rc<Cell<bool>>,
+}
+
+impl Bearer {
+    /// The organization that the key spoke for. What is asked on its behalf goes to the store with [`Bearer::asker`].
+    pub fn organization(&self) -> OrganizationId {
+        self.caller.organization
+    }
+
+    /// The part of the key that may be logged.
+    pub fn key_prefix(&self) -> &str {
+        &self.caller.key_prefix
+    }
+
+    /// Who asks the store, which looks at the key.
+    pub fn asker(&self) -> Asker {
+        let key = self.key.as_ref().map(|(_, fingerprint)| fingerprint.clone());
+        Asker { organization: self.caller.organization, key }
+    }
+
+    /// The store did what [`Bearer::asker`] asked for: the key is valid.
+    pub fn was_confirmed(&self) {
+        self.is_confirmed.set(true);
+    }
+
+    /// The caller, once the key is known to be valid.
+    ///
+    /// # Errors
+    /// [`codes::NOT_AUTHENTICATED`](crate::error::codes::NOT_AUTHENTICATED) when it is not any more.
+    pub async fn caller(&self, app: &App) -> Result<Caller, ApiError> {
+        if let Some((key, _)) = &self.key
+            && !self.is_confirmed.get()
+        {
+            let found = find(app, key).await?.ok_or_else(not_authenticated)?;
+            if found.kind != KeyKind::ApiKey || found.organization != self.caller.organization {
+                return Err(not_authenticated());
+            }
+            self.was_confirmed();
+        }
+        Ok(self.caller.clone())
+    }
+
+    /// By a key that is remembered, or by one that is looked up.
+    async fn of(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
+        match Self::recalled(app, headers) {
+            Some(bearer) => Ok(bearer),
+            None => {
+                let caller = check(app, headers).await?;
+                Ok(Self { caller, key: None, is_confirmed: Rc::new(Cell::new(true)) })
+            }
+        }
+    }
+
+    fn recalled(app: &App, headers: &HeaderMap) -> Option<Self> {
+        if headers.contains_key(AUTHORIZATION) {
+            return None;
+        }
+        let key = single(headers, &API_KEY_HEADER).and_then(KeyText::parse)?;
+        let known = app.known_keys.get(key.prefix())?;
+        if !app.pepper.matches(&key, &known.digest) {
+            return None;
+        }
+        let fingerprint = known.fingerprint();
+        let caller = Caller { organization: known.organization, key_prefix: known.prefix, claim: None };
+        Some(Self { caller, key: Some((key, fingerprint)), is_confirmed: Rc::default() })
+    }
+}
+
+impl FromRequest for Bearer {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        let bearer = request.extensions().get::<Self>().cloned();
+        ready(bearer.ok_or_else(|| ApiError::internal("a route that does not let bearers pass")))
+    }
+}
+
+/// Lets a request pass to its handler, a [`Bearer`]'s, when its key was valid before, and its answer when the key still is.
+///
+/// # Errors
+/// Those of the handler; a bad key is answered here.
+pub async fn recognize(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let Some(app) = request.app_data::<web::Data<App>>().cloned() else {
+        return Err(ApiError::internal("no application data").into());
+    };
+    let bearer = match Bearer::of(&app, request.headers()).await {
+        Ok(bearer) => bearer,
+        Err(error) => return Ok(refuse(request, &error)),
+    };
+    request.extensions_mut().insert(bearer.clone());
+    let response = next.call(request).await?.map_into_boxed_body();
+    match bearer.caller(&app).await {
+        Ok(_) => Ok(response),
+        Err(error) => {
+            let (request, answer) = response.into_parts();
+            Ok(ServiceResponse::new(request, hold(error.error_response(), answer.into_body())))
+        }
+    }
+}
