@@ -151,6 +151,14 @@ pub fn fill_in(store: &PgStore, events_per_lock: i64) -> Result<bool, Error> {
     store.fill_in(events_per_lock)
 }
 
+/// The gains of an open hour as the store writes them when it has read them.
+///
+/// # Errors
+/// When they are not gains.
+pub fn gains_written_again(gains: &str) -> Result<String, Error> {
+    crate::rollup::open_hours::written_again(gains)
+}
+
 /// How many roll-ups are younger than their events and not filled in.
 ///
 /// # Panics

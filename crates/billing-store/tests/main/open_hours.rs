@@ -10,7 +10,9 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build;
 use billing_domain::usage::{UsageRequest, fold};
 use billing_store::PgStore;
-use billing_store::testing::{TestStore, count_statements, statements_sent};
+use billing_store::testing::{TestStore, count_statements, gains_written_again, statements_sent};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
 use time::macros::{date, datetime, time};
 use time::{Duration, OffsetDateTime, Time};
 
@@ -18,8 +20,7 @@ use crate::sql::{execute, query};
 use crate::usage::World;
 
 const DAY: time::Date = date!(2024 - 02 - 29);
-const OPEN: &str =
-    "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24:MI') || ' ' || (gain.value ->> 'event_count') AS value
+const OPEN: &str = "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24:MI') || ' ' || (gain.value ->> 0) AS value
     FROM open_hours, json_each(gains) gain ORDER BY 1";
 const CLOSED: &str =
     "SELECT to_char(bucket AT TIME ZONE 'UTC', 'HH24:MI') || '+' || bucket_hours || ' ' || event_count AS value
@@ -63,10 +64,7 @@ fn an_hour_is_open_until_a_later_one_begins() {
     }
 }
 
-#[test]
-fn every_aggregation_goes_on_where_it_stopped() {
-    let store = TestStore::new();
-    let world = World::new(&store, 1);
+fn metrics_of_every_aggregation(world: &World<'_>) -> Vec<Metric> {
     let property_name = || "amount".to_owned();
     let aggregations = [
         Aggregation::Count,
@@ -76,25 +74,187 @@ fn every_aggregation_goes_on_where_it_stopped() {
         Aggregation::Min { property_name: property_name() },
         Aggregation::Latest { property_name: property_name() },
     ];
-    let metrics: Vec<Metric> =
-        aggregations.into_iter().map(|aggregation| world.new_metric(Measure::Counter(aggregation))).collect();
+    aggregations.into_iter().map(|aggregation| world.new_metric(Measure::Counter(aggregation))).collect()
+}
+
+/// Usage of each metric is what it gains by the events.
+fn assert_counted(world: &World<'_>, metrics: &[Metric], events: &[Event], why: &str) {
+    let hour = Period::new(at(time!(12:00)), at(time!(13:00))).expect("a period");
+    let request =
+        |metric: &Metric| UsageRequest::current(world.customer, metric.clone(), SubscriptionFilters::none(), hour);
+    let requests: Vec<UsageRequest> = metrics.iter().map(request).collect();
+    let found = world.catalog(|tx| tx.events().usages(&requests));
+    for (request, found) in requests.iter().zip(found) {
+        assert_eq!(found, fold(request, events), "{:?} {why}", request.metric.measure);
+    }
+}
+
+#[test]
+fn every_aggregation_goes_on_where_it_stopped() {
+    let store = TestStore::new();
+    let world = World::new(&store, 1);
+    let metrics = metrics_of_every_aggregation(&world);
     world.set_clock(datetime!(2024-02-29 12:30 UTC));
     // The fourth is the latest: of the two of one instant it has the greater id.
     let times = [time!(12:10), time!(12:40), time!(12:05), time!(12:50), time!(12:50), time!(12:20)];
     let ids = [1, 2, 3, 5, 4, 6];
     let events: Vec<Event> = ids.into_iter().zip(times).map(|(id, time)| event(id, time)).collect();
-    let hour = Period::new(at(time!(12:00)), at(time!(13:00))).expect("a period");
     for sent in 0..events.len() {
         store.ingest(world.organization, &events[sent..=sent], Window::Open).expect("taken in");
-        let request =
-            |metric: &Metric| UsageRequest::current(world.customer, metric.clone(), SubscriptionFilters::none(), hour);
-        let requests: Vec<UsageRequest> = metrics.iter().map(request).collect();
-        let found = world.catalog(|tx| tx.events().usages(&requests));
-        for (request, found) in requests.iter().zip(found) {
-            assert_eq!(found, fold(request, &events[..=sent]), "{:?} after event {sent}", request.metric.measure);
-        }
+        assert_counted(&world, &metrics, &events[..=sent], &format!("after event {sent}"));
         assert_eq!(query(store.url(), "SELECT count(*)::text AS value FROM usage_rollup"), ["0"], "all in one row");
     }
+}
+
+/// What an older release leaves behind: what is open in its spelling, and then this release's schema.
+fn as_an_older_release_wrote_it(store: &TestStore) {
+    const COUNTED: &str =
+        "SELECT counted::text AS value FROM counted_usage counted ORDER BY counted::text COLLATE \"C\"";
+    let counted = query(store.url(), COUNTED);
+    assert!(!counted.is_empty());
+    execute(store.url(), include_str!("../../../../migrations/0097_short_gains/down.sql")).expect("down");
+    assert_eq!(query(store.url(), COUNTED), counted, "read by the older release");
+    execute(store.url(), include_str!("../../../../migrations/0097_short_gains/up.sql")).expect("up");
+    assert_eq!(query(store.url(), COUNTED), counted, "read by this one");
+    let spellings = "SELECT DISTINCT json_typeof(gain.value) AS value FROM open_hours, json_each(gains) gain";
+    assert_eq!(query(store.url(), spellings), ["object"]);
+}
+
+#[test]
+fn an_hour_that_an_older_release_wrote_goes_on_and_is_closed() {
+    let store = TestStore::new();
+    let world = World::new(&store, 1);
+    let metrics = metrics_of_every_aggregation(&world);
+    world.set_clock(datetime!(2024-02-29 12:30 UTC));
+    let times = [time!(12:10), time!(12:40), time!(12:05), time!(12:50), time!(12:50), time!(12:20), time!(13:05)];
+    let events: Vec<Event> = times.into_iter().enumerate().map(|(id, time)| event(id, time)).collect();
+    let send = |event: usize| {
+        store.ingest(world.organization, &events[event..=event], Window::Open).expect("taken in");
+    };
+    for sent in 0..6 {
+        send(sent);
+        as_an_older_release_wrote_it(&store);
+        assert_counted(&world, &metrics, &events[..=sent], &format!("of an older release after event {sent}"));
+    }
+    world.set_clock(datetime!(2024-02-29 13:10 UTC));
+    send(6);
+    assert_eq!(query(store.url(), "SELECT count(*)::text AS value FROM usage_rollup"), ["12"], "closed, with its day");
+    assert_counted(&world, &metrics, &events[..6], "when it is closed");
+}
+
+const METRIC: &str = "0b6f7a10-94a7-4a53-b0c4-5f0d1c2e3a4b";
+
+/// What SQL tells of gains.
+fn told(store: &TestStore, gains: &str) -> Vec<String> {
+    let gains = gains.replace('\'', "''");
+    let told = format!(
+        "SELECT (event_count, sum, max, min, latest, latest_at AT TIME ZONE 'UTC', latest_id)::text AS value
+        FROM gains_of_hour('{gains}', '{METRIC}')"
+    );
+    query(store.url(), &told)
+}
+
+#[test]
+fn both_spellings_of_gains_are_read_alike() {
+    let store = TestStore::new();
+    let another = "ffffffff-ffff-4fff-bfff-ffffffffffff";
+    #[rustfmt::skip]
+    let cases = [
+        // in an older release,                      in this one,               what SQL tells,            why
+        (r#"{"event_count":12}"#,                    "[12]",                    "(12,0,,,,,)",             "a count"),
+        (r#"{"event_count":0}"#,                     "[0]",                     "(0,0,,,,,)",              "nothing, as said"),
+        (r#"{"event_count":9223372036854775807}"#,   "[9223372036854775807]",   "(9223372036854775807,0,,,,,)", "as many as there can be"),
+        (r#"{"event_count":2,"sum":34.5}"#,          "[2,34.5]",                "(2,34.5,,,,,)",           "a sum, an average"),
+        (r#"{"event_count":2,"sum":-34.5}"#,         "[2,-34.5]",               "(2,-34.5,,,,,)",          "that is below nothing"),
+        (r#"{"event_count":2,"sum":12345678901234567890.123456789012345678901234567891}"#,
+                                                     "[2,12345678901234567890.123456789012345678901234567891]",
+                                                                                "(2,12345678901234567890.123456789012345678901234567891,,,,,)", "more digits than a float has"),
+        (r#"{"event_count":2,"max":0.25}"#,          "[2,0,0.25]",              "(2,0,0.25,,,,)",          "the greatest"),
+        (r#"{"event_count":2,"max":0}"#,             "[2,0,0]",                 "(2,0,0,,,,)",             "which is a number also when it is 0"),
+        (r#"{"event_count":2,"max":null,"min":-7}"#, "[2,0,null,-7]",           "(2,0,,-7,,,)",            "the least"),
+        (r#"{"event_count":2,"min":0}"#,             "[2,0,null,0]",            "(2,0,,0,,,)",             "0, too"),
+        (r#"{"event_count":2,"latest":{"number":1.5,"at":"2024-02-29T12:50:00.000001Z","id":"it's \"é\""}}"#,
+                                                     r#"[2,0,null,null,[1.5,"2024-02-29T12:50:00.000001Z","it's \"é\""]]"#,
+                                                                                r#"(2,0,,,1.5,"2024-02-29 12:50:00.000001","it's ""é""")"#, "the latest with its id"),
+        (r#"{"event_count":4,"sum":1,"max":2,"min":-3,"latest":{"number":-4,"at":"2024-02-29T12:50:00Z","id":""}}"#,
+                                                     r#"[4,1,2,-3,[-4,"2024-02-29T12:50:00Z",""]]"#,
+                                                                                r#"(4,1,2,-3,-4,"2024-02-29 12:50:00","")"#, "everything"),
+    ];
+    for (older, own, sql, why) in cases {
+        let older = format!(r#"{{"{METRIC}":{older},"{another}":{{"event_count":3}}}}"#);
+        let own = format!(r#"{{"{}":{own},"{}":[3]}}"#, METRIC.replace('-', ""), another.replace('-', ""));
+        for spelling in [&older, &own] {
+            assert_eq!(gains_written_again(spelling).expect("gains"), own, "{why}: {spelling}");
+            assert_eq!(told(&store, spelling), [sql], "{why}: {spelling}");
+        }
+    }
+    for without in ["{}", r#"{"ffffffffffff4fffbfffffffffffffff":[3]}"#] {
+        assert_eq!(told(&store, without), [""; 0], "it gains nothing: {without}");
+    }
+    for no_gains in ["[]", r#"{"x":[1]}"#, r#"{"ffffffffffff4fffbfffffffffffffff":[]}"#] {
+        assert!(gains_written_again(no_gains).is_err(), "{no_gains}");
+    }
+}
+
+/// The figures of a gain as SQL has them, and as an older release writes them.
+fn gain() -> impl Strategy<Value = (String, String)> {
+    let number = || prop::option::of("-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?");
+    let at = "2024-0[1-9]-[12][0-9]T[01][0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?Z";
+    let latest = prop::option::of(("-?[1-9][0-9]{0,30}(\\.[0-9]{1,30})?", at, "[^\\x00]{0,12}"));
+    (0..=i64::MAX, number(), number(), number(), latest).prop_map(|(event_count, sum, max, min, latest)| {
+        let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
+        let null = || "NULL".to_owned();
+        let named = [("sum", &sum), ("max", &max), ("min", &min)];
+        let mut json = format!(r#"{{"event_count":{event_count}"#);
+        json.extend(named.iter().filter_map(|(name, figure)| Some(format!(r#","{name}":{}"#, figure.as_ref()?))));
+        if let Some((number, at, id)) = &latest {
+            json += &format!(
+                r#","latest":{{"number":{number},"at":"{at}","id":{}}}"#,
+                serde_json::Value::from(id.as_str())
+            );
+        }
+        let [sum, max, min] = named.map(|(_, figure)| figure.clone().unwrap_or_else(null));
+        let [number, at, id] =
+            latest.map_or_else(|| [null(), null(), null()], |(number, at, id)| [number, text(&at), text(&id)]);
+        let figures = format!(
+            "{event_count}::bigint, coalesce({sum}, 0)::numeric, {max}::numeric, {min}::numeric,
+            {number}::numeric, {at}::timestamptz, {id}::text"
+        );
+        (figures, json + "}")
+    })
+}
+
+#[test]
+fn sql_tells_of_gains_what_the_program_knows() {
+    let store = TestStore::new();
+    let law = |gains: Vec<(String, String)>| {
+        let text = |json: &str| json.replace('\'', "''");
+        let rows: Vec<String> = gains
+            .iter()
+            .map(|(figures, gain)| {
+                let older = format!(r#"{{"{METRIC}":{gain}}}"#);
+                let own = gains_written_again(&older).expect("gains");
+                assert_eq!(gains_written_again(&own).expect("gains"), own, "what is written is read");
+                format!("SELECT '{}'::json, '{}'::json, {figures}", text(&older), text(&own))
+            })
+            .collect();
+        let differing = format!(
+            "SELECT known::text || ', ' || told::text || ', ' || told_of_older::text AS value
+            FROM ({}) known (older, own, event_count, sum, max, min, latest, latest_at, latest_id)
+            LEFT JOIN LATERAL gains_of_hour(known.own, '{METRIC}') told ON true
+            LEFT JOIN LATERAL gains_of_hour(known.older, '{METRIC}') told_of_older ON true
+            CROSS JOIN LATERAL (
+                SELECT known.event_count, known.sum, known.max, known.min, known.latest, known.latest_at, known.latest_id
+            ) figures
+            WHERE told IS DISTINCT FROM figures OR told_of_older IS DISTINCT FROM figures
+            LIMIT 1",
+            rows.join(" UNION ALL ")
+        );
+        assert_eq!(query(store.url(), &differing), [""; 0]);
+        Ok(())
+    };
+    let mut runner = TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8) });
+    runner.run(&prop::collection::vec(gain(), 1..60), law).expect("a law");
 }
 
 #[test]
@@ -136,7 +296,7 @@ fn what_a_process_remembers_of_an_hour_is_never_trusted() {
         (&|| (), true,                                                                   &["12:00 3"], "read by another process"),
         (&|| (), false,                                                                  &["12:00 4"], "written by the other one since"),
         (&|| (), true,                                                                   &["12:00 5"], "and the other way round"),
-        (&|| written_otherwise("UPDATE open_hours SET gains = replace(gains::text, ':5', ':50')::json"), true,
+        (&|| written_otherwise("UPDATE open_hours SET gains = replace(gains::text, '[5]', '[50]')::json"), true,
                                                                                          &["12:00 51"], "written by somebody else"),
         (&|| written_otherwise("DELETE FROM open_hours"), true,                          &["12:00 1"], "not there any more"),
         (&|| (), true,                                                                   &["12:00 2"], "opened again"),

@@ -16,7 +16,7 @@ pub fn connect(url: &str) -> PgConnection {
 }
 
 /// The column `value` of what `sql` selects.
-pub fn query(url: &str, sql: &'static str) -> Vec<String> {
+pub fn query(url: &str, sql: &str) -> Vec<String> {
     let rows: Vec<Row> = diesel::sql_query(sql).load(&mut connect(url)).expect("rows");
     rows.into_iter().map(|row| row.value).collect()
 }
