@@ -120,7 +120,11 @@ fn bounded(text: &str, characters_max: usize, exponent_max: i64) -> Option<BigDe
 pub fn plain(value: &BigDecimal) -> String {
     let (digits, scale) = value.as_bigint_and_scale();
     let negative = digits.sign() == Sign::Minus;
-    let mut text = digits.magnitude().to_string();
+    // Nearly all are small, and written at a fraction of the cost.
+    let mut text = match u64::try_from(digits.magnitude()) {
+        Ok(small) => small.to_string(),
+        Err(_) => digits.magnitude().to_string(),
+    };
     if scale <= 0 {
         if text != "0" {
             text.extend(std::iter::repeat_n('0', scale.unsigned_abs() as usize));
