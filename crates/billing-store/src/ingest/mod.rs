@@ -85,8 +85,6 @@ fn value_holds_null(value: &Value) -> bool {
 
 /// Transactions that store events at a time.
 pub(crate) const WRITERS: usize = 2;
-/// Requests with fewer events are left to the first writer: it is better for it to store more at once.
-const DIVIDED_FROM: usize = 50;
 /// Most events in one transaction.
 const GROUP_MAX: usize = 5_000;
 
@@ -192,15 +190,14 @@ struct Part {
 }
 
 impl PgStore {
-    /// Divides events among the writers, if there are many. Each has lanes of its own, so that in one process none waits
-    /// for another, and what one stores at once is about fewer customers.
+    /// Divides events among the writers. Each has lanes of its own, so that in one process none waits for another, and what
+    /// one stores at once is about fewer customers.
     fn split(&self, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
         let part = |writer| Part { writer, events: Vec::new(), places: Vec::new(), weight: 0 };
-        let writers = if events.len() < DIVIDED_FROM { 1 } else { WRITERS };
-        let mut parts: Vec<Part> = (0..writers).map(part).collect();
+        let mut parts: Vec<Part> = (0..WRITERS).map(part).collect();
         for (place, event) in events.into_iter().enumerate() {
             let lane = self.shared.ingest.lanes().of(CustomerKey::derive(organization, &event.customer));
-            let own = &mut parts[lane.unsigned_abs() as usize % writers];
+            let own = &mut parts[lane.unsigned_abs() as usize % WRITERS];
             own.weight += weight(&event);
             own.places.push(place);
             own.events.push(event);
