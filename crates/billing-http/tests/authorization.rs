@@ -237,6 +237,28 @@ fn what_is_asked_all_day_has_no_look_up_of_its_own() {
 }
 
 #[test]
+fn a_key_is_remembered_as_long_as_it_is_valid() {
+    count_statements();
+    let world = World::new();
+    let known = event("acme", "known", &now()).to_string();
+    let made = world.post("/api/api_keys/", &json!({"name": "short"})).ok(201);
+    let (key, prefix) = (made.id("key"), made.id("prefix"));
+    let send = |key: &str| world.send("POST", "/api/track/", &json_headers(key), known.as_bytes());
+    assert_eq!((send(&key).status, send(&key).status), (201, 201));
+    let wrong = format!("{prefix}.{}", "a".repeat(32));
+    let (of_right, of_wrong) = (world.statements(|| send(&key)), world.statements(|| send(&wrong)));
+    assert_eq!((of_wrong, send(&wrong).status), (1, 401), "one that does not match is looked up");
+    let of_both = world.statements(|| {
+        send(&wrong);
+        send(&key)
+    });
+    assert_eq!(of_both, of_wrong + of_right, "it makes nobody forget the right one");
+    world.sql(&format!("DELETE FROM api_keys WHERE prefix = '{prefix}'"));
+    assert_eq!(send(&key).status, 401);
+    assert_eq!(world.statements(|| send(&key)), 1, "a refused one is not tried with others' events again");
+}
+
+#[test]
 fn a_token_goes_beside_a_key_and_is_worthless_alone() {
     let world = World::new();
     let made = world.post("/api/access_tokens/", &json!({"name": "ci", "expires_at": "2199-01-01"})).ok(201);

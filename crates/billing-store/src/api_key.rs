@@ -61,17 +61,19 @@ impl TryFrom<ApiKeyRow> for ApiKey {
     }
 }
 
-/// The digests of the API keys of `input.organization_id` with `input.prefixes` that are valid at this moment.
-pub(crate) const VALID_DIGESTS: &str = "ARRAY(
-    SELECT key.digest FROM api_keys key
+/// Those API keys of `input.organization_id` with `input.prefixes` that are valid at this moment, each as prefix and digest.
+pub(crate) const VALID_KEYS: &str = "ARRAY(
+    SELECT convert_to(key.prefix, 'UTF8') || key.digest FROM api_keys key
     WHERE key.organization_id = input.organization_id AND key.prefix = ANY (input.prefixes)
         AND key.kind = 'api_key' AND (key.expires_at IS NULL OR key.expires_at > clock_timestamp())
 )";
 
 /// Refuses whoever has a key that is not among the valid ones.
-pub(crate) fn expect_valid(key: Option<&Fingerprint>, valid_digests: &[Vec<u8>]) -> Result<(), Error> {
+pub(crate) fn expect_valid(key: Option<&Fingerprint>, valid_keys: &[Vec<u8>]) -> Result<(), Error> {
     match key {
-        Some(key) if !valid_digests.contains(&key.digest) => Err(Refusal::InvalidKey.into()),
+        Some(Fingerprint { prefix, digest }) if !valid_keys.contains(&[prefix.as_bytes(), digest].concat()) => {
+            Err(Refusal::InvalidKey.into())
+        }
         _ => Ok(()),
     }
 }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::api_key::VALID_DIGESTS;
+use crate::api_key::VALID_KEYS;
 use crate::column::{choice, from_json, to_json, unreadable};
 use crate::schema::{billing_due, customer_emails, customers};
 use crate::statement::statement;
@@ -123,11 +123,11 @@ statement! {
     /// [`EnterCustomer`] for those of several customers that exist, with the marks of their roll-ups; without any of them, one
     /// row without a customer. With each, which of some keys are valid: looked up once.
     EnterCustomers -> (Timestamptz, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>) {
-        "SELECT " [OWN_NOW] ", stamp.stamp, mark.mark, " [COLUMNS] ", valid.digests
+        "SELECT " [OWN_NOW] ", stamp.stamp, mark.mark, " [COLUMNS] ", valid.keys
         FROM (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
         ) input
-        CROSS JOIN LATERAL (SELECT " [VALID_DIGESTS] " AS digests OFFSET 0) valid
+        CROSS JOIN LATERAL (SELECT " [VALID_KEYS] " AS keys OFFSET 0) valid
         LEFT JOIN catalog_stamps stamp USING (organization_id)
         LEFT JOIN customers ON customers.organization_id = input.organization_id
             AND customers.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")
@@ -207,8 +207,8 @@ type EnteredRow = (OffsetDateTime, Option<Uuid>, Option<Uuid>, Option<CustomerRo
 pub(crate) struct Entered {
     /// That of the organization's catalogue.
     pub(crate) stamp: Option<Uuid>,
-    /// Of the keys that were asked for, the digests of those that are valid.
-    pub(crate) valid_digests: Vec<Vec<u8>>,
+    /// Of the keys that were asked for, those that are valid: see [`VALID_KEYS`].
+    pub(crate) valid_keys: Vec<Vec<u8>>,
     /// Those that exist, deleted or not.
     pub(crate) customers: HashMap<Uuid, Present>,
 }
@@ -219,14 +219,14 @@ impl PgTransaction<'_> {
         let statement = EnterCustomers { organization: self.tenant(), prefixes, customers: customers.to_vec() };
         let mut rows: Vec<EnteredRow> = self.query(|pg| statement.load(pg))?;
         let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
-        let valid_digests = rows.first_mut().map(|(.., digests)| std::mem::take(digests)).unwrap_or_default();
+        let valid_keys = rows.first_mut().map(|(.., digests)| std::mem::take(digests)).unwrap_or_default();
         let present = |(now, _, mark, row, _): EnteredRow| {
             let row = row?;
             let key = row.customer_key;
             Some(row.try_into().map(|customer| (key, Present { customer, now, mark: RollupMark(mark) })))
         };
         let customers = rows.into_iter().filter_map(present).collect::<Result<_, Error>>()?;
-        Ok(Entered { stamp, valid_digests, customers })
+        Ok(Entered { stamp, valid_keys, customers })
     }
 
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {

@@ -70,7 +70,7 @@ fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered
     let mut requests = Vec::new();
     let mut prepared = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let is_open = api_key::expect_valid(job.asker.key.as_ref(), &tx.ahead.valid_digests);
+        let is_open = api_key::expect_valid(job.asker.key.as_ref(), &tx.ahead.valid_keys);
         match is_open.and_then(|()| job.question.prepare(tx)) {
             Ok(own) => {
                 prepared.push(Ok(own.len()));

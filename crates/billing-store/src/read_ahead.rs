@@ -22,8 +22,8 @@ pub(crate) struct ReadAhead {
     /// Of the customers: what ends after `current_from` or awaits renewal.
     subscriptions: HashMap<Uuid, Vec<Subscription>>,
     current_from: Option<OffsetDateTime>,
-    /// Of the keys of those who ask.
-    pub(crate) valid_digests: Vec<Vec<u8>>,
+    /// Of the keys of those who ask: see [`VALID_KEYS`](crate::api_key::VALID_KEYS).
+    pub(crate) valid_keys: Vec<Vec<u8>>,
 }
 
 impl ReadAhead {
@@ -45,8 +45,8 @@ impl PgTransaction<'_> {
         metrics: BTreeSet<Uuid>,
         prefixes: Vec<String>,
     ) -> Result<(), Error> {
-        let Entered { stamp, valid_digests, customers: found } = self.enter_all(customers, prefixes)?;
-        self.ahead.valid_digests = valid_digests;
+        let Entered { stamp, valid_keys, customers: found } = self.enter_all(customers, prefixes)?;
+        self.ahead.valid_keys = valid_keys;
         // Without a stamp it is remembered for this one snapshot.
         let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
         self.catalog = Some(catalog);

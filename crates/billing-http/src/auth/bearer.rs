@@ -13,12 +13,12 @@ use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use actix_web::middleware::Next;
-use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError, web};
-use billing_domain::api_key::{Fingerprint, KeyKind};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError};
+use billing_domain::api_key::Fingerprint;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::Asker;
 
-use super::caller::{API_KEY_HEADER, Caller, check, find, not_authenticated, single};
+use super::caller::{API_KEY_HEADER, Caller, app_of, check, find_api_key, not_authenticated, single};
 use super::key::KeyText;
 use crate::app::App;
 use crate::error::ApiError;
@@ -30,6 +30,7 @@ pub struct Bearer {
     caller: Caller,
     /// What is to be looked at again; `None`: it has just been.
     key: Option<(KeyText, Fingerprint)>,
+    /// Whether that has been done since.
     is_confirmed: Rc<Cell<bool>>,
 }
 
@@ -63,8 +64,7 @@ impl Bearer {
         if let Some((key, _)) = &self.key
             && !self.is_confirmed.get()
         {
-            let found = find(app, key).await?.ok_or_else(not_authenticated)?;
-            if found.kind != KeyKind::ApiKey || found.organization != self.caller.organization {
+            if find_api_key(app, key).await?.organization != self.caller.organization {
                 return Err(not_authenticated());
             }
             self.was_confirmed();
@@ -76,10 +76,7 @@ impl Bearer {
     async fn of(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
         match Self::recalled(app, headers) {
             Some(bearer) => Ok(bearer),
-            None => {
-                let caller = check(app, headers).await?;
-                Ok(Self { caller, key: None, is_confirmed: Rc::new(Cell::new(true)) })
-            }
+            None => Ok(Self { caller: check(app, headers).await?, key: None, is_confirmed: Rc::default() }),
         }
     }
 
@@ -116,9 +113,7 @@ pub async fn recognize(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let Some(app) = request.app_data::<web::Data<App>>().cloned() else {
-        return Err(ApiError::internal("no application data").into());
-    };
+    let app = app_of(&request)?;
     let bearer = match Bearer::of(&app, request.headers()).await {
         Ok(bearer) => bearer,
         Err(error) => return Ok(refuse(request, &error)),

@@ -11,6 +11,7 @@ use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::id::OrganizationId;
+use billing_domain::{Error, Refusal};
 
 use super::key::KeyText;
 use crate::app::App;
@@ -51,9 +52,7 @@ pub async fn authenticate(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let Some(app) = request.app_data::<web::Data<App>>().cloned() else {
-        return Err(ApiError::internal("no application data").into());
-    };
+    let app = app_of(&request)?;
     match check(&app, request.headers()).await {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
@@ -63,16 +62,19 @@ pub async fn authenticate(
     }
 }
 
+/// What all handlers share.
+pub(super) fn app_of(request: &ServiceRequest) -> Result<web::Data<App>, ApiError> {
+    request.app_data().cloned().ok_or_else(|| ApiError::internal("no application data"))
+}
+
+/// Who is calling by these headers, looked up now.
 pub(super) async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
     let key = single(headers, &API_KEY_HEADER).and_then(KeyText::parse).ok_or_else(not_authenticated)?;
     let token = match headers.contains_key(AUTHORIZATION) {
         true => Some(token(headers).ok_or_else(authentication_failed)?),
         false => None,
     };
-    let caller = find(app, &key).await?.ok_or_else(not_authenticated)?;
-    if caller.kind != KeyKind::ApiKey {
-        return Err(not_authenticated());
-    }
+    let caller = find_api_key(app, &key).await?;
     if let Some(token) = token
         && token != key
     {
@@ -85,20 +87,27 @@ pub(super) async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiE
     Ok(Caller { organization: caller.organization, key_prefix: caller.prefix, claim: None })
 }
 
+/// The API key; anything else opens nothing by itself.
+pub(super) async fn find_api_key(app: &App, key: &KeyText) -> Result<ApiKey, ApiError> {
+    let found = find(app, key).await?;
+    found.filter(|found| found.kind == KeyKind::ApiKey).ok_or_else(not_authenticated)
+}
+
 /// The key of whatever kind, unless it is unknown, wrong or expired: the three look alike. Looked up now, together with
 /// those of other requests: a key that was removed before is not found.
-pub(super) async fn find(app: &App, key: &KeyText) -> Result<Option<ApiKey>, ApiError> {
+async fn find(app: &App, key: &KeyText) -> Result<Option<ApiKey>, ApiError> {
     let prefix = key.prefix().to_owned();
     let found = app.ask_within(LOOKUP_WAIT, |keys, reply| keys.find_key_then(prefix, reply)).await?;
     // The digest is computed for unknown keys too: they take as long as known ones.
     let digest = found.as_ref().map(|(known, _)| known.digest.clone()).unwrap_or_default();
     let matches = app.pepper.matches(key, &digest);
-    let valid = found.filter(|(known, now)| matches && !known.is_expired(*now)).map(|(known, _)| known);
-    match valid.as_ref().filter(|valid| valid.kind == KeyKind::ApiKey) {
-        Some(valid) => app.known_keys.remember(valid),
+    let current = found.filter(|(known, now)| !known.is_expired(*now)).map(|(known, _)| known);
+    // What is remembered does not depend on who asks: a prefix is no secret.
+    match current.as_ref().filter(|current| current.kind == KeyKind::ApiKey) {
+        Some(current) => app.known_keys.remember(current),
         None => app.known_keys.forget(key.prefix()),
     }
-    Ok(valid)
+    Ok(current.filter(|_| matches))
 }
 
 /// The token of `Authorization: Token <token>`.
@@ -115,7 +124,7 @@ pub(super) fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'
 }
 
 pub(super) fn not_authenticated() -> ApiError {
-    ApiError::new(&codes::NOT_AUTHENTICATED, "Authentication credentials were not provided or are not valid.")
+    Error::from(Refusal::InvalidKey).into()
 }
 
 fn authentication_failed() -> ApiError {

@@ -1,4 +1,4 @@
-//! Keys that were valid when somebody last looked.
+//! API keys that were valid when somebody last looked.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use billing_domain::api_key::ApiKey;
 /// Most keys that are remembered.
 const KEYS_MAX: usize = 10_000;
 
-/// Remembers valid keys by prefix. Any of them may have been deleted since, by this process or another.
+/// Remembers API keys by prefix, whoever asked for them. Any of them may have been deleted since, by this process or another.
 #[derive(Default)]
 pub struct KnownKeys(Mutex<HashMap<String, ApiKey>>);
 

@@ -228,7 +228,7 @@ impl PgStore {
             rollup::lock_lanes(pg, lanes.iter().copied().collect())?;
             let customers = rows.iter().map(|row| row.customer);
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
-            keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_digests))?;
+            keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];
             let mut candidates = candidates(&rows, &present, terms.window, &mut answers);
             let prepared = cache.prepare(pg, organization, &candidates)?;

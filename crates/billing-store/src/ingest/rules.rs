@@ -14,7 +14,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Candidate;
-use crate::api_key::VALID_DIGESTS;
+use crate::api_key::VALID_KEYS;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
@@ -41,7 +41,7 @@ pub(crate) fn move_epoch(pg: &mut PgConnection, organization: Uuid) -> QueryResu
 statement! {
     /// The present instant, the transaction, the organization's epoch, and which of some keys are valid.
     ReadEpoch -> (Timestamptz, BigInt, BigInt, Array<Binary>) {
-        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, epoch, " [VALID_DIGESTS] "
+        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, epoch, " [VALID_KEYS] "
         FROM (
             SELECT epoch, organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
             FROM ingest_epochs WHERE organization_id = " organization: Uuid as SqlUuid; "
@@ -246,8 +246,8 @@ pub(crate) struct Prepared {
 pub(crate) struct Present {
     pub(crate) rules: Arc<Rules>,
     pub(super) transaction: Transaction,
-    /// Of the senders' keys.
-    pub(super) valid_digests: Vec<Vec<u8>>,
+    /// Of the senders' keys: see [`VALID_KEYS`].
+    pub(super) valid_keys: Vec<Vec<u8>>,
     now: OffsetDateTime,
     of_test_clocks: HashMap<Uuid, OffsetDateTime>,
 }
@@ -261,7 +261,7 @@ impl Present {
         customers: impl Iterator<Item = Uuid>,
     ) -> Result<Self, Failure> {
         let found: Option<EpochRow> = ReadEpoch { organization, prefixes }.get_result(pg).optional()?;
-        let (now, transaction, epoch, valid_digests) = found.ok_or(Error::NotFound(Noun::Organization))?;
+        let (now, transaction, epoch, valid_keys) = found.ok_or(Error::NotFound(Noun::Organization))?;
         let rules = cache.rules(pg, organization, epoch)?;
         let mut of_test_clocks = HashMap::new();
         if rules.has_test_clocks {
@@ -269,7 +269,7 @@ impl Present {
             let statement = ReadTestTimes { organization, customers: customers.into_iter().collect() };
             of_test_clocks.extend(statement.load::<(Uuid, OffsetDateTime)>(pg)?);
         }
-        Ok(Self { rules, transaction: Transaction(transaction), valid_digests, now, of_test_clocks })
+        Ok(Self { rules, transaction: Transaction(transaction), valid_keys, now, of_test_clocks })
     }
 
     /// The time at which the customer lives.

@@ -7,11 +7,11 @@ use billing_domain::event::{Event, Ingested};
 use billing_domain::id::OrganizationId;
 use billing_domain::metric::{AggregationKind, Metric};
 use billing_domain::plan::PlanVersion;
-use billing_domain::store::{EventIngest, KeyRing, Reply, Scope, Store, Transaction, Window};
+use billing_domain::store::{Asker, EventIngest, KeyRing, Reply, Scope, Store, Transaction, Window};
 use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
-use billing_domain::{Error, FieldCode, StoreError};
+use billing_domain::{Error, FieldCode, Refusal, StoreError};
 use billing_store::testing::{TestStore, count_statements, statements_sent};
 use time::{Duration, OffsetDateTime};
 
@@ -246,6 +246,45 @@ fn one_bad_question_spoils_no_other() {
             });
         }
     });
+}
+
+#[test]
+fn one_bad_key_spoils_nothing_for_others() {
+    let world = World::new();
+    world.usages();
+    let good = build::api_key(world.organization, "goodgood", start());
+    world.catalog(|tx| tx.api_keys().insert(&good));
+    let bad = build::api_key(world.organization, "badbadba", start());
+    // Whoever comes while the first is served is served together.
+    let is_good = |n: usize| !n.is_multiple_of(3);
+    let asker = |n| {
+        let key = if is_good(n) { &good } else { &bad };
+        Asker { organization: world.organization, key: Some(key.fingerprint()) }
+    };
+    let refused = || Error::from(Refusal::InvalidKey);
+    let (sender, receiver) = mpsc::channel();
+    for n in 0..24 {
+        let sender = sender.clone();
+        let reply: Reply<Vec<Ingested>> = Box::new(move |outcome| sender.send((n, outcome)).expect("somebody waits"));
+        let event = build::event("acme", "call", &n.to_string(), OffsetDateTime::now_utc());
+        world.store.ingest_then(asker(n), vec![event], Window::Enforced, reply);
+    }
+    for (n, outcome) in receiver.iter().take(24) {
+        assert_eq!(outcome, if is_good(n) { Ok(vec![Ingested::Stored]) } else { Err(refused()) }, "{n}");
+    }
+    assert_eq!(world.usages()[0], "16", "of each three two are good");
+    let usage = |checked: &CheckedAccess| checked.subscriptions[0].access.usage.clone();
+    let (sender, receiver) = mpsc::channel();
+    for n in 0..24 {
+        let sender = sender.clone();
+        let reply = Box::new(move |outcome| sender.send((n, outcome)).expect("somebody waits"));
+        let question = AccessQuestion::new(world.organization, world.command("acme", 0), reply);
+        world.store.ask(asker(n), Box::new(question));
+    }
+    for (n, outcome) in receiver.iter().take(24) {
+        let known = outcome.map(|answer: Option<CheckedAccess>| usage(&answer.expect("it was asked before")));
+        assert_eq!(known, if is_good(n) { Ok(16.into()) } else { Err(refused()) }, "{n}");
+    }
 }
 
 #[test]
