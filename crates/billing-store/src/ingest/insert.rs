@@ -16,13 +16,10 @@ use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Candidate, Row};
+use super::{Candidate, EventKey, Months, Row};
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::wariness::Wariness;
-
-/// An event's key: its customer, and the hash of its id.
-type EventKey = (Uuid, Uuid);
 
 /// What of a month's events is the one that was sent.
 const OF_SENT: &str = " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)";
@@ -67,8 +64,9 @@ impl QueryFragment<Pg> for FindKnown {
 
 impl RunQueryDsl<PgConnection> for FindKnown {}
 
-/// Stores those events whose ids are not known in the months given, none of which is an event's own. Prepared once for the
-/// same months and connection.
+/// Stores those events whose ids are not known in the months given, none of which is an event's own. Rows come one by one
+/// out of the select list: a function in `FROM` would write all of them down first. Prepared once for the same months and
+/// connection.
 struct InsertEvents<'e> {
     organization: Uuid,
     elsewhere: Vec<Month>,
@@ -83,13 +81,13 @@ struct InsertEvents<'e> {
 
 impl<'e> InsertEvents<'e> {
     fn new(organization: Uuid, elsewhere: Vec<Month>, candidates: &[&Candidate<'e>]) -> Self {
-        fn column<'e, T>(candidates: &[&Candidate<'e>], value: impl Fn(&'e Row<'e>) -> T) -> Vec<T> {
+        fn column<'e, T>(candidates: &[&Candidate<'e>], value: impl Fn(&'e Row) -> T) -> Vec<T> {
             candidates.iter().map(|candidate| value(candidate.row)).collect()
         }
         Self {
             organization,
             elsewhere,
-            customers: column(candidates, |row| row.customer),
+            customers: column(candidates, |row| row.customer.uuid()),
             customer_ids: column(candidates, |row| row.event.customer.as_str()),
             hashes: column(candidates, |row| row.id_hash),
             ids: column(candidates, |row| &*row.event.idempotency_id),
@@ -117,24 +115,22 @@ impl QueryFragment<Pg> for InsertEvents<'_> {
         out.push_sql(
             ", sent.customer_key, sent.customer_id, sent.id_hash, sent.idempotency_id, sent.event_name, sent.time_created,
                 sent.properties::json
-            FROM unnest(",
+            FROM (SELECT unnest(",
         );
         out.push_bind_param::<Array<SqlUuid>, _>(&self.customers)?;
-        out.push_sql(", ");
+        out.push_sql(") AS customer_key, unnest(");
         out.push_bind_param::<Array<Text>, _>(&self.customer_ids)?;
-        out.push_sql(", ");
+        out.push_sql(") AS customer_id, unnest(");
         out.push_bind_param::<Array<SqlUuid>, _>(&self.hashes)?;
-        out.push_sql(", ");
+        out.push_sql(") AS id_hash, unnest(");
         out.push_bind_param::<Array<Text>, _>(&self.ids)?;
-        out.push_sql(", ");
+        out.push_sql(") AS idempotency_id, unnest(");
         out.push_bind_param::<Array<Text>, _>(&self.names)?;
-        out.push_sql(", ");
+        out.push_sql(") AS event_name, unnest(");
         out.push_bind_param::<Array<Timestamptz>, _>(&self.times)?;
-        out.push_sql(", ");
+        out.push_sql(") AS time_created, unnest(");
         out.push_bind_param::<Array<Text>, _>(&self.properties)?;
-        out.push_sql(
-            ") AS sent (customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)",
-        );
+        out.push_sql(") AS properties) AS sent");
         for (index, month) in self.elsewhere.iter().enumerate() {
             out.push_sql(if index == 0 { " WHERE " } else { " AND " });
             out.push_sql("NOT EXISTS (SELECT FROM ");
@@ -158,11 +154,8 @@ pub(super) fn store(
     if are_looked_up && drop_known(pg, candidates)? {
         wariness.begin();
     }
-    let elsewhere = |candidate: &Candidate<'_>| match are_looked_up {
-        true => Vec::new(),
-        false => Month::range(candidate.probed).filter(|month| *month != candidate.month).collect(),
-    };
-    for (elsewhere, candidates) in by_months(candidates, elsewhere) {
+    for (months, candidates) in by_months(candidates) {
+        let elsewhere = if are_looked_up { Vec::new() } else { months.elsewhere().collect() };
         match InsertEvents::new(organization, elsewhere, &candidates).execute(pg) {
             Ok(stored) if stored == candidates.len() => {}
             Ok(_) | Err(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
@@ -178,25 +171,22 @@ pub(super) fn store(
 /// Drops those whose id is known, and says whether there were any.
 fn drop_known(pg: &mut PgConnection, candidates: &mut Vec<Candidate<'_>>) -> QueryResult<bool> {
     let mut known: HashSet<EventKey> = HashSet::new();
-    for (months, candidates) in by_months(candidates, |candidate| Month::range(candidate.probed).collect()) {
-        let customers = candidates.iter().map(|candidate| candidate.row.customer).collect();
-        let hashes = candidates.iter().map(|candidate| candidate.row.id_hash).collect();
+    for (months, candidates) in by_months(candidates) {
+        let months = Month::range(months.probed).collect();
+        let (customers, hashes) = candidates.iter().map(|candidate| candidate.row.key()).unzip();
         known.extend(FindKnown { months, customers, hashes }.load::<EventKey>(pg)?);
     }
     if !known.is_empty() {
-        candidates.retain(|candidate| !known.contains(&(candidate.row.customer, candidate.row.id_hash)));
+        candidates.retain(|candidate| !known.contains(&candidate.row.key()));
     }
     Ok(!known.is_empty())
 }
 
-/// The candidates by months of theirs.
-fn by_months<'c, 'e>(
-    candidates: &'c [Candidate<'e>],
-    months: impl Fn(&Candidate<'e>) -> Vec<Month>,
-) -> BTreeMap<Vec<Month>, Vec<&'c Candidate<'e>>> {
+/// The candidates by the months that matter to them.
+fn by_months<'c, 'e>(candidates: &'c [Candidate<'e>]) -> BTreeMap<Months, Vec<&'c Candidate<'e>>> {
     let mut by_months: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for candidate in candidates {
-        by_months.entry(months(candidate)).or_default().push(candidate);
+        by_months.entry(candidate.months).or_default().push(candidate);
     }
     by_months
 }

@@ -32,18 +32,25 @@ use crate::store::PgStore;
 pub(crate) use self::rules::{IngestCache, move_epoch};
 
 /// An event on its way in, with what can be made of it before any lock is held.
-struct Row<'e> {
-    event: &'e Event,
-    customer: Uuid,
+struct Row {
+    event: Event,
+    customer: CustomerKey,
     id_hash: Uuid,
 }
 
 /// A row that is dated so that it is taken in, and its place in the group.
 struct Candidate<'r> {
     index: usize,
-    row: &'r Row<'r>,
-    month: Month,
-    /// The months in which an event of the same id would be the same event.
+    row: &'r Row,
+    months: Months,
+}
+
+/// The months that matter to an event.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Months {
+    /// The one that it is in.
+    own: Month,
+    /// The first and the last one in which an event of the same id would be the same event.
     probed: (Month, Month),
 }
 
@@ -100,19 +107,22 @@ pub(crate) struct Arrival {
     terms: Terms,
     /// What opens the organization to the caller.
     key: Option<Fingerprint>,
-    events: Vec<Event>,
+    rows: Vec<Row>,
     reply: Reply<Vec<Ingested>>,
 }
 
 impl Job for Arrival {
     fn goes_with(&self, first: &Self, room: &mut Room) -> bool {
-        self.terms == first.terms && room.take(self.events.len(), GROUP_MAX)
+        self.terms == first.terms && room.take(self.rows.len(), GROUP_MAX)
     }
 
     fn refuse(self, error: Error) {
         (self.reply)(Err(error));
     }
 }
+
+/// An event's key: its customer, and the hash of its id.
+type EventKey = (Uuid, Uuid);
 
 /// What becomes of some events.
 type Outcome = Result<Vec<Ingested>, Error>;
@@ -142,7 +152,7 @@ impl EventIngest for PgStore {
         }
         let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
         for (part, reply) in parts.into_iter().zip(replies) {
-            let arrival = Arrival { terms, key: key.clone(), events: part.events, reply };
+            let arrival = Arrival { terms, key: key.clone(), rows: part.rows, reply };
             self.shared.arrivals[part.writer].submit_reserved(arrival, part.weight);
         }
     }
@@ -152,12 +162,6 @@ impl EventIngest for PgStore {
     }
 }
 
-/// The memory that an event takes while it waits, in bytes, roughly.
-fn weight(event: &Event) -> usize {
-    let texts = event.name.len() + event.idempotency_id.len() + event.customer.as_str().len();
-    size_of::<Event>() + texts + event.properties.size()
-}
-
 /// Stores the events of all callers in one transaction.
 pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
     let Some(terms) = jobs.first().map(|job| job.terms) else { return };
@@ -165,7 +169,7 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
         Ok(answers) => {
             let mut answers = answers.into_iter();
             for job in jobs {
-                let own = answers.by_ref().take(job.events.len()).collect();
+                let own = answers.by_ref().take(job.rows.len()).collect();
                 (job.reply)(Ok(own));
             }
         }
@@ -183,7 +187,7 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
 /// Those of a caller's events that one writer stores.
 struct Part {
     writer: usize,
-    events: Vec<Event>,
+    rows: Vec<Row>,
     /// Where they were among all.
     places: Vec<usize>,
     weight: usize,
@@ -193,25 +197,26 @@ impl PgStore {
     /// Divides events among the writers. Each has lanes of its own, so that in one process none waits for another, and what
     /// one stores at once is about fewer customers.
     fn split(&self, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
-        let part = |writer| Part { writer, events: Vec::new(), places: Vec::new(), weight: 0 };
+        let part = |writer| Part { writer, rows: Vec::new(), places: Vec::new(), weight: 0 };
         let mut parts: Vec<Part> = (0..WRITERS).map(part).collect();
         for (place, event) in events.into_iter().enumerate() {
-            let lane = self.shared.ingest.lanes().of(CustomerKey::derive(organization, &event.customer));
+            let row = Row::new(organization, event);
+            let lane = self.shared.ingest.lanes().of(row.customer);
             let own = &mut parts[lane.unsigned_abs() as usize % WRITERS];
-            own.weight += weight(&event);
+            own.weight += row.weight();
             own.places.push(place);
-            own.events.push(event);
+            own.rows.push(row);
         }
-        parts.retain(|part| !part.events.is_empty());
+        parts.retain(|part| !part.rows.is_empty());
         parts
     }
 
     /// Stores the events of some callers, in one transaction unless one of them has brought more than fit.
     fn store_all(&self, terms: Terms, jobs: &[Arrival]) -> Outcome {
         let keys: Vec<&Fingerprint> = jobs.iter().filter_map(|job| job.key.as_ref()).collect();
-        let events: Vec<&Event> = jobs.iter().flat_map(|job| &job.events).collect();
-        let mut answers = Vec::with_capacity(events.len());
-        for chunk in events.chunks(GROUP_MAX) {
+        let rows: Vec<&Row> = jobs.iter().flat_map(|job| &job.rows).collect();
+        let mut answers = Vec::with_capacity(rows.len());
+        for chunk in rows.chunks(GROUP_MAX) {
             answers.extend(self.store_group(terms, &keys, chunk)?);
         }
         Ok(answers)
@@ -219,25 +224,24 @@ impl PgStore {
 
     /// Stores and counts, in one transaction, what of the events is new and dated so that it is taken in, if all keys are
     /// valid. If nobody knows whether it was committed, it is done again: what was stored is then known.
-    fn store_group(&self, terms: Terms, keys: &[&Fingerprint], events: &[&Event]) -> Outcome {
-        let rows: Vec<_> = events.iter().map(|event| Row::new(terms.organization, event)).collect();
+    fn store_group(&self, terms: Terms, keys: &[&Fingerprint], rows: &[&Row]) -> Outcome {
         let (cache, organization) = (&self.shared.ingest, terms.organization.uuid());
-        let lanes: BTreeSet<i32> = rows.iter().map(|row| cache.lanes().of(CustomerKey::from(row.customer))).collect();
+        let lanes: BTreeSet<i32> = rows.iter().map(|row| cache.lanes().of(row.customer)).collect();
         let prefixes = api_key::prefixes(keys.iter().copied());
         let stored = self.transact_again(|pg| {
             rollup::lock_lanes(pg, lanes.iter().copied().collect())?;
-            let customers = rows.iter().map(|row| row.customer);
+            let customers = rows.iter().map(|row| row.customer.uuid());
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
             keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];
-            let mut candidates = candidates(&rows, &present, terms.window, &mut answers);
+            let mut candidates = candidates(rows, &present, terms.window, &mut answers);
             let prepared = cache.prepare(pg, organization, &candidates)?;
             insert::store(pg, organization, &mut candidates, cache.wariness())?;
             let mut counts = Counts::default();
             for candidate in &candidates {
-                let event = candidate.row.event;
+                let event = &candidate.row.event;
                 if let Some(metrics) = present.rules.metrics.get(&event.name) {
-                    let customer = candidate.row.customer;
+                    let customer = candidate.row.customer.uuid();
                     counts.add(customer, present.now_of(customer), event, metrics);
                 }
                 answers[candidate.index] = Ingested::Stored;
@@ -253,17 +257,36 @@ impl PgStore {
     }
 }
 
-impl<'e> Row<'e> {
-    fn new(organization: OrganizationId, event: &'e Event) -> Self {
-        let customer = CustomerKey::derive(organization, &event.customer).uuid();
-        Self { event, customer, id_hash: id_hash(&event.idempotency_id) }
+impl Row {
+    fn new(organization: OrganizationId, event: Event) -> Self {
+        let customer = CustomerKey::derive(organization, &event.customer);
+        Self { customer, id_hash: id_hash(&event.idempotency_id), event }
+    }
+
+    /// The memory that it takes while it waits, in bytes, roughly.
+    fn weight(&self) -> usize {
+        let event = &self.event;
+        let texts = event.name.len() + event.idempotency_id.len() + event.customer.as_str().len();
+        size_of::<Self>() + texts + event.properties.size()
+    }
+
+    /// The key of its event.
+    fn key(&self) -> EventKey {
+        (self.customer.uuid(), self.id_hash)
+    }
+}
+
+impl Months {
+    /// Those other than its own in which its id is looked for.
+    fn elsewhere(self) -> impl Iterator<Item = Month> {
+        Month::range(self.probed).filter(move |month| *month != self.own)
     }
 }
 
 /// The rows that are to be stored unless they are known: dated inside the window, and the first of their id. What is
 /// refused for its date uses no id up.
 fn candidates<'r>(
-    rows: &'r [Row<'r>],
+    rows: &[&'r Row],
     present: &Present,
     window: Window,
     answers: &mut [Ingested],
@@ -271,11 +294,11 @@ fn candidates<'r>(
     let mut seen = HashSet::with_capacity(rows.len());
     let mut candidates = Vec::with_capacity(rows.len());
     for (index, row) in rows.iter().enumerate() {
-        if !present.accepts(row.customer, row.event, window) {
+        if !present.accepts(row, window) {
             answers[index] = Ingested::OutsideWindow;
-        } else if seen.insert((row.customer, row.id_hash)) {
-            let probed = present.probed(row.customer, row.event, window);
-            candidates.push(Candidate { index, row, month: Month::of(row.event.time_created), probed });
+        } else if seen.insert(row.key()) {
+            let months = Months { own: Month::of(row.event.time_created), probed: present.probed(row, window) };
+            candidates.push(Candidate { index, row, months });
         }
     }
     candidates

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use billing_domain::event::{AHEAD_MAX, Event};
+use billing_domain::event::AHEAD_MAX;
 use billing_domain::metric::Measure;
 use billing_domain::store::Window;
 use billing_domain::{Error, Noun};
@@ -13,7 +13,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::Candidate;
+use super::{Candidate, Row};
 use crate::api_key::VALID_KEYS;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
@@ -194,16 +194,18 @@ impl IngestCache {
         organization: Uuid,
         candidates: &[Candidate<'_>],
     ) -> QueryResult<Prepared> {
-        let mut months = BTreeSet::new();
-        let mut names: BTreeMap<&str, OffsetDateTime> = BTreeMap::new();
+        let mut of_events = BTreeSet::new();
+        let mut latest: BTreeMap<&str, OffsetDateTime> = BTreeMap::new();
         for candidate in candidates {
-            let event = candidate.row.event;
-            months.insert(candidate.month);
-            months.extend(Month::range(candidate.probed));
-            let before = rollup::hour_after(event.time_created);
-            let latest = names.entry(event.name.as_str()).or_insert(before);
-            *latest = before.max(*latest);
+            let event = &candidate.row.event;
+            of_events.insert(candidate.months);
+            let latest = latest.entry(&event.name).or_insert(event.time_created);
+            *latest = event.time_created.max(*latest);
         }
+        let months = of_events.into_iter().flat_map(|months| Month::range(months.probed).chain([months.own]));
+        let months: BTreeSet<Month> = months.collect();
+        let mut names: BTreeMap<&str, OffsetDateTime> =
+            latest.into_iter().map(|(name, latest)| (name, rollup::hour_after(latest))).collect();
         let months: Vec<Month> = months.difference(&locked(&self.months)).copied().collect();
         for month in &months {
             month.create(pg)?;
@@ -249,6 +251,8 @@ pub(crate) struct Present {
     /// Of the senders' keys: see [`VALID_KEYS`].
     pub(super) valid_keys: Vec<Vec<u8>>,
     now: OffsetDateTime,
+    /// The first and the last month that events are taken in from now.
+    months: (Month, Month),
     of_test_clocks: HashMap<Uuid, OffsetDateTime>,
 }
 
@@ -269,7 +273,8 @@ impl Present {
             let statement = ReadTestTimes { organization, customers: customers.into_iter().collect() };
             of_test_clocks.extend(statement.load::<(Uuid, OffsetDateTime)>(pg)?);
         }
-        Ok(Self { rules, transaction: Transaction(transaction), valid_keys, now, of_test_clocks })
+        let months = months_around(now, &rules);
+        Ok(Self { rules, transaction: Transaction(transaction), valid_keys, now, months, of_test_clocks })
     }
 
     /// The time at which the customer lives.
@@ -278,20 +283,26 @@ impl Present {
     }
 
     /// Whether the event is dated so that it is taken in.
-    pub(crate) fn accepts(&self, customer: Uuid, event: &Event, window: Window) -> bool {
-        let now = self.now_of(customer);
+    pub(super) fn accepts(&self, row: &Row, window: Window) -> bool {
+        let now = self.now_of(row.customer.uuid());
         window == Window::Open
-            || billing_domain::event::is_within_window(event.time_created, now, self.rules.window_days)
+            || billing_domain::event::is_within_window(row.event.time_created, now, self.rules.window_days)
     }
 
     /// The first and the last month in which an event of the same id would be the same event.
-    pub(crate) fn probed(&self, customer: Uuid, event: &Event, window: Window) -> (Month, Month) {
+    pub(super) fn probed(&self, row: &Row, window: Window) -> (Month, Month) {
         let days = Duration::days(i64::from(self.rules.window_days));
-        let now = self.now_of(customer);
-        let (from, to) = match window {
-            Window::Enforced => (moved(now, -days), moved(now, AHEAD_MAX)),
-            Window::Open => (moved(event.time_created, -days), moved(event.time_created, days)),
-        };
-        (Month::of(from), Month::of(to))
+        let (time, now) = (row.event.time_created, self.now_of(row.customer.uuid()));
+        match window {
+            Window::Open => (Month::of(moved(time, -days)), Month::of(moved(time, days))),
+            Window::Enforced if now == self.now => self.months,
+            Window::Enforced => months_around(now, &self.rules),
+        }
     }
+}
+
+/// The first and the last month that events are taken in from.
+fn months_around(now: OffsetDateTime, rules: &Rules) -> (Month, Month) {
+    let days = Duration::days(i64::from(rules.window_days));
+    (Month::of(moved(now, -days)), Month::of(moved(now, AHEAD_MAX)))
 }

@@ -66,14 +66,14 @@ statement! {
     /// must be the one that wrote it.
     KeepOpenHours -> BigInt {
         "UPDATE open_hours own SET hour = open.hour, gains = open.gains::json
-        FROM unnest(
-            " customers: Vec<Uuid> as Array<SqlUuid>; ",
-            " event_names: Vec<String> as Array<Text>; ",
-            " dimensions: Vec<String> as Array<Text>; ",
-            " hours: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " gains: Vec<String> as Array<Text>; ",
-            " writers: Vec<Option<String>> as Array<Nullable<Text>>; "
-        ) AS open (customer_key, event_name, dimensions, hour, gains, writer)
+        FROM (
+            SELECT unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ") AS customer_key,
+                unnest(" event_names: Vec<String> as Array<Text>; ") AS event_name,
+                unnest(" dimensions: Vec<String> as Array<Text>; ") AS dimensions,
+                unnest(" hours: Vec<OffsetDateTime> as Array<Timestamptz>; ") AS hour,
+                unnest(" gains: Vec<String> as Array<Text>; ") AS gains,
+                unnest(" writers: Vec<Option<String>> as Array<Nullable<Text>>; ") AS writer
+        ) AS open
         WHERE own.customer_key = open.customer_key
             AND own.event_name = open.event_name
             AND own.dimensions = open.dimensions
