@@ -1,4 +1,6 @@
-//! Limits on text: how long a name, an id or a description may be, and what it may contain.
+//! Text: how long a name, an id or a description may be, what it may contain, and how it is read out of JSON.
+
+use std::borrow::Cow;
 
 use crate::error::{FieldCode, FieldError};
 
@@ -67,6 +69,15 @@ pub fn check_email(text: &str) -> Result<(), FieldError> {
     Ok(())
 }
 
+/// The text that a JSON value is; `None` when it is something else.
+pub fn of_json(json: &str) -> Option<Cow<'_, str>> {
+    let inside = json.strip_prefix('"')?.strip_suffix('"')?;
+    match inside.contains('\\') {
+        false => Some(inside.into()),
+        true => serde_json::from_str::<String>(json).ok().map(Cow::from),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,5 +110,24 @@ mod tests {
         }
         assert!(check_id(&"é".repeat(255)).is_ok(), "characters are counted, not bytes");
         assert!(check_id(&"é".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn text_out_of_json() {
+        #[rustfmt::skip]
+        let cases = [
+            // json,           text,            why
+            (r#""a b""#,       Some("a b"),     "as it stands"),
+            (r#""""#,          Some(""),        "an empty one"),
+            (r#""a\"\u0062""#, Some("a\"b"),    "escapes are resolved"),
+            (r#""\ud83d""#,    None,            "half a pair of surrogates is no text"),
+            (r#"""#,           None,            "a quote alone"),
+            ("7",              None,            "a number"),
+            ("null",           None,            "nothing"),
+            (r#"["a"]"#,       None,            "a list"),
+        ];
+        for (json, text, why) in cases {
+            assert_eq!(of_json(json).as_deref(), text, "{why}");
+        }
     }
 }

@@ -1,7 +1,12 @@
 //! Between domain values and column values: choices, counts, periods, JSON.
 
+use std::io::Write;
+
 use billing_domain::period::{Interval, IntervalUnit, Period};
 use billing_domain::{Error, StoreError};
+use diesel::pg::Pg;
+use diesel::serialize::{IsNull, Output, ToSql};
+use diesel::sql_types::Json;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -57,4 +62,15 @@ pub(crate) fn from_json<T: DeserializeOwned>(value: Value) -> Result<T, Error> {
 /// A value as JSON.
 pub(crate) fn to_json<T: Serialize>(value: &T) -> Result<Value, Error> {
     serde_json::to_value(value).map_err(|error| StoreError::Internal(error.to_string()).into())
+}
+
+/// JSON that is at hand as text.
+#[derive(Clone, Debug)]
+pub(crate) struct JsonText<T>(pub(crate) T);
+
+impl<T: AsRef<str> + std::fmt::Debug> ToSql<Json, Pg> for JsonText<T> {
+    fn to_sql<'b>(&'b self, out: &mut Output<'b, '_, Pg>) -> diesel::serialize::Result {
+        out.write_all(self.0.as_ref().as_bytes())?;
+        Ok(IsNull::No)
+    }
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::decimal;
+use crate::{decimal, text};
 
 /// The properties of an event: a free-form JSON object.
 ///
@@ -81,7 +81,7 @@ impl Properties {
     pub fn number(&self, name: &str) -> Option<BigDecimal> {
         let raw = self.raw(name)?;
         match raw.as_bytes().first()? {
-            b'"' => decimal::parse_property(&decoded(raw)?),
+            b'"' => decimal::parse_property(&text::of_json(raw)?),
             b'-' | b'0'..=b'9' => decimal::parse_property(raw),
             _ => None,
         }
@@ -92,7 +92,7 @@ impl Properties {
     pub fn text(&self, name: &str) -> Option<Cow<'_, str>> {
         let raw = self.raw(name)?;
         match raw.as_bytes().first()? {
-            b'"' => decoded(raw),
+            b'"' => text::of_json(raw),
             b't' | b'f' => Some(raw.into()),
             b'-' | b'0'..=b'9' => Some(decimal::parse_property(raw)?.to_plain_string().into()),
             _ => None,
@@ -101,8 +101,8 @@ impl Properties {
 
     /// The JSON of a property.
     fn raw(&self, name: &str) -> Option<&str> {
-        let name = encoded(name);
-        let place = self.fields.binary_search_by(|field| self.json[field.name.clone()].cmp(&name)).ok()?;
+        let (name, json) = (encoded(name), self.json.as_bytes());
+        let place = self.fields.binary_search_by(|field| json[field.name.clone()].cmp(name.as_bytes())).ok()?;
         Some(&self.json[self.fields[place].value.clone()])
     }
 
@@ -241,19 +241,11 @@ fn countable(value: Value) -> Value {
 
 /// What stands between the quotes of a string's JSON.
 fn encoded(text: &str) -> Cow<'_, str> {
-    if !text.contains(|character: char| matches!(character, '"' | '\\' | '\0'..' ')) {
+    if !text.bytes().any(|byte| matches!(byte, b'"' | b'\\' | ..b' ')) {
         return text.into();
     }
     let json = Value::from(text).to_string();
     json[1..json.len() - 1].to_owned().into()
-}
-
-/// The text of a string's JSON.
-fn decoded(json: &str) -> Option<Cow<'_, str>> {
-    match json.contains('\\') {
-        false => json.get(1..json.len() - 1).map(Cow::from),
-        true => serde_json::from_str::<String>(json).ok().map(Cow::from),
-    }
 }
 
 #[cfg(test)]

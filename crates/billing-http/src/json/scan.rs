@@ -3,13 +3,14 @@
 //! Parsers take the last of two equal keys, where a proxy or a signature may have seen the first; they nest until the
 //! stack or a limit of their own ends; they hand over `\u0000`, which no text column can keep.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use crate::error::codes::{self, Code};
 
 /// Deepest nesting of objects and lists.
 pub const DEPTH_MAX: usize = 32;
-/// Up to this many keys of an object are compared one by one.
+/// So many keys of an object are compared one by one.
 const KEYS_COMPARED: usize = 16;
 
 /// What is wrong with a text.
@@ -44,7 +45,7 @@ impl JsonFault {
 /// # Errors
 /// The first [`JsonFault`] in the text.
 pub fn scan(text: &str) -> Result<(), JsonFault> {
-    let mut scanner = Scanner { text, at: 0 };
+    let mut scanner = Scanner { text, at: 0, keys: Vec::new() };
     scanner.value(0)?;
     scanner.space();
     if scanner.at == text.len() { Ok(()) } else { Err(JsonFault::Malformed) }
@@ -53,6 +54,8 @@ pub fn scan(text: &str) -> Result<(), JsonFault> {
 struct Scanner<'t> {
     text: &'t str,
     at: usize,
+    /// The first ones of each object that is open: behind those of the object that it is in.
+    keys: Vec<Cow<'t, str>>,
 }
 
 impl<'t> Scanner<'t> {
@@ -117,16 +120,38 @@ impl<'t> Scanner<'t> {
             self.at += 1;
             return Ok(());
         }
-        let mut keys = Keys::default();
+        let first = self.keys.len();
+        let mut further = HashSet::new();
         loop {
             self.space();
-            keys.add(self.string()?)?;
+            let key = self.key()?;
+            let compared = &self.keys[first..];
+            if compared.contains(&key) {
+                return Err(JsonFault::DuplicateKey);
+            } else if compared.len() < KEYS_COMPARED {
+                self.keys.push(key);
+            } else if !further.insert(key) {
+                return Err(JsonFault::DuplicateKey);
+            }
             self.expect(b':')?;
             self.value(depth)?;
             if !self.goes_on(b'}')? {
+                self.keys.truncate(first);
                 return Ok(());
             }
         }
+    }
+
+    fn key(&mut self) -> Result<Cow<'t, str>, JsonFault> {
+        let key = match self.string()? {
+            (raw, false) => Cow::from(raw),
+            // "\u0061" and "a" are one key.
+            (raw, true) => {
+                serde_json::from_str::<String>(&format!("\"{raw}\"")).map_err(|_| JsonFault::Malformed)?.into()
+            }
+        };
+        // A JSON parser that keeps every digit marks its numbers with such keys: nobody else may.
+        if key.starts_with("$serde_json::private::") { Err(JsonFault::Malformed) } else { Ok(key) }
     }
 
     /// Behind an element: whether another follows.
@@ -149,14 +174,15 @@ impl<'t> Scanner<'t> {
         self.at += 1;
         let (start, mut escaped) = (self.at, false);
         loop {
-            match self.peek().ok_or(JsonFault::Malformed)? {
+            let plain = self.text.as_bytes()[self.at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | ..0x20));
+            self.at += plain.ok_or(JsonFault::Malformed)?;
+            match self.text.as_bytes()[self.at] {
                 b'"' => break,
                 b'\\' => {
                     escaped = true;
                     self.escape()?;
                 }
-                ..0x20 => return Err(JsonFault::Malformed),
-                _ => self.at += 1,
+                _ => return Err(JsonFault::Malformed),
             }
         }
         let inside = &self.text[start..self.at];
@@ -192,37 +218,6 @@ impl<'t> Scanner<'t> {
         }
         self.at += 4;
         u32::from_str_radix(digits, 16).map_err(|_| JsonFault::Malformed)
-    }
-}
-
-/// The keys of one object so far.
-#[derive(Default)]
-struct Keys<'t> {
-    few: Vec<std::borrow::Cow<'t, str>>,
-    many: HashSet<std::borrow::Cow<'t, str>>,
-}
-
-impl<'t> Keys<'t> {
-    fn add(&mut self, (raw, escaped): (&'t str, bool)) -> Result<(), JsonFault> {
-        let key: std::borrow::Cow<'t, str> = if escaped {
-            // "\u0061" and "a" are one key.
-            serde_json::from_str::<String>(&format!("\"{raw}\"")).map_err(|_| JsonFault::Malformed)?.into()
-        } else {
-            raw.into()
-        };
-        // A JSON parser that keeps every digit marks its numbers with such keys: nobody else may.
-        if key.starts_with("$serde_json::private::") {
-            return Err(JsonFault::Malformed);
-        }
-        if self.many.is_empty() && self.few.len() < KEYS_COMPARED {
-            if self.few.contains(&key) {
-                return Err(JsonFault::DuplicateKey);
-            }
-            self.few.push(key);
-            return Ok(());
-        }
-        self.many.extend(self.few.drain(..));
-        if self.many.insert(key) { Ok(()) } else { Err(JsonFault::DuplicateKey) }
     }
 }
 

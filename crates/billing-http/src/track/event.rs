@@ -77,12 +77,9 @@ enum Text {
 
 /// A text; empty text and null are as good as missing.
 fn read_text(raw: Option<&RawValue>) -> Text {
-    let Some(raw) = raw else { return Text::Missing };
-    match serde_json::from_str::<Option<String>>(raw.get()) {
-        Ok(None) => Text::Missing,
-        Ok(Some(text)) if text.is_empty() => Text::Missing,
-        Ok(Some(text)) => Text::Given(text),
-        Err(_) => Text::Other,
+    match raw.map(RawValue::get) {
+        None | Some("null" | "\"\"") => Text::Missing,
+        Some(json) => text::of_json(json).map_or(Text::Other, |text| Text::Given(text.into_owned())),
     }
 }
 

@@ -12,11 +12,12 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Json, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Candidate, EventKey, Months, Row};
+use crate::column::JsonText;
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::wariness::Wariness;
@@ -76,7 +77,7 @@ struct InsertEvents<'e> {
     ids: Vec<&'e str>,
     names: Vec<&'e str>,
     times: Vec<OffsetDateTime>,
-    properties: Vec<&'e str>,
+    properties: Vec<JsonText<&'e str>>,
 }
 
 impl<'e> InsertEvents<'e> {
@@ -93,7 +94,7 @@ impl<'e> InsertEvents<'e> {
             ids: column(candidates, |row| &*row.event.idempotency_id),
             names: column(candidates, |row| &*row.event.name),
             times: column(candidates, |row| row.event.time_created),
-            properties: column(candidates, |row| row.event.properties.as_json()),
+            properties: column(candidates, |row| JsonText(row.event.properties.as_json())),
         }
     }
 }
@@ -114,7 +115,7 @@ impl QueryFragment<Pg> for InsertEvents<'_> {
         out.push_bind_param::<SqlUuid, _>(&self.organization)?;
         out.push_sql(
             ", sent.customer_key, sent.customer_id, sent.id_hash, sent.idempotency_id, sent.event_name, sent.time_created,
-                sent.properties::json
+                sent.properties
             FROM (SELECT unnest(",
         );
         out.push_bind_param::<Array<SqlUuid>, _>(&self.customers)?;
@@ -129,7 +130,7 @@ impl QueryFragment<Pg> for InsertEvents<'_> {
         out.push_sql(") AS event_name, unnest(");
         out.push_bind_param::<Array<Timestamptz>, _>(&self.times)?;
         out.push_sql(") AS time_created, unnest(");
-        out.push_bind_param::<Array<Text>, _>(&self.properties)?;
+        out.push_bind_param::<Array<Json>, _>(&self.properties)?;
         out.push_sql(") AS properties) AS sent");
         for (index, month) in self.elsewhere.iter().enumerate() {
             out.push_sql(if index == 0 { " WHERE " } else { " AND " });

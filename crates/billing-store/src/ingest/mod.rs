@@ -26,7 +26,7 @@ use crate::backfill::EVENTS_PER_LOCK;
 use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::partition::Month;
-use crate::rollup::{self, Counts};
+use crate::rollup::{self, Counting, Counts};
 use crate::store::PgStore;
 
 pub(crate) use self::rules::{IngestCache, move_epoch};
@@ -237,17 +237,16 @@ impl PgStore {
             let mut candidates = candidates(rows, &present, terms.window, &mut answers);
             let prepared = cache.prepare(pg, organization, &candidates)?;
             insert::store(pg, organization, &mut candidates, cache.wariness())?;
-            let mut counts = Counts::default();
-            for candidate in &candidates {
-                let event = &candidate.row.event;
+            let mut counting = Vec::with_capacity(candidates.len());
+            for Candidate { index, row, .. } in candidates {
+                let (customer, event) = (row.customer.uuid(), &row.event);
                 if let Some(metrics) = present.rules.metrics.get(&event.name) {
-                    let customer = candidate.row.customer.uuid();
-                    counts.add(customer, present.now_of(customer), event, metrics);
+                    counting.push(Counting { customer, now: present.now_of(customer), event, metrics });
                 }
-                answers[candidate.index] = Ingested::Stored;
+                answers[index] = Ingested::Stored;
             }
             let recall = cache.hours().recall(self.shared.clerks.connections_made(), present.transaction);
-            let written = counts.write(pg, organization, &recall)?;
+            let written = Counts::of(counting, &recall).write(pg, organization)?;
             Ok((answers, prepared, written))
         });
         let (answers, prepared, written) = stored.map_err(Failure::into_error)?;
@@ -285,12 +284,7 @@ impl Months {
 
 /// The rows that are to be stored unless they are known: dated inside the window, and the first of their id. What is
 /// refused for its date uses no id up.
-fn candidates<'r>(
-    rows: &[&'r Row],
-    present: &Present,
-    window: Window,
-    answers: &mut [Ingested],
-) -> Vec<Candidate<'r>> {
+fn candidates<'r>(rows: &[&'r Row], present: &Present, window: Window, answers: &mut [Ingested]) -> Vec<Candidate<'r>> {
     let mut seen = HashSet::with_capacity(rows.len());
     let mut candidates = Vec::with_capacity(rows.len());
     for (index, row) in rows.iter().enumerate() {

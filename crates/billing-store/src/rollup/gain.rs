@@ -50,6 +50,10 @@ impl Gains {
 
     /// Takes in what the same hour gained otherwise.
     pub(super) fn merge(&mut self, others: Self) {
+        if self.0.is_empty() {
+            *self = others;
+            return;
+        }
         others.0.into_iter().for_each(|(metric, other)| self.of(metric).merge(other));
     }
 }

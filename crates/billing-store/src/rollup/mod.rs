@@ -31,7 +31,7 @@ use crate::statement::statement;
 use crate::transaction::LOCK_CLASS_LANE;
 
 pub(crate) use self::additions::Additions;
-pub(crate) use self::open_hours::Counts;
+pub(crate) use self::open_hours::{Counting, Counts};
 pub(crate) use self::written::{Transaction, WrittenHours};
 
 /// Seconds in an hour.

@@ -8,12 +8,10 @@
 //! Only who holds the lane's lock writes here, so that what was read is still so when it is written. What this process wrote
 //! itself it does not even read again: see [`WrittenHours`](super::written::WrittenHours).
 
-use std::collections::HashMap;
-
 use billing_domain::Error;
 use billing_domain::event::Event;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -21,7 +19,7 @@ use super::additions::Additions;
 use super::gain::{Gains, for_each_count};
 use super::written::{Recall, Transaction, Written};
 use super::{HOUR, RolledMetric, floor};
-use crate::column::unreadable;
+use crate::column::{JsonText, unreadable};
 use crate::error::Failure;
 use crate::statement::statement;
 
@@ -50,13 +48,13 @@ statement! {
     OpenHours -> BigInt {
         "INSERT INTO open_hours (organization_id, customer_key, event_name, dimensions, hour, gains)
         SELECT " organization: Uuid as SqlUuid; ", open.customer_key, open.event_name, open.dimensions, open.hour,
-            open.gains::json
+            open.gains
         FROM unnest(
             " customers: Vec<Uuid> as Array<SqlUuid>; ",
             " event_names: Vec<String> as Array<Text>; ",
             " dimensions: Vec<String> as Array<Text>; ",
             " hours: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " gains: Vec<String> as Array<Text>; "
+            " gains: Vec<JsonText<String>> as Array<Json>; "
         ) AS open (customer_key, event_name, dimensions, hour, gains)"
     }
 }
@@ -65,19 +63,19 @@ statement! {
     /// Writes open hours in the place of what is there, if that is what one takes it for: where a transaction is named it
     /// must be the one that wrote it.
     KeepOpenHours -> BigInt {
-        "UPDATE open_hours own SET hour = open.hour, gains = open.gains::json
+        "UPDATE open_hours own SET hour = open.hour, gains = open.gains
         FROM (
             SELECT unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ") AS customer_key,
                 unnest(" event_names: Vec<String> as Array<Text>; ") AS event_name,
                 unnest(" dimensions: Vec<String> as Array<Text>; ") AS dimensions,
                 unnest(" hours: Vec<OffsetDateTime> as Array<Timestamptz>; ") AS hour,
-                unnest(" gains: Vec<String> as Array<Text>; ") AS gains,
-                unnest(" writers: Vec<Option<String>> as Array<Nullable<Text>>; ") AS writer
+                unnest(" gains: Vec<JsonText<String>> as Array<Json>; ") AS gains,
+                unnest(" writers: Vec<Option<i32>> as Array<Nullable<Integer>>; ") AS writer
         ) AS open
         WHERE own.customer_key = open.customer_key
             AND own.event_name = open.event_name
             AND own.dimensions = open.dimensions
-            AND (open.writer IS NULL OR own.xmin = open.writer::xid)"
+            AND (open.writer IS NULL OR own.xmin = open.writer)"
     }
 }
 
@@ -120,83 +118,95 @@ enum Replaced {
     WrittenBy(Transaction),
 }
 
+/// An event that counts for metrics, those of its name.
+pub(crate) struct Counting<'e, 'm> {
+    pub(crate) customer: Uuid,
+    /// The customer's.
+    pub(crate) now: OffsetDateTime,
+    pub(crate) event: &'e Event,
+    pub(crate) metrics: &'m [RolledMetric],
+}
+
+impl<'e> Counting<'e, '_> {
+    fn owner(&self) -> (Uuid, &'e str) {
+        (self.customer, &self.event.name)
+    }
+}
+
 /// What one transaction counts.
-#[derive(Default)]
-pub(crate) struct Counts<'e> {
-    places: HashMap<OpenKey<'e>, usize>,
+pub(crate) struct Counts<'e, 'r> {
+    recall: &'r Recall<'r>,
+    /// Those of one customer and name stand together.
     open: Vec<Counted<'e>>,
     closed: Additions,
 }
 
-impl<'e> Counts<'e> {
-    /// Counts `event` for every metric in `metrics`, which must be those of its name. `now` is the customer's.
-    pub(crate) fn add(&mut self, customer: Uuid, now: OffsetDateTime, event: &'e Event, metrics: &[RolledMetric]) {
+impl<'e, 'r> Counts<'e, 'r> {
+    /// Counts events, on top of what is remembered.
+    pub(crate) fn of(mut events: Vec<Counting<'e, '_>>, recall: &'r Recall<'r>) -> Self {
+        // Neighbours in the index are neighbours in the statements.
+        events.sort_unstable_by(|a, b| a.owner().cmp(&b.owner()));
+        let mut counts = Self { recall, open: Vec::with_capacity(events.len()), closed: Additions::default() };
+        for of_owner in events.chunk_by(|a, b| a.owner() == b.owner()) {
+            let first = counts.open.len();
+            of_owner.iter().for_each(|counting| counts.add(counting, first));
+        }
+        counts
+    }
+
+    /// Counts an event; what is open of its customer and name begins at `first`.
+    fn add(&mut self, counting: &Counting<'e, '_>, first: usize) {
+        let Counting { customer, now, event, metrics } = *counting;
         let start = floor(now, HOUR);
         if floor(event.time_created, HOUR) != start {
             return self.closed.add(super::BOTH_LEVELS, customer, event, metrics);
         }
-        // Most metrics have the same dimensions: none.
-        let mut last: Option<(String, usize)> = None;
         for_each_count(event, metrics, |metric, dimensions, measured| {
-            let place = match &last {
-                Some((same, place)) if *same == dimensions => *place,
-                _ => {
-                    let place = self.place((customer, &event.name, dimensions.clone()), start, metrics.len());
-                    last.insert((dimensions, place)).1
-                }
+            let counted = match self.open[first..].iter_mut().find(|counted| counted.key.2 == dimensions) {
+                Some(counted) => counted,
+                None => self.open((customer, &event.name, dimensions), start, metrics.len()),
             };
-            self.open[place].hour.gains.of(metric.id).add(&metric.aggregation, event, measured);
+            counted.hour.gains.of(metric.id).add(&metric.aggregation, event, measured);
         });
     }
 
-    fn place(&mut self, key: OpenKey<'e>, start: OffsetDateTime, metrics: usize) -> usize {
-        *self.places.entry(key).or_insert_with_key(|key| {
-            let hour = Hour { start, gains: Gains::of_at_most(metrics) };
-            self.open.push(Counted { key: key.clone(), hour, replaced: Replaced::Nothing });
-            self.open.len() - 1
-        })
+    fn open(&mut self, key: OpenKey<'e>, start: OffsetDateTime, metrics: usize) -> &mut Counted<'e> {
+        let remembered = self.recall.take(&key);
+        let hour = Hour { start, gains: Gains::of_at_most(metrics) };
+        let mut counted = Counted { key, hour, replaced: Replaced::Nothing };
+        // What is ahead of this customer's clock is read again when all is counted.
+        if let Some((writer, hour)) = remembered.filter(|(_, hour)| hour.start <= start) {
+            counted.take_in(hour, Replaced::WrittenBy(writer), &mut self.closed);
+        }
+        self.open.push_mut(counted)
     }
 
     /// Writes everything down, and says what is to be remembered of it once it is committed.
-    pub(crate) fn write(
-        mut self,
-        pg: &mut PgConnection,
-        organization: Uuid,
-        recall: &Recall<'_>,
-    ) -> Result<Written<'e>, Failure> {
-        // Neighbours in the index are neighbours in the statements.
-        self.open.sort_unstable_by(|a, b| a.key.cmp(&b.key));
-        self.take_in_what_is_open(pg, recall)?;
-        self.keep_open(pg, organization, recall)?;
+    pub(crate) fn write(mut self, pg: &mut PgConnection, organization: Uuid) -> Result<Written<'e>, Failure> {
+        self.take_in_what_is_open(pg)?;
+        self.keep_open(pg, organization)?;
         self.closed.write(pg, organization)?;
-        Ok(recall.written(self.open.into_iter().map(|counted| (counted.key, counted.hour)).collect()))
+        Ok(self.recall.written(self.open.into_iter().map(|counted| (counted.key, counted.hour)).collect()))
     }
 
-    /// Adds to each hour what it gained before, and closes those that are over.
-    fn take_in_what_is_open(&mut self, pg: &mut PgConnection, recall: &Recall<'_>) -> Result<(), Failure> {
-        let mut unknown = Vec::new();
-        let remembered = recall.take(self.open.iter().map(|counted| &counted.key));
-        for ((place, counted), remembered) in self.open.iter_mut().enumerate().zip(remembered) {
-            match remembered {
-                Some((writer, hour)) => counted.take_in(hour, Replaced::WrittenBy(writer), &mut self.closed),
-                None => unknown.push(place),
-            }
-        }
+    /// Adds to each hour that is not remembered what it gained before, and closes those that are over.
+    fn take_in_what_is_open(&mut self, pg: &mut PgConnection) -> Result<(), Failure> {
+        let mut unknown: Vec<_> =
+            self.open.iter_mut().filter(|counted| matches!(counted.replaced, Replaced::Nothing)).collect();
         if unknown.is_empty() {
             return Ok(());
         }
-        let (customers, event_names, dimensions) = columns(unknown.iter().map(|place| &self.open[*place]));
+        let (customers, event_names, dimensions) = columns(unknown.iter().map(|counted| &**counted));
         let find = FindOpenHours { customers, event_names, dimensions };
         for (place, start, gains) in find.load::<(i64, OffsetDateTime, String)>(pg)? {
-            let place = usize::try_from(place - 1).ok().and_then(|place| unknown.get(place));
-            let counted =
-                place.and_then(|place| self.open.get_mut(*place)).ok_or_else(|| unreadable("an open hour"))?;
+            let counted = usize::try_from(place - 1).ok().and_then(|place| unknown.get_mut(place));
+            let counted = counted.ok_or_else(|| unreadable("an open hour"))?;
             counted.take_in(Hour { start, gains: gains_of(&gains)? }, Replaced::Read, &mut self.closed);
         }
         Ok(())
     }
 
-    fn keep_open(&self, pg: &mut PgConnection, organization: Uuid, recall: &Recall<'_>) -> Result<(), Failure> {
+    fn keep_open(&self, pg: &mut PgConnection, organization: Uuid) -> Result<(), Failure> {
         let (new, known): (Vec<_>, Vec<_>) =
             self.open.iter().partition(|counted| matches!(counted.replaced, Replaced::Nothing));
         if !new.is_empty() {
@@ -210,7 +220,7 @@ impl<'e> Counts<'e> {
             let writers = known.iter().map(|counted| counted.replaced.writer()).collect();
             let keep = KeepOpenHours { customers, event_names, dimensions, hours, gains, writers };
             if keep.execute(pg)? != known.len() {
-                recall.be_wary();
+                self.recall.be_wary();
                 return Err(Failure::Conflict("somebody else has written an open hour".to_owned()));
             }
         }
@@ -232,9 +242,9 @@ impl Counted<'_> {
 }
 
 impl Replaced {
-    fn writer(&self) -> Option<String> {
+    fn writer(&self) -> Option<i32> {
         match self {
-            Self::WrittenBy(transaction) => Some(transaction.to_string()),
+            Self::WrittenBy(transaction) => Some(transaction.as_written()),
             Self::Nothing | Self::Read => None,
         }
     }
@@ -260,8 +270,8 @@ fn columns<'c, 'e: 'c>(counted: impl Iterator<Item = &'c Counted<'e>>) -> (Vec<U
     counted.map(|counted| (counted.key.0, counted.key.1.to_owned(), counted.key.2.clone())).collect()
 }
 
-fn contents(counted: &[&Counted<'_>]) -> Result<(Vec<OffsetDateTime>, Vec<String>), Error> {
-    counted.iter().map(|counted| Ok((counted.hour.start, json_of(&counted.hour.gains)?))).collect()
+fn contents(counted: &[&Counted<'_>]) -> Result<(Vec<OffsetDateTime>, Vec<JsonText<String>>), Error> {
+    counted.iter().map(|counted| Ok((counted.hour.start, JsonText(json_of(&counted.hour.gains)?)))).collect()
 }
 
 fn json_of(gains: &Gains) -> Result<String, Error> {
@@ -278,4 +288,57 @@ fn gains_of(text: &str) -> Result<Gains, Error> {
 #[cfg(feature = "testing")]
 pub(crate) fn written_again(gains: &str) -> Result<String, Error> {
     json_of(&gains_of(gains)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use billing_domain::event::Properties;
+    use billing_domain::metric::{Aggregation, MetricFilters};
+    use time::macros::datetime;
+
+    use super::super::written::WrittenHours;
+    use super::*;
+
+    #[test]
+    fn events_count_in_the_hour_in_which_their_customer_lives() {
+        let now = datetime!(2026-01-02 10:30 UTC);
+        #[rustfmt::skip]
+        let cases = [
+            // remembered,                          count, why
+            (None,                                  2,     "nothing is remembered"),
+            (Some(datetime!(2026-01-02 10:00 UTC)), 7,     "what the hour has gained before is taken in"),
+            (Some(datetime!(2026-01-02 09:00 UTC)), 2,     "an hour that is over is closed"),
+            (Some(datetime!(2026-01-02 11:00 UTC)), 2,     "an hour ahead of this clock gains nothing by it"),
+        ];
+        let metric = RolledMetric {
+            id: Uuid::from_u128(1),
+            aggregation: Aggregation::Count,
+            filters: MetricFilters::default(),
+            key_sets: vec![Vec::new()],
+        };
+        let event = Event {
+            customer: "acme".parse().expect("an id"),
+            name: "call".to_owned(),
+            idempotency_id: "a".to_owned(),
+            time_created: now,
+            properties: Properties::new(),
+        };
+        for (remembered, count, why) in cases {
+            let written = WrittenHours::default();
+            let before = written.recall(1, Transaction(7));
+            let hours = remembered.map(|start| {
+                let mut gains = Gains::of_at_most(1);
+                gains.of(metric.id).event_count = 5;
+                ((Uuid::from_u128(2), "call", String::new()), Hour { start, gains })
+            });
+            written.remember(before.written(hours.into_iter().collect()));
+            let recall = written.recall(1, Transaction(8));
+            let metrics = std::slice::from_ref(&metric);
+            let counting = || Counting { customer: Uuid::from_u128(2), now, event: &event, metrics };
+            let mut counts = Counts::of(vec![counting(), counting()], &recall);
+            let [counted] = &mut counts.open[..] else { panic!("one hour is open: {why}") };
+            let hour = (counted.hour.start, counted.hour.gains.of(metric.id).event_count);
+            assert_eq!(hour, (datetime!(2026-01-02 10:00 UTC), count), "{why}");
+        }
+    }
 }

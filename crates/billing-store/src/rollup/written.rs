@@ -10,7 +10,6 @@
 //! connection lives to see.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
@@ -25,9 +24,10 @@ const BYTES_MAX: usize = 16 * 1024 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Transaction(pub(crate) i64);
 
-impl fmt::Display for Transaction {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+impl Transaction {
+    /// As it is compared with that of a row: an integer of the same 32 bits.
+    pub(super) fn as_written(self) -> i32 {
+        self.0 as i32
     }
 }
 
@@ -35,19 +35,21 @@ impl fmt::Display for Transaction {
 struct Remembered {
     event_name: Box<str>,
     dimensions: Box<str>,
-    writer: Transaction,
-    hour: Hour,
+    /// Who wrote it, and what; nothing while a transaction uses it.
+    written: Option<(Transaction, Hour)>,
+    /// The memory that it takes, in bytes, roughly.
+    weight: usize,
 }
 
 impl Remembered {
     fn is_of(&self, (_, event_name, dimensions): &OpenKey<'_>) -> bool {
         *self.event_name == **event_name && *self.dimensions == **dimensions
     }
+}
 
-    /// The memory it takes, in bytes, roughly.
-    fn weight(&self) -> usize {
-        200 + self.event_name.len() + self.dimensions.len() + self.hour.gains.len() * 170
-    }
+/// The memory that an open hour takes, in bytes, roughly.
+fn weight((_, event_name, dimensions): &OpenKey<'_>, hour: &Hour) -> usize {
+    200 + event_name.len() + dimensions.len() + hour.gains.len() * 170
 }
 
 #[derive(Default)]
@@ -63,23 +65,29 @@ impl Memory {
         *self = Self { connections, ..Self::default() };
     }
 
-    fn take(&mut self, key: &OpenKey<'_>) -> Option<Remembered> {
+    fn take(&mut self, key: &OpenKey<'_>) -> Option<(Transaction, Hour)> {
         let own = self.by_customer.get_mut(&key.0)?;
-        let place = own.iter().position(|remembered| remembered.is_of(key))?;
-        let taken = own.swap_remove(place);
-        self.weight -= taken.weight();
-        if own.is_empty() {
-            self.by_customer.remove(&key.0);
-        }
-        Some(taken)
+        own.iter_mut().find(|remembered| remembered.is_of(key))?.written.take()
     }
 
-    fn keep(&mut self, customer: Uuid, remembered: Remembered) {
-        if self.weight + remembered.weight() > BYTES_MAX {
+    fn keep(&mut self, key: OpenKey<'_>, writer: Transaction, hour: Hour) {
+        let weight = weight(&key, &hour);
+        if self.weight + weight > BYTES_MAX {
             self.forget(self.connections);
         }
-        self.weight += remembered.weight();
-        self.by_customer.entry(customer).or_default().push(remembered);
+        let own = self.by_customer.entry(key.0).or_default();
+        let remembered = match own.iter().position(|remembered| remembered.is_of(&key)) {
+            Some(place) => &mut own[place],
+            None => own.push_mut(Remembered {
+                event_name: key.1.into(),
+                dimensions: key.2.into(),
+                written: None,
+                weight: 0,
+            }),
+        };
+        remembered.written = Some((writer, hour));
+        self.weight = self.weight - remembered.weight + weight;
+        remembered.weight = weight;
     }
 }
 
@@ -112,11 +120,7 @@ impl WrittenHours {
             return;
         }
         for (key, hour) in written.hours {
-            // Somebody else may have been faster to remember.
-            memory.take(&key);
-            let (customer, event_name, dimensions) = key;
-            let (event_name, dimensions) = (event_name.into(), dimensions.into());
-            memory.keep(customer, Remembered { event_name, dimensions, writer: written.transaction, hour });
+            memory.keep(key, written.transaction, hour);
         }
     }
 }
@@ -130,16 +134,9 @@ pub(crate) struct Recall<'w> {
 }
 
 impl Recall<'_> {
-    /// What is remembered of some hours, which is then nobody else's: if the transaction fails it is forgotten.
-    pub(super) fn take<'k, 'e: 'k>(
-        &self,
-        keys: impl Iterator<Item = &'k OpenKey<'e>>,
-    ) -> Vec<Option<(Transaction, Hour)>> {
-        if self.is_wary {
-            return keys.map(|_| None).collect();
-        }
-        let mut memory = self.written.lock();
-        keys.map(|key| memory.take(key).map(|remembered| (remembered.writer, remembered.hour))).collect()
+    /// What is remembered of an hour, which is then nobody else's: if the transaction fails it is forgotten.
+    pub(super) fn take(&self, key: &OpenKey<'_>) -> Option<(Transaction, Hour)> {
+        if self.is_wary { None } else { self.written.lock().take(key) }
     }
 
     /// Something was not so any more: another process writes the same hours.
@@ -177,7 +174,7 @@ mod tests {
     }
 
     fn taken(recall: &Recall<'_>, keys: &[OpenKey<'static>]) -> Vec<Option<i64>> {
-        recall.take(keys.iter()).into_iter().map(|taken| taken.map(|(writer, _)| writer.0)).collect()
+        keys.iter().map(|key| recall.take(key).map(|(writer, _)| writer.0)).collect()
     }
 
     #[test]
@@ -192,7 +189,6 @@ mod tests {
         let third = written.recall(1, Transaction(9));
         assert_eq!(taken(&third, &keys), [Some(7), Some(8), Some(8)]);
         assert_eq!(taken(&third, &keys), [None, None, None], "a transaction that fails leaves nothing behind");
-        assert!(written.lock().by_customer.is_empty() && written.lock().weight == 0);
     }
 
     #[test]
@@ -216,7 +212,7 @@ mod tests {
         written.remember(written.recall(0, Transaction(1)).written(hours(&all)));
         let memory = written.lock();
         let remembered: Vec<&Remembered> = memory.by_customer.values().flatten().collect();
-        assert_eq!(memory.weight, remembered.iter().map(|remembered| remembered.weight()).sum::<usize>());
+        assert_eq!(memory.weight, remembered.iter().map(|remembered| remembered.weight).sum::<usize>());
         assert!(memory.weight <= BYTES_MAX && memory.weight > 0);
     }
 
