@@ -37,6 +37,9 @@ pub struct Properties {
     fields: Box<[Field]>,
 }
 
+/// Among so many fields one is found by comparing names: most differ in length.
+const FIELDS_COMPARED: usize = 8;
+
 /// Where a field is in the JSON.
 #[derive(Clone)]
 struct Field {
@@ -102,14 +105,18 @@ impl Properties {
     /// The JSON of a property.
     fn raw(&self, name: &str) -> Option<&str> {
         let (name, json) = (encoded(name), self.json.as_bytes());
-        let place = self.fields.binary_search_by(|field| json[field.name.clone()].cmp(name.as_bytes())).ok()?;
-        Some(&self.json[self.fields[place].value.clone()])
+        let of = |field: &Field| &json[field.name.clone()];
+        let field = match &*self.fields {
+            few if few.len() <= FIELDS_COMPARED => few.iter().find(|field| of(field) == name.as_bytes())?,
+            many => &many[many.binary_search_by(|field| of(field).cmp(name.as_bytes())).ok()?],
+        };
+        Some(&self.json[field.value.clone()])
     }
 
     /// Puts fields together; `None` if two names are equal. Names and values are JSON.
     fn of_fields<'f>(fields: &[(&'f str, &'f str)]) -> Option<Self> {
         let length: usize = fields.iter().map(|(name, value)| name.len() + value.len() + 4).sum();
-        let mut json = String::with_capacity(length + 2);
+        let mut json = String::with_capacity(length + 1);
         let mut places = Vec::with_capacity(fields.len());
         json.push('{');
         for (name, value) in fields {
@@ -293,13 +300,20 @@ mod tests {
 
     #[test]
     fn a_property_is_found_by_its_name() {
-        let properties = of(r#"{"b":1,"a":2,"":3,"q\"":4,"A":5,"é":6,"aa":7,"\n":8}"#);
-        for (name, value) in [("b", 1), ("a", 2), ("", 3), ("q\"", 4), ("A", 5), ("é", 6), ("aa", 7), ("\n", 8)] {
-            assert_eq!(properties.number(name), Some(BigDecimal::from(value)), "{name:?}");
-            assert_eq!(properties.get(name), Some(Value::from(value)), "{name:?}");
-        }
-        for name in ["c", "q", "q\\\"", "aaa"] {
-            assert_eq!((properties.number(name), properties.text(name), properties.get(name)), (None, None, None));
+        let names = ["b", "a", "", "q\"", "A", "é", "aa", "\n", "ab", "0", "z z"];
+        for count in [3, FIELDS_COMPARED, names.len()] {
+            let fields: Map<String, Value> =
+                names[..count].iter().zip(1..).map(|(name, i)| (name.to_string(), i.into())).collect();
+            let properties = of(&Value::Object(fields).to_string());
+            for (name, value) in names.iter().zip(1..) {
+                let found = (properties.number(name), properties.get(name));
+                let is_there = value <= count;
+                let expected = is_there.then(|| (BigDecimal::from(value as u64), Value::from(value))).unzip();
+                assert_eq!(found, expected, "{name:?} of {count}");
+            }
+            for name in ["c", "q", "q\\\"", "aaa"] {
+                assert_eq!((properties.number(name), properties.text(name), properties.get(name)), (None, None, None));
+            }
         }
     }
 
