@@ -69,7 +69,7 @@ pub fn check_email(text: &str) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// The text that a JSON value is; `None` when it is something else.
+/// The text that a JSON value, without space around it, is; `None` when it is something else.
 pub fn of_json(json: &str) -> Option<Cow<'_, str>> {
     let inside = json.strip_prefix('"')?.strip_suffix('"')?;
     match inside.contains('\\') {
