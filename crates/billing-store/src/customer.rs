@@ -219,7 +219,7 @@ impl PgTransaction<'_> {
         let statement = EnterCustomers { organization: self.tenant(), prefixes, customers: customers.to_vec() };
         let mut rows: Vec<EnteredRow> = self.query(|pg| statement.load(pg))?;
         let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
-        let valid_keys = rows.first_mut().map(|(.., digests)| std::mem::take(digests)).unwrap_or_default();
+        let valid_keys = rows.first_mut().map(|(.., keys)| std::mem::take(keys)).unwrap_or_default();
         let present = |(now, _, mark, row, _): EnteredRow| {
             let row = row?;
             let key = row.customer_key;

@@ -8,6 +8,8 @@
 //! Only who holds the lane's lock writes here, so that what was read is still so when it is written. What this process wrote
 //! itself it does not even read again: see [`WrittenHours`](super::written::WrittenHours).
 
+use std::collections::BTreeMap;
+
 use billing_domain::Error;
 use billing_domain::event::Event;
 use diesel::prelude::*;
@@ -93,7 +95,7 @@ statement! {
 const GAIN_BYTES_EXPECTED: usize = 64;
 
 /// Customer, event name and dimensions.
-pub(super) type OpenKey<'e> = (Uuid, &'e str, String);
+pub(super) type OpenKey = (Uuid, String, String);
 
 /// What one hour has gained.
 pub(super) struct Hour {
@@ -102,8 +104,8 @@ pub(super) struct Hour {
 }
 
 /// What an hour gains in one transaction.
-struct Counted<'e> {
-    key: OpenKey<'e>,
+struct Counted {
+    key: OpenKey,
     hour: Hour,
     /// What is there to be replaced.
     replaced: Replaced,
@@ -134,43 +136,44 @@ impl<'e> Counting<'e, '_> {
 }
 
 /// What one transaction counts.
-pub(crate) struct Counts<'e, 'r> {
+pub(crate) struct Counts<'r> {
     recall: &'r Recall<'r>,
-    /// Those of one customer and name stand together.
-    open: Vec<Counted<'e>>,
+    /// In the order of their keys.
+    open: Vec<Counted>,
     closed: Additions,
 }
 
-impl<'e, 'r> Counts<'e, 'r> {
+impl<'r> Counts<'r> {
     /// Counts events, on top of what is remembered.
-    pub(crate) fn of(mut events: Vec<Counting<'e, '_>>, recall: &'r Recall<'r>) -> Self {
+    pub(crate) fn of(mut events: Vec<Counting<'_, '_>>, recall: &'r Recall<'r>) -> Self {
         // Neighbours in the index are neighbours in the statements.
         events.sort_unstable_by(|a, b| a.owner().cmp(&b.owner()));
         let mut counts = Self { recall, open: Vec::with_capacity(events.len()), closed: Additions::default() };
         for of_owner in events.chunk_by(|a, b| a.owner() == b.owner()) {
-            let first = counts.open.len();
-            of_owner.iter().for_each(|counting| counts.add(counting, first));
+            let mut by_dimensions = BTreeMap::new();
+            of_owner.iter().for_each(|counting| counts.add(counting, &mut by_dimensions));
+            counts.open.extend(by_dimensions.into_values());
         }
         counts
     }
 
-    /// Counts an event; what is open of its customer and name begins at `first`.
-    fn add(&mut self, counting: &Counting<'e, '_>, first: usize) {
+    /// Counts an event, beside what is open of its customer and name.
+    fn add(&mut self, counting: &Counting<'_, '_>, by_dimensions: &mut BTreeMap<String, Counted>) {
         let Counting { customer, now, event, metrics } = *counting;
         let start = floor(now, HOUR);
         if floor(event.time_created, HOUR) != start {
             return self.closed.add(super::BOTH_LEVELS, customer, event, metrics);
         }
         for_each_count(event, metrics, |metric, dimensions, measured| {
-            let counted = match self.open[first..].iter_mut().find(|counted| counted.key.2 == dimensions) {
-                Some(counted) => counted,
-                None => self.open((customer, &event.name, dimensions), start, metrics.len()),
-            };
+            let counted = by_dimensions.entry(dimensions).or_insert_with_key(|dimensions| {
+                self.open((customer, event.name.clone(), dimensions.clone()), start, metrics.len())
+            });
             counted.hour.gains.of(metric.id).add(&metric.aggregation, event, measured);
         });
     }
 
-    fn open(&mut self, key: OpenKey<'e>, start: OffsetDateTime, metrics: usize) -> &mut Counted<'e> {
+    /// An hour that is open from now on, or still.
+    fn open(&mut self, key: OpenKey, start: OffsetDateTime, metrics: usize) -> Counted {
         let remembered = self.recall.take(&key);
         let hour = Hour { start, gains: Gains::of_at_most(metrics) };
         let mut counted = Counted { key, hour, replaced: Replaced::Nothing };
@@ -178,11 +181,11 @@ impl<'e, 'r> Counts<'e, 'r> {
         if let Some((writer, hour)) = remembered.filter(|(_, hour)| hour.start <= start) {
             counted.take_in(hour, Replaced::WrittenBy(writer), &mut self.closed);
         }
-        self.open.push_mut(counted)
+        counted
     }
 
     /// Writes everything down, and says what is to be remembered of it once it is committed.
-    pub(crate) fn write(mut self, pg: &mut PgConnection, organization: Uuid) -> Result<Written<'e>, Failure> {
+    pub(crate) fn write(mut self, pg: &mut PgConnection, organization: Uuid) -> Result<Written, Failure> {
         self.take_in_what_is_open(pg)?;
         self.keep_open(pg, organization)?;
         self.closed.write(pg, organization)?;
@@ -228,7 +231,7 @@ impl<'e, 'r> Counts<'e, 'r> {
     }
 }
 
-impl Counted<'_> {
+impl Counted {
     /// Adds what was there before, or closes it if it is over.
     fn take_in(&mut self, found: Hour, replaced: Replaced, closed: &mut Additions) {
         self.replaced = replaced;
@@ -266,11 +269,11 @@ pub(crate) fn close(
     Ok(closed.write(pg, organization)?)
 }
 
-fn columns<'c, 'e: 'c>(counted: impl Iterator<Item = &'c Counted<'e>>) -> (Vec<Uuid>, Vec<String>, Vec<String>) {
-    counted.map(|counted| (counted.key.0, counted.key.1.to_owned(), counted.key.2.clone())).collect()
+fn columns<'c>(counted: impl Iterator<Item = &'c Counted>) -> (Vec<Uuid>, Vec<String>, Vec<String>) {
+    counted.map(|counted| counted.key.clone()).collect()
 }
 
-fn contents(counted: &[&Counted<'_>]) -> Result<(Vec<OffsetDateTime>, Vec<JsonText<String>>), Error> {
+fn contents(counted: &[&Counted]) -> Result<(Vec<OffsetDateTime>, Vec<JsonText<String>>), Error> {
     counted.iter().map(|counted| Ok((counted.hour.start, JsonText(json_of(&counted.hour.gains)?)))).collect()
 }
 
@@ -329,7 +332,7 @@ mod tests {
             let hours = remembered.map(|start| {
                 let mut gains = Gains::of_at_most(1);
                 gains.of(metric.id).event_count = 5;
-                ((Uuid::from_u128(2), "call", String::new()), Hour { start, gains })
+                ((Uuid::from_u128(2), event.name.clone(), String::new()), Hour { start, gains })
             });
             written.remember(before.written(hours.into_iter().collect()));
             let recall = written.recall(1, Transaction(8));

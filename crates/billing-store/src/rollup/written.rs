@@ -12,8 +12,6 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use uuid::Uuid;
-
 use super::open_hours::{Hour, OpenKey};
 use crate::wariness::Wariness;
 
@@ -31,33 +29,18 @@ impl Transaction {
     }
 }
 
-/// What is remembered of an open hour.
-struct Remembered {
-    event_name: Box<str>,
-    dimensions: Box<str>,
-    /// Who wrote it, and what; nothing while a transaction uses it.
-    written: Option<(Transaction, Hour)>,
-    /// The memory that it takes, in bytes, roughly.
-    weight: usize,
-}
-
-impl Remembered {
-    fn is_of(&self, (_, event_name, dimensions): &OpenKey<'_>) -> bool {
-        *self.event_name == **event_name && *self.dimensions == **dimensions
-    }
-}
-
-/// The memory that an open hour takes, in bytes, roughly.
-fn weight((_, event_name, dimensions): &OpenKey<'_>, hour: &Hour) -> usize {
-    200 + event_name.len() + dimensions.len() + hour.gains.len() * 170
-}
-
 #[derive(Default)]
 struct Memory {
     /// How many connections had been made before all of it.
     connections: u64,
-    by_customer: HashMap<Uuid, Vec<Remembered>>,
+    /// Each with who wrote it.
+    hours: HashMap<OpenKey, (Transaction, Hour)>,
     weight: usize,
+}
+
+/// The memory that an open hour takes, in bytes, roughly.
+fn weight((_, event_name, dimensions): &OpenKey, hour: &Hour) -> usize {
+    200 + event_name.len() + dimensions.len() + hour.gains.len() * 170
 }
 
 impl Memory {
@@ -65,29 +48,21 @@ impl Memory {
         *self = Self { connections, ..Self::default() };
     }
 
-    fn take(&mut self, key: &OpenKey<'_>) -> Option<(Transaction, Hour)> {
-        let own = self.by_customer.get_mut(&key.0)?;
-        own.iter_mut().find(|remembered| remembered.is_of(key))?.written.take()
+    fn take(&mut self, key: &OpenKey) -> Option<(Transaction, Hour)> {
+        let taken = self.hours.remove(key)?;
+        self.weight -= weight(key, &taken.1);
+        Some(taken)
     }
 
-    fn keep(&mut self, key: OpenKey<'_>, writer: Transaction, hour: Hour) {
+    fn keep(&mut self, key: OpenKey, writer: Transaction, hour: Hour) {
+        // Somebody else may have been faster to remember.
+        self.take(&key);
         let weight = weight(&key, &hour);
         if self.weight + weight > BYTES_MAX {
             self.forget(self.connections);
         }
-        let own = self.by_customer.entry(key.0).or_default();
-        let remembered = match own.iter().position(|remembered| remembered.is_of(&key)) {
-            Some(place) => &mut own[place],
-            None => own.push_mut(Remembered {
-                event_name: key.1.into(),
-                dimensions: key.2.into(),
-                written: None,
-                weight: 0,
-            }),
-        };
-        remembered.written = Some((writer, hour));
-        self.weight = self.weight - remembered.weight + weight;
-        remembered.weight = weight;
+        self.weight += weight;
+        self.hours.insert(key, (writer, hour));
     }
 }
 
@@ -114,7 +89,7 @@ impl WrittenHours {
     }
 
     /// Remembers what a transaction has written, now that it is committed.
-    pub(crate) fn remember(&self, written: Written<'_>) {
+    pub(crate) fn remember(&self, written: Written) {
         let mut memory = self.lock();
         if memory.connections != written.connections {
             return;
@@ -135,7 +110,7 @@ pub(crate) struct Recall<'w> {
 
 impl Recall<'_> {
     /// What is remembered of an hour, which is then nobody else's: if the transaction fails it is forgotten.
-    pub(super) fn take(&self, key: &OpenKey<'_>) -> Option<(Transaction, Hour)> {
+    pub(super) fn take(&self, key: &OpenKey) -> Option<(Transaction, Hour)> {
         if self.is_wary { None } else { self.written.lock().take(key) }
     }
 
@@ -145,35 +120,36 @@ impl Recall<'_> {
     }
 
     /// What the transaction has written.
-    pub(super) fn written<'e>(&self, hours: Vec<(OpenKey<'e>, Hour)>) -> Written<'e> {
+    pub(super) fn written(&self, hours: Vec<(OpenKey, Hour)>) -> Written {
         Written { connections: self.connections, transaction: self.transaction, hours }
     }
 }
 
 /// What a transaction has written, to be remembered once it is committed.
-pub(crate) struct Written<'e> {
+pub(crate) struct Written {
     connections: u64,
     transaction: Transaction,
-    hours: Vec<(OpenKey<'e>, Hour)>,
+    hours: Vec<(OpenKey, Hour)>,
 }
 
 #[cfg(test)]
 mod tests {
     use billing_domain::period::instant;
+    use uuid::Uuid;
 
     use super::*;
     use crate::rollup::gain::Gains;
 
-    fn key(customer: u128, dimensions: &str) -> OpenKey<'static> {
-        (Uuid::from_u128(customer), "call", dimensions.to_owned())
+    fn key(customer: u128, dimensions: &str) -> OpenKey {
+        (Uuid::from_u128(customer), "call".to_owned(), dimensions.to_owned())
     }
 
-    fn hours(keys: &[OpenKey<'static>]) -> Vec<(OpenKey<'static>, Hour)> {
+    fn hours(keys: &[OpenKey]) -> Vec<(OpenKey, Hour)> {
         let hour = || Hour { start: instant::LAST, gains: Gains::of_at_most(0) };
         keys.iter().map(|key| (key.clone(), hour())).collect()
     }
 
-    fn taken(recall: &Recall<'_>, keys: &[OpenKey<'static>]) -> Vec<Option<i64>> {
+    fn taken(recall: &Recall<'_>, keys: &[OpenKey]) -> Vec<Option<i64>> {
         keys.iter().map(|key| recall.take(key).map(|(writer, _)| writer.0)).collect()
     }
 
@@ -189,6 +165,22 @@ mod tests {
         let third = written.recall(1, Transaction(9));
         assert_eq!(taken(&third, &keys), [Some(7), Some(8), Some(8)]);
         assert_eq!(taken(&third, &keys), [None, None, None], "a transaction that fails leaves nothing behind");
+        assert!(written.lock().hours.is_empty() && written.lock().weight == 0);
+    }
+
+    #[test]
+    fn ids_have_32_bits_with_a_sign_or_without() {
+        #[rustfmt::skip]
+        let cases = [
+            // id,           as written, why
+            (3,              3,          "the first of all"),
+            (2_147_483_647,  i32::MAX,   "the last without a sign"),
+            (2_147_483_648,  i32::MIN,   "the first with one: `xid = int4` compares bits"),
+            (4_294_967_295,  -1,         "the last"),
+        ];
+        for (id, written, why) in cases {
+            assert_eq!(Transaction(id).as_written(), written, "{why}");
+        }
     }
 
     #[test]
@@ -211,8 +203,7 @@ mod tests {
         let all: Vec<_> = (0..200_000).map(|customer| key(customer, "")).collect();
         written.remember(written.recall(0, Transaction(1)).written(hours(&all)));
         let memory = written.lock();
-        let remembered: Vec<&Remembered> = memory.by_customer.values().flatten().collect();
-        assert_eq!(memory.weight, remembered.iter().map(|remembered| remembered.weight).sum::<usize>());
+        assert_eq!(memory.weight, memory.hours.iter().map(|(key, (_, hour))| weight(key, hour)).sum::<usize>());
         assert!(memory.weight <= BYTES_MAX && memory.weight > 0);
     }
 
