@@ -49,6 +49,10 @@ impl<T: Clone> Shelf<T> {
         self.0.get(&id).cloned()
     }
 
+    fn get(&self, id: Uuid) -> Option<&T> {
+        self.0.get(&id)
+    }
+
     fn lacks(&self, id: Uuid) -> bool {
         !self.0.contains_key(&id)
     }
@@ -85,6 +89,13 @@ impl Catalogs {
                 catalog
             }
         }
+    }
+
+    /// The name of the events that a metric counted when that was read last.
+    pub(crate) fn event_name(&self, organization: Uuid, metric: Uuid) -> Option<String> {
+        let catalog = lock(&self.known).get(&organization).map(|(_, catalog)| catalog.clone())?;
+        let known = lock(&catalog);
+        known.metrics.get(metric).map(|metric| metric.event_name.clone())
     }
 }
 

@@ -1,6 +1,6 @@
 //! Customers, their own time, and when they next have something to be billed.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, PaymentProvider};
@@ -10,12 +10,11 @@ use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::SqlTypeOf;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Binary, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Nullable, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::api_key::VALID_KEYS;
 use crate::column::{choice, from_json, to_json, unreadable};
 use crate::schema::{billing_due, customer_emails, customers};
 use crate::statement::statement;
@@ -99,10 +98,11 @@ impl TryFrom<CustomerRow> for Customer {
 }
 
 /// What the columns of a [`CustomerRow`] are in SQL.
-type CustomerSql = SqlTypeOf<<CustomerRow as Selectable<Pg>>::SelectExpression>;
+pub(crate) type CustomerSql = SqlTypeOf<<CustomerRow as Selectable<Pg>>::SelectExpression>;
 
 /// The columns of a [`CustomerRow`], in its order.
-const COLUMNS: &str = "customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
+pub(crate) const COLUMNS: &str =
+    "customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
     customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
     customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
     customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
@@ -116,22 +116,6 @@ statement! {
         FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
         LEFT JOIN catalog_stamps stamp USING (organization_id)
         LEFT JOIN customers USING (organization_id, customer_key)"
-    }
-}
-
-statement! {
-    /// [`EnterCustomer`] for those of several customers that exist, with the marks of their roll-ups; without any of them, one
-    /// row without a customer. With each, which of some keys are valid: looked up once.
-    EnterCustomers -> (Timestamptz, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>) {
-        "SELECT " [OWN_NOW] ", stamp.stamp, mark.mark, " [COLUMNS] ", valid.keys
-        FROM (
-            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
-        ) input
-        CROSS JOIN LATERAL (SELECT " [VALID_KEYS] " AS keys OFFSET 0) valid
-        LEFT JOIN catalog_stamps stamp USING (organization_id)
-        LEFT JOIN customers ON customers.organization_id = input.organization_id
-            AND customers.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")
-        LEFT JOIN rollup_marks mark ON mark.customer_key = customers.customer_key"
     }
 }
 
@@ -184,51 +168,12 @@ statement! {
     }
 }
 
-/// The mark of a customer's roll-ups: under the same mark they are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RollupMark(Option<Uuid>);
-
-/// A customer as it is in a snapshot.
-pub(crate) struct Present {
-    pub(crate) customer: Customer,
-    /// The time that it lives at.
-    pub(crate) now: OffsetDateTime,
-    pub(crate) mark: RollupMark,
-}
-
 /// The place in the list of customers that a cursor stands for.
 fn cursor_position(cursor: &str) -> Result<i64, Error> {
     cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
 }
 
-type EnteredRow = (OffsetDateTime, Option<Uuid>, Option<Uuid>, Option<CustomerRow>, Vec<Vec<u8>>);
-
-/// What a transaction about several customers begins with.
-pub(crate) struct Entered {
-    /// That of the organization's catalogue.
-    pub(crate) stamp: Option<Uuid>,
-    /// Of the keys that were asked for, those that are valid: see [`VALID_KEYS`].
-    pub(crate) valid_keys: Vec<Vec<u8>>,
-    /// Those that exist, deleted or not.
-    pub(crate) customers: HashMap<Uuid, Present>,
-}
-
 impl PgTransaction<'_> {
-    /// Reads these customers, and which of the keys with these prefixes are valid.
-    pub(crate) fn enter_all(&mut self, customers: &[Uuid], prefixes: Vec<String>) -> Result<Entered, Error> {
-        let statement = EnterCustomers { organization: self.tenant(), prefixes, customers: customers.to_vec() };
-        let mut rows: Vec<EnteredRow> = self.query(|pg| statement.load(pg))?;
-        let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
-        let valid_keys = rows.first_mut().map(|(.., keys)| std::mem::take(keys)).unwrap_or_default();
-        let present = |(now, _, mark, row, _): EnteredRow| {
-            let row = row?;
-            let key = row.customer_key;
-            Some(row.try_into().map(|customer| (key, Present { customer, now, mark: RollupMark(mark) })))
-        };
-        let customers = rows.into_iter().filter_map(present).collect::<Result<_, Error>>()?;
-        Ok(Entered { stamp, valid_keys, customers })
-    }
-
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
         let Some(email) = &row.email else { return Ok(()) };
         let values = (

@@ -101,9 +101,7 @@ impl EventRepo for PgTransaction<'_> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(at_work) = &mut self.at_work {
-            return Err(at_work.leave_out());
-        }
+        self.expect_statement()?;
         self.shared.reader.usages(self.tenant(), requests)
     }
 

@@ -9,6 +9,7 @@
 //! | `store`, `pool`, `migration` | connecting, health, durability; connections that heal; bringing a database up to date |
 //! | `transaction` | scopes, locks, the instant that holds, retries |
 //! | `desk`, `question`, `read_ahead` | answering together what many ask at once |
+//! | `glimpse`, `catalog`, `holdings` | answering out of memory what still holds |
 //! | `batch` | several customers' work in one transaction |
 //! | `error` | what a database error means |
 //! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
@@ -37,6 +38,8 @@ mod desk;
 mod error;
 mod event;
 mod feature;
+mod glimpse;
+mod holdings;
 mod idempotency;
 mod ingest;
 mod invoice;

@@ -1,7 +1,5 @@
 //! Questions about usage, answered together: one snapshot, a few statements, however many ask at once.
 
-use std::collections::BTreeSet;
-
 use billing_domain::store::{Answered, Asker, Question};
 use billing_domain::usage::Usage;
 use billing_domain::{Error, StoreError};
@@ -9,6 +7,7 @@ use billing_domain::{Error, StoreError};
 use crate::api_key;
 use crate::desk::{Job, Room};
 use crate::error::Failure;
+use crate::glimpse;
 use crate::store::PgStore;
 use crate::transaction::PgTransaction;
 
@@ -31,8 +30,9 @@ impl Job for Asked {
     }
 }
 
-/// Answers questions of one organization.
-pub(crate) fn serve(store: &PgStore, mut jobs: Vec<Asked>) {
+/// Answers questions of one organization: out of memory where that is enough.
+pub(crate) fn serve(store: &PgStore, jobs: Vec<Asked>) {
+    let mut jobs = glimpse::answer(store, jobs);
     let Some(organization) = jobs.first().map(|job| job.asker.organization) else { return };
     let served = store.read_together(|pg| {
         if jobs.is_empty() {
@@ -63,10 +63,10 @@ pub(crate) fn serve(store: &PgStore, mut jobs: Vec<Asked>) {
 }
 
 fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered>, Error> {
-    let customers: BTreeSet<_> = jobs.iter().map(|job| job.question.customer().uuid()).collect();
+    let customers = jobs.iter().map(|job| job.question.customer().uuid()).collect();
     let metrics = jobs.iter().map(|job| job.question.metric().uuid()).collect();
     let prefixes = api_key::prefixes(jobs.iter().filter_map(|job| job.asker.key.as_ref()));
-    tx.read_ahead(&Vec::from_iter(customers), metrics, prefixes)?;
+    tx.read_ahead(customers, metrics, prefixes)?;
     let mut requests = Vec::new();
     let mut prepared = Vec::with_capacity(jobs.len());
     for job in jobs {
@@ -84,10 +84,12 @@ fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered
     let mut usages = tx.read_warm_usages(&requests)?.into_iter();
     let outcome = |own: Result<usize, Error>| match own {
         Err(error) => Answered::Failed(error),
-        Ok(count) => {
-            let own: Vec<Option<Usage>> = usages.by_ref().take(count).collect();
-            own.into_iter().collect::<Option<_>>().map_or(Answered::Alone, Answered::Known)
-        }
+        Ok(count) => answered(usages.by_ref().take(count)),
     };
     Ok(prepared.into_iter().map(outcome).collect())
+}
+
+/// The answer when all of these usages are known.
+pub(crate) fn answered(usages: impl IntoIterator<Item = Option<Usage>>) -> Answered {
+    usages.into_iter().collect::<Option<_>>().map_or(Answered::Alone, Answered::Known)
 }

@@ -1,38 +1,161 @@
 //! Reading for many before each asks: what questions about usage need of their customers.
 //!
-//! Only in a transaction that is one snapshot and writes nothing: there, what was read once is what would be read again.
-//! Whatever is not in here is read as always; the catalogue is remembered from one snapshot to the next, under its stamp.
+//! Only in one snapshot that nothing is written in: there, what was read once is what would be read again. Whatever is not in
+//! here is read as always; the catalogue is remembered from one snapshot to the next under its stamp, and what customers hold
+//! under their marks.
 
 use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
-use billing_domain::id::CustomerKey;
+use billing_domain::customer::Customer;
+use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::subscription::Subscription;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::api_key::VALID_KEYS;
 use crate::catalog::Stamped;
-use crate::customer::{Entered, Present};
-use crate::transaction::PgTransaction;
+use crate::customer::{COLUMNS, CustomerRow, CustomerSql};
+use crate::holdings::Holding;
+use crate::statement::statement;
+use crate::transaction::{OWN_NOW, PgTransaction};
+use crate::usage::{Calm, OPEN_TALLY, Open, OpenRow, TallyKey};
+
+statement! {
+    /// Of an organization the stamp of its catalogue, and which of some keys are valid. Of each customer that exists the time
+    /// that it lives at, the marks of its roll-ups and of what it holds, and itself; where there is none, one row without.
+    /// Where a metric stands beside the customer, what its open hour has of that, and whether there are events ahead, unless
+    /// there are as many as when it was calm.
+    LookAhead -> (
+        Timestamptz, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
+        Nullable<SqlUuid>, Nullable<Text>, Nullable<(Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)>,
+        Nullable<Bool>
+    ) {
+        "SELECT own.now, stamp.stamp,
+            (SELECT mark FROM rollup_marks WHERE rollup_marks.customer_key = customers.customer_key),
+            (SELECT mark FROM subscription_marks WHERE subscription_marks.customer_key = customers.customer_key),
+            " [COLUMNS] ", valid.keys, asked.metric_id, asked.dimensions, tally.*,
+            CASE WHEN tally.event_count IS DISTINCT FROM asked.calm_count
+                THEN has_events_ahead(input.organization_id, asked.customer_key, asked.event_name, own.now)
+            END
+        FROM (
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
+        ) input
+        CROSS JOIN LATERAL (SELECT " [VALID_KEYS] " AS keys OFFSET 0) valid
+        LEFT JOIN catalog_stamps stamp USING (organization_id)
+        LEFT JOIN (
+            unnest(
+                " customers: Vec<Uuid> as Array<SqlUuid>; ",
+                " metrics: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ",
+                " event_names: Vec<Option<String>> as Array<Nullable<Text>>; ",
+                " dimensions: Vec<Option<String>> as Array<Nullable<Text>>; ",
+                " calm_counts: Vec<Option<i64>> as Array<Nullable<BigInt>>; "
+            ) AS asked (customer_key, metric_id, event_name, dimensions, calm_count)
+            -- Each is looked up, however few there were when this was planned.
+            CROSS JOIN LATERAL (
+                SELECT * FROM customers WHERE customers.customer_key = asked.customer_key OFFSET 0
+            ) customers
+        ) ON customers.organization_id = input.organization_id
+        CROSS JOIN LATERAL (SELECT " [OWN_NOW] " AS now OFFSET 0) own
+        LEFT JOIN LATERAL " [OPEN_TALLY] " tally ON true"
+    }
+}
+
+type LookedRow = (
+    OffsetDateTime,
+    Option<Uuid>,
+    Option<Uuid>,
+    Option<Uuid>,
+    Option<CustomerRow>,
+    Vec<Vec<u8>>,
+    Option<Uuid>,
+    Option<String>,
+    Option<OpenRow>,
+    Option<bool>,
+);
+
+impl LookAhead {
+    pub(crate) fn of(organization: OrganizationId, prefixes: Vec<String>) -> Self {
+        Self {
+            organization: organization.uuid(),
+            prefixes,
+            customers: Vec::new(),
+            metrics: Vec::new(),
+            event_names: Vec::new(),
+            dimensions: Vec::new(),
+            calm_counts: Vec::new(),
+        }
+    }
+
+    /// Looks at these customers alone.
+    pub(crate) fn at(
+        organization: OrganizationId,
+        prefixes: Vec<String>,
+        customers: impl IntoIterator<Item = Uuid>,
+    ) -> Self {
+        let mut all = Self::of(organization, prefixes);
+        customers.into_iter().for_each(|customer| all.add(customer));
+        all
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.customers.is_empty()
+    }
+
+    /// Adds a customer alone.
+    pub(crate) fn add(&mut self, customer: Uuid) {
+        self.customers.push(customer);
+        self.metrics.push(None);
+        self.event_names.push(None);
+        self.dimensions.push(None);
+        self.calm_counts.push(None);
+    }
+
+    /// Adds a customer with what its open hour has of a metric, and how many events those were when it was calm.
+    pub(crate) fn add_tally(&mut self, key: TallyKey, event_name: &str, calm_count: Option<i64>) {
+        self.customers.push(key.customer);
+        self.metrics.push(Some(key.metric));
+        self.event_names.push(Some(event_name.to_owned()));
+        self.dimensions.push(Some(key.dimensions));
+        self.calm_counts.push(calm_count);
+    }
+}
+
+/// Under the same mark a customer's roll-ups are the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RollupMark(Option<Uuid>);
+
+/// Under the same mark a customer holds the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SubscriptionMark(Option<Uuid>);
+
+/// A customer as it is in a snapshot.
+pub(crate) struct Present {
+    pub(crate) customer: Customer,
+    /// The time that it lives at.
+    pub(crate) now: OffsetDateTime,
+    pub(crate) rollups: RollupMark,
+    pub(crate) held: SubscriptionMark,
+}
 
 /// What has been read.
 #[derive(Default)]
 pub(crate) struct ReadAhead {
     pub(crate) customers: HashMap<Uuid, Present>,
-    /// Of the customers: what ends after `current_from` or awaits renewal.
-    subscriptions: HashMap<Uuid, Vec<Subscription>>,
-    current_from: Option<OffsetDateTime>,
+    /// Of the customers.
+    pub(crate) held: HashMap<Uuid, Holding>,
     /// Of the keys of those who ask: see [`VALID_KEYS`](crate::api_key::VALID_KEYS).
     pub(crate) valid_keys: Vec<Vec<u8>>,
+    /// What open hours have, where that was asked for.
+    pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
 }
 
 impl ReadAhead {
     /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
     pub(crate) fn list_current(&self, customer: CustomerKey, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
-        self.current_from.filter(|from| *from <= instant)?;
-        self.customers.get(&customer.uuid())?;
-        let all = self.subscriptions.get(&customer.uuid()).map(Vec::as_slice).unwrap_or_default();
-        Some(all.iter().filter(|own| own.period.end() > instant || own.awaits_renewal()).cloned().collect())
+        self.held.get(&customer.uuid())?.list_current(instant)
     }
 }
 
@@ -41,23 +164,70 @@ impl PgTransaction<'_> {
     /// of the keys with these prefixes are valid.
     pub(crate) fn read_ahead(
         &mut self,
-        customers: &[Uuid],
+        customers: BTreeSet<Uuid>,
         metrics: BTreeSet<Uuid>,
         prefixes: Vec<String>,
     ) -> Result<(), Error> {
-        let Entered { stamp, valid_keys, customers: found } = self.enter_all(customers, prefixes)?;
-        self.ahead.valid_keys = valid_keys;
+        self.look_ahead(LookAhead::at(self.organization, prefixes, customers))?;
+        self.hold_all()?;
+        let held = self.ahead.held.values().flat_map(Holding::all);
+        let versions = held.map(|own| own.version.uuid()).collect();
+        self.remember(versions, metrics)
+    }
+
+    /// Reads what is asked for, and takes with it what is remembered under what it finds.
+    pub(crate) fn look_ahead(&mut self, statement: LookAhead) -> Result<(), Error> {
+        let (stamp, mut ahead) = self.look(statement)?;
         // Without a stamp it is remembered for this one snapshot.
         let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
         self.catalog = Some(catalog);
-        self.ahead.customers = found;
-        let Some(from) = self.ahead.customers.values().map(|present| present.now).min() else { return Ok(()) };
-        let held = self.load_current(customers, from)?;
-        self.remember(held.iter().map(|own| own.version.uuid()).collect(), metrics)?;
-        for own in held {
-            self.ahead.subscriptions.entry(own.customer.uuid()).or_default().push(own);
+        ahead.held = self.shared.holdings.find(&ahead.customers);
+        self.ahead = ahead;
+        Ok(())
+    }
+
+    /// Reads what is asked for: the catalogue's stamp, and the rest.
+    pub(crate) fn look(&mut self, statement: LookAhead) -> Result<(Option<Uuid>, ReadAhead), Error> {
+        let rows: Vec<LookedRow> = self.query(|pg| statement.load(pg))?;
+        let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
+        let mut ahead = ReadAhead::default();
+        for (now, _, rollups, held, customer, keys, metric, dimensions, tally, has_events_ahead) in rows {
+            ahead.valid_keys = keys;
+            let Some(customer) = customer else { continue };
+            let customer = Customer::try_from(customer)?;
+            let key = customer.key.uuid();
+            let (rollups, held) = (RollupMark(rollups), SubscriptionMark(held));
+            // Of several rows of a customer the last one is of the latest instant: what was calm before that is so then.
+            ahead.customers.insert(key, Present { customer, now, rollups, held });
+            if let Some((metric, dimensions)) = metric.zip(dimensions) {
+                let open = tally.map(Open::try_from).transpose()?;
+                let tally = TallyKey { customer: key, metric, dimensions };
+                if has_events_ahead == Some(false) {
+                    let calm = Calm { rollups, open: open.as_ref().map(Open::count), from: now };
+                    self.shared.calms.keep(&tally, calm);
+                }
+                ahead.tallies.insert(tally, open);
+            }
         }
-        self.ahead.current_from = Some(from);
+        Ok((stamp, ahead))
+    }
+
+    /// Reads what those customers hold of whom that is not remembered.
+    fn hold_all(&mut self) -> Result<(), Error> {
+        let unknown = self.ahead.customers.iter().filter(|(key, _)| !self.ahead.held.contains_key(key));
+        let (unknown, nows): (Vec<Uuid>, Vec<_>) = unknown.map(|(key, present)| (*key, present.now)).unzip();
+        let Some(from) = nows.into_iter().min() else { return Ok(()) };
+        let mut held: HashMap<Uuid, Vec<Subscription>> = HashMap::new();
+        for own in self.load_current(&unknown, from)? {
+            held.entry(own.customer.uuid()).or_default().push(own);
+        }
+        for key in unknown {
+            let holding = Holding::new(from, held.remove(&key).unwrap_or_default());
+            if let Some(present) = self.ahead.customers.get(&key) {
+                self.shared.holdings.keep(key, present.held, &holding);
+            }
+            self.ahead.held.insert(key, holding);
+        }
         Ok(())
     }
 }

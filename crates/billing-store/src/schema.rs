@@ -421,6 +421,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    subscription_marks (customer_key) {
+        customer_key -> Uuid,
+        organization_id -> Uuid,
+        mark -> Uuid,
+    }
+}
+
+diesel::table! {
     subscriptions (customer_key, id) {
         customer_key -> Uuid,
         id -> Uuid,
@@ -513,6 +521,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     plans,
     recurring_charges,
     rollup_marks,
+    subscription_marks,
     subscriptions,
     test_clocks,
     usage_rollup,

@@ -18,12 +18,13 @@ use crate::catalog::Catalogs;
 use crate::custom_sql::Reader;
 use crate::desk::{Desk, employ};
 use crate::error::Failure;
+use crate::holdings::Holdings;
 use crate::ingest::{Arrival, IngestCache, WRITERS};
 use crate::plan::Contents;
 use crate::pool::{Pool, expect_same_statements};
 use crate::question::Asked;
 use crate::statement::statement;
-use crate::usage::{Beginnings, RaggedStarts, Sums};
+use crate::usage::{Beginnings, Calms, RaggedStarts, Sums};
 use crate::{api_key, ingest, migration, partition, question, schema};
 
 /// How long the readiness check may take, in milliseconds.
@@ -59,6 +60,8 @@ pub(crate) struct Shared {
     pub(crate) beginnings: Beginnings,
     pub(crate) ragged: RaggedStarts,
     pub(crate) sums: Sums,
+    pub(crate) calms: Calms,
+    pub(crate) holdings: Holdings,
     pub(crate) contents: Contents,
     pub(crate) catalogs: Catalogs,
     /// Those of questions: each exactly as it was in the snapshots that had its stamp.
@@ -117,6 +120,8 @@ impl PgStore {
             beginnings: Beginnings::default(),
             ragged: RaggedStarts::default(),
             sums: Sums::default(),
+            calms: Calms::default(),
+            holdings: Holdings::default(),
             contents: Contents::default(),
             catalogs: Catalogs::default(),
             snapshots: Catalogs::default(),

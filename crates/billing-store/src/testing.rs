@@ -108,7 +108,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE table_schema = 'public'
-            AND table_name NOT IN ('metric_rollups', 'open_hours', 'usage_rollup', 'rollup_marks', 'counted_usage')
+            AND table_name NOT IN ('metric_rollups', 'open_hours', 'usage_rollup', 'rollup_marks', 'subscription_marks', 'counted_usage')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -208,6 +208,7 @@ pub fn columns() -> Vec<String> {
         plans,
         recurring_charges,
         rollup_marks,
+        subscription_marks,
         subscriptions,
         test_clocks,
         usage_rollup,

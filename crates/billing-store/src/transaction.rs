@@ -111,6 +111,8 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) unissued: Vec<NewInvoice>,
     /// The customer of a batch whose turn it is.
     pub(crate) at_work: Option<Box<AtWork>>,
+    /// While no statement may be sent: whether one was missed.
+    missed: Option<bool>,
 }
 
 /// What a transaction knows when it has its lock.
@@ -140,6 +142,7 @@ impl<'c> PgTransaction<'c> {
             revisions: BTreeMap::new(),
             unissued: Vec::new(),
             at_work: None,
+            missed: None,
         }
     }
 
@@ -156,10 +159,27 @@ impl<'c> PgTransaction<'c> {
     /// Runs statements, and remembers a failure: it decides what becomes of the transaction. Nothing is run for one customer
     /// of a batch alone.
     pub(crate) fn query<T>(&mut self, run: impl FnOnce(&mut PgConnection) -> QueryResult<T>) -> Result<T, Error> {
+        self.expect_statement()?;
+        run(self.pg).map_err(|error| self.fail(error.into()))
+    }
+
+    /// Refuses where no statement may be sent.
+    pub(crate) fn expect_statement(&mut self) -> Result<(), Error> {
         if let Some(at_work) = &mut self.at_work {
             return Err(at_work.leave_out());
         }
-        run(self.pg).map_err(|error| self.fail(error.into()))
+        if let Some(has_missed) = &mut self.missed {
+            *has_missed = true;
+            return Err(StoreError::Internal("a statement where none may be sent".to_owned()).into());
+        }
+        Ok(())
+    }
+
+    /// What `work` comes to without a statement; `None` where it misses one.
+    pub(crate) fn out_of_memory<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.missed = Some(false);
+        let done = work(self);
+        (self.missed.take() == Some(false)).then_some(done)
     }
 
     fn fail(&mut self, failure: Failure) -> Error {

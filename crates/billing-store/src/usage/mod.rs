@@ -18,7 +18,9 @@ use crate::column::count;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::beginnings::Beginnings;
-pub(crate) use self::remembered::{RaggedStarts, Sums};
+pub(crate) use self::remembered::{Calm, Calms, RaggedStarts, Sums, TallyKey};
+pub(crate) use self::segments::OPEN_TALLY;
+pub(crate) use self::warm::{Open, OpenRow};
 
 /// What is read for one request, and what becomes of it.
 #[derive(Default)]

@@ -1,55 +1,63 @@
 //! What is remembered of usage, by whom and what it is of and when it starts, and how it is known to be so still.
 
 use std::collections::HashMap;
+use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
+use billing_domain::period::Period;
 use billing_domain::usage::{Totals, UsageRequest};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::customer::RollupMark;
-use crate::rollup::dimensions_of;
+use crate::read_ahead::RollupMark;
+use crate::rollup::{dimensions_of, hour_after};
 
 /// Most figures of one kind that are remembered.
 const FIGURES_MAX: usize = 100_000;
 
-/// What a figure belongs to: customer, metric, dimensions, and the first instant of the period.
+/// Whose events are counted, for which metric, and by which dimensions.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct TallyKey {
+    pub(crate) customer: Uuid,
+    pub(crate) metric: Uuid,
+    pub(crate) dimensions: String,
+}
+
+/// What a figure belongs to: what is counted, and the first instant of the period.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct FigureKey {
-    customer: Uuid,
-    metric: Uuid,
-    dimensions: String,
+    pub(super) tally: TallyKey,
     start: OffsetDateTime,
 }
 
 impl FigureKey {
     pub(super) fn of(request: &UsageRequest) -> Self {
-        Self {
+        let tally = TallyKey {
             customer: request.customer.uuid(),
             metric: request.metric.id.uuid(),
             dimensions: dimensions_of(&request.filters),
-            start: request.period.start(),
-        }
+        };
+        Self { tally, start: request.period.start() }
     }
 }
 
 /// Figures of one kind.
-struct Figures<T>(Mutex<HashMap<FigureKey, T>>);
+struct Figures<K, T>(Mutex<HashMap<K, T>>);
 
-impl<T> Default for Figures<T> {
+impl<K, T> Default for Figures<K, T> {
     fn default() -> Self {
         Self(Mutex::default())
     }
 }
 
-impl<T: Clone> Figures<T> {
-    fn find(&self, key: &FigureKey, is_so_still: impl FnOnce(&T) -> bool) -> Option<T> {
+impl<K: Clone + Eq + Hash, T: Clone> Figures<K, T> {
+    fn find(&self, key: &K, is_so_still: impl FnOnce(&T) -> bool) -> Option<T> {
         // Nobody panics half way through a change in here.
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).filter(|own| is_so_still(own)).cloned()
     }
 
-    fn keep(&self, key: &FigureKey, figure: T) {
+    fn keep(&self, key: &K, figure: T) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= FIGURES_MAX {
             known.clear();
@@ -60,7 +68,7 @@ impl<T: Clone> Figures<T> {
 
 /// The totals of ragged starts, with the number of events that their buckets had then.
 #[derive(Default)]
-pub(crate) struct RaggedStarts(Figures<(u64, Totals)>);
+pub(crate) struct RaggedStarts(Figures<FigureKey, (u64, Totals)>);
 
 impl RaggedStarts {
     /// What is known, if the bucket has as many events as it had then.
@@ -84,28 +92,11 @@ pub(super) struct Sum {
     pub whole: Totals,
     /// Events of the hour that the period starts within.
     pub start_count: u64,
-    /// When nothing lay ahead.
-    pub calm: Option<Calm>,
-}
-
-/// That no event was dated from an instant on to the end of its hour, while the open hour had so many. Events are never
-/// removed or changed: with the same roll-ups and as many in the open hour, there are no others.
-#[derive(Clone, Debug)]
-pub(super) struct Calm {
-    pub open: Option<(OffsetDateTime, u64)>,
-    pub from: OffsetDateTime,
-}
-
-impl Calm {
-    /// Whether nothing lies ahead of `now`, with this in the open hour.
-    pub(super) fn holds(&self, now: OffsetDateTime, open: Option<(OffsetDateTime, u64)>) -> bool {
-        self.open == open && self.from <= now
-    }
 }
 
 /// What the buckets of periods come to.
 #[derive(Default)]
-pub(crate) struct Sums(Figures<Sum>);
+pub(crate) struct Sums(Figures<FigureKey, Sum>);
 
 impl Sums {
     /// What is known, if the customer's roll-ups have the same mark and the period ends in the same hour.
@@ -118,5 +109,44 @@ impl Sums {
         if sum.mark.is_some() {
             self.0.keep(key, sum);
         }
+    }
+}
+
+/// That nothing which counts in a tally is dated from an instant on to the end of its hour. Events are never removed or
+/// changed: with the same roll-ups and as many in the open hour, there are no others.
+#[derive(Clone, Debug)]
+pub(crate) struct Calm {
+    pub(crate) rollups: RollupMark,
+    /// The open hour and its events.
+    pub(crate) open: Option<(OffsetDateTime, u64)>,
+    pub(crate) from: OffsetDateTime,
+}
+
+/// Where nothing lies ahead.
+#[derive(Default)]
+pub(crate) struct Calms(Figures<TallyKey, Calm>);
+
+impl Calms {
+    /// The events of the open hour when nothing lay ahead the last time.
+    pub(crate) fn open_count(&self, tally: &TallyKey) -> Option<u64> {
+        self.0.find(tally, |_| true)?.open.map(|(_, count)| count)
+    }
+
+    /// Whether nothing lies ahead of the first instant of `part`, to the end of its hour, with these roll-ups and this open hour.
+    pub(super) fn holds(
+        &self,
+        tally: &TallyKey,
+        part: &Period,
+        rollups: RollupMark,
+        open: Option<(OffsetDateTime, u64)>,
+    ) -> bool {
+        let is_it = |own: &Calm| {
+            own.rollups == rollups && own.open == open && own.from <= part.start() && part.end() <= hour_after(own.from)
+        };
+        self.0.find(tally, is_it).is_some()
+    }
+
+    pub(crate) fn keep(&self, tally: &TallyKey, calm: Calm) {
+        self.0.keep(tally, calm);
     }
 }

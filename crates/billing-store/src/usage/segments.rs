@@ -39,27 +39,34 @@ statement! {
     }
 }
 
+/// What the open hour has of the metric `asked.metric_id`, of `input.organization_id`; no row where it has nothing.
+pub(crate) const OPEN_TALLY: &str = "(
+    SELECT open.hour, gained.event_count, gained.sum, gained.max, gained.min
+    FROM (
+        SELECT open.hour, open.gains FROM open_hours open
+        WHERE open.customer_key = asked.customer_key
+            AND open.event_name = asked.event_name
+            AND open.dimensions = asked.dimensions
+            AND open.organization_id = input.organization_id
+        -- Each is looked up, however small the table was when this was planned.
+        OFFSET 0
+    ) open
+    CROSS JOIN LATERAL gains_of_hour(open.gains, asked.metric_id) gained
+)";
+
 statement! {
     /// The open hours that have anything of a metric, and what.
-    ReadOpenHours -> (Integer, Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
-        "SELECT asked.number, open.hour, gained.event_count, gained.sum, gained.max, gained.min
-        FROM unnest(
+    ReadOpenHours -> (Integer, (Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)) {
+        "SELECT asked.number, tally.*
+        FROM (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id) input
+        CROSS JOIN unnest(
             " numbers: Vec<i32> as Array<Integer>; ",
             " customers: Vec<Uuid> as Array<SqlUuid>; ",
             " metrics: Vec<Uuid> as Array<SqlUuid>; ",
             " event_names: Vec<String> as Array<Text>; ",
             " dimensions: Vec<String> as Array<Text>; "
         ) AS asked (number, customer_key, metric_id, event_name, dimensions)
-        CROSS JOIN LATERAL (
-            SELECT open.hour, open.gains FROM open_hours open
-            WHERE open.customer_key = asked.customer_key
-                AND open.event_name = asked.event_name
-                AND open.dimensions = asked.dimensions
-                AND open.organization_id = " organization: Uuid as SqlUuid; "
-            -- Each is looked up, however small the table was when this was planned.
-            OFFSET 0
-        ) open
-        CROSS JOIN LATERAL gains_of_hour(open.gains, asked.metric_id) gained"
+        CROSS JOIN LATERAL " [OPEN_TALLY] " tally"
     }
 }
 

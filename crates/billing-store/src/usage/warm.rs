@@ -31,7 +31,8 @@ use crate::rollup::{HOUR, Source, ceiling, floor, split};
 use crate::transaction::PgTransaction;
 
 type SegmentRow = (i32, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
-type OpenRow = (i32, OffsetDateTime, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
+/// What is read of an open hour: its start, its events, and sum, maximum and minimum of their numbers.
+pub(crate) type OpenRow = (OffsetDateTime, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
 
 /// How a period lies in the buckets.
 struct Layout<'r> {
@@ -80,20 +81,30 @@ impl<'r> Asked<'r> {
     }
 }
 
-/// What an open hour has of one figure.
+/// What an open hour has of a metric.
 #[derive(Clone)]
-struct Open {
+pub(crate) struct Open {
     hour: OffsetDateTime,
     totals: Totals,
 }
 
+impl TryFrom<OpenRow> for Open {
+    type Error = Error;
+
+    fn try_from((hour, event_count, sum, max, min): OpenRow) -> Result<Self, Error> {
+        let totals = Totals { event_count: count(event_count)?, sum, max, min, ..Totals::default() };
+        Ok(Self { hour, totals })
+    }
+}
+
 impl Open {
-    fn within(own: Option<&Self>, part: &Period) -> Totals {
-        own.filter(|own| part.contains(own.hour)).map(|own| own.totals.clone()).unwrap_or_default()
+    /// Its hour and how many events it has.
+    pub(crate) fn count(&self) -> (OffsetDateTime, u64) {
+        (self.hour, self.totals.event_count)
     }
 
-    fn count(own: Option<&Self>) -> Option<(OffsetDateTime, u64)> {
-        own.map(|own| (own.hour, own.totals.event_count))
+    fn within(own: Option<&Self>, part: &Period) -> Totals {
+        own.filter(|own| part.contains(own.hour)).map(|own| own.totals.clone()).unwrap_or_default()
     }
 }
 
@@ -137,8 +148,8 @@ impl PgTransaction<'_> {
 
     fn read_distinct(&mut self, asked: &[Asked<'_>]) -> Result<Vec<Option<Usage>>, Error> {
         let open = self.read_open_hours(asked)?;
-        let mut sums = self.sums(asked)?;
-        let later = self.read_later(asked, &open, &mut sums)?;
+        let sums = self.sums(asked)?;
+        let later = self.read_later(asked, &open)?;
         let usage = |(number, (asked, summed)): (i32, (&Asked<'_>, Summed))| {
             let (layout, open, sum) = (&asked.layout, open.get(&number), summed.sum);
             let mut all = added(sum.whole.clone(), Open::within(open, &layout.whole));
@@ -195,7 +206,7 @@ impl PgTransaction<'_> {
         let mut buckets = ReadBucketSegments::new(self.tenant());
         let mut sums = Vec::with_capacity(asked.len());
         for (number, Asked { request, key, layout }) in (0..).zip(asked) {
-            let mark = self.ahead.customers.get(&request.customer.uuid()).map(|present| present.mark);
+            let mark = self.ahead.customers.get(&request.customer.uuid()).map(|present| present.rollups);
             let end = layout.whole.end();
             let known = mark.and_then(|mark| self.shared.sums.find(key, mark, end));
             if known.is_none() {
@@ -219,50 +230,43 @@ impl PgTransaction<'_> {
             let numbers = Numbers::of(number);
             let whole = totals.remove(&numbers.whole).unwrap_or_default();
             let start_count = totals.get(&numbers.start_bucket).map_or(0, |own| own.event_count);
-            Summed { sum: Sum { mark, end, whole, start_count, calm: None }, is_new: true }
+            Summed { sum: Sum { mark, end, whole, start_count }, is_new: true }
         };
         Ok((0..).zip(sums).map(sum).collect())
     }
 
     /// What lies behind each period within its last hour, where it is not known that nothing does.
-    fn read_later(
-        &mut self,
-        asked: &[Asked<'_>],
-        open: &HashMap<i32, Open>,
-        sums: &mut [Summed],
-    ) -> Result<HashMap<i32, Totals>, Error> {
+    fn read_later(&mut self, asked: &[Asked<'_>], open: &HashMap<i32, Open>) -> Result<HashMap<i32, Totals>, Error> {
         let mut events = ReadEventSegments::new(self.tenant());
-        for (number, (Asked { request, layout, .. }, summed)) in (0..).zip(asked.iter().zip(&*sums)) {
+        let mut unknown = Vec::new();
+        for (number, Asked { request, key, layout }) in (0..).zip(asked) {
             let Some(later) = &layout.later else { continue };
-            let count = Open::count(open.get(&number));
-            if !summed.sum.calm.as_ref().is_some_and(|calm| calm.holds(later.start(), count)) {
+            let rollups = self.ahead.customers.get(&key.tally.customer).map(|present| present.rollups);
+            let open = open.get(&number).map(Open::count);
+            if rollups.is_none_or(|rollups| !self.shared.calms.holds(&key.tally, later, rollups, open)) {
                 events.add(number, request, layout.aggregation, later)?;
+                unknown.extend(rollups.map(|rollups| (number, key, Calm { rollups, open, from: later.start() })));
             }
         }
         let later = self.read_events(&events)?;
-        for (number, own) in &later {
-            let index = usize::try_from(*number).ok();
-            let found = index.and_then(|index| Some((asked.get(index)?.layout.later.as_ref()?, sums.get_mut(index)?)));
-            if let (Some((part, summed)), 0) = (found, own.event_count) {
-                summed.sum.calm = Some(Calm { open: Open::count(open.get(number)), from: part.start() });
-                summed.is_new = true;
+        for (number, key, calm) in unknown {
+            if later.get(&number).is_some_and(|own| own.event_count == 0) {
+                self.shared.calms.keep(&key.tally, calm);
             }
         }
         Ok(later)
     }
 
     fn read_open_hours(&mut self, asked: &[Asked<'_>]) -> Result<HashMap<i32, Open>, Error> {
-        if asked.is_empty() {
-            return Ok(HashMap::new());
+        let tallies = asked.iter().map(|asked| self.ahead.tallies.get(&asked.key.tally));
+        if let Some(tallies) = tallies.collect::<Option<Vec<_>>>() {
+            let open = |(number, open): (i32, &Option<Open>)| Some((number, open.clone()?));
+            return Ok((0..).zip(tallies).filter_map(open).collect());
         }
         let mut statement = ReadOpenHours::new(self.tenant());
         (0..).zip(asked).for_each(|(number, asked)| statement.add(number, asked.request));
-        let rows: Vec<OpenRow> = self.query(|pg| statement.load(pg))?;
-        let open = |(number, hour, event_count, sum, max, min)| {
-            let totals = Totals { event_count: count::<u64>(event_count)?, sum, max, min, ..Totals::default() };
-            Ok((number, Open { hour, totals }))
-        };
-        rows.into_iter().map(open).collect()
+        let rows: Vec<(i32, OpenRow)> = self.query(|pg| statement.load(pg))?;
+        rows.into_iter().map(|(number, row)| Ok((number, row.try_into()?))).collect()
     }
 
     fn read_buckets(&mut self, statement: &ReadBucketSegments) -> Result<HashMap<i32, Totals>, Error> {

@@ -21,6 +21,7 @@ const CUSTOMER_OWNED: &[&str] = &[
     "invoicing_counts",
     "open_hours",
     "rollup_marks",
+    "subscription_marks",
     "subscriptions",
     "usage_rollup",
 ];
@@ -57,6 +58,7 @@ const INTERNAL: &[&str] = &[
     "recurring_charges_name_key",
     "recurring_charges_pkey",
     "rollup_marks_pkey",
+    "subscription_marks_pkey",
     "subscriptions_pkey",
     "test_clocks_pkey",
     "usage_rollup_pkey",

@@ -1,0 +1,81 @@
+//! Answering out of memory, after a glimpse at the database that tells whether memory still holds.
+//!
+//! ```text
+//! remembered, each under its mark   the catalogue, what customers hold, what closed hours come to
+//! glimpsed, in one statement        the marks; keys, customers and their time; open hours, whether events lie ahead
+//! ```
+//!
+//! One statement is one snapshot. What it finds and what is remembered under the marks that it finds are together what a
+//! transaction on that snapshot would have read. Whoever needs more is left for a transaction, which remembers it.
+
+use std::collections::BTreeSet;
+
+use billing_domain::store::Answered;
+
+use crate::api_key;
+use crate::question::{Asked, answered};
+use crate::read_ahead::LookAhead;
+use crate::rollup::dimensions_of;
+use crate::store::{PgStore, Shared};
+use crate::transaction::PgTransaction;
+use crate::usage::TallyKey;
+
+/// Most open hours that are looked at for one question.
+const TALLIES_MAX: usize = 16;
+
+/// Answers those questions of one organization that memory has the rest of, and gives back the others.
+pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
+    let Some((glimpse, organization)) =
+        foresee(&store.shared, &jobs).zip(jobs.first().map(|job| job.asker.organization))
+    else {
+        return jobs;
+    };
+    let outcomes = store.shared.clerks.try_run(|pg| {
+        let mut tx = PgTransaction::new(pg, &store.shared, organization);
+        tx.look_ahead(glimpse.clone())?;
+        Ok(jobs.iter_mut().map(|job| tx.out_of_memory(|tx| outcome(tx, job))).collect::<Vec<_>>())
+    });
+    // Whatever went wrong, a transaction will tell whether it goes on.
+    let Ok(outcomes) = outcomes else { return jobs };
+    let conclude = |(job, outcome): (Asked, Option<Answered>)| match outcome {
+        Some(outcome) => {
+            job.question.conclude(outcome);
+            None
+        }
+        None => Some(job),
+    };
+    jobs.into_iter().zip(outcomes).filter_map(conclude).collect()
+}
+
+/// What to look at, as far as memory tells; `None`: it tells of nobody who is asked about.
+fn foresee(shared: &Shared, jobs: &[Asked]) -> Option<LookAhead> {
+    let organization = jobs.first()?.asker.organization;
+    let prefixes = api_key::prefixes(jobs.iter().filter_map(|job| job.asker.key.as_ref()));
+    let mut glimpse = LookAhead::of(organization, prefixes);
+    let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
+    for (customer, metric) in asked {
+        let (customer, metric) = (customer.uuid(), metric.uuid());
+        let Some(event_name) = shared.snapshots.event_name(organization.uuid(), metric) else { continue };
+        let Some(holding) = shared.holdings.latest(customer) else { continue };
+        let dimensions: BTreeSet<String> = holding.all().map(|own| dimensions_of(&own.filters)).collect();
+        match dimensions.len() {
+            0 => glimpse.add(customer),
+            1..=TALLIES_MAX => dimensions.into_iter().for_each(|dimensions| {
+                let tally = TallyKey { customer, metric, dimensions };
+                let calm_count = shared.calms.open_count(&tally).and_then(|count| count.try_into().ok());
+                glimpse.add_tally(tally, &event_name, calm_count);
+            }),
+            _ => {}
+        }
+    }
+    (!glimpse.is_empty()).then_some(glimpse)
+}
+
+fn outcome(tx: &mut PgTransaction<'_>, job: &mut Asked) -> Answered {
+    let is_open = api_key::expect_valid(job.asker.key.as_ref(), &tx.ahead.valid_keys);
+    let requests = is_open.and_then(|()| job.question.prepare(tx));
+    match requests.and_then(|requests| tx.read_warm_usages(&requests)) {
+        Ok(usages) => answered(usages),
+        Err(error) => Answered::Failed(error),
+    }
+}
