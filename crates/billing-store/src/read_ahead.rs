@@ -29,16 +29,16 @@ statement! {
     /// Where a metric stands beside the customer, what its open hour has of that, and whether there are events ahead, unless
     /// there are as many as when it was calm.
     LookAhead -> (
-        Timestamptz, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
+        Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
         Nullable<SqlUuid>, Nullable<Text>, Nullable<(Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)>,
         Nullable<Bool>
     ) {
-        "SELECT own.now, stamp.stamp,
+        "SELECT customers.now, stamp.stamp,
             (SELECT mark FROM rollup_marks WHERE rollup_marks.customer_key = customers.customer_key),
             (SELECT mark FROM subscription_marks WHERE subscription_marks.customer_key = customers.customer_key),
             " [COLUMNS] ", valid.keys, asked.metric_id, asked.dimensions, tally.*,
             CASE WHEN tally.event_count IS DISTINCT FROM asked.calm_count
-                THEN has_events_ahead(input.organization_id, asked.customer_key, asked.event_name, own.now)
+                THEN has_events_ahead(input.organization_id, asked.customer_key, asked.event_name, customers.now)
             END
         FROM (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
@@ -55,16 +55,17 @@ statement! {
             ) AS asked (customer_key, metric_id, event_name, dimensions, calm_count)
             -- Each is looked up, however few there were when this was planned.
             CROSS JOIN LATERAL (
-                SELECT * FROM customers WHERE customers.customer_key = asked.customer_key OFFSET 0
+                SELECT customers.*, " [OWN_NOW] " AS now FROM customers
+                WHERE customers.customer_key = asked.customer_key
+                OFFSET 0
             ) customers
         ) ON customers.organization_id = input.organization_id
-        CROSS JOIN LATERAL (SELECT " [OWN_NOW] " AS now OFFSET 0) own
         LEFT JOIN LATERAL " [OPEN_TALLY] " tally ON true"
     }
 }
 
 type LookedRow = (
-    OffsetDateTime,
+    Option<OffsetDateTime>,
     Option<Uuid>,
     Option<Uuid>,
     Option<Uuid>,
@@ -193,7 +194,7 @@ impl PgTransaction<'_> {
         let mut ahead = ReadAhead::default();
         for (now, _, rollups, held, customer, keys, metric, dimensions, tally, has_events_ahead) in rows {
             ahead.valid_keys = keys;
-            let Some(customer) = customer else { continue };
+            let Some((now, customer)) = now.zip(customer) else { continue };
             let customer = Customer::try_from(customer)?;
             let key = customer.key.uuid();
             let (rollups, held) = (RollupMark(rollups), SubscriptionMark(held));

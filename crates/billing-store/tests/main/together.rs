@@ -277,30 +277,44 @@ fn a_change_of_subscriptions_without_its_mark_is_noticed() {
 }
 
 #[test]
-fn a_question_finds_its_customer_however_few_there_were_before() {
+fn a_question_finds_its_customer_and_key_however_few_there_were_before() {
     let world = World::new();
-    // All that is sent is planned now.
+    let key = build::api_key(world.organization, "goodgood", start());
+    world.catalog(|tx| tx.api_keys().insert(&key));
+    let ask = || {
+        let asker = Asker { organization: world.organization, key: Some(key.fingerprint()) };
+        let question = |reply| Box::new(AccessQuestion::new(world.organization, world.command("acme", 0), reply));
+        wait(|reply| world.store.ask(asker, question(reply))).expect("an answer")
+    };
     world.usages();
+    // All that is sent is planned now.
+    assert!(ask().is_some());
     let others = "INSERT INTO customers (customer_key, organization_id, customer_id, default_currency_code, timezone,
             has_payment_method, properties, created_at, last_instant)
         SELECT gen_random_uuid(), organization_id, 'other' || n, default_currency_code, timezone, has_payment_method,
             properties, created_at, last_instant
-        FROM customers, generate_series(1, 500) n";
-    execute(world.store.url(), others).expect("customers");
-    let fetched = || {
-        let sql =
-            "SELECT (idx_tup_fetch + seq_tup_read)::text AS value FROM pg_stat_user_tables WHERE relname = 'customers'";
-        query(world.store.url(), sql)[0].parse::<u64>().expect("a number")
-    };
-    let (before, mut asked) = (fetched(), 0);
-    // Postgres counts with a delay.
-    while fetched() < before + 50 {
-        assert!(world.together(0).is_some());
-        asked += 1;
-        assert!(asked < 20_000, "nothing is counted");
+        FROM customers, generate_series(1, 500) n;
+        INSERT INTO api_keys (prefix, organization_id, name, digest, created_at, expires_at, kind)
+        SELECT lpad(n::text, 8, '0'), organization_id, name, digest, created_at, expires_at, kind
+        FROM api_keys, generate_series(1, 500) n";
+    execute(world.store.url(), others).expect("customers and keys");
+    for table in ["customers", "api_keys"] {
+        let fetched = || {
+            let sql = format!(
+                "SELECT (idx_tup_fetch + seq_tup_read)::text AS value FROM pg_stat_user_tables WHERE relname = '{table}'"
+            );
+            query(world.store.url(), &sql)[0].parse::<u64>().expect("a number")
+        };
+        let (before, mut asked) = (fetched(), 0);
+        // Postgres counts with a delay.
+        while fetched() < before + 50 {
+            assert!(ask().is_some());
+            asked += 1;
+            assert!(asked < 20_000, "nothing is counted of {table}");
+        }
+        let of_each = (fetched() - before) / asked;
+        assert!(of_each < 10, "{of_each} of {table} are looked at for a question about one");
     }
-    let of_each = (fetched() - before) / asked;
-    assert!(of_each < 10, "{of_each} customers are looked at for a question about one");
 }
 
 #[test]
