@@ -32,7 +32,9 @@ pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
     };
     let outcomes = store.shared.clerks.try_run(|pg| {
         let mut tx = PgTransaction::new(pg, &store.shared, organization);
-        tx.look_ahead(glimpse.clone())?;
+        if let Err(error) = tx.look_ahead(glimpse.clone()) {
+            return Err(tx.into_failure().unwrap_or_else(|| error.into()));
+        }
         Ok(jobs.iter_mut().map(|job| tx.out_of_memory(|tx| outcome(tx, job))).collect::<Vec<_>>())
     });
     // Whatever went wrong, a transaction will tell whether it goes on.

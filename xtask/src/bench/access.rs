@@ -1,5 +1,6 @@
 //! "May this customer use this metric now?", with ever more events behind the answer.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::batch::{Batch, Spread, last_second};
 use super::beside::{Beside, median};
 use super::report::{Latency, Report, Row};
 use super::stage::{KEY, Stage};
-use super::{CALM, LOOK_UP, Options, create, load, measure_get, measure_latency};
+use super::{CALM, LOOK_UP, Options, create, load, measure_get, measure_get_beside, measure_latency};
 
 /// Where a customer's period starts.
 #[derive(Clone, Copy)]
@@ -59,21 +60,27 @@ pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Res
     let many = prepare_many(stage, (&plan, &metric))?;
     let mut asked = prepare(stage, options, (&plan, &metric))?;
 
-    let mut look_up = LookUp::new(|| {
-        let (fast, calm) = measure_get(stage.baseline.addr, options.spans().half(), &[LOOK_UP.to_owned()])?;
+    let look_up_rate = Cell::new(f64::INFINITY);
+    let look_up = |meanwhile| {
+        let look_up = || measure_get(stage.baseline.addr, options.spans().half(), &[LOOK_UP.to_owned()]);
+        let (fast, calm) = with_ingestion(stage, meanwhile, look_up)?;
+        look_up_rate.set(fast.rate());
         Ok((fast.rate(), Latency::of(&calm)))
-    });
+    };
+    let mut quiet = LookUp::new(|| look_up(false));
+    let mut busy = LookUp::new(|| look_up(true));
     let mut figure = |name: String, paths: &[String], meanwhile: bool| {
-        let figure = || with_ingestion(stage, meanwhile, || measure_get(stage.service.addr, options.spans(), paths));
-        let ((fast, calm), beside) = look_up.figure(figure)?;
+        let check = || measure_get_beside(stage.service.addr, options.spans(), paths, look_up_rate.get());
+        let figure = || with_ingestion(stage, meanwhile, check);
+        let ((fast, calm), beside) = if meanwhile { busy.figure(figure)? } else { quiet.figure(figure)? };
         let row = Row::rate(name, fast.rate(), "requests").against("look-up", &beside.map(|(rate, _)| rate));
         report.add(row.with_latency(&calm).against_latency(&beside.map(|(_, latency)| latency)));
         anyhow::Ok(fast.rate())
     };
     figure(format!("access, {CUSTOMERS} customers in turn"), &many, false)?;
-    for (meanwhile, busy) in [(false, ""), (true, ", events coming in")] {
+    for (meanwhile, besides) in [(false, ""), (true, ", events coming in")] {
         for asked in &mut asked {
-            let name = format!("access, {} events, {}{busy}", asked.size, asked.start.name);
+            let name = format!("access, {} events, {}{besides}", asked.size, asked.start.name);
             let rate = figure(name, slice::from_ref(&asked.path), meanwhile)?;
             if !meanwhile {
                 asked.rate = rate;
