@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::error::{ApiError, codes};
 
 /// Most bytes of bodies that are being received or read.
-const BYTES_MAX: usize = 64 * 1024 * 1024;
+const BYTES_MAX: usize = 48 * 1024 * 1024;
 
 /// The bytes that are taken up, shared by all workers.
 #[derive(Clone, Debug, Default)]
