@@ -46,7 +46,7 @@ impl<T> Default for Shelf<T> {
 
 impl<T: Clone> Shelf<T> {
     pub(crate) fn find(&self, id: Uuid) -> Option<T> {
-        self.0.get(&id).cloned()
+        self.get(id).cloned()
     }
 
     fn get(&self, id: Uuid) -> Option<&T> {

@@ -12,7 +12,6 @@ use std::collections::BTreeSet;
 
 use billing_domain::store::Answered;
 
-use crate::api_key;
 use crate::question::{Asked, answered};
 use crate::read_ahead::LookAhead;
 use crate::rollup::dimensions_of;
@@ -52,8 +51,7 @@ pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
 /// What to look at, as far as memory tells; `None`: it tells of nobody who is asked about.
 fn foresee(shared: &Shared, jobs: &[Asked]) -> Option<LookAhead> {
     let organization = jobs.first()?.asker.organization;
-    let prefixes = api_key::prefixes(jobs.iter().filter_map(|job| job.asker.key.as_ref()));
-    let mut glimpse = LookAhead::of(organization, prefixes);
+    let mut glimpse = LookAhead::of(organization, Asked::prefixes(jobs));
     let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
     for (customer, metric) in asked {
         let (customer, metric) = (customer.uuid(), metric.uuid());
@@ -74,9 +72,7 @@ fn foresee(shared: &Shared, jobs: &[Asked]) -> Option<LookAhead> {
 }
 
 fn outcome(tx: &mut PgTransaction<'_>, job: &mut Asked) -> Answered {
-    let is_open = api_key::expect_valid(job.asker.key.as_ref(), &tx.ahead.valid_keys);
-    let requests = is_open.and_then(|()| job.question.prepare(tx));
-    match requests.and_then(|requests| tx.read_warm_usages(&requests)) {
+    match job.prepare(tx).and_then(|requests| tx.read_warm_usages(&requests)) {
         Ok(usages) => answered(usages),
         Err(error) => Answered::Failed(error),
     }

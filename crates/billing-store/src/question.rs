@@ -1,7 +1,7 @@
 //! Questions about usage, answered together: one snapshot, a few statements, however many ask at once.
 
 use billing_domain::store::{Answered, Asker, Question};
-use billing_domain::usage::Usage;
+use billing_domain::usage::{Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 
 use crate::api_key;
@@ -18,6 +18,19 @@ const QUESTIONS_MAX: usize = 200;
 pub(crate) struct Asked {
     pub(crate) asker: Asker,
     pub(crate) question: Box<dyn Question>,
+}
+
+impl Asked {
+    /// The usage that must be known for an answer, to whoever has a valid key.
+    pub(crate) fn prepare(&mut self, tx: &mut PgTransaction<'_>) -> Result<Vec<UsageRequest>, Error> {
+        api_key::expect_valid(self.asker.key.as_ref(), &tx.ahead.valid_keys)?;
+        self.question.prepare(tx)
+    }
+
+    /// The prefixes of the keys of those who ask.
+    pub(crate) fn prefixes(jobs: &[Self]) -> Vec<String> {
+        api_key::prefixes(jobs.iter().filter_map(|job| job.asker.key.as_ref()))
+    }
 }
 
 impl Job for Asked {
@@ -65,13 +78,11 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Asked>) {
 fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered>, Error> {
     let customers = jobs.iter().map(|job| job.question.customer().uuid()).collect();
     let metrics = jobs.iter().map(|job| job.question.metric().uuid()).collect();
-    let prefixes = api_key::prefixes(jobs.iter().filter_map(|job| job.asker.key.as_ref()));
-    tx.read_ahead(customers, metrics, prefixes)?;
+    tx.read_ahead(customers, metrics, Asked::prefixes(jobs))?;
     let mut requests = Vec::new();
     let mut prepared = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let is_open = api_key::expect_valid(job.asker.key.as_ref(), &tx.ahead.valid_keys);
-        match is_open.and_then(|()| job.question.prepare(tx)) {
+        match job.prepare(tx) {
             Ok(own) => {
                 prepared.push(Ok(own.len()));
                 requests.extend(own);

@@ -78,6 +78,7 @@ type LookedRow = (
 );
 
 impl LookAhead {
+    /// Looks at no customer yet.
     pub(crate) fn of(organization: OrganizationId, prefixes: Vec<String>) -> Self {
         Self {
             organization: organization.uuid(),

@@ -11,7 +11,7 @@
 //! events in its bucket. Events are never removed, so as long as that number is the same the start is too.
 //!
 //! Roll-ups hardly ever change within an hour, for what comes in is in the open hour first. So what they come to is
-//! remembered under the mark of the customer's roll-ups, and with it that nothing lies ahead: what is left to be read is
+//! remembered under the mark of the customer's roll-ups, and beside it that nothing lies ahead: what is left to be read is
 //! one row, the open hour.
 
 use std::collections::HashMap;
