@@ -16,7 +16,7 @@ pub use self::filter::{
     CategoricalFilter, CategoricalOperator, FILTERS_MAX, MetricFilters, NumericFilter, NumericOperator, TEXTS_MAX,
 };
 pub use self::granularity::Granularity;
-pub use self::measure::{Gauge, GaugeEventType, Measure, MeasureFields, MetricType, Rate};
+pub use self::measure::{BillableAggregation, Gauge, GaugeEventType, Measure, MeasureFields, MetricType, Rate};
 
 /// What is measured.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,7 +135,7 @@ impl AggregationKind {
         }
     }
 
-    /// The aggregation of a property; a count takes none and ignores it. `None`: a property is needed.
+    /// The aggregation of a property; a count looks at none. `None`: a property is needed.
     pub fn of(self, property_name: Option<String>) -> Option<Aggregation> {
         Some(match (self, property_name) {
             (Self::Count, _) => Aggregation::Count,

@@ -3,8 +3,8 @@
 use actix_web::web;
 use billing_domain::id::MetricId;
 use billing_domain::metric::{
-    Aggregation, AggregationKind, CategoricalFilter, CategoricalOperator, GaugeEventType, Granularity, Measure,
-    MeasureFields, Metric, MetricFilters, MetricType, NumericFilter, NumericOperator,
+    Aggregation, AggregationKind, BillableAggregation, CategoricalFilter, CategoricalOperator, GaugeEventType,
+    Granularity, Measure, MeasureFields, Metric, MetricFilters, MetricType, NumericFilter, NumericOperator,
 };
 use billing_domain::workflow::{CreateMetric, archive_metric, create_metric};
 use billing_domain::{FieldCode, FieldErrors};
@@ -30,7 +30,9 @@ pub fn endpoints() -> Vec<Endpoint> {
     ]
 }
 
-words_of! { MetricType, AggregationKind, GaugeEventType, Granularity, NumericOperator, CategoricalOperator }
+words_of! {
+    MetricType, AggregationKind, BillableAggregation, GaugeEventType, Granularity, NumericOperator, CategoricalOperator
+}
 
 body! {
     /// Lets an event count by a number in it.
@@ -67,7 +69,11 @@ body! {
         optional metric_type: MetricType,
         /// What it makes of them, or of those in one window; `count` when missing. Of a gauge always `max`; of a rate `count`, `sum`, `average` or `max`.
         optional aggregation_type: AggregationKind,
-        /// The event property that is aggregated; needed for all but a count, which ignores it.
+        /// Another name of aggregation_type, which existing clients use; where both are given they say the same.
+        optional usage_aggregation_type: AggregationKind,
+        /// What existing clients say of how the parts of a period come to what is billed; it follows from metric_type, and nothing else is taken: `max` for a rate, otherwise `sum`.
+        optional billable_aggregation_type: BillableAggregation,
+        /// The event property that is aggregated; needed for all but a count and a query, which have none.
         optional property_name: String,
         /// Whether it tracks the organization's own costs.
         optional is_cost_metric: bool,
@@ -88,9 +94,11 @@ body! {
 
 impl CreateMetricBody {
     fn read(self, errors: &mut FieldErrors) -> Option<CreateMetric> {
+        let (aggregation_type, said_at) = self.aggregation(errors);
+        self.check_billable_aggregation(errors);
         let fields = MeasureFields {
             metric_type: self.metric_type.unwrap_or_default(),
-            aggregation_type: self.aggregation_type,
+            aggregation_type,
             property_name: self.property_name,
             event_type: self.event_type,
             granularity: self.granularity,
@@ -99,8 +107,9 @@ impl CreateMetricBody {
         };
         let metric_type = fields.metric_type;
         // What it needs depends on its kind.
-        let is_known = !errors.mentions("metric_type") && !errors.mentions("aggregation_type");
-        let measure = is_known.then(|| errors.keep_all("", fields.measure())).flatten();
+        let is_known =
+            !["metric_type", "aggregation_type", "usage_aggregation_type"].iter().any(|name| errors.mentions(name));
+        let measure = is_known.then(|| errors.keep_all("", at_own_name(fields.measure(), said_at))).flatten();
         let measure = measure.unwrap_or(Measure::Counter(Aggregation::Count));
         let event_name = match (self.event_name, &measure) {
             (Some(name), _) => name,
@@ -127,6 +136,40 @@ impl CreateMetricBody {
         errors.keep_all("", command.check());
         Some(command)
     }
+
+    /// What the aggregation is to be, and the name of the field that says so.
+    fn aggregation(&self, errors: &mut FieldErrors) -> (Option<AggregationKind>, &'static str) {
+        match (self.aggregation_type, self.usage_aggregation_type) {
+            (None, Some(kind)) => (Some(kind), "usage_aggregation_type"),
+            (Some(kind), Some(other)) if kind != other => {
+                let detail = format!("This is aggregation_type, which says {}; give one of the two.", kind.as_str());
+                errors.push("usage_aggregation_type", FieldCode::InvalidChoice, detail);
+                (Some(kind), "aggregation_type")
+            }
+            (kind, _) => (kind, "aggregation_type"),
+        }
+    }
+
+    fn check_billable_aggregation(&self, errors: &mut FieldErrors) {
+        let Some(asked) = self.billable_aggregation_type else { return };
+        let metric_type = self.metric_type.unwrap_or_default();
+        let only = metric_type.billable_aggregation();
+        if asked != only && !errors.mentions("metric_type") {
+            let (kind, only) = (metric_type.as_str(), only.as_str());
+            let detail = format!("The billable_aggregation_type of a {kind} is {only}; say that or leave it out.");
+            errors.push("billable_aggregation_type", FieldCode::InvalidChoice, detail);
+        }
+    }
+}
+
+/// What is wrong with the aggregation is told of the field that said it.
+fn at_own_name(measure: Result<Measure, FieldErrors>, said_at: &str) -> Result<Measure, FieldErrors> {
+    measure.map_err(|mut errors| {
+        for error in errors.0.iter_mut().filter(|error| error.attr == "aggregation_type") {
+            said_at.clone_into(&mut error.attr);
+        }
+        errors
+    })
 }
 
 impl NumericFilterBody {
@@ -206,6 +249,10 @@ view! {
         metric_type: Word<MetricType>,
         /// What it makes of them.
         aggregation_type: Word<AggregationKind>,
+        /// The same, by the name that existing clients know.
+        usage_aggregation_type: Word<AggregationKind>,
+        /// How what was measured over the parts of a period comes to what is billed: `max` for a rate, otherwise `sum`.
+        billable_aggregation_type: Word<BillableAggregation>,
         /// The event property that is aggregated.
         property_name: Option<String>,
         /// For gauges only: whether the property is the new level or by how much the level moves.
@@ -228,12 +275,15 @@ view! {
 impl From<&Metric> for MetricView {
     fn from(metric: &Metric) -> Self {
         let fields = metric.measure.fields();
+        let aggregation_type = Word(fields.aggregation_type.unwrap_or(AggregationKind::Count));
         Self {
             metric_id: metric.id,
             metric_name: metric.name.clone(),
             event_name: metric.event_name.clone(),
             metric_type: Word(fields.metric_type),
-            aggregation_type: Word(fields.aggregation_type.unwrap_or(AggregationKind::Count)),
+            aggregation_type,
+            usage_aggregation_type: aggregation_type,
+            billable_aggregation_type: Word(fields.metric_type.billable_aggregation()),
             property_name: fields.property_name,
             event_type: fields.event_type.map(Word),
             granularity: fields.granularity.map(Word),

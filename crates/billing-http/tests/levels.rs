@@ -32,7 +32,9 @@ fn levels_and_rates_get_from_track_to_an_invoice_line() {
     let metrics: Vec<String> = CASES
         .iter()
         .map(|(name, fields, ..)| {
-            let body = format!(r#"{{"metric_name": "{name}", "event_name": "level", "property_name": "n", {fields}}}"#);
+            let property = if fields.contains("count") { "null" } else { "\"n\"" };
+            let body =
+                format!(r#"{{"metric_name": "{name}", "event_name": "level", "property_name": {property}, {fields}}}"#);
             world.post_text("/api/metrics/", &body).ok(201).id("metric_id")
         })
         .collect();

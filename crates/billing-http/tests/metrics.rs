@@ -29,8 +29,86 @@ fn filters_come_back_as_they_were_sent() {
     let path = format!("/api/metrics/{}/", made.id("metric_id"));
     assert_eq!(world.get(&path).ok(200), made);
     assert_eq!(world.get("/api/metrics/").ok(200), json!([made]));
-    let count = json!({"event_name": "upload", "aggregation_type": "count", "property_name": "mb"});
-    assert_eq!(world.post("/api/metrics/", &count).ok(201)["property_name"], json!(null), "a count has no property");
+}
+
+/// A component of a plan and of an add-on shows the metric as the metric's own answer does.
+fn shown_in_a_plan(world: &World, metric: &str) -> Value {
+    let version = json!({"currency_code": "USD", "components": [{"metric_id": metric, "tiers": [
+        {"type": "free", "range_start": 0}]}]});
+    let plan = json!({"plan_name": "Metered", "plan_duration": "monthly", "initial_version": version});
+    let made = world.post("/api/plans/", &plan).ok(201);
+    made["versions"][0]["components"][0]["billable_metric"].clone()
+}
+
+#[test]
+fn both_names_of_the_aggregation_are_understood_and_answered() {
+    let world = World::new();
+    #[rustfmt::skip]
+    let cases = [
+        // body,                                                                                                                       aggregation, billable, property,         why
+        (json!({"metric_type": "counter", "usage_aggregation_type": "count"}),                                                         "count",     "sum",    json!(null),      "as existing clients say it"),
+        (json!({"metric_type": "counter", "usage_aggregation_type": "sum", "property_name": "tokens"}),                                "sum",       "sum",    json!("tokens"),  "a sum is no count"),
+        (json!({"metric_type": "counter", "usage_aggregation_type": "max", "property_name": "latency"}),                               "max",       "sum",    json!("latency"), "the greatest of all"),
+        (json!({"metric_type": "gauge", "usage_aggregation_type": "max", "event_type": "total", "granularity": "total",
+            "proration": "total", "property_name": "qty"}),                                                                            "max",       "sum",    json!("qty"),     "a level"),
+        (json!({"metric_type": "gauge", "event_type": "delta", "granularity": "months", "proration": "days", "property_name": "qty"}), "max",       "sum",    json!("qty"),     "a gauge's own"),
+        (json!({"metric_type": "rate", "usage_aggregation_type": "count", "granularity": "minutes"}),                                  "count",     "max",    json!(null),      "the most within a window"),
+        (json!({"metric_type": "rate", "usage_aggregation_type": "sum", "billable_aggregation_type": "max",
+            "granularity": "days", "property_name": "n"}),                                                                             "sum",       "max",    json!("n"),       "the same, said"),
+        (json!({"metric_type": "custom", "custom_sql": "SELECT COUNT(*) AS usage_qty FROM events"}),                                   "count",     "sum",    json!(null),      "a query"),
+        (json!({"aggregation_type": "unique", "usage_aggregation_type": "unique", "property_name": "user"}),                           "unique",    "sum",    json!("user"),    "both say the same"),
+        (json!({"aggregation_type": "sum", "usage_aggregation_type": null, "billable_aggregation_type": null, "property_name": "n"}),  "sum",       "sum",    json!("n"),       "null says nothing"),
+        (json!({"aggregation_type": null, "usage_aggregation_type": "latest", "billable_aggregation_type": "sum", "property_name": "n"}), "latest", "sum",    json!("n"),       "null says nothing"),
+        (json!({"usage_aggregation_type": "count", "property_name": ""}),                                                              "count",     "sum",    json!(null),      "no property"),
+        (json!({"usage_aggregation_type": "count", "property_name": null}),                                                            "count",     "sum",    json!(null),      "no property"),
+    ];
+    for (n, (mut body, aggregation, billable, property, why)) in cases.into_iter().enumerate() {
+        body["metric_name"] = json!(format!("metric {n}"));
+        body["event_name"] = json!("call");
+        let made = world.post("/api/metrics/", &body).ok(201);
+        let found = ["aggregation_type", "usage_aggregation_type", "billable_aggregation_type"].map(|name| &made[name]);
+        assert_eq!(found, [aggregation, aggregation, billable], "{body}: {why}");
+        assert_eq!(made["property_name"], property, "{body}: {why}");
+        assert_eq!(world.get(&format!("/api/metrics/{}/", made.id("metric_id"))).ok(200), made, "{why}");
+        assert_eq!(shown_in_a_plan(&world, &made.id("metric_id")), made, "{why}");
+    }
+}
+
+#[test]
+fn what_a_metric_cannot_use_is_refused_at_its_field() {
+    let world = World::new();
+    let query = "SELECT COUNT(*) AS usage_qty FROM events";
+    let (number, text) = (
+        json!([{"property_name": "n", "operator": "gt", "comparison_value": 1}]),
+        json!([{"property_name": "n", "operator": "isin", "comparison_value": ["a"]}]),
+    );
+    #[rustfmt::skip]
+    let cases = [
+        // body,                                                                               attr,                        code,             why
+        (json!({"aggregation_type": "count", "property_name": "n"}),                           "property_name",             "invalid_choice", "a count looks at no property"),
+        (json!({"usage_aggregation_type": "count", "property_name": "n"}),                     "property_name",             "invalid_choice", "by its other name too"),
+        (json!({"property_name": "n"}),                                                        "property_name",             "invalid_choice", "a count unless said otherwise: most likely forgotten"),
+        (json!({"metric_type": "rate", "granularity": "days", "property_name": "n"}),          "property_name",             "invalid_choice", "a count in each window"),
+        (json!({"aggregation_type": "count", "usage_aggregation_type": "sum", "property_name": "n"}), "usage_aggregation_type", "invalid_choice", "which of the two?"),
+        (json!({"usage_aggregation_type": "median", "property_name": "n"}),                    "usage_aggregation_type",    "invalid_choice", "no aggregation"),
+        (json!({"usage_aggregation_type": "sum"}),                                             "property_name",             "required",       "a sum of nothing"),
+        (json!({"metric_type": "gauge", "event_type": "total", "granularity": "days", "property_name": "n",
+            "usage_aggregation_type": "sum"}),                                                 "usage_aggregation_type",    "invalid_choice", "a gauge takes its peak"),
+        (json!({"metric_type": "rate", "granularity": "days", "property_name": "n",
+            "usage_aggregation_type": "latest"}),                                              "usage_aggregation_type",    "invalid_choice", "not of a window"),
+        (json!({"metric_type": "custom", "custom_sql": query, "usage_aggregation_type": "sum"}), "usage_aggregation_type",  "invalid_choice", "the query says it"),
+        (json!({"metric_type": "custom", "custom_sql": query, "numeric_filters": number}),     "numeric_filters",           "invalid_choice", "the query has WHERE"),
+        (json!({"metric_type": "custom", "custom_sql": query, "categorical_filters": text}),   "categorical_filters",       "invalid_choice", "the query has WHERE"),
+        (json!({"billable_aggregation_type": "max"}),                                          "billable_aggregation_type", "invalid_choice", "a counter adds up"),
+        (json!({"metric_type": "rate", "granularity": "days", "billable_aggregation_type": "sum"}), "billable_aggregation_type", "invalid_choice", "a rate takes its greatest window"),
+        (json!({"billable_aggregation_type": "average"}),                                      "billable_aggregation_type", "invalid_choice", "no such way"),
+        (json!({"billable_aggregation_type": 1}),                                              "billable_aggregation_type", "incorrect_type", "no word"),
+    ];
+    for (mut body, attr, code, why) in cases {
+        body["event_name"] = json!("call");
+        assert_eq!(world.post("/api/metrics/", &body).faults(), [fault(attr, code)], "{body}: {why}");
+    }
+    assert_eq!(world.get("/api/metrics/").ok(200), json!([]), "nothing was made");
 }
 
 #[test]
@@ -72,7 +150,8 @@ fn every_aggregation_gets_from_track_to_an_invoice_line() {
         .iter()
         .map(|(kind, ..)| {
             let body = json!({
-                "metric_name": kind, "event_name": "upload", "aggregation_type": kind, "property_name": "mb",
+                "metric_name": kind, "event_name": "upload", "aggregation_type": kind,
+                "property_name": if *kind == "count" { json!(null) } else { json!("mb") },
                 "numeric_filters": [{"property_name": "size", "operator": "lt", "comparison_value": 10}],
                 "categorical_filters": [{"property_name": "env", "operator": "isnotin", "comparison_value": ["test"]}],
             });

@@ -40,7 +40,7 @@ fn currency() -> Value {
 
 fn metric_object() -> Value {
     json!({"metric_id": "<metric_>", "metric_name": "count of api_call", "event_name": "api_call", "metric_type": "counter",
-        "aggregation_type": "count", "property_name": null, "event_type": null, "granularity": null, "proration": null,
+        "aggregation_type": "count", "usage_aggregation_type": "count", "billable_aggregation_type": "sum", "property_name": null, "event_type": null, "granularity": null, "proration": null,
         "custom_sql": null, "is_cost_metric": false, "categorical_filters": [], "numeric_filters": []})
 }
 

@@ -6,6 +6,7 @@ use crate::error::{FieldCode, FieldError, FieldErrors};
 use crate::event::Event;
 use crate::metric::Measured;
 use crate::period::{Period, Span};
+use crate::plan::choices;
 
 /// How a metric's events become a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +91,27 @@ impl MetricType {
             Self::Gauge => "gauge",
             Self::Rate => "rate",
             Self::Custom => "custom",
+        }
+    }
+}
+
+choices! {
+    /// How what was measured over the parts of a period, such as the windows of a rate, comes to the quantity that is
+    /// billed. A type has exactly one way: [`MetricType::billable_aggregation`].
+    BillableAggregation {
+        /// It adds up.
+        Sum = "sum",
+        /// The greatest counts.
+        Max = "max",
+    }
+}
+
+impl MetricType {
+    /// How what was measured over the parts of a period comes to the quantity that is billed.
+    pub fn billable_aggregation(self) -> BillableAggregation {
+        match self {
+            Self::Rate => BillableAggregation::Max,
+            Self::Counter | Self::Gauge | Self::Custom => BillableAggregation::Sum,
         }
     }
 }
@@ -183,7 +205,7 @@ pub struct MeasureFields {
     pub metric_type: MetricType,
     /// What it makes of events, or of those in one window. `None`: a count; the maximum for a gauge.
     pub aggregation_type: Option<AggregationKind>,
-    /// The event property that it looks at; a count ignores it.
+    /// The event property that it looks at; a count looks at none.
     pub property_name: Option<String>,
     /// What the property of a gauge's event is.
     pub event_type: Option<GaugeEventType>,
@@ -311,7 +333,7 @@ impl MeasureFields {
         }
     }
 
-    /// The aggregation, if it is one of `allowed` and has the property it needs.
+    /// The aggregation, if it is one of `allowed` and has the property it needs, and no other.
     fn aggregate(&self, allowed: &[AggregationKind], errors: &mut FieldErrors) -> Aggregation {
         let kind = self.aggregation_type.unwrap_or(AggregationKind::Count);
         if !allowed.contains(&kind) {
@@ -319,7 +341,13 @@ impl MeasureFields {
             let detail = format!("The aggregation_type of a rate is one of {}.", allowed.join(", "));
             errors.push("aggregation_type", FieldCode::InvalidChoice, detail);
         }
-        kind.of(self.property_name.clone().filter(|name| !name.is_empty())).unwrap_or_else(|| {
+        let property_name = self.property_name.clone().filter(|name| !name.is_empty());
+        // Most likely what is to be made of the property was forgotten: a count would bill something else.
+        if kind == AggregationKind::Count && property_name.is_some() {
+            let detail = "A count looks at no property; leave property_name out, or say what is made of it.";
+            errors.push("property_name", FieldCode::InvalidChoice, detail);
+        }
+        kind.of(property_name).unwrap_or_else(|| {
             let detail = format!("An aggregation_type of {} needs a property.", kind.as_str());
             errors.push("property_name", FieldCode::Required, detail);
             Aggregation::Count
@@ -328,87 +356,4 @@ impl MeasureFields {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::metric::Granularity::{Days, Hours, Months, Total};
-
-    /// `type [aggregation] [p] [event_type] [granularity [proration]]`, `-` for what is missing.
-    fn fields(text: &str) -> MeasureFields {
-        fn one_of<T: Copy>(all: &[T], as_str: impl Fn(T) -> &'static str, text: Option<&str>) -> Option<T> {
-            let text = text.filter(|text| *text != "-")?;
-            Some(*all.iter().find(|one| as_str(**one) == text).unwrap_or_else(|| panic!("{text} is no choice")))
-        }
-        let mut words = text.split_whitespace();
-        MeasureFields {
-            metric_type: one_of(MetricType::ALL, MetricType::as_str, words.next()).expect("a type"),
-            aggregation_type: one_of(AggregationKind::ALL, AggregationKind::as_str, words.next()),
-            property_name: words.next().filter(|text| *text != "-").map(str::to_owned),
-            event_type: one_of(GaugeEventType::ALL, GaugeEventType::as_str, words.next()),
-            granularity: one_of(Granularity::ALL, Granularity::as_str, words.next()),
-            proration: one_of(Granularity::ALL, Granularity::as_str, words.next()),
-            custom_sql: None,
-        }
-    }
-
-    #[test]
-    fn every_field_that_does_not_fit_is_named() {
-        #[rustfmt::skip]
-        let cases: [(&str, &[&str], &str); 26] = [
-            // fields,                              at fault,                          why
-            ("counter",                             &[],                               "a count"),
-            ("counter count p",                     &[],                               "a count ignores the property"),
-            ("counter sum",                         &["property_name"],                "a sum of nothing"),
-            ("counter latest p",                    &[],                               "every aggregation counts"),
-            ("counter sum p total",                 &["event_type"],                   "gauges have one"),
-            ("counter sum p - days hours",          &["granularity", "proration"],     "gauges have them"),
-            ("counter sum p - total total",         &[],                               "that is what a counter is"),
-            ("gauge - p total months",              &[],                               "the least there is to say"),
-            ("gauge max p delta months days",       &[],                               "everything"),
-            ("gauge",                               &["property_name", "event_type", "granularity"], "nothing said"),
-            ("gauge sum p total months",            &["aggregation_type"],             "a gauge takes its peak"),
-            ("gauge latest p total months",         &["aggregation_type"],             "a gauge takes its peak"),
-            ("gauge max - total months",            &["property_name"],                "no level"),
-            ("gauge max p - months",                &["event_type"],                   "level or move?"),
-            ("gauge max p total - days",            &["granularity"],                  "per what?"),
-            ("gauge max p total days months",       &["proration"],                    "longer than the unit"),
-            ("gauge max p total total years",       &[],                               "a plan may last for years"),
-            ("gauge max p total years total",       &[],                               "no proration"),
-            ("rate count - - minutes",              &[],                               "calls a minute"),
-            ("rate - - - minutes",                  &[],                               "the same"),
-            ("rate average p - months",             &[],                               "a month is a window"),
-            ("rate max - - minutes",                &["property_name"],                "the maximum of nothing"),
-            ("rate count",                          &["granularity"],                  "how long a window?"),
-            ("rate count - - total",                &["granularity"],                  "no window"),
-            ("rate latest p delta minutes hours",   &["event_type", "proration", "aggregation_type"], "of a gauge and of a counter"),
-            ("rate min p - -",                      &["granularity", "aggregation_type"], "two faults at once"),
-        ];
-        for (text, faults, why) in cases {
-            let made = fields(text).measure();
-            let found: Vec<String> = match &made {
-                Ok(_) => Vec::new(),
-                Err(errors) => errors.0.iter().map(|error| error.attr.clone()).collect(),
-            };
-            assert_eq!(found, faults, "{text}: {why}");
-            if let Ok(measure) = made {
-                assert_eq!(measure.fields().measure(), Ok(measure.clone()), "{text}: comes back as it was said");
-            }
-        }
-    }
-
-    #[test]
-    fn a_proration_by_the_whole_is_none() {
-        #[rustfmt::skip]
-        let cases = [
-            // fields,                          shown as,                       why
-            ("gauge - p total months months",   (Some(Months), Some(Total)),    "one bucket a unit"),
-            ("gauge - p total months",          (Some(Months), Some(Total)),    "not said"),
-            ("gauge - p total total days",      (Some(Total),  Some(Days)),     "by day"),
-            ("rate - - - hours",                (Some(Hours),  None),           "a rate has none"),
-            ("counter - - - total total",       (None,         None),           "a counter neither"),
-        ];
-        for (text, shown, why) in cases {
-            let made = fields(text).measure().expect(text).fields();
-            assert_eq!((made.granularity, made.proration), shown, "{text}: {why}");
-        }
-    }
-}
+mod tests;

@@ -47,9 +47,13 @@ impl CreateMetric {
                 .check()
                 .map_err(|error| FieldError::new("custom_sql", FieldCode::CustomSqlNotAllowed, error.to_string()));
             errors.keep("", checked);
-            if !self.filters.is_empty() {
-                let detail = "A custom metric has no filters; its query has WHERE.";
-                errors.push("custom_sql", FieldCode::NotAllowedTogether, detail);
+            let filters = [
+                ("categorical_filters", self.filters.categorical_filters.is_empty()),
+                ("numeric_filters", self.filters.numeric_filters.is_empty()),
+            ];
+            for (attr, _) in filters.into_iter().filter(|(_, is_empty)| !is_empty) {
+                let detail = format!("A custom metric has no {attr}; its query has WHERE.");
+                errors.push(attr, FieldCode::InvalidChoice, detail);
             }
         }
         if let Some(property) = self.measure.aggregation().property_name() {

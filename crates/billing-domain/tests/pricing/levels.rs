@@ -32,7 +32,7 @@ fn measure(text: &str) -> Measure {
     let fields = MeasureFields {
         metric_type: if event_type.is_some() { MetricType::Gauge } else { MetricType::Rate },
         aggregation_type: AggregationKind::ALL.iter().find(|known| known.as_str() == words[0]).copied(),
-        property_name: Some("n".to_owned()),
+        property_name: (words[0] != "count").then(|| "n".to_owned()),
         event_type,
         granularity: granularity(2),
         proration: granularity(4),
