@@ -7,7 +7,7 @@
 use time::OffsetDateTime;
 
 use crate::id::{AddonId, PlanId};
-use crate::plan::{Plan, PlanVersion, choices};
+use crate::plan::{ChargeBehavior, Plan, PlanVersion, choices};
 
 /// Something that can be attached to a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +42,19 @@ choices! {
         OneTime = "one_time",
         /// Every period anew: it renews with its parent.
         Recurring = "recurring",
+    }
+}
+
+impl BillingFrequency {
+    /// What a fee of the add-on costs when its interval is cut short and nobody has said so: what is charged once, such
+    /// as a set-up fee, is charged in full whenever it is attached; what comes every period is prorated.
+    ///
+    /// Source: `docs/pricing.md`, "One-time fees".
+    pub fn default_behavior(self) -> ChargeBehavior {
+        match self {
+            Self::OneTime => ChargeBehavior::Full,
+            Self::Recurring => ChargeBehavior::Prorate,
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use actix_web::web;
 use billing_domain::addon::{Addon, AddonTerms, AddonType, BillingFrequency, InvoiceWhen};
 use billing_domain::id::{AddonId, AddonVersionId, FeatureId};
 use billing_domain::store::Transaction;
-use billing_domain::workflow::{CreateAddon, NewComponent, NewPlanVersion, NewRecurringCharge, create_addon};
+use billing_domain::workflow::{CreateAddon, NewComponent, NewPlanVersion, create_addon};
 use billing_domain::{Error, FieldErrors};
 
 use crate::answer::Created;
@@ -16,7 +16,7 @@ use crate::feature::FeatureView;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::plan::{Catalog, ComponentView, PlanVersionView, RecurringChargeView};
+use crate::plan::{Catalog, ComponentView, Fee, PlanVersionView, RecurringChargeView, fees};
 use crate::wire::{CurrencyView, Instant, Word, body, read_through, view};
 
 /// The calls about add-ons.
@@ -41,8 +41,8 @@ body! {
         required billing_frequency: BillingFrequency,
         /// When what it charges in advance is invoiced; `invoice_on_attach` when missing.
         optional invoice_when: InvoiceWhen,
-        /// What is charged by time.
-        optional recurring_charges: Vec<NewRecurringCharge>,
+        /// What is charged by time; in full when it is charged once, unless `charge_behavior` says `prorate`.
+        optional recurring_charges: Vec<Fee>,
         /// What is charged by usage.
         optional components: Vec<NewComponent>,
         /// Ids of the features it grants.
@@ -58,7 +58,7 @@ impl CreateAddonBody {
             description: self.addon_description,
             terms: AddonTerms { billing_frequency: self.billing_frequency, invoice_when },
             content: NewPlanVersion {
-                recurring_charges: self.recurring_charges.unwrap_or_default(),
+                recurring_charges: fees(self.recurring_charges, self.billing_frequency.default_behavior()),
                 components: self.components.unwrap_or_default(),
                 features: self.features.unwrap_or_default(),
                 ..NewPlanVersion::empty(&self.currency_code)

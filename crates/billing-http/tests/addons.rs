@@ -79,7 +79,7 @@ fn an_addon_is_attached_billed_and_cancelled() {
     assert_eq!(attached["parent"]["subscription_id"], json!(id));
     assert_eq!(attached["parent"]["plan_detail"], attached["parent"]["billing_plan"]);
     assert_eq!(attached["parent"]["addons"][0]["addon_subscription_id"], attached["addon_subscription_id"]);
-    assert_eq!(amounts(&world), ["20", "9"], "two thirds of twice 15");
+    assert_eq!(amounts(&world), ["30", "9"], "twice 15: what is charged once is not cut");
     let line = world.get("/api/invoices/").ok(200)[0]["line_items"][0].clone();
     assert_eq!((&line["billing_type"], &line["name"]), (&json!("one_time"), &json!("Support Flat Fee")));
 
@@ -112,6 +112,36 @@ fn an_addon_is_attached_billed_and_cancelled() {
     assert_eq!(world.get("/api/credits/?customer_id=acme").ok(200)[0]["amount"], json!(15));
     let twice = cancel(&may["addons"][0]["addon_subscription_id"]);
     assert_eq!((twice.status, twice.error()), (409, "invalid_state".to_owned()));
+}
+
+#[test]
+fn what_is_charged_once_is_charged_in_full_unless_it_is_prorated() {
+    #[rustfmt::skip]
+    let cases = [
+        // frequency,   charge_behavior,         shown,      invoice, why
+        ("one_time",    None,                    "full",     "21",    "nothing is said: 3 x 7"),
+        ("one_time",    Some(json!(null)),       "full",     "21",    "null says nothing"),
+        ("one_time",    Some(json!("full")),     "full",     "21",    "it is said"),
+        ("one_time",    Some(json!("prorate")),  "prorate",  "14",    "two thirds of it, as it is said"),
+        ("recurring",   None,                    "prorate",  "14",    "what comes every period is cut"),
+        ("recurring",   Some(json!("full")),     "full",     "21",    "unless it is said"),
+    ];
+    for (frequency, behavior, shown, invoice, why) in cases {
+        let world = World::new();
+        let (clock, id) = subscribed(&world);
+        let mut body = addon("Set-up", frequency);
+        body["recurring_charges"][0]["amount"] = json!(7);
+        if let Some(behavior) = behavior {
+            body["recurring_charges"][0]["charge_behavior"] = behavior;
+        }
+        let made = world.post("/api/addons/", &body).ok(201);
+        assert_eq!(made["recurring_charges"][0]["charge_behavior"], shown, "{why}");
+        assert_eq!(world.get("/api/addons/").ok(200)[0]["recurring_charges"][0]["charge_behavior"], shown, "{why}");
+        world.advance(&clock, "2024-04-11");
+        let attach = json!({"addon_id": made["addon_id"], "quantity": 3});
+        world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &attach).ok(200);
+        assert_eq!(amounts(&world), [invoice, "9"], "{why}");
+    }
 }
 
 #[test]

@@ -293,8 +293,8 @@ const SCENARIOS: &[Scenario] = &[
     ("prepaid: five fewer, 10 calls beyond",  "20 0 20 | 0",     |site| prepaid(site, 15, true)),
 
     ("an add-on that recurs",                 "30 10 50 |",      |site| attached(site, "recurring", "invoice_on_attach")),
-    ("an add-on for once",                    "30 10 30 |",      |site| attached(site, "one_time", "invoice_on_attach")),
-    ("an add-on for once, at the end",        "30 40 |",         |site| attached(site, "one_time", "invoice_on_subscription_end")),
+    ("an add-on for once",                    "30 20 30 |",      |site| attached(site, "one_time", "invoice_on_attach")),
+    ("an add-on for once, at the end",        "30 50 |",         |site| attached(site, "one_time", "invoice_on_subscription_end")),
 ];
 
 /// The key of a new organization in memory.

@@ -26,6 +26,7 @@ use crate::path::PathParam;
 use crate::wire::{Instant, view};
 use change_body::{UpdatePlanBody, UpdatePlanVersionBody};
 use filter::{PlanFilter, VersionFilter};
+pub use version_body::{Fee, fees};
 pub use version_view::{Catalog, ComponentView, PlanVersionView, RecurringChargeView};
 use view::PlanView;
 

@@ -27,7 +27,7 @@ body! {
         /// What is charged by usage.
         optional components: Vec<NewComponent>,
         /// What is charged by time.
-        optional recurring_charges: Vec<NewRecurringCharge>,
+        optional recurring_charges: Vec<Fee>,
         /// Ids of the features it grants.
         optional features: Vec<FeatureId>,
         /// What makes every period dearer or cheaper as a whole.
@@ -63,7 +63,7 @@ impl PlanVersionBody {
             description: self.description,
             currency_code: self.currency_code,
             components: self.components.unwrap_or_default(),
-            recurring_charges: self.recurring_charges.unwrap_or_default(),
+            recurring_charges: fees(self.recurring_charges, ChargeBehavior::Prorate),
             features: self.features.unwrap_or_default(),
             price_adjustment: self.price_adjustment,
             anchors,
@@ -226,7 +226,7 @@ body! {
         required amount: Number,
         /// Whether it is charged before or after the time it is for.
         required charge_timing: ChargeTiming,
-        /// Whether a cut interval costs less; `prorate` when missing.
+        /// Whether a cut interval costs less; when missing `full` in an add-on that is charged once (`one_time`), otherwise `prorate`.
         optional charge_behavior: ChargeBehavior,
         /// How often it is invoiced; once a period when missing.
         optional invoicing_interval_unit: IntervalUnit,
@@ -239,19 +239,36 @@ body! {
     }
 }
 
+/// A recurring charge that was read. What it costs when nobody has said its behaviour depends on what it is part of.
+#[derive(Clone, Debug)]
+pub struct Fee {
+    charge: NewRecurringCharge,
+    is_behavior_said: bool,
+}
+
+/// The recurring charges of a body, which behave by `default` unless they say otherwise.
+pub fn fees(read: Option<Vec<Fee>>, default: ChargeBehavior) -> Vec<NewRecurringCharge> {
+    let settled = |Fee { charge, is_behavior_said }| {
+        let behavior = if is_behavior_said { charge.behavior } else { default };
+        NewRecurringCharge { behavior, ..charge }
+    };
+    read.unwrap_or_default().into_iter().map(settled).collect()
+}
+
 impl RecurringChargeBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<NewRecurringCharge> {
+    fn read(self, errors: &mut FieldErrors) -> Option<Fee> {
         let invoicing = interval("invoicing", self.invoicing_interval_unit, self.invoicing_interval_count);
         let reset = interval("reset", self.reset_interval_unit, self.reset_interval_count);
         let (invoicing_interval, reset_interval) = (errors.keep("", invoicing), errors.keep("", reset));
-        Some(NewRecurringCharge {
+        let charge = NewRecurringCharge {
             name: self.name,
             amount: self.amount.0,
             timing: self.charge_timing,
             behavior: self.charge_behavior.unwrap_or(ChargeBehavior::Prorate),
             invoicing_interval: invoicing_interval.flatten(),
             reset_interval: reset_interval.flatten(),
-        })
+        };
+        Some(Fee { charge, is_behavior_said: self.charge_behavior.is_some() })
     }
 }
 
@@ -285,6 +302,6 @@ read_through! {
     NewComponent = ComponentBody;
     Tier = TierBody;
     PrepaidCharge = PrepaidChargeBody;
-    NewRecurringCharge = RecurringChargeBody;
+    Fee = RecurringChargeBody;
     PriceAdjustment = PriceAdjustmentBody;
 }
