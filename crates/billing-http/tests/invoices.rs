@@ -112,3 +112,42 @@ fn a_voided_invoice_gives_credits_back() {
     let unknown = world.post("/api/invoices/990101-000009/void/", &json!({}));
     assert_eq!((unknown.status, unknown.error()), (404, "not_found".to_owned()));
 }
+
+#[test]
+fn what_is_due_is_told_by_currency() {
+    let world = World::new();
+    let currency = |code: &str, name: &str, symbol: &str| json!({"code": code, "name": name, "symbol": symbol});
+    let (usd, eur, jpy) =
+        (currency("USD", "US Dollar", "$"), currency("EUR", "Euro", "€"), currency("JPY", "Japanese Yen", "¥"));
+    for id in ["acme", "globex"] {
+        let body = json!({"customer_id": id, "email": format!("{id}@acme.io"), "default_currency_code": if id == "acme" { "USD" } else { "EUR" }});
+        world.post("/api/customers/", &body).ok(201);
+    }
+    let due = |customer: &str| {
+        let own = world.get(&format!("/api/customers/{customer}/")).ok(200);
+        let all = world.get("/api/customers/").ok(200);
+        let listed = all.as_array().expect("a list").iter().find(|own| own["customer_id"] == customer).cloned();
+        assert_eq!(listed, Some(own.clone()));
+        (own["total_amount_due"].to_string(), own["total_amounts_due"].clone())
+    };
+    let buy = |customer: &str, amount: &str, code: &str| {
+        let body = json!({"customer_id": customer, "amount": amount, "currency_code": code, "amount_paid": amount,
+            "amount_paid_currency_code": code, "effective_at": "2199-01-01"});
+        world.post("/api/credits/", &body).ok(201);
+        let invoices = world.get(&format!("/api/invoices/?customer_id={customer}")).ok(200);
+        invoices[0].id("invoice_id")
+    };
+    assert_eq!(due("acme"), ("0".to_owned(), json!([])), "nothing is due in any currency");
+    buy("acme", "10.50", "USD");
+    let yen = buy("acme", "2000", "JPY");
+    buy("acme", "4.50", "USD");
+    buy("globex", "7", "USD");
+    let expected = json!([{"currency": jpy, "amount": 2000}, {"currency": usd, "amount": 15}]);
+    assert_eq!(due("acme"), ("15".to_owned(), expected), "dollars and yen are never added up");
+    assert_eq!(due("globex"), ("0".to_owned(), json!([{"currency": usd, "amount": 7}])), "nothing in its own currency");
+    buy("globex", "3.25", "EUR");
+    let expected = json!([{"currency": eur, "amount": 3.25}, {"currency": usd, "amount": 7}]);
+    assert_eq!(due("globex"), ("3.25".to_owned(), expected), "what is due in its own");
+    world.write("PATCH", &format!("/api/invoices/{yen}/"), br#"{"payment_status": "paid"}"#).ok(200);
+    assert_eq!(due("acme"), ("15".to_owned(), json!([{"currency": usd, "amount": 15}])), "what is paid is due no more");
+}

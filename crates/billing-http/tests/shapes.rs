@@ -99,7 +99,7 @@ fn catalogue_objects() {
 fn customer_object() -> Value {
     let address = json!({"city": "Bern", "country": "CH", "line1": "Gasse 1", "line2": null, "postal_code": "3000", "state": null});
     json!({
-        "customer_id": "acme", "email": "a@acme.io", "customer_name": "Acme", "invoices": [], "total_amount_due": 0,
+        "customer_id": "acme", "email": "a@acme.io", "customer_name": "Acme", "invoices": [], "total_amount_due": 0, "total_amounts_due": [],
         "subscriptions": [], "integrations": {"stripe": {"stripe_id": "cus_1", "has_payment_method": false}, "braintree": null},
         "default_currency": currency(), "payment_provider": "stripe", "payment_provider_id": "cus_1",
         "has_payment_method": false, "address": address, "billing_address": address, "shipping_address": null,
@@ -162,6 +162,7 @@ fn customers_subscriptions_and_invoices() {
     let mut expected = customer_object();
     expected["invoices"] = json!([brief_invoice]);
     expected["total_amount_due"] = json!(9.69);
+    expected["total_amounts_due"] = json!([{"currency": currency(), "amount": 9.69}]);
     expected["subscriptions"] = json!([subscription]);
     matches(&customer, &expected, "customer");
     assert_eq!(world.get("/api/customers/").ok(200), json!([customer]));

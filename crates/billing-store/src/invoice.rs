@@ -240,16 +240,23 @@ impl InvoiceRepo for PgTransaction<'_> {
         self.summarized(rows)
     }
 
-    fn due_of(&mut self, customers: &[CustomerKey]) -> Result<BTreeMap<CustomerKey, BigDecimal>, Error> {
+    fn due_of(
+        &mut self,
+        customers: &[CustomerKey],
+    ) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error> {
         self.issue_all()?;
         let query = invoices::table
             .filter(invoices::organization_id.eq(self.tenant()))
             .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
             .filter(invoices::payment_status.eq(PaymentStatus::Unpaid.as_str()))
-            .group_by(invoices::customer_key)
-            .select((invoices::customer_key, sum(invoices::amount)));
-        let due: Vec<(Uuid, Option<BigDecimal>)> = self.query(|pg| query.load(pg))?;
-        Ok(due.into_iter().filter_map(|(key, due)| Some((CustomerKey::from(key), due?))).collect())
+            .group_by((invoices::customer_key, invoices::currency_code))
+            .select((invoices::customer_key, invoices::currency_code, sum(invoices::amount)));
+        let rows: Vec<(Uuid, String, Option<BigDecimal>)> = self.query(|pg| query.load(pg))?;
+        let mut due: BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>> = BTreeMap::new();
+        for (customer, code, amount) in rows {
+            due.entry(customer.into()).or_default().extend(amount.map(|amount| (code, amount)));
+        }
+        Ok(due)
     }
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {

@@ -240,11 +240,15 @@ impl InvoiceRepo for MemoryTransaction {
         Ok(invoices)
     }
 
-    fn due_of(&mut self, customers: &[CustomerKey]) -> Result<BTreeMap<CustomerKey, BigDecimal>, Error> {
-        let mut due: BTreeMap<CustomerKey, BigDecimal> = BTreeMap::new();
+    fn due_of(
+        &mut self,
+        customers: &[CustomerKey],
+    ) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error> {
+        let mut due: BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>> = BTreeMap::new();
         let wanted = |own: &&Invoice| customers.contains(&own.customer) && own.payment_status == PaymentStatus::Unpaid;
         for invoice in self.tenant()?.invoices.values().filter(wanted) {
-            *due.entry(invoice.customer).or_default() += &invoice.amount;
+            let by_currency = due.entry(invoice.customer).or_default();
+            *by_currency.entry(invoice.currency.code.clone()).or_default() += &invoice.amount;
         }
         Ok(due)
     }

@@ -141,8 +141,12 @@ pub trait InvoiceRepo {
         statuses: &[PaymentStatus],
         each: u32,
     ) -> Result<Vec<InvoiceSummary>, Error>;
-    /// What the unpaid invoices of each of these customers add up to, currencies aside; who has none is left out.
-    fn due_of(&mut self, customers: &[CustomerKey]) -> Result<BTreeMap<CustomerKey, BigDecimal>, Error>;
+    /// What the unpaid invoices of each of these customers add up to in each currency, by its code; who has none is left
+    /// out, and so is a currency without one.
+    fn due_of(
+        &mut self,
+        customers: &[CustomerKey],
+    ) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error>;
     /// Invoices with their lines, newest first.
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error>;
 }

@@ -28,8 +28,10 @@ view! {
         customer_name: Option<String>,
         /// Paid and unpaid invoices without their lines, newest first; at most 1,000.
         invoices: Vec<InvoiceBriefView>,
-        /// The sum of the unpaid invoices, each in its own currency.
+        /// The sum of the unpaid invoices in the default currency.
         total_amount_due: Number,
+        /// The sums of the unpaid invoices, one for each of their currencies, by its code.
+        total_amounts_due: Vec<AmountDueView>,
         /// Subscriptions that run, by start.
         subscriptions: Vec<SubscriptionView>,
         /// The customer at payment providers.
@@ -56,6 +58,16 @@ view! {
         tax_providers: Vec<String>,
         /// The test clock it lives by.
         test_clock_id: Option<TestClockId>,
+    }
+}
+
+view! {
+    /// What is due in one currency.
+    AmountDueView {
+        /// Which.
+        currency: CurrencyView,
+        /// The sum of the unpaid invoices in it.
+        amount: Number,
     }
 }
 
@@ -142,7 +154,7 @@ impl CustomerView {
 struct Shelf {
     nows: BTreeMap<CustomerKey, OffsetDateTime>,
     invoices: BTreeMap<CustomerKey, Vec<InvoiceSummary>>,
-    due: BTreeMap<CustomerKey, BigDecimal>,
+    due: BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>,
     subscriptions: BTreeMap<CustomerKey, Vec<Subscription>>,
     fully_billed: BTreeSet<SubscriptionId>,
     currencies: BTreeMap<String, CurrencyView>,
@@ -192,7 +204,21 @@ impl Shelf {
         views
     }
 
+    /// What the customer owes, currency by currency.
+    fn amounts_due(
+        &mut self,
+        tx: &mut dyn Transaction,
+        due: &BTreeMap<String, BigDecimal>,
+    ) -> Result<Vec<AmountDueView>, Error> {
+        let mut amounts = Vec::with_capacity(due.len());
+        for (code, amount) in due {
+            amounts.push(AmountDueView { currency: self.currency(tx, code)?, amount: amount.into() });
+        }
+        Ok(amounts)
+    }
+
     fn view(&mut self, tx: &mut dyn Transaction, customer: &Customer) -> Result<CustomerView, Error> {
+        let due = self.due.remove(&customer.key).unwrap_or_default();
         let invoices = self.invoices.remove(&customer.key).unwrap_or_default();
         let billing_address = customer.billing_address.as_ref().map(AddressView::from);
         Ok(CustomerView {
@@ -200,7 +226,8 @@ impl Shelf {
             email: customer.email.clone(),
             customer_name: customer.name.clone(),
             invoices: invoices.iter().map(InvoiceBriefView::from).collect(),
-            total_amount_due: Number(self.due.remove(&customer.key).unwrap_or_default()),
+            total_amount_due: Number(due.get(&customer.default_currency_code).cloned().unwrap_or_default()),
+            total_amounts_due: self.amounts_due(tx, &due)?,
             subscriptions: self.subscriptions(tx, customer)?,
             integrations: IntegrationsView::from(customer),
             default_currency: Some(self.currency(tx, &customer.default_currency_code)?),

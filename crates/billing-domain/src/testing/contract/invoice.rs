@@ -1,11 +1,14 @@
 //! Invoices.
 
+use std::collections::BTreeMap;
+
 use time::Duration;
 
 use super::billing_record::holder_of_a_subscription;
 use super::{Harness, Tenant};
 use crate::adjustment;
 use crate::credit::Drawdown;
+use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, SubscriptionId};
@@ -302,8 +305,13 @@ pub(super) fn sums_what_is_due(harness: &Harness<'_>) {
     issue(&tenant, &acme, 3, 2, PaymentStatus::Paid);
     issue(&tenant, &beta, 4, 2, PaymentStatus::Voided);
     issue(&tenant, &coop, 5, 2, PaymentStatus::Unpaid);
+    let mut euros =
+        tenant.build(|ids| invoice(ids, &acme, acme.created_at, vec![line("fee", "7.25", acme.created_at)]));
+    euros.currency = Currency::iso_4217("EUR").expect("a currency");
+    tenant.customer(acme.key, |tx, _| tx.invoices().issue(euros.clone()));
     let due = tenant.look(|tx, _| tx.invoices().due_of(&[acme.key, beta.key]));
-    assert_eq!(due.into_iter().collect::<Vec<_>>(), [(acme.key, first.amount + second.amount)]);
+    let expected = [("EUR".to_owned(), euros.amount()), ("USD".to_owned(), first.amount + second.amount)];
+    assert_eq!(due.into_iter().collect::<Vec<_>>(), [(acme.key, BTreeMap::from(expected))], "each on its own");
     assert!(tenant.look(|tx, _| tx.invoices().due_of(&[])).is_empty());
 }
 
