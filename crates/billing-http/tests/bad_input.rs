@@ -301,3 +301,26 @@ fn ids_in_paths_are_checked() {
     let put = world.write("PUT", "/api/plans/", b"{}");
     assert_eq!((put.status, put.error().as_str(), put.header("allow")), (405, "method_not_allowed", "GET, HEAD, POST"));
 }
+
+#[test]
+fn a_number_with_too_many_decimals_is_told_how_many_are_taken() {
+    let world = World::new();
+    let metric = world.metric();
+    #[rustfmt::skip]
+    let cases = [
+        // number,                    text,                                                              why
+        ("0.30000000000000004",       "Ensure that there are no more than 15 decimal places; this number has 17.", "0.1 + 0.2 as floats print it"),
+        ("\"0.30000000000000004\"",   "Ensure that there are no more than 15 decimal places; this number has 17.", "as text"),
+        ("1e-16",                     "Ensure that there are no more than 15 decimal places; this number has 16.", "by its exponent"),
+        ("-12.34567890123456780",     "Ensure that there are no more than 15 decimal places; this number has 16.", "a zero at the end is none"),
+        ("1e-999999999",              "Ensure that there are no more than 15 decimal places; this number has 999999999.", "counted, not written out"),
+    ];
+    for (number, text, why) in cases {
+        let body = plan_body("Starter", &metric).to_string().replace("\"amount\":9", &format!("\"amount\":{number}"));
+        let answer = world.post_text("/api/plans/", &body);
+        let attr = "initial_version.recurring_charges.0.amount";
+        assert_eq!(answer.faults(), [(attr.to_owned(), "max_decimal_places".to_owned())], "{why}");
+        assert_eq!(answer.json()["detail"], text, "{number}: {why}");
+        assert_eq!(answer.json()["validation_errors"][0]["detail"], text, "{number}: {why}");
+    }
+}

@@ -48,9 +48,12 @@ pub enum DecimalError {
     /// More than [`INTEGER_DIGITS_MAX`] digits before the point.
     #[error("Ensure that there are no more than {INTEGER_DIGITS_MAX} digits before the decimal point.")]
     TooManyIntegerDigits,
-    /// More than [`SCALE_MAX`] digits after the point.
-    #[error("Ensure that there are no more than {SCALE_MAX} decimal places.")]
-    TooManyDecimals,
+    /// More than [`SCALE_MAX`] digits after the point. Sums of floats have more: 0.1 + 0.2 prints 17 of them.
+    #[error("Ensure that there are no more than {SCALE_MAX} decimal places; this number has {given}.")]
+    TooManyDecimals {
+        /// How many there are, without zeros at the end.
+        given: i64,
+    },
 }
 
 /// Reads a number of a request body; an exponent is allowed.
@@ -62,7 +65,7 @@ pub enum DecimalError {
 ///
 /// assert_eq!(plain(&parse("1.50e3").unwrap()), "1500");
 /// assert_eq!(parse("1e999999999"), Err(DecimalError::TooManyIntegerDigits));
-/// assert_eq!(parse("1e-16"), Err(DecimalError::TooManyDecimals));
+/// assert_eq!(parse("1e-16"), Err(DecimalError::TooManyDecimals { given: 16 }));
 /// // Surprising: twenty zeros behind the point are no decimals at all.
 /// assert_eq!(plain(&parse("2.00000000000000000000").unwrap()), "2");
 /// ```
@@ -74,8 +77,9 @@ pub fn parse(text: &str) -> Result<BigDecimal, DecimalError> {
     if scanned.integer_digits() > INTEGER_DIGITS_MAX as i64 {
         return Err(DecimalError::TooManyIntegerDigits);
     }
-    if scanned.decimals() > SCALE_MAX as i64 {
-        return Err(DecimalError::TooManyDecimals);
+    let decimals = scanned.decimals();
+    if decimals > SCALE_MAX as i64 {
+        return Err(DecimalError::TooManyDecimals { given: decimals });
     }
     // The bound on decimals is on the value: zeros behind it could be a million.
     Ok(scanned.without_trailing_zeros().value())

@@ -25,7 +25,7 @@ impl FromJson for Number {
             let code = match error {
                 DecimalError::NotANumber => FieldCode::Invalid,
                 DecimalError::TooManyIntegerDigits => FieldCode::MaxWholeDigits,
-                DecimalError::TooManyDecimals => FieldCode::MaxDecimalPlaces,
+                DecimalError::TooManyDecimals { .. } => FieldCode::MaxDecimalPlaces,
             };
             one(code, error.to_string())
         })
