@@ -17,7 +17,7 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;
 use crate::query::Query;
-use crate::wire::{EndDate, FromJson, Instant, Number, StartDate, Word, view, words_of};
+use crate::wire::{FromJson, Instant, Number, StartDate, UntilDate, Word, view, words_of};
 use crate::zone::IanaZone;
 
 const PARAMETERS: &[Parameter] = &[
@@ -26,7 +26,8 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::required("start", "The first instant; a date alone begins at midnight in the time zone."),
     Parameter::optional(
         "end",
-        "The last instant inside; a date alone ends with its day in the time zone. The customer's now when missing.",
+        "The first instant outside; a date alone ends with its day in the time zone, 23:59:59 with its day. \
+         When missing, all up to and with the customer's now.",
     ),
     Parameter::optional(
         "window",
@@ -72,7 +73,7 @@ impl FromJson for StartMoment {
 impl FromJson for EndMoment {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
         let is_date = is_date(&value);
-        let EndDate(end) = EndDate::from_json(value)?;
+        let UntilDate(end) = UntilDate::from_json(value)?;
         Ok(Self(if is_date { Moment::Midnight(end.date()) } else { Moment::Instant(end) }))
     }
 }
@@ -128,7 +129,7 @@ view! {
     UsageWindowView {
         /// The first instant inside.
         start: Instant,
-        /// The last microsecond inside.
+        /// The first instant outside, where what follows starts.
         end: Instant,
         /// In units of the metric.
         quantity: Number,
@@ -141,7 +142,7 @@ impl From<&(Period, Usage)> for UsageWindowView {
     fn from((period, usage): &(Period, Usage)) -> Self {
         Self {
             start: Instant(period.start()),
-            end: Instant(period.last_instant()),
+            end: Instant(period.end()),
             quantity: (&usage.quantity).into(),
             event_count: usage.event_count,
         }

@@ -37,12 +37,12 @@ fn windows_follow_the_customers_clocks() {
     let path = format!("/api/usage/?customer_id=acme&metric_id={metric}&start=2024-03-09&end=2024-03-11");
     let days = world.get(&format!("{path}&window=day")).ok(200);
     let expected = [
-        ("2024-03-09T05:00:00Z", "2024-03-10T04:59:59.999999Z", "2"),
-        ("2024-03-10T05:00:00Z", "2024-03-11T03:59:59.999999Z", "2"),
-        ("2024-03-11T04:00:00Z", "2024-03-12T03:59:59.999999Z", "1"),
+        ("2024-03-09T05:00:00Z", "2024-03-10T05:00:00Z", "2"),
+        ("2024-03-10T05:00:00Z", "2024-03-11T04:00:00Z", "2"),
+        ("2024-03-11T04:00:00Z", "2024-03-12T04:00:00Z", "1"),
     ];
     assert_eq!(windows(&days), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
-    let whole = json!({"start": "2024-03-09T05:00:00Z", "end": "2024-03-12T03:59:59.999999Z", "quantity": 5,
+    let whole = json!({"start": "2024-03-09T05:00:00Z", "end": "2024-03-12T04:00:00Z", "quantity": 5,
         "event_count": 5});
     assert_eq!((&days["total"], &days["window"]), (&whole, &json!("day")));
     assert_eq!((days.id("timezone"), days.id("customer_id")), ("America/New_York".to_owned(), "acme".to_owned()));
@@ -57,13 +57,117 @@ fn windows_follow_the_customers_clocks() {
     let until_now = format!("/api/usage/?customer_id=acme&metric_id={metric}&start=2024-02-10T12:00:00-05:00");
     let until_now = world.get(&format!("{until_now}&window=month")).ok(200);
     let expected = [
-        ("2024-02-10T17:00:00Z", "2024-03-01T04:59:59.999999Z", "0"),
-        ("2024-03-01T05:00:00Z", "2024-03-12T12:00:00Z", "6"),
+        ("2024-02-10T17:00:00Z", "2024-03-01T05:00:00Z", "0"),
+        ("2024-03-01T05:00:00Z", "2024-03-12T12:00:00.000001Z", "6"),
     ];
     assert_eq!(windows(&until_now), expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
-    let (start, end) = (days["total"].id("start"), days["total"].id("end"));
-    let again = format!("/api/usage/?customer_id=acme&metric_id={metric}&start={start}&end={end}");
-    assert_eq!(world.get(&again).ok(200)["total"], whole, "what an answer says can be asked");
+    for answer in [&days, &hours, &utc, &until_now] {
+        let parts = std::iter::once(&answer["total"]).chain(answer["windows"].as_array().expect("windows"));
+        for part in parts {
+            let (start, end) = (part.id("start"), part.id("end"));
+            let again = format!("/api/usage/?customer_id=acme&metric_id={metric}&start={start}&end={end}");
+            assert_eq!(world.get(&again).ok(200)["total"], *part, "what an answer says can be asked");
+        }
+    }
+}
+
+/// Calls at the edges of an hour and of a day, in real time's past; the metric.
+fn edges() -> (World, String) {
+    let world = World::new();
+    let metric = world.metric();
+    let clock = world.clock("2024-03-20");
+    world.customer_at("acme", &clock);
+    let times =
+        ["2024-03-01T11:59:59.999999Z", "2024-03-01T12:00:00Z", "2024-03-01T23:59:59.5Z", "2024-03-02T00:00:00Z"];
+    let events: Vec<Value> = (0..).zip(times).map(|(n, time)| event("acme", &format!("e{n}"), time)).collect();
+    world.post("/api/track/", &json!({"batch": events})).ok(201);
+    (world, metric)
+}
+
+#[test]
+fn an_end_is_the_first_instant_outside() {
+    let (world, metric) = edges();
+    #[rustfmt::skip]
+    let cases = [
+        // start,                  end,                            until,                          calls, why
+        ("2024-03-01",             "2024-03-01T12:00:00Z",         "2024-03-01T12:00:00Z",         1,     "noon itself belongs to what follows"),
+        ("2024-03-01",             "2024-03-01T12:00Z",            "2024-03-01T12:00:00Z",         1,     "without seconds"),
+        ("2024-03-01",             "2024-03-01T14:00:00%2B02:00",  "2024-03-01T12:00:00Z",         1,     "by another clock"),
+        ("2024-03-01",             "2024-03-01T12:00:00.000001Z",  "2024-03-01T12:00:00.000001Z",  2,     "and with it"),
+        ("2024-03-01T12:00:00Z",   "2024-03-02T00:00:00Z",         "2024-03-02T00:00:00Z",         2,     "what follows, to midnight"),
+        ("2024-03-01",             "2024-03-01",                   "2024-03-02T00:00:00Z",         3,     "a date is the whole day"),
+        ("2024-03-01",             "2024-03-01T23:59:59Z",         "2024-03-02T00:00:00Z",         3,     "the end of the day, as many write it"),
+        ("2024-03-01",             "2024-03-01T23:59:59.999Z",     "2024-03-02T00:00:00Z",         3,     "with any fraction"),
+        ("2024-03-01",             "2024-03-01T23:59:59.999999Z",  "2024-03-02T00:00:00Z",         3,     "as end_date has it"),
+        ("2024-03-01",             "2024-03-01T11:59:59.999999Z",  "2024-03-01T12:00:00Z",         1,     "as end_date has the end of another hour: the last microsecond inside"),
+        ("2024-03-01",             "2024-03-02T00:00:00Z",         "2024-03-02T00:00:00Z",         3,     "midnight belongs to the day it begins"),
+        ("2024-03-01T12:00:00Z",   "2024-03-01T12:00:00Z",         "2024-03-01T12:00:00Z",         0,     "no time at all"),
+    ];
+    for (start, end, until, calls, why) in cases {
+        for window in ["", "&window=hour", "&window=day", "&window=month"] {
+            let path = format!("/api/usage/?customer_id=acme&metric_id={metric}&start={start}&end={end}{window}");
+            let answer = world.get(&path).ok(200);
+            assert_eq!(
+                (&answer["total"]["end"], &answer["total"]["quantity"]),
+                (&json!(until), &json!(calls)),
+                "{end}{window}: {why}"
+            );
+            let sum: u64 =
+                answer["windows"].as_array().expect("windows").iter().filter_map(|own| own["quantity"].as_u64()).sum();
+            assert_eq!(sum, calls, "{end}{window}: {why}");
+        }
+    }
+}
+
+#[test]
+fn a_window_that_now_begins_is_shown_once_something_is_in_it() {
+    let (world, metric) = edges();
+    let days = |start: &str| {
+        let path = format!("/api/usage/?customer_id=acme&metric_id={metric}&start={start}&window=day");
+        let answer = world.get(&path).ok(200);
+        let starts: Vec<String> = windows(&answer).into_iter().map(|(start, ..)| start[..10].to_owned()).collect();
+        (starts.join(" "), answer["total"]["quantity"].to_string())
+    };
+    let shown = |starts: &str, calls: &str| (starts.to_owned(), calls.to_owned());
+    assert_eq!(days("2024-03-18"), shown("2024-03-18 2024-03-19", "0"), "now is midnight: the 20th has nothing yet");
+    assert_eq!(days("2024-03-20"), shown("2024-03-20", "0"), "the only window");
+    world.post("/api/track/", &event("acme", "now", "2024-03-20T00:00:00Z")).ok(201);
+    assert_eq!(days("2024-03-18"), shown("2024-03-18 2024-03-19 2024-03-20", "1"), "what happens now counts");
+}
+
+#[test]
+fn questions_that_meet_count_no_event_twice() {
+    let (world, metric) = edges();
+    let usage = |start: &str, end: &str| {
+        let path = format!("/api/usage/?customer_id=acme&metric_id={metric}&start={start}&end={end}&window=day");
+        world.get(&path).ok(200)
+    };
+    #[rustfmt::skip]
+    let chains: [(&[&str], &str); 3] = [
+        (&["2024-03-01", "2024-03-01T12:00:00Z", "2024-03-03T00:00:00Z"],                                  "they meet at an event"),
+        (&["2024-03-01", "2024-03-02T00:00:00Z", "2024-03-03T00:00:00Z"],                                  "they meet at midnight"),
+        (&["2024-03-01", "2024-03-01T11:00:00Z", "2024-03-01T12:00:00Z", "2024-03-01T13:00:00Z", "2024-03-03T00:00:00Z"], "hour by hour"),
+    ];
+    for (instants, why) in chains {
+        let (mut calls, mut before) = (0, None);
+        for pair in instants.windows(2) {
+            let answer = usage(pair[0], pair[1]);
+            calls += answer["total"]["quantity"].as_u64().expect("a whole number");
+            for (start, end, _) in windows(&answer) {
+                assert!(before.is_none_or(|before: String| before == start), "{why}: windows tile");
+                let at = |text: &str| {
+                    time::OffsetDateTime::parse(text, &time::format_description::well_known::Rfc3339)
+                        .expect("an instant")
+                };
+                assert!(
+                    at(&end) - at(&start) >= time::Duration::HOUR,
+                    "{why}: no window of a microsecond: {start} {end}"
+                );
+                before = Some(end);
+            }
+        }
+        assert_eq!(calls, 4, "{why}");
+    }
 }
 
 #[test]
@@ -75,8 +179,8 @@ fn usage_comes_as_csv_too() {
     assert_eq!((answer.status, answer.header("content-type")), (200, "text/csv; charset=utf-8"));
     assert_eq!(answer.header("vary"), "Accept", "the same path has two forms");
     let expected = "start,end,quantity,event_count\r\n\
-        2024-03-10T05:00:00Z,2024-03-11T03:59:59.999999Z,2,2\r\n\
-        2024-03-11T04:00:00Z,2024-03-12T03:59:59.999999Z,1,1\r\n";
+        2024-03-10T05:00:00Z,2024-03-11T04:00:00Z,2,2\r\n\
+        2024-03-11T04:00:00Z,2024-03-12T04:00:00Z,1,1\r\n";
     assert_eq!(answer.text, expected);
     assert_eq!(ask("*/*").header("content-type"), "application/json");
 }

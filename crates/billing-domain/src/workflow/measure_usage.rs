@@ -104,7 +104,8 @@ pub struct MeasuredUsage {
     pub timezone: String,
     /// The whole time.
     pub total: (Period, Usage),
-    /// The same, divided; the first and the last may be cut short.
+    /// The same, divided; the first and the last may be cut short. Without an end, a window that now begins is left out
+    /// while no event is in it.
     pub windows: Vec<(Period, Usage)>,
 }
 
@@ -151,8 +152,21 @@ pub fn measure_usage<Z: Zone>(
     let requests: Vec<_> = std::iter::once(&whole).chain(&periods).map(request).collect();
     let mut usages = super::usages::usages(tx, &requests)?.into_iter();
     let total = (whole, usages.next().unwrap_or_else(Usage::zero));
-    let windows = periods.into_iter().zip(usages).collect();
+    let mut windows: Vec<_> = periods.into_iter().zip(usages).collect();
+    if command.end.is_none() {
+        leave_out_now(&mut windows);
+    }
     Ok(MeasuredUsage { customer, metric, timezone, total, windows })
+}
+
+/// When now is the first instant of a window, that window holds nothing but this instant: it is left out until something
+/// happens in it.
+fn leave_out_now(windows: &mut Vec<(Period, Usage)>) {
+    let is_now =
+        |(period, usage): &mut (Period, Usage)| period.end() - period.start() == MICROSECOND && usage.event_count == 0;
+    if windows.len() > 1 {
+        windows.pop_if(is_now);
+    }
 }
 
 fn divide(whole: Period, window: Option<UsageWindow>, zone: &dyn Zone) -> Result<Vec<Period>, Error> {

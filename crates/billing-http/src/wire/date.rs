@@ -2,7 +2,8 @@
 //!
 //! In: `YYYY-MM-DD`, or a date-time with `T` or a space, seconds and fraction optional, offset optional (none is
 //! UTC). Periods are half open inside and closed on the wire, so a start and an end read the same text differently:
-//! [`StartDate`], [`EndDate`]. Out: RFC 3339 in UTC with `Z`, six decimals where there is a fraction.
+//! [`StartDate`], [`EndDate`]. Questions about usage are half open on the wire too: [`UntilDate`]. Out: RFC 3339 in UTC
+//! with `Z`, six decimals where there is a fraction.
 
 use billing_domain::{FieldCode, FieldErrors};
 use serde::{Serialize, Serializer};
@@ -18,6 +19,8 @@ const YEAR_MIN: i32 = 1970;
 /// Last year that is accepted.
 const YEAR_MAX: i32 = 2199;
 const MICROSECOND: Duration = Duration::microseconds(1);
+/// The last microsecond of a second.
+const LAST_MICROSECOND: u32 = 999_999;
 
 /// A point in time; a date alone is its midnight UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +34,12 @@ pub struct StartDate(pub OffsetDateTime);
 /// day; any other date-time is the last microsecond inside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndDate(pub OffsetDateTime);
+
+/// The first instant after the time that is asked about, so that questions which meet count nothing twice. A date alone, or
+/// 23:59:59 with any fraction, ends with its day; the last microsecond of a second, as an `end_date` shows it, is
+/// inside; any other date-time is the first instant outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UntilDate(pub OffsetDateTime);
 
 /// A calendar day in an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,16 +69,25 @@ impl Written {
         Some(Self { instant, is_date: false, time })
     }
 
-    fn end(&self) -> OffsetDateTime {
+    /// The end of the day that it stands for, when it is one of the ways to write that.
+    fn end_of_day(&self) -> Option<OffsetDateTime> {
         let ends_its_day = |time: Time| (time.hour(), time.minute(), time.second()) == (23, 59, 59);
         if self.is_date {
-            self.instant.saturating_add(Duration::DAY)
-        } else if ends_its_day(self.time) || ends_its_day(self.instant.time()) {
-            let second = self.instant.replace_nanosecond(0).unwrap_or(self.instant);
-            second.saturating_add(Duration::SECOND)
-        } else {
-            self.instant.saturating_add(MICROSECOND)
+            return Some(self.instant.saturating_add(Duration::DAY));
         }
+        let is_last_second = ends_its_day(self.time) || ends_its_day(self.instant.time());
+        let second = self.instant.replace_nanosecond(0).unwrap_or(self.instant);
+        is_last_second.then(|| second.saturating_add(Duration::SECOND))
+    }
+
+    fn end(&self) -> OffsetDateTime {
+        self.end_of_day().unwrap_or_else(|| self.instant.saturating_add(MICROSECOND))
+    }
+
+    fn until(&self) -> OffsetDateTime {
+        let is_last_inside = self.instant.microsecond() == LAST_MICROSECOND;
+        let instant = if is_last_inside { self.instant.saturating_add(MICROSECOND) } else { self.instant };
+        self.end_of_day().unwrap_or(instant)
     }
 }
 
@@ -177,6 +195,12 @@ impl FromJson for EndDate {
     }
 }
 
+impl FromJson for UntilDate {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        read(&value).map(|written| Self(written.until()))
+    }
+}
+
 impl FromJson for Day {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
         let written = read(&value)?;
@@ -218,6 +242,7 @@ described! {
     Instant => "RFC 3339 in UTC; a date alone is its midnight.";
     StartDate => "Date or date-time; a date alone is its midnight UTC, without offset is UTC.";
     EndDate => "Date or date-time, the last moment inside; a date alone, or 23:59:59, ends with its day.";
+    UntilDate => "Date or date-time, the first moment outside; a date alone, or 23:59:59, ends with its day.";
     Day => "YYYY-MM-DD.";
 }
 
@@ -255,6 +280,36 @@ mod tests {
             assert_eq!(written(StartDate::from_json(value.clone()).expect(text).0), start, "{text}: {why}");
             assert_eq!(written(Instant::from_json(value.clone()).expect(text).0), start, "{text}: {why}");
             assert_eq!(written(EndDate::from_json(value).expect(text).0), end, "{text}: {why}");
+        }
+    }
+
+    #[test]
+    fn reads_ends_of_questions() {
+        #[rustfmt::skip]
+        let cases = [
+            // text,                          end (exclusive),               why
+            ("2024-01-31",                    "2024-02-01T00:00:00Z",        "a date is a whole day"),
+            ("2024-01-31T23:59:59Z",          "2024-02-01T00:00:00Z",        "the last second is the day's end"),
+            ("2024-01-31T23:59:59.5",         "2024-02-01T00:00:00Z",        "with any fraction"),
+            ("2024-01-31T23:59:59.999999Z",   "2024-02-01T00:00:00Z",        "as an end_date shows it"),
+            ("2024-01-31T23:59:59+02:00",     "2024-01-31T22:00:00Z",        "the end of the day as written"),
+            ("2024-02-01T01:59:59+02:00",     "2024-02-01T00:00:00Z",        "the end of the day in UTC"),
+            ("2024-01-31T13:29:59.999999Z",   "2024-01-31T13:30:00Z",        "an end_date in the middle of a day"),
+            ("2024-01-31T13:29:59.9999995Z",  "2024-01-31T13:30:00Z",        "cut to whole microseconds first"),
+            ("2024-01-31T13:29:59.999998Z",   "2024-01-31T13:29:59.999998Z", "the first instant outside"),
+            ("2024-01-31T13:30:00Z",          "2024-01-31T13:30:00Z",        "the first instant outside"),
+            ("2024-01-31 13:30",              "2024-01-31T13:30:00Z",        "a space, no seconds, no offset"),
+            ("2024-01-31T13:30:00.25+02:00",  "2024-01-31T11:30:00.250000Z", "an offset and a fraction"),
+            ("2024-02-01T00:00:00Z",          "2024-02-01T00:00:00Z",        "midnight belongs to the next day"),
+        ];
+        for (text, end, why) in cases {
+            let UntilDate(read) = UntilDate::from_json(text.into()).expect(text);
+            assert_eq!(written(read), end, "{text}: {why}");
+            assert_eq!(
+                UntilDate::from_json(end.into()).expect(end),
+                UntilDate(read),
+                "{text}: what is shown means the same"
+            );
         }
     }
 

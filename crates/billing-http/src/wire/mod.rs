@@ -18,7 +18,7 @@ mod macros;
 pub use basic::OneOrMany;
 pub use body::{FromJson, Object, Patch, read_whole, under};
 pub(crate) use date::read_instant;
-pub use date::{Day, EndDate, Instant, StartDate};
+pub use date::{Day, EndDate, Instant, StartDate, UntilDate};
 pub use free_form::FreeForm;
 pub use number::Number;
 pub use object::{
