@@ -144,6 +144,82 @@ fn what_is_charged_once_is_charged_in_full_unless_it_is_prorated() {
     }
 }
 
+/// What every answer that shows the attached add-on says of `fully_billed` and of `metadata`.
+fn everywhere(world: &World, subscription: &str, at_once: &Value) -> Vec<(String, Value)> {
+    let path = format!("/api/subscriptions/{subscription}/");
+    let customers = world.get("/api/customers/").ok(200);
+    let shown = [
+        at_once.clone(),
+        at_once["parent"]["addons"][0].clone(),
+        world.get(&path).ok(200)["addons"][0].clone(),
+        world.get("/api/subscriptions/?customer_id=acme").ok(200)[0]["addons"][0].clone(),
+        world.get("/api/customers/acme/").ok(200)["subscriptions"][0]["addons"][0].clone(),
+        customers[0]["subscriptions"][0]["addons"][0].clone(),
+        world.post(&format!("{path}update/"), &json!({"metadata": {"crm": 1}})).ok(200)["addons"][0].clone(),
+    ];
+    shown.map(|own| (own["fully_billed"].to_string(), own["metadata"].clone())).to_vec()
+}
+
+#[test]
+fn what_is_charged_once_is_fully_billed_once_it_is_billed() {
+    let fee = |behavior: &str, timing: &str| json!([{"name": "fee", "amount": 15, "charge_behavior": behavior, "charge_timing": timing}]);
+    #[rustfmt::skip]
+    let cases = [
+        // frequency,  invoiced,                      fees,                             usage, billed,  why
+        ("one_time",   "invoice_on_attach",           fee("full", "in_advance"),        false, "true",  "its fee is invoiced"),
+        ("one_time",   "invoice_on_attach",           fee("prorate", "in_advance"),     false, "true",  "all of what it comes to is"),
+        ("one_time",   "invoice_on_attach",           json!([]),                        false, "true",  "it charges nothing"),
+        ("one_time",   "invoice_on_subscription_end", fee("full", "in_advance"),        false, "false", "its fee waits"),
+        ("one_time",   "invoice_on_attach",           fee("full", "in_arrears"),        false, "false", "its fee comes at the end"),
+        ("one_time",   "invoice_on_attach",           fee("full", "in_advance"),        true,  "false", "its usage comes at the end"),
+        ("recurring",  "invoice_on_attach",           fee("full", "in_advance"),        false, "false", "its next period comes, and what is cut comes back"),
+    ];
+    for (frequency, invoiced, fees, is_metered, billed, why) in cases {
+        let world = World::new();
+        let (clock, id) = subscribed(&world);
+        let mut body = addon("Support", frequency);
+        body["invoice_when"] = json!(invoiced);
+        body["recurring_charges"] = fees;
+        if is_metered {
+            let mails = world.post("/api/metrics/", &json!({"event_name": "mail"})).ok(201).id("metric_id");
+            body["components"] = json!([{"metric_id": mails, "tiers": [{"type": "free", "range_start": 0}]}]);
+        }
+        let made = world.post("/api/addons/", &body).ok(201);
+        world.advance(&clock, "2024-04-11");
+        let attach = json!({"addon_id": made["addon_id"], "metadata": {"seat": "b"}});
+        let attached = world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &attach).ok(200);
+        for said in everywhere(&world, &id, &attached) {
+            assert_eq!(said, (billed.to_owned(), json!({"seat": "b"})), "{why}");
+        }
+        assert_eq!(world.get(&format!("/api/subscriptions/{id}/")).ok(200)["fully_billed"], false, "{why}: the plan");
+    }
+}
+
+#[test]
+fn what_a_cancellation_gives_back_later_is_left_to_invoice() {
+    #[rustfmt::skip]
+    let cases = [
+        // flat_fee_behavior, invoicing_behavior,      billed, why
+        (json!(null),         "invoice_now",           true,   "nothing comes back of what is charged in full"),
+        (json!(null),         "add_to_next_invoice",   true,   "nothing comes back later either"),
+        (json!("refund"),     "invoice_now",           true,   "it came back at once"),
+        (json!("refund"),     "add_to_next_invoice",   false,  "it comes back with the next invoice"),
+    ];
+    for (flat_fee, invoicing, billed, why) in cases {
+        let world = World::new();
+        let (clock, id) = subscribed(&world);
+        let made = world.post("/api/addons/", &addon("Support", "one_time")).ok(201);
+        let path = format!("/api/subscriptions/{id}/addons/");
+        world.post(&format!("{path}attach/"), &json!({"addon_id": made["addon_id"], "metadata": {"a": 1}})).ok(200);
+        world.advance(&clock, "2024-04-11");
+        let cancel = json!({"flat_fee_behavior": flat_fee, "invoicing_behavior": invoicing});
+        let ended = world.post(&format!("{path}{}/cancel/", made.id("addon_id")), &cancel).ok(200);
+        assert_eq!((&ended["fully_billed"], &ended["metadata"]), (&json!(billed), &json!({"a": 1})), "{why}");
+        let shown = world.get(&format!("/api/subscriptions/{id}/")).ok(200)["addons"][0].clone();
+        assert_eq!((&shown["fully_billed"], &shown["metadata"]), (&json!(billed), &json!({"a": 1})), "{why}");
+    }
+}
+
 #[test]
 fn what_cannot_be_attached_is_refused_by_name() {
     let world = World::new();

@@ -56,15 +56,19 @@ fn a_list_takes_as_many_statements_however_long_it_is() {
     let world = World::new();
     let metric = world.metric();
     let (plan, clock) = (world.plan(&metric), world.clock("2024-04-01"));
-    let addon = json!({"addon_name": "Support", "currency_code": "USD", "billing_frequency": "recurring",
-        "recurring_charges": [{"name": "fee", "amount": 5, "charge_timing": "in_advance"}]});
-    let addon = world.post("/api/addons/", &addon).ok(201).id("addon_id");
+    let addons = ["recurring", "one_time"].map(|frequency| {
+        let addon = json!({"addon_name": "Support", "currency_code": "USD", "billing_frequency": frequency,
+            "recurring_charges": [{"name": "fee", "amount": 5, "charge_timing": "in_advance"}]});
+        world.post("/api/addons/", &addon).ok(201).id("addon_id")
+    });
     let join = |n: usize| {
         let customer = format!("c{n}");
         world.customer_at(&customer, &clock);
         let body = json!({"customer_id": customer, "plan_id": plan, "start_date": "2024-04-01"});
         let id = world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
-        world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &json!({"addon_id": addon})).ok(200);
+        for addon in &addons {
+            world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &json!({"addon_id": addon})).ok(200);
+        }
     };
     let lists = ["customers", "invoices", "plans", "addons", "metrics"];
     let count = || lists.map(|list| world.statements(|| world.get(&format!("/api/{list}/"))));
@@ -75,7 +79,7 @@ fn a_list_takes_as_many_statements_however_long_it_is() {
     let shown = world.get("/api/customers/").ok(200);
     let full = |customer: &Value| {
         let lengths = [&customer["invoices"], &customer["subscriptions"], &customer["subscriptions"][0]["addons"]];
-        lengths.map(|list| list.as_array().map(Vec::len)) == [Some(2), Some(1), Some(1)]
+        lengths.map(|list| list.as_array().map(Vec::len)) == [Some(3), Some(1), Some(2)]
     };
     assert!(shown.as_array().is_some_and(|all| all.len() == 20 && all.iter().all(full)), "{shown}");
     assert_eq!(count(), few, "{lists:?}, of two customers and of twenty");

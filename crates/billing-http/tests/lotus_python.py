@@ -150,6 +150,7 @@ def addons(subscription):
         subscription_id=subscription, addon_id=ADDON, quantity=2, metadata={"order": 7}
     )
     assert attached["addon"]["addon_id"] == ADDON and attached["metadata"] == {"order": 7}
+    assert attached["fully_billed"] is True, "what is charged once was billed when it was attached"
     cancelled = client.cancel_addon(
         subscription_id=subscription,
         addon_id=ADDON,

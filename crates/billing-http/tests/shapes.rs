@@ -280,7 +280,7 @@ fn attached_addons() {
     let brief = json!({
         "addon_subscription_id": "<addon_sub_>", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
         "addon": {"addon_name": "Support", "addon_id": addon, "addon_type": "flat", "billing_frequency": "recurring"},
-        "fully_billed": false,
+        "fully_billed": false, "metadata": {"seat": "b"},
     });
     let parent = json!({
         "subscription_id": id, "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
@@ -291,13 +291,9 @@ fn attached_addons() {
     let mut in_full = brief.clone();
     let mut parent_in_full = parent;
     parent_in_full["plan_detail"] = billing_plan;
-    for (name, value) in [
-        ("customer", customer),
-        ("parent", parent_in_full),
-        ("auto_renew", json!(true)),
-        ("quantity", json!(2)),
-        ("metadata", json!({"seat": "b"})),
-    ] {
+    for (name, value) in
+        [("customer", customer), ("parent", parent_in_full), ("auto_renew", json!(true)), ("quantity", json!(2))]
+    {
         in_full[name] = value;
     }
     matches(&attached, &in_full, "attached");

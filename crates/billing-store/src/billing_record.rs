@@ -176,6 +176,11 @@ impl BillingRecordRepo for PgTransaction<'_> {
         }
     }
 
+    fn list_open_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<BillingRecord>, Error> {
+        let keys: Vec<Uuid> = customers.iter().map(|customer| customer.uuid()).collect();
+        Ok(self.load_open(&keys)?.into_iter().map(|(_, record)| record).collect())
+    }
+
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error> {
         let query = billing_records::table
             .filter(billing_records::organization_id.eq(self.tenant()))

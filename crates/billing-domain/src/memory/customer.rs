@@ -168,6 +168,14 @@ impl BillingRecordRepo for MemoryTransaction {
         Ok(open)
     }
 
+    fn list_open_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<BillingRecord>, Error> {
+        let lists = customers
+            .iter()
+            .map(|customer| BillingRecordRepo::list_open(self, *customer))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(lists.concat())
+    }
+
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error> {
         let records = self.account(customer)?.records.values();
         Ok(records.filter(|record| record.subscription == subscription).cloned().collect())

@@ -97,6 +97,8 @@ pub trait BillingRecordRepo {
     /// The customer's records that have an invoicing instant to come or wait for late events, by
     /// [`BillingRecord::next_due_at`], then in order of making.
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error>;
+    /// [`BillingRecordRepo::list_open`] of many customers at once, in any order.
+    fn list_open_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<BillingRecord>, Error>;
     /// All records of one subscription, in order of making.
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error>;
     /// The subscriptions of these customers that have no record left to bill, by start, then by id.

@@ -9,7 +9,7 @@ use billing_domain::id::{CustomerKey, SubscriptionId, TestClockId};
 use billing_domain::invoice::{InvoiceSummary, PaymentStatus};
 use billing_domain::store::{PageRequest, Transaction};
 use billing_domain::subscription::{Subscription, SubscriptionStatus};
-use billing_domain::workflow::{DeletedCustomer, find_currency};
+use billing_domain::workflow::{DeletedCustomer, find_currency, find_fully_billed};
 use billing_domain::{Error, Noun};
 use time::OffsetDateTime;
 
@@ -171,11 +171,12 @@ impl Shelf {
             invoices.entry(invoice.customer).or_default().push(invoice);
         }
         let due = tx.invoices().due_of(&keys)?;
+        let held = tx.subscriptions().list_of(&keys)?;
+        let fully_billed = find_fully_billed(tx, &keys, &held)?;
         let mut subscriptions: BTreeMap<_, Vec<Subscription>> = BTreeMap::new();
-        for subscription in tx.subscriptions().list_of(&keys)? {
+        for subscription in held {
             subscriptions.entry(subscription.customer).or_default().push(subscription);
         }
-        let fully_billed = tx.billing_records().list_fully_billed(&keys)?.into_iter().collect();
         let (currencies, names) = (BTreeMap::new(), Names::default());
         Ok(Self { nows, invoices, due, subscriptions, fully_billed, currencies, names })
     }

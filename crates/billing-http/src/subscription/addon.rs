@@ -116,8 +116,10 @@ view! {
         end_date: Instant,
         /// What is attached.
         addon: AddonBriefView,
-        /// Whether nothing of it is left to invoice.
+        /// Whether nothing of it is left to invoice; of what is charged once, as soon as it was billed.
         fully_billed: bool,
+        /// Free-form, given back as it came.
+        metadata: Map<String, Value>,
     }
 }
 
@@ -136,7 +138,7 @@ view! {
         end_date: Instant,
         /// What it is attached to.
         parent: ParentView,
-        /// Whether nothing of it is left to invoice.
+        /// Whether nothing of it is left to invoice; of what is charged once, as soon as it was billed.
         fully_billed: bool,
         /// Whether it renews with its parent.
         auto_renew: bool,
@@ -179,7 +181,7 @@ impl AddonSubscriptionView {
             fully_billed: brief.fully_billed,
             auto_renew: attached.auto_renew,
             quantity: attached.quantity,
-            metadata: attached.metadata.clone(),
+            metadata: brief.metadata,
         })
     }
 }

@@ -8,6 +8,7 @@ use billing_domain::customer::Customer;
 use billing_domain::id::{PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
+use billing_domain::workflow::find_fully_billed;
 use serde_json::{Map, Value};
 
 use super::addon::AddonSubscriptionBriefView;
@@ -74,8 +75,8 @@ impl Holder {
     /// # Errors
     /// Those of the store.
     pub fn load(tx: &mut dyn Transaction, customer: &Customer) -> Result<Self, Error> {
-        let fully_billed = tx.billing_records().list_fully_billed(&[customer.key])?.into_iter().collect();
         let subscriptions = tx.subscriptions().list(customer.key)?;
+        let fully_billed = find_fully_billed(tx, &[customer.key], &subscriptions)?;
         Ok(Self::new(customer, &subscriptions, fully_billed, Names::default()))
     }
 
@@ -151,6 +152,7 @@ impl Holder {
             end_date: Instant(attached.period.last_instant()),
             addon,
             fully_billed: self.fully_billed.contains(&attached.id),
+            metadata: attached.metadata.clone(),
         })
     }
 }

@@ -5,6 +5,7 @@ use time::Duration;
 use super::{Harness, Tenant};
 use crate::charge::{Billed, BillingRecord, ChargeRef, Prepaid, PrepaidSegment};
 use crate::customer::Customer;
+use crate::id::CustomerKey;
 use crate::invoice::PrepaidSegmentTrace;
 use crate::subscription::Subscription;
 use crate::testing::build::{Ids, billing_record, days_from, subscription};
@@ -144,6 +145,18 @@ pub(super) fn lists_open_records_in_order(harness: &Harness<'_>) {
     assert_eq!(open, [early, waiting, late, tied], "by instant, then in order of making; none that is done with");
     let other = tenant.new_customer("other");
     assert_eq!(tenant.look(|tx, _| tx.billing_records().list_open(other.key)), []);
+}
+
+pub(super) fn lists_open_records_of_many(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let (holder, held) = holder_of_a_subscription(&tenant);
+    let (open, mut done) = (recurring(&tenant, &held), recurring(&tenant, &held));
+    done.invoicing_instants.clear();
+    tenant.customer(holder.key, |tx, _| tx.billing_records().insert(holder.key, &[open.clone(), done.clone()]));
+    let other = tenant.new_customer("other");
+    let list = |customers: &[CustomerKey]| tenant.look(|tx, _| tx.billing_records().list_open_of(customers));
+    assert_eq!(list(&[other.key, holder.key]), [open], "what is open, of whoever has something");
+    assert_eq!((list(&[other.key]), list(&[])), (vec![], vec![]));
 }
 
 pub(super) fn says_what_is_fully_billed(harness: &Harness<'_>) {

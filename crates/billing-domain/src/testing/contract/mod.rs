@@ -164,6 +164,7 @@ cases! {
         lists_open_records_in_order,
         saves_new_and_changed_together,
         lists_all_of_one_subscription,
+        lists_open_records_of_many,
         says_what_is_fully_billed,
     }
     billing_queue {

@@ -10,6 +10,7 @@ mod catalog;
 mod credit;
 mod custom;
 mod daily;
+mod fully_billed;
 mod invoice;
 mod late;
 mod plan;

@@ -1,0 +1,85 @@
+//! Finds the subscriptions of which nothing is left to invoice.
+
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::find_currency;
+use crate::addon::{self, Addon, BillingFrequency};
+use crate::charge::{BillingRecord, Charge};
+use crate::error::Error;
+use crate::id::{CustomerKey, PlanVersionId, SubscriptionId};
+use crate::store::Transaction;
+use crate::subscription::Subscription;
+
+/// The subscriptions of `customers` of which nothing is left to invoice; `held` is what these customers hold.
+///
+/// A subscription is fully billed once no record of it has an invoicing instant to come. An add-on that is charged once is
+/// so earlier: as soon as what such an instant would put on an invoice is nothing, although the instant is still there
+/// for a cancellation to give back at.
+///
+/// How many statements that takes depends on how many different add-ons there are, not on how many customers.
+///
+/// # Errors
+/// Those of the store.
+pub fn find_fully_billed(
+    tx: &mut dyn Transaction,
+    customers: &[CustomerKey],
+    held: &[Subscription],
+) -> Result<BTreeSet<SubscriptionId>, Error> {
+    let mut billed: BTreeSet<_> = tx.billing_records().list_fully_billed(customers)?.into_iter().collect();
+    let attached: Vec<&Subscription> = held.iter().filter(|own| own.is_addon() && !billed.contains(&own.id)).collect();
+    let mut addons: BTreeMap<PlanVersionId, PricedAddon> = BTreeMap::new();
+    for own in &attached {
+        if let Entry::Vacant(unread) = addons.entry(own.version) {
+            unread.insert(PricedAddon::load(tx, own)?);
+        }
+    }
+    let is_once = |own: &&Subscription| addons.get(&own.version).is_some_and(PricedAddon::is_charged_once);
+    let mut open: BTreeMap<_, _> = attached.into_iter().filter(is_once).map(|own| (own.id, own)).collect();
+    if open.is_empty() {
+        return Ok(billed);
+    }
+    let holders: BTreeSet<CustomerKey> = open.values().map(|own| own.customer).collect();
+    let holders: Vec<CustomerKey> = holders.into_iter().collect();
+    for record in tx.billing_records().list_open_of(&holders)? {
+        let is_left = |own: &&Subscription| addons.get(&own.version).is_none_or(|addon| addon.is_left(own, &record));
+        if open.get(&record.subscription).is_some_and(is_left) {
+            open.remove(&record.subscription);
+        }
+    }
+    billed.extend(open.into_keys());
+    Ok(billed)
+}
+
+/// An add-on, and the minor units it is charged in.
+struct PricedAddon {
+    addon: Addon,
+    decimals: u8,
+}
+
+impl PricedAddon {
+    fn load(tx: &mut dyn Transaction, attached: &Subscription) -> Result<Self, Error> {
+        let addon = tx.addons().get(addon::addon_of(attached.plan))?;
+        let decimals = find_currency(tx, &addon.content.currency_code)?.decimals;
+        Ok(Self { addon, decimals })
+    }
+
+    fn is_charged_once(&self) -> bool {
+        self.addon.terms.billing_frequency == BillingFrequency::OneTime
+    }
+
+    /// Whether the record still has something to put on an invoice, as things stand.
+    fn is_left(&self, attached: &Subscription, record: &BillingRecord) -> bool {
+        if record.next_invoicing_at().is_none() {
+            return false;
+        }
+        match self.addon.content.charge(record.charge) {
+            Some(Charge::Recurring(fee)) => {
+                let charged = record.clone().charge_recurring(fee, attached, self.decimals, record.period.end());
+                charged.is_some()
+            }
+            // Usage may come until the end.
+            Some(Charge::Component(_)) | None => true,
+        }
+    }
+}
