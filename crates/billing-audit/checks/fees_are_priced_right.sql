@@ -1,4 +1,5 @@
--- Unit amount x quantity x the part of the full interval, or all of it, or nothing; half away from zero.
+-- Unit amount x quantity x the part of the full interval, or all of it, or nothing; half away from zero. The quotient has 40
+-- decimals, because its dividend is multiplied by a 1 that has them, and then 30 are looked at: as in usage_is_priced_right.
 SELECT fee.number AS subject, format('line %s: %s is charged, %s - %s is due', fee.position, fee.base, fee.exact, fee.given_before) AS problem
 FROM (
     SELECT invoice.number, line.position, line.base, invoice.currency_decimals,

@@ -1,3 +1,5 @@
+-- The exact price is stored with up to 60 decimals, as the service's one division leaves it. An amount is rounded by its first
+-- 40 (docs/pricing.md, "Rounding"), so that what a quotient lost in its last one does not move it off a half.
 SELECT record.id::text AS subject, format('gave %s of %s', record.billed_given, record.billed_exact) AS problem
 FROM billing_records record
 JOIN plan_versions version ON version.organization_id = record.organization_id AND version.id = record.plan_version_id

@@ -1,4 +1,10 @@
--- Every usage line rated again from the tiers of its version: naively, in SQL, with nothing of the engine.
+-- Every usage line rated again from the tiers of its version: naively, in SQL, with nothing of the engine. A kind of tier or
+-- of rounding that is not known here is no price of nothing: its name is cast to a number, which ends the audit with it.
+--
+-- Where the decimals come from: Postgres gives a quotient at least as many decimals as its dividend has, so each dividend is
+-- multiplied by a 1 with 40 of them. Batches are then off by less than 1 in the 40th decimal, and their price, at up to ten
+-- digits before the point each, by less than 1 in the 30th. So 30 decimals are looked at: what lies beyond is the dust of
+-- quotients, which must not move an amount off a half.
 WITH usage AS (
     SELECT invoice.number, invoice.currency_decimals, line.position, line.base, line.trace,
         (line.trace ->> 'quantity')::numeric AS quantity,
@@ -45,12 +51,14 @@ rated AS (
     SELECT number, position, base, given_before, currency_decimals, prepaid_amount, sum(CASE price ->> 'type'
         WHEN 'free' THEN 0
         WHEN 'flat' THEN (price ->> 'cost')::numeric
-        ELSE (price ->> 'cost_per_batch')::numeric * CASE coalesce(price ->> 'batch_rounding', 'no_rounding')
+        WHEN 'per_unit' THEN (price ->> 'cost_per_batch')::numeric * CASE coalesce(price ->> 'batch_rounding', 'no_rounding')
             WHEN 'round_up' THEN ceil(batches)
             WHEN 'round_down' THEN floor(batches)
             WHEN 'round_nearest' THEN floor(batches + 0.5)
-            ELSE batches
+            WHEN 'no_rounding' THEN batches
+            ELSE format('an unknown rounding of batches: %s', price ->> 'batch_rounding')::numeric
         END
+        ELSE format('a tier of an unknown kind: %s', price ->> 'type')::numeric
     END) AS price
     FROM batches
     GROUP BY number, position, base, given_before, currency_decimals, prepaid_amount

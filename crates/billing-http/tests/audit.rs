@@ -217,3 +217,25 @@ fn the_auditor_finds_every_corruption() {
     assert!(blind.is_empty(), "never seen to find anything: {blind:?}");
     assert!(audit_database(world.url(), &mut |_| {}).expect("an audit").is_clean(), "it wrote nothing");
 }
+
+/// A word that the auditor does not know is no price of nothing: it says so and goes no further.
+#[test]
+fn the_auditor_stops_at_what_it_does_not_know() {
+    let world = books();
+    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    #[rustfmt::skip]
+    let cases = [
+        // corruption,                                                                            says,                                  why
+        ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price,type}', '\"stairs\"')",        "a tier of an unknown kind: stairs",   "a kind of tier"),
+        ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price}', '{}')",                     "a tier of an unknown kind: ",         "no kind at all"),
+        ("UPDATE components SET tiers = jsonb_set(tiers, '{1,price,batch_rounding}', '\"odd\"')", "an unknown rounding of batches: odd", "a rounding of batches"),
+    ];
+    for (corruption, says, why) in cases {
+        pg.batch_execute("BEGIN; SET LOCAL session_replication_role = replica").expect("a transaction");
+        pg.batch_execute(corruption).unwrap_or_else(|error| panic!("{corruption}: {error}"));
+        let error = audit(&mut pg, &mut |_| {}).expect_err(why);
+        let said = error.to_string();
+        assert!(said.contains("usage_is_priced_right") && said.contains(says), "{why}: {said}");
+        pg.batch_execute("ROLLBACK").expect("rolled back");
+    }
+}
