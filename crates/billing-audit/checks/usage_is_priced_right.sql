@@ -10,6 +10,7 @@ WITH usage AS (
         (line.trace ->> 'quantity')::numeric AS quantity,
         (line.trace ->> 'prepaid_amount')::numeric AS prepaid_amount,
         (line.trace -> 'rounding' ->> 'given_before')::numeric AS given_before,
+        coalesce((line.trace -> 'rounding' ->> 'forgiven')::numeric, 0) AS forgiven,
         component.tiers, component.is_bulk
     FROM invoice_lines line
     JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
@@ -48,7 +49,7 @@ batches AS (
     WHERE part IS NOT NULL
 ),
 rated AS (
-    SELECT number, position, base, given_before, currency_decimals, prepaid_amount, sum(CASE price ->> 'type'
+    SELECT number, position, base, given_before, forgiven, currency_decimals, prepaid_amount, sum(CASE price ->> 'type'
         WHEN 'free' THEN 0
         WHEN 'flat' THEN (price ->> 'cost')::numeric
         WHEN 'per_unit' THEN (price ->> 'cost_per_batch')::numeric * CASE coalesce(price ->> 'batch_rounding', 'no_rounding')
@@ -61,9 +62,9 @@ rated AS (
         ELSE format('a tier of an unknown kind: %s', price ->> 'type')::numeric
     END) AS price
     FROM batches
-    GROUP BY number, position, base, given_before, currency_decimals, prepaid_amount
+    GROUP BY number, position, base, given_before, forgiven, currency_decimals, prepaid_amount
 )
 SELECT number AS subject,
     format('line %s: %s is charged, %s - %s prepaid - %s given before is due', position, base, price, prepaid_amount, given_before) AS problem
 FROM rated
-WHERE base <> round(round(greatest(price - prepaid_amount, 0), 30), currency_decimals) - given_before
+WHERE base <> greatest(round(round(greatest(price - prepaid_amount, 0), 30), currency_decimals), forgiven) - given_before

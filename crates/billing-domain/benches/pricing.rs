@@ -2,7 +2,7 @@
 //! same run: read the ratio, not the microseconds.
 
 use billing_domain::BigDecimal;
-use billing_domain::charge::{Billed, BillingRecord, ChargeRef};
+use billing_domain::charge::{Billed, BillingRecord, ChargeRef, UsageBilling};
 use billing_domain::decimal::{Whole, divide_whole};
 use billing_domain::invoice::{LineItem, Trace, add_tax};
 use billing_domain::metric::{Aggregation, Metric, MetricFilters};
@@ -97,6 +97,8 @@ fn invoice_of_ten_lines(bencher: Bencher<'_, '_>) {
         late_until: None,
         billed: Billed::default(),
         tax_rate: None,
+        charged_before_switch: BigDecimal::from(0),
+        usage: UsageBilling::Here,
         prepaid: None,
     };
     let usage = Usage { quantity: quantity(), event_count: 123_456 };
@@ -108,7 +110,8 @@ fn invoice_of_ten_lines(bencher: Bencher<'_, '_>) {
             let charged = record.clone().charge_usage(&component, &metric, &filters, black_box(&usage), 2, end);
             let mut line = LineItem::of_invoice(&metric.name, charged.amount, end, Trace::PlanAdjustment);
             line.trace = charged.trace;
-            add_tax(&mut line, &rate, &mut settled, 2);
+            let taxable = line.amount.clone();
+            add_tax(&mut line, &taxable, &rate, &mut settled, 2);
             lines.push(line);
         }
         let total: BigDecimal = lines.iter().map(|line| &line.amount).sum();

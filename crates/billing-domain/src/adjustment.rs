@@ -6,11 +6,11 @@
 //!
 //! Source: `docs/pricing.md`, "Adjustments".
 
-use bigdecimal::{BigDecimal, One, Zero};
+use bigdecimal::{BigDecimal, One, Signed, Zero};
 use serde::{Deserialize, Serialize};
 
 use crate::decimal;
-use crate::money::{round_half_away_from_zero, spread};
+use crate::money::{portion, spread};
 use crate::period::Fraction;
 
 /// How the price of a period follows from its charges. Amounts are in major units.
@@ -71,6 +71,21 @@ pub struct AdjustmentState {
     /// All adjustments, in whole minor units.
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
+    /// What of both was on voided invoices.
+    #[serde(default)]
+    pub forgiven: Forgiven,
+}
+
+/// What voided invoices gave of one period: nobody pays it, so it does not come back, and what they adjusted stays as it
+/// was.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Forgiven {
+    /// Charge lines, in whole minor units.
+    #[serde(with = "decimal::number")]
+    pub charges: BigDecimal,
+    /// Their adjustments, in whole minor units.
+    #[serde(with = "decimal::number")]
+    pub given: BigDecimal,
 }
 
 impl PriceAdjustment {
@@ -106,12 +121,30 @@ impl PriceAdjustment {
         }
     }
 
+    /// [`PriceAdjustment::target`] of a period of which voided invoices forgave a part: not less than that part, and of a
+    /// fixed amount what they gave stays given, although the period turns out to have less of it.
+    pub fn target_above(&self, charges: &BigDecimal, span: &Span, forgiven: &Forgiven) -> BigDecimal {
+        if *forgiven == Forgiven::default() {
+            return self.target(charges, span);
+        }
+        let target = match self {
+            Self::Fixed { amount } => {
+                let prorated = span.fraction.of(amount);
+                let given = forgiven.given.clone();
+                let due = if amount.is_negative() { prorated.min(given) } else { prorated.max(given) };
+                (charges + due).max(charges.min(&BigDecimal::zero()).clone())
+            }
+            Self::Percentage { .. } | Self::PriceOverride { .. } => self.target(charges, span),
+        };
+        target.max(&forgiven.charges + &forgiven.given)
+    }
+
     /// The adjustment that an invoice owes whose charge lines add up to `lines`: round(T) - C - given.
     ///
     /// It changes nothing; [`PriceAdjustment::portions`] also spreads it and remembers.
     pub fn due(&self, lines: &BigDecimal, state: &AdjustmentState, span: &Span, decimals: u8) -> BigDecimal {
         let charges = &state.charges + lines;
-        round_half_away_from_zero(&self.target(&charges, span), decimals) - &charges - &state.given
+        portion(&self.target_above(&charges, span, &state.forgiven), &(&charges + &state.given), decimals)
     }
 
     /// The adjustment of each charge line of an invoice, in their order; `state` moves on by them.
@@ -167,6 +200,7 @@ mod tests {
     use super::*;
     use crate::decimal::plain;
     use crate::decimal::tests::{laws, number_of};
+    use crate::money::round_half_away_from_zero;
 
     fn percentage(percent: &str) -> PriceAdjustment {
         PriceAdjustment::Percentage { percent: number_of(percent) }

@@ -50,7 +50,7 @@
 //! assert_eq!((plain(&rating.amount).as_str(), rating.walk.len()), ("0.75", 3)); // three tiers were entered
 //!
 //! let start = datetime!(2026-01-31 0:00 UTC);
-//! let months = Cadence { start, duration: PlanDuration::Monthly, anchors: Anchors::NONE };
+//! let months = Cadence::new(start, PlanDuration::Monthly, Anchors::NONE);
 //! let (february, march) = (months.period(0).period, months.period(1).period);
 //! assert_eq!(february.end(), datetime!(2026-02-28 0:00 UTC));
 //! assert_eq!(march.end(), datetime!(2026-03-31 0:00 UTC)); // nothing drifts

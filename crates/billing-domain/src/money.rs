@@ -80,6 +80,29 @@ pub fn portion(exact_so_far: &BigDecimal, given_so_far: &BigDecimal, decimals: u
     round_half_away_from_zero(exact_so_far, decimals) - given_so_far
 }
 
+/// [`portion`] where a part of what was given is `forgiven`, on an invoice that was voided: nobody paid it, so it does not
+/// come back.
+///
+/// ```
+/// use billing_domain::decimal::plain;
+/// use billing_domain::money::portion_above;
+/// use billing_domain::BigDecimal;
+///
+/// let [ten, thirty] = [10, 30].map(BigDecimal::from);
+/// assert_eq!(plain(&portion_above(&ten, &thirty, &BigDecimal::from(0), 2)), "-20");
+/// assert_eq!(plain(&portion_above(&ten, &thirty, &thirty, 2)), "0"); // the invoice of 30 was voided
+/// ```
+pub fn portion_above(
+    exact_so_far: &BigDecimal,
+    given_so_far: &BigDecimal,
+    forgiven: &BigDecimal,
+    decimals: u8,
+) -> BigDecimal {
+    let rounded = round_half_away_from_zero(exact_so_far, decimals);
+    let kept = if forgiven.is_zero() { rounded } else { rounded.max(forgiven.clone()) };
+    kept - given_so_far
+}
+
 /// Spreads `total` over lines in proportion to `weights`, in their order, as portions.
 ///
 /// - **Units:** major units; weights in any unit, only their proportion counts.

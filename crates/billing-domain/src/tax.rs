@@ -5,7 +5,7 @@
 //!
 //! Source: `docs/pricing.md`, "Tax".
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Signed};
 use serde::{Deserialize, Serialize};
 
 use crate::decimal;
@@ -75,6 +75,90 @@ pub struct TaxState {
     /// What lines were given of it, in whole minor units.
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
+    /// What of that was on voided invoices: nobody pays it, so it does not come back.
+    #[serde(default, with = "decimal::number")]
+    pub forgiven: BigDecimal,
+    /// What was taxed and may come back, after price adjustments.
+    #[serde(default)]
+    pub taxed: TaxedAmounts,
+}
+
+/// Amounts that were billed and may come back, by the tax they were billed with, in order of billing: what comes back has
+/// the tax of what it takes back, the latest first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TaxedAmounts(Vec<TaxedAmount>);
+
+/// An amount, and its tax.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaxedAmount {
+    /// The sales tax in percent; 0 when there was none.
+    #[serde(with = "decimal::number")]
+    pub rate: BigDecimal,
+    /// The amount before tax, in whole minor units.
+    #[serde(with = "decimal::number")]
+    pub amount: BigDecimal,
+}
+
+impl TaxedAmounts {
+    /// Notes an amount that was billed at `rate`.
+    pub fn add(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
+        match self.0.last_mut() {
+            Some(last) if last.rate == *rate => last.amount += amount,
+            _ => self.0.push(TaxedAmount { rate: rate.clone(), amount: amount.clone() }),
+        }
+    }
+
+    /// Takes `amount` back from what was billed last, and says at which rates. What is not remembered has the rate of the
+    /// earliest that is, or `otherwise`.
+    ///
+    /// ```
+    /// use billing_domain::tax::TaxedAmounts;
+    /// use billing_domain::BigDecimal;
+    ///
+    /// let [seven, ten, twenty] = [7, 10, 20].map(BigDecimal::from);
+    /// let mut billed = TaxedAmounts::default();
+    /// billed.add(&twenty, &ten);
+    /// billed.add(&seven, &ten);
+    /// let back = billed.take_back(&BigDecimal::from(12), &twenty);
+    /// assert_eq!((&back[0].rate, &back[0].amount), (&seven, &ten)); // all of the latest ...
+    /// assert_eq!((&back[1].rate, &back[1].amount), (&twenty, &BigDecimal::from(2))); // ... and then of what was before it
+    /// ```
+    pub fn take_back(&mut self, amount: &BigDecimal, otherwise: &BigDecimal) -> Vec<TaxedAmount> {
+        let (mut taken, left) = self.take(amount, |_| true);
+        if left.is_positive() {
+            match taken.last_mut() {
+                Some(earliest) => earliest.amount += left,
+                None => taken.push(TaxedAmount { rate: otherwise.clone(), amount: left }),
+            }
+        }
+        taken
+    }
+
+    /// Takes `amount` back from what was billed at `rate`, and where that is less, from what was billed last.
+    pub fn take_back_at(&mut self, rate: &BigDecimal, amount: &BigDecimal) -> Vec<TaxedAmount> {
+        let (mut taken, left) = self.take(amount, |own| own == rate);
+        if left.is_positive() {
+            taken.extend(self.take_back(&left, rate));
+        }
+        taken
+    }
+
+    /// Takes `amount` out of those parts whose rate `suits`, the latest first; and says what there was not.
+    fn take(&mut self, amount: &BigDecimal, suits: impl Fn(&BigDecimal) -> bool) -> (Vec<TaxedAmount>, BigDecimal) {
+        let mut left = amount.clone();
+        let mut taken: Vec<TaxedAmount> = Vec::new();
+        for part in self.0.iter_mut().rev().filter(|part| suits(&part.rate)) {
+            let amount = part.amount.clone().min(left.clone());
+            if amount.is_positive() {
+                part.amount -= &amount;
+                left -= &amount;
+                taken.push(TaxedAmount { rate: part.rate.clone(), amount });
+            }
+        }
+        self.0.retain(|part| part.amount.is_positive());
+        (taken, left)
+    }
 }
 
 impl TaxState {
@@ -89,7 +173,7 @@ impl TaxState {
     /// where it would be without the two, and so is the tax given in all.
     pub fn portion(&mut self, taxable: &BigDecimal, rate: &BigDecimal, decimals: u8) -> BigDecimal {
         self.exact += taxable * rate * BigDecimal::new(1.into(), 2);
-        let portion = money::portion(&self.exact, &self.given, decimals);
+        let portion = money::portion_above(&self.exact, &self.given, &self.forgiven, decimals);
         self.given += &portion;
         portion
     }
@@ -136,6 +220,29 @@ mod tests {
             let taxable: Vec<BigDecimal> = taxable.iter().map(|line| number_of(line)).collect();
             let found = portions(&taxable, &number_of(rate), &mut TaxState::default(), decimals);
             assert_eq!(found.iter().map(plain).collect::<Vec<_>>(), taxes, "{rate} %: {why}");
+        }
+    }
+
+    #[test]
+    fn what_comes_back_has_the_tax_it_was_billed_with() {
+        #[rustfmt::skip]
+        let cases: [(&[(&str, &str)], &str, &[&str], &str); 5] = [
+            // billed at rate,               back,  taken,                why
+            (&[("10", "20")],                "4",   &["4@20"],            "there is but one rate"),
+            (&[("10", "20"), ("5", "7")],    "4",   &["4@7"],             "the latest first"),
+            (&[("10", "20"), ("5", "7")],    "12",  &["5@7", "7@20"],     "then what was before it"),
+            (&[("10", "20"), ("5", "20")],   "15",  &["15@20"],           "one rate is one part"),
+            (&[],                            "3",   &["3@9"],             "nothing is remembered: the rate that is given"),
+        ];
+        for (billed, back, expected, why) in cases {
+            let mut amounts = TaxedAmounts::default();
+            for (amount, rate) in billed {
+                amounts.add(&number_of(rate), &number_of(amount));
+            }
+            let taken = amounts.take_back(&number_of(back), &number_of("9"));
+            let taken: Vec<_> =
+                taken.iter().map(|part| format!("{}@{}", plain(&part.amount), plain(&part.rate))).collect();
+            assert_eq!(taken, expected, "{why}");
         }
     }
 

@@ -38,7 +38,7 @@ fn a_reference_names_one_charge() {
 
 #[test]
 fn nothing_has_been_billed_until_something_was() {
-    let of = |exact: i32, given: i32| Billed { quantity: 0.into(), exact: exact.into(), given: given.into() };
+    let of = |exact: i32, given: i32| Billed { exact: exact.into(), given: given.into(), ..Billed::default() };
     assert!(Billed::default().is_nothing());
     assert!(!of(1, 1).is_nothing());
     assert!(!of(0, 1).is_nothing(), "what was given and is due back");

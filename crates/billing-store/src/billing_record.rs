@@ -1,7 +1,7 @@
 //! Billing records.
 
 use bigdecimal::BigDecimal;
-use billing_domain::charge::{Billed, BillingRecord, ChargeRef};
+use billing_domain::charge::{Billed, BillingRecord, ChargeRef, UsageBilling};
 use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::store::BillingRecordRepo;
 use billing_domain::{Error, StoreError};
@@ -12,7 +12,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{from_json, period, to_json, unreadable};
+use crate::column::{choice, from_json, period, to_json, unreadable};
 use crate::schema::{billing_records, subscriptions};
 use crate::statement::{Prepared, ROWS_PER_INSERT};
 use crate::transaction::PgTransaction;
@@ -37,6 +37,10 @@ struct BillingRecordRow {
     billed_quantity: BigDecimal,
     billed_exact: BigDecimal,
     billed_given: BigDecimal,
+    billed_forgiven: BigDecimal,
+    billed_taxed: Value,
+    charged_before_switch: BigDecimal,
+    usage_billing: String,
     tax_rate: Option<BigDecimal>,
     prepaid: Option<Value>,
 }
@@ -65,6 +69,10 @@ impl BillingRecordRow {
             billed_quantity: record.billed.quantity.clone(),
             billed_exact: record.billed.exact.clone(),
             billed_given: record.billed.given.clone(),
+            billed_forgiven: record.billed.forgiven.clone(),
+            billed_taxed: to_json(&record.billed.taxed)?,
+            charged_before_switch: record.charged_before_switch.clone(),
+            usage_billing: record.usage.as_str().to_owned(),
             tax_rate: record.tax_rate.clone(),
             prepaid: record.prepaid.as_ref().map(to_json).transpose()?,
         })
@@ -89,8 +97,16 @@ impl TryFrom<BillingRecordRow> for BillingRecord {
             full: period(row.full_start_at, row.full_end_at)?,
             invoicing_instants: row.invoicing_instants,
             late_until: row.late_until,
-            billed: Billed { quantity: row.billed_quantity, exact: row.billed_exact, given: row.billed_given },
+            billed: Billed {
+                quantity: row.billed_quantity,
+                exact: row.billed_exact,
+                given: row.billed_given,
+                forgiven: row.billed_forgiven,
+                taxed: from_json(row.billed_taxed)?,
+            },
             tax_rate: row.tax_rate,
+            charged_before_switch: row.charged_before_switch,
+            usage: choice(UsageBilling::ALL, UsageBilling::as_str, &row.usage_billing)?,
             prepaid: row.prepaid.map(from_json).transpose()?,
         })
     }
@@ -143,6 +159,10 @@ impl PgTransaction<'_> {
                     billing_records::billed_quantity.eq(excluded(billing_records::billed_quantity)),
                     billing_records::billed_exact.eq(excluded(billing_records::billed_exact)),
                     billing_records::billed_given.eq(excluded(billing_records::billed_given)),
+                    billing_records::billed_forgiven.eq(excluded(billing_records::billed_forgiven)),
+                    billing_records::billed_taxed.eq(excluded(billing_records::billed_taxed)),
+                    billing_records::charged_before_switch.eq(excluded(billing_records::charged_before_switch)),
+                    billing_records::usage_billing.eq(excluded(billing_records::usage_billing)),
                     billing_records::tax_rate.eq(excluded(billing_records::tax_rate)),
                     billing_records::prepaid.eq(excluded(billing_records::prepaid)),
                 ));

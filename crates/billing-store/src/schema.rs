@@ -48,6 +48,10 @@ diesel::table! {
         prepaid -> Nullable<Jsonb>,
         late_until -> Nullable<Timestamptz>,
         tax_rate -> Nullable<Numeric>,
+        billed_forgiven -> Numeric,
+        billed_taxed -> Jsonb,
+        charged_before_switch -> Numeric,
+        usage_billing -> Text,
     }
 }
 
@@ -440,7 +444,6 @@ diesel::table! {
         full_start_at -> Timestamptz,
         full_end_at -> Timestamptz,
         anchor_at -> Timestamptz,
-        renewal -> Int8,
         auto_renew -> Bool,
         is_renewed -> Bool,
         is_new -> Bool,
@@ -458,6 +461,11 @@ diesel::table! {
         settled_tax -> Numeric,
         created_at -> Timestamptz,
         parent_id -> Nullable<Uuid>,
+        calendar -> Jsonb,
+        chain_began_at -> Timestamptz,
+        uncancelled_end_at -> Nullable<Timestamptz>,
+        settled_taxed -> Jsonb,
+        settled_forgiven -> Jsonb,
     }
 }
 

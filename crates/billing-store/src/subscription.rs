@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use bigdecimal::BigDecimal;
-use billing_domain::adjustment::AdjustmentState;
+use billing_domain::adjustment::{AdjustmentState, Forgiven};
 use billing_domain::decimal;
 use billing_domain::id::{CustomerKey, MetricId, SubscriptionId};
-use billing_domain::period::instant;
+use billing_domain::period::{Calendar, instant};
 use billing_domain::store::SubscriptionRepo;
 use billing_domain::subscription::{
     Cancellation, FlatFeeBehavior, Settled, Subscription, SubscriptionFilters, UsageBehavior,
@@ -33,10 +33,25 @@ use crate::transaction::PgTransaction;
 #[serde(transparent)]
 struct Units(#[serde(with = "decimal::number")] BigDecimal);
 
-/// An instant, as its column has it.
+/// What voided invoices forgave of a period, as its column has it.
 #[derive(Serialize, Deserialize)]
-#[serde(transparent)]
-struct Since(#[serde(with = "instant")] OffsetDateTime);
+struct ForgivenColumn {
+    #[serde(with = "decimal::number")]
+    charges: BigDecimal,
+    #[serde(with = "decimal::number")]
+    adjustments: BigDecimal,
+    #[serde(with = "decimal::number")]
+    tax: BigDecimal,
+}
+
+/// The calendar of a subscription, as its column has it; where its other intervals begin is a column of its own.
+#[derive(Serialize, Deserialize)]
+struct CalendarColumn {
+    #[serde(with = "instant")]
+    from: OffsetDateTime,
+    day: u8,
+    months: u32,
+}
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = subscriptions, primary_key(customer_key, id), treat_none_as_null = true, check_for_backend(Pg))]
@@ -51,7 +66,8 @@ struct SubscriptionRow {
     full_start_at: OffsetDateTime,
     full_end_at: OffsetDateTime,
     anchor_at: OffsetDateTime,
-    renewal: i64,
+    calendar: Value,
+    chain_began_at: OffsetDateTime,
     auto_renew: bool,
     is_renewed: bool,
     is_new: bool,
@@ -63,10 +79,13 @@ struct SubscriptionRow {
     replaced_by: Option<Uuid>,
     flat_fee_behavior: Option<String>,
     usage_behavior: Option<String>,
+    uncancelled_end_at: Option<OffsetDateTime>,
     settled_charges: BigDecimal,
     settled_adjustments: BigDecimal,
     settled_tax_exact: BigDecimal,
     settled_tax: BigDecimal,
+    settled_taxed: Value,
+    settled_forgiven: Value,
     created_at: OffsetDateTime,
     parent_id: Option<Uuid>,
 }
@@ -75,9 +94,11 @@ impl SubscriptionRow {
     fn new(organization_id: Uuid, subscription: &Subscription) -> Result<Self, Error> {
         let units: BTreeMap<MetricId, Units> =
             subscription.prepaid_units.iter().map(|(metric, units)| (*metric, Units(units.clone()))).collect();
-        let carried: BTreeMap<MetricId, Since> =
-            subscription.carried_usage.iter().map(|(metric, since)| (*metric, Since(*since))).collect();
-        let flat_fee_behavior = subscription.cancellation.and_then(|own| own.flat_fee_behavior);
+        let Calendar { start, from, day, months } = subscription.calendar;
+        let Settled { adjustment, tax } = subscription.settled.clone();
+        let Forgiven { charges, given } = adjustment.forgiven;
+        let forgiven = ForgivenColumn { charges, adjustments: given, tax: tax.forgiven };
+        let flat_fee_behavior = subscription.flat_fee_behavior();
         Ok(Self {
             customer_key: subscription.customer.uuid(),
             id: subscription.id.uuid(),
@@ -88,8 +109,9 @@ impl SubscriptionRow {
             end_at: subscription.period.end(),
             full_start_at: subscription.full.start(),
             full_end_at: subscription.full.end(),
-            anchor_at: subscription.anchor,
-            renewal: i64::from(subscription.renewal),
+            anchor_at: start,
+            calendar: to_json(&CalendarColumn { from, day, months })?,
+            chain_began_at: subscription.chain_began_at,
             auto_renew: subscription.auto_renew,
             is_renewed: subscription.is_renewed,
             is_new: subscription.is_new,
@@ -97,14 +119,17 @@ impl SubscriptionRow {
             filters: subscription.filters.canonical(),
             metadata: Value::Object(subscription.metadata.clone()),
             prepaid_units: to_json(&units)?,
-            carried_usage: to_json(&carried)?,
+            carried_usage: to_json(&subscription.carried_usage)?,
             replaced_by: subscription.replaced_by.map(SubscriptionId::uuid),
             flat_fee_behavior: flat_fee_behavior.map(|behavior| behavior.as_str().to_owned()),
             usage_behavior: subscription.cancellation.map(|own| own.usage_behavior.as_str().to_owned()),
-            settled_charges: subscription.settled.adjustment.charges.clone(),
-            settled_adjustments: subscription.settled.adjustment.given.clone(),
-            settled_tax_exact: subscription.settled.tax.exact.clone(),
-            settled_tax: subscription.settled.tax.given.clone(),
+            uncancelled_end_at: subscription.uncancelled_end,
+            settled_charges: adjustment.charges,
+            settled_adjustments: adjustment.given,
+            settled_tax_exact: tax.exact,
+            settled_tax: tax.given,
+            settled_taxed: to_json(&tax.taxed)?,
+            settled_forgiven: to_json(&forgiven)?,
             created_at: subscription.created_at,
             parent_id: subscription.parent.map(SubscriptionId::uuid),
         })
@@ -131,7 +156,8 @@ impl TryFrom<SubscriptionRow> for Subscription {
 
     fn try_from(row: SubscriptionRow) -> Result<Self, Error> {
         let units: BTreeMap<MetricId, Units> = from_json(row.prepaid_units)?;
-        let carried: BTreeMap<MetricId, Since> = from_json(row.carried_usage)?;
+        let CalendarColumn { from, day, months } = from_json(row.calendar)?;
+        let forgiven: ForgivenColumn = from_json(row.settled_forgiven)?;
         Ok(Self {
             id: row.id.into(),
             customer: row.customer_key.into(),
@@ -139,8 +165,8 @@ impl TryFrom<SubscriptionRow> for Subscription {
             version: row.plan_version_id.into(),
             period: period(row.start_at, row.end_at)?,
             full: period(row.full_start_at, row.full_end_at)?,
-            anchor: row.anchor_at,
-            renewal: count(row.renewal)?,
+            calendar: Calendar { start: row.anchor_at, from, day, months },
+            chain_began_at: row.chain_began_at,
             auto_renew: row.auto_renew,
             is_renewed: row.is_renewed,
             is_new: row.is_new,
@@ -148,13 +174,23 @@ impl TryFrom<SubscriptionRow> for Subscription {
             filters: filters(&row.filters)?,
             metadata: from_json(row.metadata)?,
             prepaid_units: units.into_iter().map(|(metric, Units(units))| (metric, units)).collect(),
-            carried_usage: carried.into_iter().map(|(metric, Since(since))| (metric, since)).collect(),
+            carried_usage: from_json(row.carried_usage)?,
             replaced_by: row.replaced_by.map(SubscriptionId::from),
             cancellation: cancellation(row.flat_fee_behavior.as_deref(), row.usage_behavior.as_deref())?,
             settled: Settled {
-                adjustment: AdjustmentState { charges: row.settled_charges, given: row.settled_adjustments },
-                tax: TaxState { exact: row.settled_tax_exact, given: row.settled_tax },
+                adjustment: AdjustmentState {
+                    charges: row.settled_charges,
+                    given: row.settled_adjustments,
+                    forgiven: Forgiven { charges: forgiven.charges, given: forgiven.adjustments },
+                },
+                tax: TaxState {
+                    exact: row.settled_tax_exact,
+                    given: row.settled_tax,
+                    forgiven: forgiven.tax,
+                    taxed: from_json(row.settled_taxed)?,
+                },
             },
+            uncancelled_end: row.uncancelled_end_at,
             created_at: row.created_at,
             parent: row.parent_id.map(SubscriptionId::from),
         })
@@ -210,7 +246,8 @@ impl PgTransaction<'_> {
                     subscriptions::full_start_at.eq(excluded(subscriptions::full_start_at)),
                     subscriptions::full_end_at.eq(excluded(subscriptions::full_end_at)),
                     subscriptions::anchor_at.eq(excluded(subscriptions::anchor_at)),
-                    subscriptions::renewal.eq(excluded(subscriptions::renewal)),
+                    subscriptions::calendar.eq(excluded(subscriptions::calendar)),
+                    subscriptions::chain_began_at.eq(excluded(subscriptions::chain_began_at)),
                     subscriptions::auto_renew.eq(excluded(subscriptions::auto_renew)),
                     subscriptions::is_renewed.eq(excluded(subscriptions::is_renewed)),
                     subscriptions::is_new.eq(excluded(subscriptions::is_new)),
@@ -226,6 +263,9 @@ impl PgTransaction<'_> {
                     subscriptions::settled_adjustments.eq(excluded(subscriptions::settled_adjustments)),
                     subscriptions::settled_tax_exact.eq(excluded(subscriptions::settled_tax_exact)),
                     subscriptions::settled_tax.eq(excluded(subscriptions::settled_tax)),
+                    subscriptions::settled_taxed.eq(excluded(subscriptions::settled_taxed)),
+                    subscriptions::settled_forgiven.eq(excluded(subscriptions::settled_forgiven)),
+                    subscriptions::uncancelled_end_at.eq(excluded(subscriptions::uncancelled_end_at)),
                     subscriptions::created_at.eq(excluded(subscriptions::created_at)),
                     subscriptions::parent_id.eq(excluded(subscriptions::parent_id)),
                 ));

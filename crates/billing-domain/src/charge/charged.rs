@@ -38,19 +38,24 @@ impl BillingRecord {
         at: OffsetDateTime,
     ) -> Option<Charged> {
         let quantity = subscription.quantity;
+        let cancelled = subscription.flat_fee_behavior();
+        let is_kept = cancelled == Some(FlatFeeBehavior::ChargeFull);
         let (window, billing_type) = match charge.timing {
             ChargeTiming::InAdvance => (self.period, BillingType::InAdvance),
+            // What it would have come to at its end, although the subscription ends before.
+            ChargeTiming::InArrears if is_kept => (self.period, self.billing_type(at)),
             ChargeTiming::InArrears => (self.window(at), self.billing_type(at)),
         };
         let fraction = window.fraction_of(&self.full);
         let whole = &charge.amount * BigDecimal::from(quantity);
-        let cancelled = subscription.cancellation.and_then(|cancellation| cancellation.flat_fee_behavior);
+        let is_full = charge.behavior == ChargeBehavior::Full && cancelled != Some(FlatFeeBehavior::ChargeProrated);
+        let charged_before = if is_full { self.charged_before_switch.clone() } else { BigDecimal::zero() };
         let exact = match (cancelled, charge.behavior) {
             (Some(FlatFeeBehavior::Refund), _) => BigDecimal::zero(),
-            // What never began costs nothing, unless the cancellation says so.
-            (None, _) if window.is_empty() => BigDecimal::zero(),
-            (Some(FlatFeeBehavior::ChargeFull), _) | (None, ChargeBehavior::Full) => whole,
-            (Some(FlatFeeBehavior::ChargeProrated), _) | (None, ChargeBehavior::Prorate) => fraction.of(&whole),
+            // What never began costs nothing.
+            _ if window.is_empty() => BigDecimal::zero(),
+            (Some(FlatFeeBehavior::ChargeProrated), _) | (_, ChargeBehavior::Prorate) => fraction.of(&whole),
+            (_, ChargeBehavior::Full) => (whole - &charged_before).max(BigDecimal::zero()),
         };
         let rounding = self.billed.up_to(exact, decimals);
         (!rounding.amount.is_zero()).then(|| Charged {
@@ -67,9 +72,20 @@ impl BillingRecord {
                 flat_fee_behavior: cancelled,
                 window,
                 fraction,
+                charged_before_switch: charged_before,
                 rounding,
             },
         })
+    }
+
+    /// What `full` fees of its interval came to up to and with this one: a fee that takes its place is not charged for it
+    /// again.
+    pub fn full_fee_so_far(&self, charge: &RecurringCharge, subscription: &Subscription) -> BigDecimal {
+        let before = self.charged_before_switch.clone();
+        if charge.behavior == ChargeBehavior::Prorate || self.period.is_empty() {
+            return before;
+        }
+        before.max(&charge.amount * BigDecimal::from(subscription.quantity))
     }
 
     /// Bills the prepaid units; `None` when there are none or nothing is left to bill.
@@ -110,7 +126,7 @@ impl BillingRecord {
         at: OffsetDateTime,
     ) -> Charged {
         let rating = component.tiers.rate(&usage.quantity);
-        let (prepaid_amount, _) = self.prepaid_price(component);
+        let prepaid_amount = self.prepaid_in_all(component);
         let exact = (&rating.amount - &prepaid_amount).max(BigDecimal::zero());
         let billed_before = self.awaits_late_usage().then(|| self.billed.quantity.clone());
         let quantity = &usage.quantity - &self.billed.quantity;
@@ -151,6 +167,24 @@ impl BillingRecord {
             return None;
         }
         Some(charged)
+    }
+
+    /// Takes back what was billed of usage that a switch handed on; `None` when nothing is left to take back.
+    pub fn take_usage_back(
+        &mut self,
+        metric: &Metric,
+        filters: &SubscriptionFilters,
+        decimals: u8,
+        at: OffsetDateTime,
+    ) -> Option<Charged> {
+        let rounding = self.billed.up_to(BigDecimal::zero(), decimals);
+        (!rounding.amount.is_zero()).then(|| Charged {
+            period: self.period,
+            quantity: Some(-std::mem::take(&mut self.billed.quantity)),
+            billing_type: self.billing_type(at),
+            amount: rounding.amount.clone(),
+            trace: Trace::UsageHandedOn { metric: metric_trace(metric, filters), window: self.period, rounding },
+        })
     }
 
     /// Puts on the invoice that usage was not billed, and why.

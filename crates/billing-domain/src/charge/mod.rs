@@ -1,23 +1,22 @@
 //! Billing records: one charge of a subscription over one reset interval, and what it puts on an invoice.
 
-use bigdecimal::{BigDecimal, Zero};
-use serde::{Deserialize, Serialize};
+use bigdecimal::BigDecimal;
 use time::{Duration, OffsetDateTime};
 
-use crate::decimal;
 use crate::id::{BillingRecordId, ComponentId, MetricId, PlanVersionId, RecurringChargeId, SubscriptionId};
-use crate::invoice::Rounding;
-use crate::money;
+use crate::invoice::Trace;
 use crate::period::Period;
 use crate::plan::{Component, PlanVersion, RecurringCharge};
 
+mod billed;
 mod charged;
 mod prepaid;
 mod records;
 
+pub use billed::Billed;
 pub use charged::Charged;
 pub use prepaid::{Prepaid, PrepaidSegment};
-pub use records::{count_records, records_of, reset_period_at};
+pub use records::{carried_usage_at, count_records, records_of, reset_period_at};
 
 /// One charge of a subscription over one reset interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,9 +39,14 @@ pub struct BillingRecord {
     pub late_until: Option<OffsetDateTime>,
     /// What has been billed of it.
     pub billed: Billed,
-    /// The sales tax, in percent, of what was billed of it last: what is taken back or comes late has the same. 0 when
+    /// The sales tax, in percent, of what was billed of it last: what comes late has the same. 0 when
     /// there was none; `None`: nothing was billed yet.
     pub tax_rate: Option<BigDecimal>,
+    /// What `full` fees of the same interval came to before a switch of plans: a full fee is charged once, so only what
+    /// it comes to beyond that is charged here.
+    pub charged_before_switch: BigDecimal,
+    /// What becomes of its usage.
+    pub usage: UsageBilling,
     /// Its prepaid units, when the component has a prepaid charge.
     pub prepaid: Option<Prepaid>,
 }
@@ -56,40 +60,36 @@ pub enum ChargeRef {
     Component(ComponentId),
 }
 
+/// What becomes of the usage of a record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UsageBilling {
+    /// It is billed by the record.
+    #[default]
+    Here,
+    /// A switch handed it on to another record, which bills all of it: what was billed here comes back.
+    HandedOn,
+    /// A cancellation dropped what was not billed; what was, stays.
+    Dropped,
+}
+
+impl UsageBilling {
+    /// Every one.
+    pub const ALL: &'static [Self] = &[Self::Here, Self::HandedOn, Self::Dropped];
+
+    /// The text in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Here => "here",
+            Self::HandedOn => "handed_on",
+            Self::Dropped => "dropped",
+        }
+    }
+}
+
 impl ChargeRef {
     /// Whether it names this recurring charge.
     pub fn is(self, charge: RecurringChargeId) -> bool {
         self == Self::Recurring(charge)
-    }
-}
-
-/// What has been billed of one charge so far.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Billed {
-    /// Units of the metric; 0 for fees.
-    #[serde(with = "decimal::number")]
-    pub quantity: BigDecimal,
-    /// The price of all of it, unrounded.
-    #[serde(with = "decimal::number")]
-    pub exact: BigDecimal,
-    /// What invoice lines gave of that price.
-    #[serde(with = "decimal::number")]
-    pub given: BigDecimal,
-}
-
-impl Billed {
-    /// Whether nothing has been billed yet.
-    pub fn is_nothing(&self) -> bool {
-        self.exact.is_zero() && self.given.is_zero()
-    }
-
-    /// Bills up to `exact` in all and says what that puts on the next line.
-    fn up_to(&mut self, exact: BigDecimal, decimals: u8) -> Rounding {
-        let amount = money::portion(&exact, &self.given, decimals);
-        let rounding = Rounding { exact_so_far: exact.clone(), given_before: self.given.clone(), decimals, amount };
-        self.given += &rounding.amount;
-        self.exact = exact;
-        rounding
     }
 }
 
@@ -107,6 +107,18 @@ impl BillingRecord {
     /// Whether an invoice has charged for it.
     pub fn has_billed(&self) -> bool {
         !self.billed.is_nothing() || self.prepaid.as_ref().is_some_and(|prepaid| !prepaid.billed.is_nothing())
+    }
+
+    /// The memory that a line with this trace was billed from: that of the prepaid units, or that of the fee or the usage;
+    /// `None` when the line is no charge of a record.
+    pub fn billed_by(&mut self, trace: &Trace) -> Option<&mut Billed> {
+        match trace {
+            Trace::PrepaidUsageCharge { .. } => self.prepaid.as_mut().map(|prepaid| &mut prepaid.billed),
+            Trace::RecurringCharge { .. } | Trace::UsageCharge { .. } | Trace::UsageHandedOn { .. } => {
+                Some(&mut self.billed)
+            }
+            _ => None,
+        }
     }
 
     /// Leaves every invoicing instant up to and with `at` behind.

@@ -27,7 +27,8 @@ pub struct PrepaidSegment {
     pub units: BigDecimal,
     /// The part.
     pub period: Period,
-    /// What it costs by the plan that the subscription was switched from; `None`: what its component says.
+    /// What it cost on the subscription that a switch put this one in the place of. It was billed there; usage that came
+    /// along is held against it here. `None`: it costs what its component says, and is billed here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled: Option<PrepaidSegmentTrace>,
 }
@@ -58,20 +59,27 @@ impl BillingRecord {
         }
     }
 
-    /// Ends the prepaid units at `from` and leaves the time before it at what `component` says it costs, whatever the
-    /// record's component is from then on.
-    pub fn settle_prepaid(&mut self, component: &Component, from: OffsetDateTime) {
+    /// Ends prorated prepaid units at `from`, where a switch puts another record in this one's place, and takes full ones
+    /// back whole.
+    ///
+    /// What is left was paid for: the spans, each with its price, that usage which goes on is held against.
+    pub fn settle_prepaid(&mut self, component: &Component, from: OffsetDateTime) -> Vec<PrepaidSegment> {
         self.end_prepaid(from);
         let full = self.full;
-        for segment in self.prepaid.iter_mut().flat_map(|prepaid| &mut prepaid.segments) {
-            segment.settled = Some(segment.price(component, &full));
+        let is_full = component.prepaid_charge.as_ref().is_some_and(|charge| charge.behavior == ChargeBehavior::Full);
+        let Some(prepaid) = &mut self.prepaid else { return Vec::new() };
+        if is_full {
+            prepaid.segments.retain(|segment| segment.settled.is_some());
         }
+        let paid = prepaid.segments.iter();
+        paid.map(|segment| PrepaidSegment { settled: Some(segment.price(component, &full)), ..segment.clone() })
+            .collect()
     }
 
     fn end_prepaid(&mut self, from: OffsetDateTime) {
         let Some(prepaid) = &mut self.prepaid else { return };
-        prepaid.segments.retain(|segment| segment.period.start() < from);
-        if let Some(last) = prepaid.segments.last_mut() {
+        prepaid.segments.retain(|segment| segment.period.start() < from || segment.settled.is_some());
+        if let Some(last) = prepaid.segments.last_mut().filter(|last| last.settled.is_none()) {
             last.period = last.period.cut_at(from);
         }
     }
@@ -80,19 +88,21 @@ impl BillingRecord {
     pub fn reprice_prepaid(&mut self) {
         let Some(prepaid) = &mut self.prepaid else { return };
         prepaid.segments.retain(|segment| segment.period.start() < self.period.end());
-        if let Some(last) = prepaid.segments.last_mut()
+        if let Some(last) = prepaid.segments.last_mut().filter(|last| last.settled.is_none())
             && let Ok(period) = Period::new(last.period.start(), self.period.end())
         {
             last.period = period;
         }
     }
 
-    /// What the prepaid units cost, unrounded, and how: prorated, each segment its part; full, the latest units.
+    /// What the prepaid units cost, unrounded, and how: prorated, each segment its part; full, the latest units. What was
+    /// billed before a switch is not part of it.
     pub(super) fn prepaid_price(&self, component: &Component) -> (BigDecimal, Vec<PrepaidSegmentTrace>) {
         let (Some(prepaid), Some(charge)) = (&self.prepaid, &component.prepaid_charge) else {
             return (BigDecimal::zero(), Vec::new());
         };
-        let traces = prepaid.segments.iter().map(|segment| segment.price(component, &self.full));
+        let own = prepaid.segments.iter().filter(|segment| segment.settled.is_none());
+        let traces = own.map(|segment| segment.price(component, &self.full));
         match charge.behavior {
             ChargeBehavior::Prorate => {
                 let traces: Vec<_> = traces.collect();
@@ -103,5 +113,13 @@ impl BillingRecord {
                 (latest.iter().map(|trace| trace.rating.amount.clone()).sum(), latest)
             }
         }
+    }
+
+    /// What prepaid units cost that usage of this record is held against: its own, and those before a switch.
+    pub(super) fn prepaid_in_all(&self, component: &Component) -> BigDecimal {
+        let settled = self.prepaid.iter().flat_map(|prepaid| &prepaid.segments);
+        let settled = settled.filter_map(|segment| segment.settled.as_ref());
+        let before: BigDecimal = settled.map(|trace| trace.fraction.of(&trace.rating.amount)).sum();
+        before + self.prepaid_price(component).0
     }
 }

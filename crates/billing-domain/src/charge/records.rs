@@ -1,14 +1,14 @@
 //! The records of a subscription: one for each charge and reset interval, with its invoicing instants.
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{Billed, BillingRecord, ChargeRef, Prepaid, PrepaidSegment};
+use super::{Billed, BillingRecord, ChargeRef, Prepaid, PrepaidSegment, UsageBilling};
 use crate::error::Refusal;
 use crate::period::{Interval, Period, Tile};
 use crate::plan::{ChargeTiming, Component, PlanVersion};
-use crate::subscription::Subscription;
+use crate::subscription::{CarriedUsage, Subscription};
 
 /// The billing records of a new subscription: one for each charge and reset interval.
 ///
@@ -33,25 +33,34 @@ pub fn records_of(
             late_until: None,
             billed: Billed::default(),
             tax_rate: None,
+            charged_before_switch: BigDecimal::zero(),
+            usage: UsageBilling::Here,
             prepaid,
         });
     };
     for charge in &version.recurring_charges {
         let instants = invoicing_instants(charge.invoicing_interval, subscription);
+        let in_advance = charge.timing == ChargeTiming::InAdvance;
         for tile in reset_tiles(charge.reset_interval, subscription) {
-            let in_advance = charge.timing == ChargeTiming::InAdvance;
-            add(ChargeRef::Recurring(charge.id), &tile, instants_of(&tile.period, &instants, in_advance), None);
+            let mut own = instants_of(&tile.period, &instants, in_advance);
+            // Nobody said when it is invoiced: in advance then means before its own time, not before the subscription's.
+            if in_advance && charge.invoicing_interval.is_none() && own.first() != Some(&tile.period.start()) {
+                own.insert(0, tile.period.start());
+            }
+            add(ChargeRef::Recurring(charge.id), &tile, own, None);
         }
     }
     for component in &version.components {
         let instants = invoicing_instants(component.invoicing_interval, subscription);
         let units = prepaid_units(component, subscription)?;
-        for tile in reset_tiles(component.reset_interval, subscription) {
-            let mut own = instants_of(&tile.period, &instants, false);
+        for tile in component_tiles(component, subscription) {
+            // What was carried over began earlier, and was prepaid elsewhere until now.
+            let own_time = Period::new(tile.period.start().max(subscription.period.start()), tile.period.end());
+            let own_time = own_time.unwrap_or(tile.period);
+            let mut own = instants_of(&own_time, &instants, false);
             let prepaid = units.clone().map(|units| {
-                own.insert(0, tile.period.start());
-                let segments = vec![PrepaidSegment::new(units, tile.period)];
-                Prepaid { segments, billed: Billed::default() }
+                own.insert(0, own_time.start());
+                Prepaid { segments: vec![PrepaidSegment::new(units, own_time)], billed: Billed::default() }
             });
             add(ChargeRef::Component(component.id), &tile, own, prepaid);
         }
@@ -61,17 +70,34 @@ pub fn records_of(
 
 /// How many records a subscription to `version` would have, without making them.
 pub fn count_records(version: &PlanVersion, subscription: &Subscription) -> usize {
-    let resets = version.recurring_charges.iter().map(|charge| charge.reset_interval);
-    let resets = resets.chain(version.components.iter().map(|component| component.reset_interval));
-    resets.map(|interval| reset_tiles(interval, subscription).len()).sum()
+    let fees = version.recurring_charges.iter().map(|charge| reset_tiles(charge.reset_interval, subscription).len());
+    let usage = version.components.iter().map(|component| component_tiles(component, subscription).len());
+    fees.chain(usage).sum()
 }
 
 /// The reset interval of `component` that holds `instant`, within the subscription's period; it begins earlier
 /// where usage was carried over from a subscription that was replaced.
 pub fn reset_period_at(component: &Component, subscription: &Subscription, instant: OffsetDateTime) -> Option<Period> {
-    let tiles = reset_tiles(component.reset_interval, subscription);
-    let period = tiles.into_iter().map(|tile| tile.period).find(|period| period.contains(instant))?;
-    Period::new(subscription.usage_start(component.metric, period.start()), period.end()).ok()
+    let tiles = component_tiles(component, subscription);
+    tiles.into_iter().map(|tile| tile.period).find(|period| period.contains(instant))
+}
+
+/// The reset interval of `component` that runs at `instant`, for a subscription that takes this one's place then;
+/// `None` when none runs.
+pub fn carried_usage_at(
+    component: &Component,
+    subscription: &Subscription,
+    instant: OffsetDateTime,
+) -> Option<CarriedUsage> {
+    let tiles = component_tiles(component, subscription);
+    let running = tiles.into_iter().find(|tile| tile.period.contains(instant))?;
+    let start = running.period.start();
+    let again = subscription.carried_usage.get(&component.metric).filter(|carried| carried.start == start);
+    Some(again.copied().unwrap_or_else(|| CarriedUsage {
+        start,
+        end: component.reset_interval.map(|interval| subscription.calendar.boundary_after(interval, instant)),
+        full: running.full,
+    }))
 }
 
 fn prepaid_units(component: &Component, subscription: &Subscription) -> Result<Option<BigDecimal>, Refusal> {
@@ -84,10 +110,24 @@ fn prepaid_units(component: &Component, subscription: &Subscription) -> Result<O
 
 fn reset_tiles(interval: Option<Interval>, subscription: &Subscription) -> Vec<Tile> {
     match interval {
-        Some(interval) => interval.tiles(subscription.intervals_from(), &subscription.period),
+        Some(interval) => subscription.calendar.tiles(interval, &subscription.period),
         None if subscription.period.is_empty() => Vec::new(),
         None => vec![Tile { period: subscription.period, full: subscription.full }],
     }
+}
+
+/// The reset intervals of a component: first the one that runs on from a subscription that was replaced, then what the
+/// component's own intervals leave behind its end.
+fn component_tiles(component: &Component, subscription: &Subscription) -> Vec<Tile> {
+    let tiles = reset_tiles(component.reset_interval, subscription);
+    let Some(carried) = subscription.carried_usage.get(&component.metric) else { return tiles };
+    let carried = carried.within(&subscription.period);
+    let end = carried.period.end();
+    let behind = tiles.into_iter().filter(|tile| tile.period.end() > end).filter_map(|tile| {
+        let period = Period::new(tile.period.start().max(end), tile.period.end()).ok()?;
+        Some(Tile { period, full: tile.full })
+    });
+    std::iter::once(carried).chain(behind).collect()
 }
 
 /// The subscription's start, each interval's end inside the period, and the period's end.
@@ -95,7 +135,7 @@ fn invoicing_instants(interval: Option<Interval>, subscription: &Subscription) -
     let period = &subscription.period;
     let ends = match interval {
         Some(interval) => {
-            let tiles = interval.tiles(subscription.intervals_from(), period);
+            let tiles = subscription.calendar.tiles(interval, period);
             tiles.into_iter().map(|tile| tile.period.end()).collect()
         }
         None => vec![period.end()],

@@ -39,6 +39,9 @@ pub enum Refusal {
     /// A credit that the invoice stands for has paid for other invoices.
     #[error("A credit that was bought by the invoice has paid for others.")]
     CreditDrawn,
+    /// A later invoice, which this names by its number, took back what the invoice charged.
+    #[error("Invoice {0} took back what this one charged; void that one first.")]
+    LinesTakenBack(String),
     /// The credit is expired, used up or voided.
     #[error("The credit is not active.")]
     CreditNotActive,
@@ -72,7 +75,11 @@ impl Refusal {
             Self::AmbiguousPlanVersion => "ambiguous_plan_version",
             Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
             Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
-            Self::AlreadyEnded | Self::KeyExpired | Self::InvoiceNotUnpaid | Self::CreditDrawn => "invalid_state",
+            Self::AlreadyEnded
+            | Self::KeyExpired
+            | Self::InvoiceNotUnpaid
+            | Self::CreditDrawn
+            | Self::LinesTakenBack(_) => "invalid_state",
             Self::InvalidKey => "not_authenticated",
             Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",

@@ -1,6 +1,6 @@
 //! A line of an invoice, and what is added to its price.
 
-use bigdecimal::{BigDecimal, Zero};
+use bigdecimal::{BigDecimal, Signed, Zero};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
@@ -11,6 +11,7 @@ use crate::id::{BillingRecordId, PlanId, PlanVersionId, SubscriptionId};
 use crate::period::Period;
 use crate::plan;
 use crate::subscription::{Settled, SubscriptionFilters};
+use crate::tax::TaxState;
 
 /// One line of an invoice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +117,7 @@ pub enum AdjustmentBasis {
         /// All charges of the period up to and with this invoice.
         #[serde(with = "decimal::number")]
         charges_so_far: BigDecimal,
-        /// What they cost after adjustment, unrounded.
+        /// What they cost after adjustment, unrounded; not less than what voided invoices forgave.
         #[serde(with = "decimal::number")]
         target: BigDecimal,
         /// Adjustments of earlier invoices.
@@ -176,6 +177,16 @@ impl LineItem {
         }
     }
 
+    /// Whether it charges for something.
+    pub fn charges(&self) -> bool {
+        self.base.is_positive() || (self.base.is_zero() && self.amount.is_positive())
+    }
+
+    /// Whether it takes back what was charged before.
+    pub fn takes_back(&self) -> bool {
+        self.base.is_negative() || (self.base.is_zero() && self.amount.is_negative())
+    }
+
     fn adjust(&mut self, amount: BigDecimal, basis: AdjustmentBasis) {
         self.amount += &amount;
         self.adjustments.push(Adjustment { amount, basis });
@@ -206,20 +217,19 @@ pub fn adjust_price(
             name: adjustment.name.clone(),
             rule: rule.clone(),
             charges_so_far: settled.adjustment.charges.clone(),
-            target: rule.target(&settled.adjustment.charges, span),
+            target: rule.target_above(&settled.adjustment.charges, span, &before.forgiven),
             given_before: before.given.clone(),
         };
         line.adjust(portion, basis);
     }
 }
 
-/// Adds sales tax of `rate` percent on base and price adjustment of a line. The taxes of one subscription are
-/// rounded together, line after line, so that they add up to the rounded tax of the whole.
-pub fn add_tax(line: &mut LineItem, rate: &BigDecimal, settled: &mut Settled, decimals: u8) {
-    let taxable = line.amount.clone();
-    let given_before = settled.tax.given.clone();
-    let amount = settled.tax.portion(&taxable, rate, decimals);
+/// Adds sales tax of `rate` percent on `taxable`, which is base and price adjustment of a line or a part of them. The
+/// taxes of one subscription are rounded together, line after line, so that they add up to the rounded tax of the whole.
+pub fn add_tax(line: &mut LineItem, taxable: &BigDecimal, rate: &BigDecimal, settled: &mut Settled, decimals: u8) {
+    let TaxState { given: given_before, forgiven, .. } = settled.tax.clone();
+    let amount = settled.tax.portion(taxable, rate, decimals);
     let exact_so_far = settled.tax.exact.clone();
-    let rounding = Rounding { exact_so_far, given_before, decimals, amount: amount.clone() };
-    line.adjust(amount, AdjustmentBasis::SalesTax { rate: rate.clone(), taxable, rounding });
+    let rounding = Rounding { exact_so_far, given_before, forgiven, decimals, amount: amount.clone() };
+    line.adjust(amount, AdjustmentBasis::SalesTax { rate: rate.clone(), taxable: taxable.clone(), rounding });
 }

@@ -189,6 +189,20 @@ impl Invoice {
         }
     }
 
+    /// The lines that charge for something: voiding the invoice forgives them.
+    pub fn forgiven_when_voided(&self) -> impl Iterator<Item = &LineItem> {
+        self.charges().filter(|line| line.charges())
+    }
+
+    /// The lines that take back what earlier invoices charged: voiding the invoice makes it owed again.
+    pub fn owed_again_when_voided(&self) -> impl Iterator<Item = &LineItem> {
+        self.charges().filter(|line| line.takes_back())
+    }
+
+    fn charges(&self) -> impl Iterator<Item = &LineItem> {
+        self.lines.iter().filter(|line| line.subscription.is_some())
+    }
+
     fn charged(&self) -> impl Iterator<Item = Period> {
         self.lines.iter().filter(|line| line.subscription.is_some()).map(|line| line.period)
     }

@@ -1,18 +1,20 @@
 //! How a line came about: enough to compute it again by hand.
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Zero};
 use serde::{Deserialize, Serialize};
 
 use crate::credit::Drawdown;
 use crate::decimal;
 use crate::id::{CreditId, MetricId};
 use crate::metric::{CategoricalFilter, MetricType, NumericFilter};
+use crate::money;
 use crate::period::{Fraction, Period};
 use crate::plan::{ChargeBehavior, ChargeTiming};
 use crate::subscription::{FlatFeeBehavior, SubscriptionFilters};
 use crate::tier::Rating;
 
-/// How an exact amount became whole minor units: `amount` = round(`exact_so_far`) - `given_before`.
+/// How an exact amount became whole minor units: `amount` = round(`exact_so_far`) - `given_before`, where round() is at
+/// least what was `forgiven`.
 ///
 /// The parts of one charge are rounded together, so that what was given always adds up to the rounded whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,12 +25,23 @@ pub struct Rounding {
     /// What earlier lines of the same charge gave.
     #[serde(with = "decimal::number")]
     pub given_before: BigDecimal,
+    /// What voided invoices gave of it: it does not come back. There only when it is not 0.
+    #[serde(default, with = "decimal::number", skip_serializing_if = "Zero::is_zero")]
+    pub forgiven: BigDecimal,
     /// Decimals of the currency's minor unit; ties go away from zero.
     #[serde(with = "decimal::integer")]
     pub decimals: u8,
     /// The result.
     #[serde(with = "decimal::number")]
     pub amount: BigDecimal,
+}
+
+impl Rounding {
+    /// The next portion of what comes to `exact_so_far` in all.
+    pub fn next(exact_so_far: BigDecimal, given_before: BigDecimal, forgiven: BigDecimal, decimals: u8) -> Self {
+        let amount = money::portion_above(&exact_so_far, &given_before, &forgiven, decimals);
+        Self { exact_so_far, given_before, forgiven, decimals, amount }
+    }
 }
 
 /// How a line came about: enough to compute it again by hand.
@@ -56,6 +69,9 @@ pub enum Trace {
         window: Period,
         /// `window` as a part of the full interval, in microseconds.
         fraction: Fraction,
+        /// What full fees of the same interval came to before a switch of plans; there only when it is not 0.
+        #[serde(default, with = "decimal::number", skip_serializing_if = "Zero::is_zero")]
+        charged_before_switch: BigDecimal,
         /// From exact to minor units.
         rounding: Rounding,
     },
@@ -80,6 +96,15 @@ pub enum Trace {
         #[serde(with = "decimal::number")]
         prepaid_amount: BigDecimal,
         /// From exact to minor units.
+        rounding: Rounding,
+    },
+    /// What was billed of usage comes back: a switch handed the usage on to the new plan, which prices all of it.
+    UsageHandedOn {
+        /// What was metered.
+        metric: MetricTrace,
+        /// The time that it was billed for.
+        window: Period,
+        /// From exact, which is nothing, to minor units.
         rounding: Rounding,
     },
     /// Nothing: the custom metric had no usable result. The usage is billed when it has one.

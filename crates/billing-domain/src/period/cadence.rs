@@ -4,10 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
+use time::{OffsetDateTime, UtcOffset};
 
 use super::interval::{date_in_month, month_index};
-use super::{Interval, IntervalUnit, Period, Tile, UnknownWord, instant};
+use super::{Calendar, Interval, IntervalUnit, Period, Tile, UnknownWord, instant};
 
 /// How long a plan's period is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -116,7 +116,7 @@ impl Anchors {
 /// use time::macros::datetime;
 ///
 /// let anchors = Anchors::new(Some(1), None).unwrap();
-/// let cadence = Cadence { start: datetime!(2023-01-15 13:30 UTC), duration: PlanDuration::Monthly, anchors };
+/// let cadence = Cadence::new(datetime!(2023-01-15 13:30 UTC), PlanDuration::Monthly, anchors);
 /// let first = cadence.period(0);
 /// assert_eq!(first.period.end(), datetime!(2023-02-01 0:00 UTC));
 /// // The part is measured by the month that began with the start, not by January.
@@ -128,6 +128,9 @@ pub struct Cadence {
     /// The first instant of period 0.
     #[serde(with = "instant")]
     pub start: OffsetDateTime,
+    /// The day of the month that is meant by the start: a later one than the start's own where a period before this
+    /// sequence was clamped to a short month.
+    pub day: u8,
     /// How long a whole period is.
     pub duration: PlanDuration,
     /// What the periods are aligned to.
@@ -135,6 +138,20 @@ pub struct Cadence {
 }
 
 impl Cadence {
+    /// The periods from `start`, on its own day of the month.
+    pub fn new(start: OffsetDateTime, duration: PlanDuration, anchors: Anchors) -> Self {
+        let start = instant::whole(start);
+        Self { start, day: start.day(), duration, anchors }
+    }
+
+    /// The calendar of its month and year intervals: they are counted like its periods.
+    pub fn calendar(&self) -> Calendar {
+        let start = instant::whole(self.start);
+        let anchored = self.grid(start).and_then(|(month, day)| Some((date_in_month(month, day)?, day)));
+        let (from, day) = anchored.map_or((start, self.day), |(date, day)| (date.midnight().assume_utc(), day));
+        Calendar { start, from, day, months: self.duration.months() }
+    }
+
     /// Period `number`, counted from 0, and the whole interval it is part of.
     ///
     /// - **Units:** instants in UTC. Only period 0 can be shorter than its `full`.
@@ -148,13 +165,15 @@ impl Cadence {
             return Tile { period, full: period };
         }
         // An anchor on the 31st, reached late on 28 February, allows more than a month to 31 March: still one whole.
-        let whole_end = self.duration.interval().boundary(start, 1);
+        let whole_end = self.duration.interval().boundary_on(&UtcOffset::UTC, (start, self.day), 1);
         Tile { period, full: Period::from_whole(start, whole_end.max(period.end())) }
     }
 
     /// The end of period `n - 1`.
     fn boundary(&self, start: OffsetDateTime, n: u32) -> OffsetDateTime {
-        let Some((grid_month, day)) = self.grid(start) else { return self.duration.interval().boundary(start, n) };
+        let Some((grid_month, day)) = self.grid(start) else {
+            return self.duration.interval().boundary_on(&UtcOffset::UTC, (start, self.day), n);
+        };
         let month = grid_month + i64::from(self.duration.months()) * i64::from(n);
         date_in_month(month, day).map_or(instant::LAST, |date| date.midnight().assume_utc())
     }
@@ -170,7 +189,7 @@ impl Cadence {
         if month_anchor.is_none() && self.anchors.day.is_none() {
             return None;
         }
-        let day = self.anchors.day.unwrap_or(start.day());
+        let day = self.anchors.day.unwrap_or(self.day);
         let mut month = month_index(start.date());
         if let Some(first) = month_anchor {
             month -= (month - i64::from(first) + 1).rem_euclid(months);

@@ -132,6 +132,12 @@ impl Interval {
 
     /// [`Interval::boundary`] by the clocks of `zone`: a day can have 23 or 25 hours there.
     pub fn boundary_in(&self, zone: &dyn Zone, anchor: OffsetDateTime, n: u32) -> OffsetDateTime {
+        self.boundary_on(zone, (anchor, local_time(zone, anchor).day()), n)
+    }
+
+    /// [`Interval::boundary_in`] where `day` is the day of the month that is meant by the anchor, which may be a shorter
+    /// month's last.
+    pub(super) fn boundary_on(&self, zone: &dyn Zone, (anchor, day): (OffsetDateTime, u8), n: u32) -> OffsetDateTime {
         let anchor = instant::whole(anchor);
         if n == 0 {
             return anchor;
@@ -141,10 +147,19 @@ impl Interval {
         let moved = match self.unit {
             IntervalUnit::Day => add_days(local, steps),
             IntervalUnit::Week => add_days(local, steps.saturating_mul(7)),
-            IntervalUnit::Month => add_months(local, steps),
-            IntervalUnit::Year => add_months(local, steps.saturating_mul(12)),
+            IntervalUnit::Month => add_months(local, steps, day),
+            IntervalUnit::Year => add_months(local, steps.saturating_mul(12), day),
         };
         moved.map_or(instant::LAST, |local| instant_at(zone, local))
+    }
+
+    /// How many months it lasts; `None` for days and weeks, whose months differ.
+    pub fn months(&self) -> Option<u32> {
+        match self.unit {
+            IntervalUnit::Day | IntervalUnit::Week => None,
+            IntervalUnit::Month => Some(self.count),
+            IntervalUnit::Year => self.count.checked_mul(12),
+        }
     }
 
     /// The intervals from `anchor` that lie in `span`, in order: they cover it without gap or overlap, and the
@@ -157,13 +172,17 @@ impl Interval {
 
     /// [`Interval::tiles`] by the clocks of `zone`.
     pub fn tiles_in(&self, zone: &dyn Zone, anchor: OffsetDateTime, span: &Period) -> Vec<Tile> {
-        let anchor = instant::whole(anchor);
+        self.tiles_on(zone, (anchor, local_time(zone, anchor).day()), span)
+    }
+
+    /// [`Interval::tiles_in`] from an anchor and the day of the month that is meant by it.
+    pub(super) fn tiles_on(&self, zone: &dyn Zone, anchor: (OffsetDateTime, u8), span: &Period) -> Vec<Tile> {
         let mut tiles = Vec::new();
         let mut n = self.index_at(zone, anchor, span.start());
-        let mut start = self.boundary_in(zone, anchor, n);
+        let mut start = self.boundary_on(zone, anchor, n);
         while start < span.end() {
             n = n.saturating_add(1);
-            let full = Period::from_whole(start, self.boundary_in(zone, anchor, n));
+            let full = Period::from_whole(start, self.boundary_on(zone, anchor, n));
             // Nothing in common: a day that the zone skipped, or one that shows twice and was over before the span.
             if let Some(period) = full.intersection(span) {
                 tiles.push(Tile { period, full });
@@ -174,11 +193,11 @@ impl Interval {
     }
 
     /// The number of the last boundary at or before `instant`; 0 before the anchor.
-    fn index_at(&self, zone: &dyn Zone, anchor: OffsetDateTime, instant: OffsetDateTime) -> u32 {
-        if instant <= anchor {
+    fn index_at(&self, zone: &dyn Zone, anchor: (OffsetDateTime, u8), instant: OffsetDateTime) -> u32 {
+        if instant <= anchor.0 {
             return 0;
         }
-        let (from, to) = (local_time(zone, anchor), local_time(zone, instant));
+        let (from, to) = (local_time(zone, anchor.0), local_time(zone, instant));
         let days = (to.date() - from.date()).whole_days();
         let steps = match self.unit {
             IntervalUnit::Day => days,
@@ -188,7 +207,7 @@ impl Interval {
         };
         let mut n = u32::try_from(steps / i64::from(self.count)).unwrap_or(u32::MAX);
         // The day, month or year may be right and the boundary in it not reached yet.
-        while n > 0 && self.boundary_in(zone, anchor, n) > instant {
+        while n > 0 && self.boundary_on(zone, anchor, n) > instant {
             n -= 1;
         }
         n
@@ -205,10 +224,10 @@ fn add_days(local: PrimitiveDateTime, days: u64) -> Option<PrimitiveDateTime> {
     local.checked_add(Duration::days(days))
 }
 
-/// `months` later at the same time of day, clamped to the month's length.
-fn add_months(local: PrimitiveDateTime, months: u64) -> Option<PrimitiveDateTime> {
+/// `months` later at the same time of day, on the `day` of that month or its last.
+fn add_months(local: PrimitiveDateTime, months: u64, day: u8) -> Option<PrimitiveDateTime> {
     let index = month_index(local.date()).checked_add(i64::try_from(months).ok()?)?;
-    let date = date_in_month(index, local.day())?;
+    let date = date_in_month(index, day)?;
     Some(local.replace_date(date))
 }
 

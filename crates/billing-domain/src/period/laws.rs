@@ -32,7 +32,7 @@ fn any_cadence() -> impl Strategy<Value = Cadence> {
     let anchors =
         (prop::option::of(1..=31_u8), prop::option::of(1..=12_u8)).prop_map(|(day, month)| Anchors { day, month });
     (any_instant(), prop::sample::select(PlanDuration::ALL.to_vec()), anchors)
-        .prop_map(|(start, duration, anchors)| Cadence { start, duration, anchors })
+        .prop_map(|(start, duration, anchors)| Cadence::new(start, duration, anchors))
 }
 
 fn month_from(start: OffsetDateTime) -> Period {

@@ -6,10 +6,12 @@
 //! - [`Span`]: seconds to years of the UTC calendar, for gauges and rates.
 //! - [`Zone`]: the same by local clocks, for whoever brings a zone.
 //! - [`Cadence`]: the successive periods of a subscription, aligned to a calendar day where a plan asks for it.
+//! - [`Calendar`]: what the reset and invoicing intervals within them are counted by.
 //!
 //! Source: `docs/pricing.md`, "Periods and anchors" and "Proration".
 
 mod cadence;
+mod calendar;
 mod fraction;
 pub mod instant;
 mod interval;
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 pub use cadence::{AnchorError, Anchors, Cadence, PlanDuration};
+pub use calendar::Calendar;
 pub use fraction::Fraction;
 pub use interval::{Interval, IntervalError, IntervalUnit, Tile};
 pub use span::Span;

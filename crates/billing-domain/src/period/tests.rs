@@ -149,7 +149,7 @@ fn first_periods_end_where_the_plan_says() {
     ];
     for (duration, start, day, month, end, whole_end, why) in cases {
         let anchors = Anchors::new(day, month).expect("valid anchors");
-        let tile = Cadence { start: at(start), duration, anchors }.period(0);
+        let tile = Cadence::new(at(start), duration, anchors).period(0);
         assert_eq!(tile.period, period(start, end), "{duration} from {start}: {why}");
         assert_eq!(tile.full, period(start, whole_end), "{duration} from {start}, whole: {why}");
     }
@@ -170,7 +170,7 @@ fn later_periods_do_not_drift() {
     ];
     for (duration, start, day, number, number_start, number_end, why) in cases {
         let anchors = Anchors::new(day, None).expect("valid anchors");
-        let tile = Cadence { start: at(start), duration, anchors }.period(number);
+        let tile = Cadence::new(at(start), duration, anchors).period(number);
         assert_eq!(tile.period, period(number_start, number_end), "{start} {number}: {why}");
         assert_eq!(tile.full, tile.period, "only the first can be cut");
     }
@@ -214,7 +214,7 @@ fn calendars_end() {
     let last_days = Period::new(at("9999-12-01"), instant::LAST).expect("a period");
     assert_eq!(Interval::new(IntervalUnit::Month, 1).expect("1").tiles(at("9999-12-01"), &last_days).len(), 1);
     let duration = PlanDuration::Monthly;
-    let cadence = Cadence { start: at("9999-12-15"), duration, anchors: Anchors::NONE };
+    let cadence = Cadence::new(at("9999-12-15"), duration, Anchors::NONE);
     assert_eq!(cadence.period(0).period.end(), instant::LAST);
     assert!(cadence.period(1).period.is_empty() && cadence.period(u32::MAX).period.is_empty());
 }

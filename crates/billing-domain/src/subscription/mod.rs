@@ -6,12 +6,13 @@ mod filters;
 use std::collections::BTreeMap;
 
 use bigdecimal::BigDecimal;
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use crate::adjustment::AdjustmentState;
 use crate::error::{Error, Noun, Refusal};
 use crate::id::{CustomerKey, PlanId, PlanVersionId, SubscriptionId};
-use crate::period::{Anchors, Cadence, Period, PlanDuration, Tile};
+use crate::period::{Anchors, Cadence, Calendar, Period, PlanDuration, Tile, instant};
 use crate::plan::{Component, PlanVersion};
 use crate::tax::TaxState;
 
@@ -33,11 +34,11 @@ pub struct Subscription {
     pub period: Period,
     /// The uncut interval that the period is part of: what a full price is for.
     pub full: Period,
-    /// Where the sequence of periods began: the start of the first subscription of the chain. For an add-on: where
-    /// its parent's period began, which its intervals are counted from.
-    pub anchor: OffsetDateTime,
-    /// How many renewals lie between [`Subscription::anchor`] and this period.
-    pub renewal: u32,
+    /// What its reset and invoicing intervals are counted by; an add-on has its parent's.
+    pub calendar: Calendar,
+    /// When the call was made that began its chain of renewals and switches, in the customer's time: no invoice of the
+    /// chain is dated before.
+    pub chain_began_at: OffsetDateTime,
     /// Whether it renews at its end.
     pub auto_renew: bool,
     /// Whether a renewal has taken its place already.
@@ -52,14 +53,17 @@ pub struct Subscription {
     pub metadata: serde_json::Map<String, serde_json::Value>,
     /// Units of prepaid components, where they differ from the version's default.
     pub prepaid_units: BTreeMap<crate::id::MetricId, BigDecimal>,
-    /// Since when usage counts of metrics whose usage came along from the subscription that this one replaced.
-    pub carried_usage: BTreeMap<crate::id::MetricId, OffsetDateTime>,
+    /// The reset intervals that were running when this one replaced another subscription, by metric: their usage came
+    /// along, and they end where they would have ended.
+    pub carried_usage: BTreeMap<crate::id::MetricId, CarriedUsage>,
     /// The subscription that took its place by a switch of plans: its own id is no longer valid.
     pub replaced_by: Option<SubscriptionId>,
     /// The subscription that it is attached to, when it is an add-on's.
     pub parent: Option<SubscriptionId>,
     /// How it was cancelled, when it was.
     pub cancellation: Option<Cancellation>,
+    /// The end that it had before it was cancelled.
+    pub uncancelled_end: Option<OffsetDateTime>,
     /// What its invoices so far add up to.
     pub settled: Settled,
     /// When it was made, in the customer's time.
@@ -75,15 +79,34 @@ pub struct Settled {
     pub tax: TaxState,
 }
 
-/// A period to come, and its place in the sequence.
+/// A reset interval that goes on under the subscription that a switch put in the place of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CarriedUsage {
+    /// Since when its usage counts.
+    #[serde(with = "instant")]
+    pub start: OffsetDateTime,
+    /// Where it ends, when the subscription lasts that long; `None`: as late as the subscription does.
+    #[serde(with = "instant::optional")]
+    pub end: Option<OffsetDateTime>,
+    /// The uncut interval: what a full price is for.
+    pub full: Period,
+}
+
+impl CarriedUsage {
+    /// The interval within a subscription that has this period.
+    pub fn within(&self, subscription: &Period) -> Tile {
+        let end = self.end.map_or(subscription.end(), |end| end.min(subscription.end()));
+        Tile { period: Period::new(self.start, end).unwrap_or(Period::at(self.start)), full: self.full }
+    }
+}
+
+/// A period to come, and what its intervals are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextPeriod {
     /// The period and the uncut interval it is part of.
     pub tile: Tile,
-    /// Where its sequence began.
-    pub anchor: OffsetDateTime,
-    /// Its number in the sequence.
-    pub renewal: u32,
+    /// Its calendar.
+    pub calendar: Calendar,
 }
 
 /// Where a subscription stands at an instant.
@@ -128,11 +151,6 @@ impl Subscription {
         self.parent.is_some()
     }
 
-    /// Where its reset and invoicing intervals are counted from: its own start, for an add-on its parent's.
-    pub fn intervals_from(&self) -> OffsetDateTime {
-        if self.is_addon() { self.anchor } else { self.period.start() }
-    }
-
     /// Whether it can still be changed at `now`.
     ///
     /// # Errors
@@ -151,13 +169,6 @@ impl Subscription {
     /// Whether it will be renewed at its end and has not been yet.
     pub fn awaits_renewal(&self) -> bool {
         self.auto_renew && !self.is_renewed
-    }
-
-    /// Where the usage of a metric begins that counts in the reset interval which starts at `start`: earlier in the
-    /// first one, when usage was carried over.
-    pub fn usage_start(&self, metric: crate::id::MetricId, start: OffsetDateTime) -> OffsetDateTime {
-        let carried = self.carried_usage.get(&metric).filter(|_| start == self.period.start());
-        carried.copied().unwrap_or(start)
     }
 
     /// How many units of a prepaid component it has: its own number, otherwise the version's.
@@ -181,21 +192,41 @@ impl Subscription {
 
     /// The period that follows this one when it renews: `None` for a plan without duration.
     ///
-    /// The sequence goes on from its own beginning, so that a subscription of the 31st never drifts to the
-    /// 28th. One that was given an end of its own starts a new sequence there.
+    /// It goes on by the same calendar, so that a subscription of the 31st never drifts to the 28th. One that was given an
+    /// end off its calendar starts a new one there.
     pub fn next_period(&self, duration: Option<PlanDuration>, anchors: Anchors) -> Option<NextPeriod> {
         let duration = duration?;
-        let cadence = Cadence { start: self.anchor, duration, anchors };
-        let next = cadence.period(self.renewal + 1);
-        if next.period.start() == self.period.end() {
-            return Some(NextPeriod { tile: next, anchor: self.anchor, renewal: self.renewal + 1 });
-        }
-        let anchor = self.period.end();
-        Some(NextPeriod { tile: Cadence { start: anchor, duration, anchors }.period(0), anchor, renewal: 0 })
+        let start = self.period.end();
+        let cadence = Cadence { start, day: self.calendar.day_of(start), duration, anchors };
+        Some(NextPeriod { tile: cadence.period(0), calendar: cadence.calendar() })
+    }
+
+    /// The calendar that it has under a plan that takes the place of its own within its period.
+    pub fn calendar_under(&self, duration: Option<PlanDuration>, anchors: Anchors) -> Calendar {
+        let start = self.calendar.start;
+        let cadence = duration.map(|duration| Cadence { start, day: self.calendar.day_of(start), duration, anchors });
+        cadence.map_or(Calendar::of_single_period(start), |cadence| cadence.calendar())
+    }
+
+    /// Its period as it was before it was cancelled.
+    pub fn uncancelled_period(&self) -> Period {
+        let end = self.uncancelled_end.unwrap_or(self.period.end());
+        Period::new(self.period.start(), end).unwrap_or(self.period)
+    }
+
+    /// What the cancellation makes of its fees, when there was one that says so.
+    pub fn flat_fee_behavior(&self) -> Option<FlatFeeBehavior> {
+        self.cancellation.and_then(|cancellation| cancellation.flat_fee_behavior)
+    }
+
+    /// Whether its cancellation dropped the usage that was not billed.
+    pub fn drops_usage(&self) -> bool {
+        self.cancellation.is_some_and(|cancellation| cancellation.usage_behavior == UsageBehavior::BillNone)
     }
 
     /// Ends it at `now`, or at its start when that is still to come, for good.
     pub fn cancel(&mut self, cancellation: Cancellation, now: OffsetDateTime) {
+        self.uncancelled_end = Some(self.period.end());
         self.period = self.period.cut_at(now.max(self.period.start()));
         self.auto_renew = false;
         self.cancellation = Some(cancellation);
@@ -205,8 +236,7 @@ impl Subscription {
     pub fn enter(&mut self, next: &NextPeriod) {
         self.period = next.tile.period;
         self.full = next.tile.full;
-        self.anchor = next.anchor;
-        self.renewal = next.renewal;
+        self.calendar = next.calendar;
         self.settled = Settled::default();
         self.carried_usage.clear();
     }
@@ -215,7 +245,7 @@ impl Subscription {
     pub fn enter_with(&mut self, parent: &Self) {
         self.period = parent.period;
         self.full = parent.full;
-        self.anchor = parent.period.start();
+        self.calendar = parent.calendar;
         self.settled = Settled::default();
         self.carried_usage.clear();
     }

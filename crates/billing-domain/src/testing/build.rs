@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::addon::{Addon, AddonTerms, BillingFrequency, InvoiceWhen, plan_of};
 use crate::api_key::{ApiKey, KeyKind};
-use crate::charge::{Billed, BillingRecord, ChargeRef};
+use crate::charge::{Billed, BillingRecord, ChargeRef, UsageBilling};
 use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
 use crate::customer::Customer;
@@ -18,7 +18,7 @@ use crate::id::{AddonId, CustomerKey, InvoiceId, MetricId, OrganizationId};
 use crate::invoice::{BilledTo, LineItem, NewInvoice, Seller, Trace};
 use crate::metric::{Aggregation, Metric, MetricFilters};
 use crate::organization::Organization;
-use crate::period::{Anchors, Period, PlanDuration};
+use crate::period::{Anchors, Calendar, Period, PlanDuration};
 use crate::plan::{ChargeBehavior, ChargeTiming, Component, Feature, Plan, PlanVersion, RecurringCharge};
 use crate::subscription::{Settled, Subscription, SubscriptionFilters};
 use crate::test_clock::{TestClock, TestClockStatus};
@@ -220,6 +220,7 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
 pub fn subscription(ids: &mut Ids, customer: CustomerKey, version: &PlanVersion, period: Period) -> Subscription {
     Subscription {
         cancellation: None,
+        uncancelled_end: None,
         carried_usage: BTreeMap::new(),
         replaced_by: None,
         parent: None,
@@ -229,8 +230,8 @@ pub fn subscription(ids: &mut Ids, customer: CustomerKey, version: &PlanVersion,
         version: version.id,
         period,
         full: period,
-        anchor: period.start(),
-        renewal: 0,
+        calendar: Calendar::of_single_period(period.start()),
+        chain_began_at: period.start(),
         auto_renew: true,
         is_renewed: false,
         is_new: true,
@@ -256,6 +257,8 @@ pub fn billing_record(ids: &mut Ids, subscription: &Subscription, charge: Charge
         late_until: None,
         billed: Billed::default(),
         tax_rate: None,
+        charged_before_switch: BigDecimal::from(0),
+        usage: UsageBilling::Here,
         prepaid: None,
     }
 }

@@ -199,7 +199,7 @@ fn earnings_of(tx: &mut dyn Transaction, customer: &Customer, now: OffsetDateTim
     let mut account = Account::load(tx, customer.key, now)?;
     let mut records: Vec<_> = account.late.iter().chain(&account.records).cloned().collect();
     records.retain(|record| record.period.start() <= now);
-    for draft in draft_lines(tx, &mut account, &mut records, Part::All, now)? {
+    for draft in draft_lines(tx, &mut account, &mut records, &|_| Part::All, now)? {
         if draft.currency.code == customer.default_currency_code {
             lines.extend(draft.lines);
         }
@@ -215,7 +215,9 @@ fn earnings_from(lines: Vec<LineItem>) -> Vec<Earning> {
         let amount = &line.amount - taxes.map(|tax| &tax.amount).sum::<BigDecimal>();
         let (period, usage) = match &line.trace {
             Trace::RecurringCharge { window, .. } => (*window, None),
-            Trace::UsageCharge { metric, window, .. } => (*window, Some((metric.metric_id, line.filters.clone()))),
+            Trace::UsageCharge { metric, window, .. } | Trace::UsageHandedOn { metric, window, .. } => {
+                (*window, Some((metric.metric_id, line.filters.clone())))
+            }
             Trace::PrepaidUsageCharge { .. } | Trace::PlanAdjustment => (line.period, None),
             // Nothing was earned, and credits move money that other lines earn.
             Trace::UsageNotBilled { .. } => continue,

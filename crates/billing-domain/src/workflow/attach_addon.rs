@@ -147,8 +147,6 @@ fn build(
         plan: offer.plan.id,
         version: offer.version.id,
         period: Period::new(start, parent.period.end()).map_err(|_| Refusal::AlreadyEnded)?,
-        anchor: parent.period.start(),
-        renewal: 0,
         auto_renew: recurs && parent.auto_renew,
         is_renewed: false,
         is_new: true,

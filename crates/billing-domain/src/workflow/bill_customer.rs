@@ -6,6 +6,7 @@ use bigdecimal::Zero;
 use time::{Duration, OffsetDateTime, UtcOffset};
 
 use super::account::Account;
+use super::draft_lines::Part;
 use super::issue_invoices::{bill_due, issue_drafts};
 use super::renew_subscription::renew_subscription;
 use crate::billing_run::check_bound;
@@ -34,9 +35,11 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until
             Step::Invoice(instant) => {
                 let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
                 let subscriptions = subscriptions_of(account, &due);
-                let drafts = bill_due(tx, account, &due, instant, at)?;
+                let issued_at = issued_at(account, &subscriptions, at)?;
+                let all = |record: &BillingRecord| due(record).then_some(Part::All);
+                let drafts = bill_due(tx, account, &all, instant, at)?;
                 count_invoicing(tx, account, &subscriptions, at)?;
-                issue_drafts(tx, account, drafts, at)?;
+                issue_drafts(tx, account, drafts, issued_at)?;
             }
         }
     }
@@ -75,6 +78,14 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
     renewals.chain(invoices).chain(expiries).min()
 }
 
+/// When an invoice for these subscriptions is dated that fell due at `at`: then, but not before the calls were made that
+/// began them. What was past already bears the instant of the call.
+fn issued_at(account: &Account, subscriptions: &[SubscriptionId], at: OffsetDateTime) -> Result<OffsetDateTime, Error> {
+    let began = subscriptions.iter().map(|id| Ok(account.subscription(*id)?.chain_began_at));
+    let began = began.collect::<Result<Vec<_>, Error>>()?;
+    Ok(began.into_iter().fold(at, OffsetDateTime::max))
+}
+
 /// The subscriptions with records that are due.
 fn subscriptions_of(account: &Account, due: &dyn Fn(&BillingRecord) -> bool) -> Vec<SubscriptionId> {
     let records = account.records.iter().chain(&account.late).filter(|record| due(record));
@@ -87,9 +98,9 @@ fn count_invoicing(
     tx: &mut dyn Transaction,
     account: &Account,
     subscriptions: &[SubscriptionId],
-    issued_at: OffsetDateTime,
+    due_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let day = issued_at.to_offset(UtcOffset::UTC).date();
+    let day = due_at.to_offset(UtcOffset::UTC).date();
     let counts = tx.subscriptions().count_invoicing(account.customer.key, subscriptions, day)?;
     for (subscription, count) in subscriptions.iter().zip(counts) {
         check_bound(*subscription, day, count)?;

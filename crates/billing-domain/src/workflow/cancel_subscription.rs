@@ -5,12 +5,12 @@ use time::OffsetDateTime;
 use super::account::Account;
 use super::bill_customer::process_due;
 use super::issue_invoices::issue_invoices;
-use crate::charge::{BillingRecord, Charge};
+use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling};
 use crate::error::Error;
 use crate::id::{CustomerKey, SubscriptionId};
 use crate::plan::PlanVersion;
 use crate::store::Transaction;
-use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, UsageBehavior};
+use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription};
 
 /// Which subscriptions of one customer to cancel, and how.
 #[derive(Clone, Debug)]
@@ -58,7 +58,8 @@ pub fn cancel_subscription(
     command.subscriptions.iter().map(|id| tx.subscriptions().get(command.customer, *id)).collect()
 }
 
-/// What waits to be billed of the subscriptions that `id` took the place of is billed with it.
+/// What waits to be billed of the subscriptions that `id` took the place of is billed with it. Where the usage that they
+/// handed on is dropped, what was billed of it stays billed.
 fn bring_forward(
     tx: &mut dyn Transaction,
     account: &mut Account,
@@ -76,7 +77,11 @@ fn bring_forward(
     let mut records = account.records.clone();
     records.retain(|record| waiting.contains(&record.subscription));
     let customer = account.customer.key;
+    let drops_usage = account.subscription(id)?.drops_usage();
     for mut record in records {
+        if drops_usage && record.usage == UsageBilling::HandedOn {
+            record.usage = UsageBilling::Dropped;
+        }
         record.invoicing_instants = vec![now];
         tx.billing_records().update(customer, &record)?;
         account.replace(record);
@@ -101,41 +106,46 @@ fn cancel(
     subscription.cancel(command.cancellation, now);
     tx.subscriptions().update(&subscription)?;
     let offer = account.offer(tx, subscription.version)?;
-    let drops_usage = command.cancellation.usage_behavior == UsageBehavior::BillNone;
     for mut record in tx.billing_records().list(command.customer, id)? {
-        if record.awaits_late_usage() && drops_usage {
+        if record.awaits_late_usage() && subscription.drops_usage() {
             record.late_until = None;
-            tx.billing_records().update(command.customer, &record)?;
-            account.replace(record);
-        } else if record.next_invoicing_at().is_some() {
+        } else if record.next_invoicing_at().is_some() || comes_back(&record, &subscription) {
             settle(&mut record, &offer.version, &subscription, settled_at);
-            tx.billing_records().update(command.customer, &record)?;
-            account.replace(record);
+        } else {
+            continue;
         }
+        tx.billing_records().update(command.customer, &record)?;
+        account.replace(record);
     }
     account.subscriptions.insert(id, subscription);
     Ok(())
 }
 
+/// Whether a fee that is billed to its end comes back all the same: with `refund` nothing of the period's fees stays.
+fn comes_back(record: &BillingRecord, subscription: &Subscription) -> bool {
+    let is_refunded = subscription.flat_fee_behavior() == Some(FlatFeeBehavior::Refund);
+    is_refunded && record.has_billed() && matches!(record.charge, ChargeRef::Recurring(_))
+}
+
 /// Cuts an open record at the subscription's new end and lets it be billed for the last time at `settled_at`;
-/// one that has nothing left to bill is closed.
+/// one that has nothing left to bill is closed. A fee that is charged in full keeps its time, also time to come.
 fn settle(record: &mut BillingRecord, version: &PlanVersion, subscription: &Subscription, settled_at: OffsetDateTime) {
     let end = subscription.period.end();
     let has_begun = record.period.start() < end;
-    record.period = record.period.cut_at(end);
-    record.reprice_prepaid();
-    let cancellation = subscription.cancellation.unwrap_or_default();
+    let is_kept = subscription.flat_fee_behavior() == Some(FlatFeeBehavior::ChargeFull)
+        && matches!(record.charge, ChargeRef::Recurring(_));
     let is_billed = match version.charge(record.charge) {
-        Some(Charge::Component(_)) if has_begun => cancellation.usage_behavior == UsageBehavior::BillFull,
-        Some(Charge::Component(_)) => record.has_billed(),
-        // The first interval of a subscription that never began can still be charged in full.
-        Some(Charge::Recurring(_)) => {
-            has_begun
-                || record.has_billed()
-                || (cancellation.flat_fee_behavior == Some(FlatFeeBehavior::ChargeFull)
-                    && record.period.start() == subscription.period.start())
-        }
+        Some(Charge::Component(_)) if has_begun && !subscription.drops_usage() => true,
+        Some(Charge::Component(_)) => record.prepaid.is_some() && (has_begun || record.has_billed()),
+        Some(Charge::Recurring(_)) => has_begun || record.has_billed() || is_kept,
         None => false,
     };
+    if !is_kept {
+        record.period = record.period.cut_at(end);
+        record.reprice_prepaid();
+    }
+    if subscription.drops_usage() {
+        record.usage = UsageBilling::Dropped;
+    }
     record.invoicing_instants = if is_billed { vec![settled_at] } else { Vec::new() };
 }

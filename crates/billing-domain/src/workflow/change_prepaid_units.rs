@@ -5,8 +5,9 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::process_due;
-use super::issue_invoices::issue_prepaid;
-use crate::charge::ChargeRef;
+use super::draft_lines::Part;
+use super::issue_invoices::issue_parts;
+use crate::charge::{BillingRecord, ChargeRef};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors};
 use crate::faults::Faults;
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
@@ -41,7 +42,8 @@ impl Faults for ChangePrepaidUnits {
 }
 
 /// Changes prepaid units from now on. More units are invoiced, fewer come back as a credit at once; only the
-/// difference is billed, usage is not. As many units as there are change nothing.
+/// difference is billed, usage of the running time is not, and late usage of earlier time comes along as on every invoice.
+/// As many units as there are change nothing.
 ///
 /// # Errors
 /// [`Error::NotFound`]; a metric without prepaid component, negative units; [`Subscription::check_open`];
@@ -77,12 +79,14 @@ pub fn change_prepaid_units(
     });
     for mut record in changed {
         record.change_prepaid_units(&command.units, now);
-        let is_running = record.period.contains(now);
-        if is_running && (is_fewer || command.invoice_now) {
-            issue_prepaid(tx, &mut account, &mut record, now)?;
-        }
+        let id = record.id;
+        let is_invoiced = record.period.contains(now) && (is_fewer || command.invoice_now);
         tx.billing_records().update(command.customer, &record)?;
         account.replace(record);
+        if is_invoiced {
+            let due = |own: &BillingRecord| (own.id == id).then_some(Part::Prepaid);
+            issue_parts(tx, &mut account, &due, now, now)?;
+        }
     }
     process_due(tx, &mut account, now)?;
     tx.subscriptions().get(command.customer, command.subscription)

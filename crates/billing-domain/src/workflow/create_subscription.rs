@@ -13,7 +13,7 @@ use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::faults::{Faults, look_up, look_up_now};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
-use crate::period::{Cadence, Period, Tile, instant};
+use crate::period::{Cadence, Calendar, Period, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};
 use crate::store::Transaction;
 use crate::subscription::{Settled, Subscription, SubscriptionFilters};
@@ -181,6 +181,11 @@ fn build(
     let units =
         errors.keep_all("component_fixed_charges_initial_units", prepaid_units(&command.prepaid_units, &offer.version));
     let (Some(tile), Some(prepaid_units)) = (tile, units) else { return Err(errors.into()) };
+    let start = tile.period.start();
+    let calendar = match offer.plan.duration {
+        Some(duration) => Cadence::new(start, duration, offer.version.anchors).calendar(),
+        None => Calendar::of_single_period(start),
+    };
     let subscription = Subscription {
         id: tx.new_uuid().into(),
         customer: account.customer.key,
@@ -188,8 +193,8 @@ fn build(
         version: offer.version.id,
         period: tile.period,
         full: tile.full,
-        anchor: tile.period.start(),
-        renewal: 0,
+        calendar,
+        chain_began_at: now,
         auto_renew: command.auto_renew,
         is_renewed: false,
         is_new: command.is_new,
@@ -202,6 +207,7 @@ fn build(
         replaced_by: None,
         parent: None,
         cancellation: None,
+        uncancelled_end: None,
         created_at: now,
     };
     if count_records(&offer.version, &subscription) > BillingRecord::PER_SUBSCRIPTION_MAX {
@@ -215,7 +221,7 @@ fn tile_of(command: &CreateSubscription, offer: &Offer, now: OffsetDateTime) -> 
     let invalid = |detail: &str| FieldError::new("end_date", FieldCode::Invalid, detail);
     let start = instant::whole(command.start);
     let anchors = offer.version.anchors;
-    let computed = offer.plan.duration.map(|duration| Cadence { start, duration, anchors }.period(0));
+    let computed = offer.plan.duration.map(|duration| Cadence::new(start, duration, anchors).period(0));
     let Some(end) = command.end.map(instant::whole) else {
         let tile = computed.ok_or_else(|| {
             FieldError::new("end_date", FieldCode::Required, "The plan has no duration, so an end is needed.")
@@ -228,7 +234,7 @@ fn tile_of(command: &CreateSubscription, offer: &Offer, now: OffsetDateTime) -> 
     check_end(command, now)?;
     let period = Period::new(start, end).map_err(|_| invalid("The end must not be before the start."))?;
     let full = offer.plan.duration.map_or(period, |duration| {
-        let whole = Cadence { start, duration, anchors };
+        let whole = Cadence::new(start, duration, anchors);
         whole.period(0).full
     });
     Ok(Tile { period, full })

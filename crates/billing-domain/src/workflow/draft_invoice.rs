@@ -1,18 +1,19 @@
 //! Previews the invoice a customer would get now. Nothing is kept.
 
+use std::collections::BTreeSet;
+
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bundle::Bundle;
-use super::draft_lines::{Draft, Part, draft_lines};
+use super::draft_lines::{Part, draft_lines};
 use crate::charge::BillingRecord;
 use crate::currency::Currency;
 use crate::customer::{Customer, CustomerId};
 use crate::error::Error;
 use crate::id::{CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::LineItem;
-use crate::plan::ChargeTiming;
 use crate::store::Transaction;
 use crate::subscription::Subscription;
 
@@ -51,7 +52,9 @@ pub struct DraftedInvoice {
     pub amount: BigDecimal,
 }
 
-/// Previews what the customer would be billed if all of their subscriptions were invoiced now.
+/// Previews the next invoice of each of the customer's subscriptions, as it would be now: what falls due at the next
+/// instant of each, with the usage up to now, and what is charged in advance of the time that begins there. Late usage
+/// comes along. A microsecond before that instant, without later events, it is the invoice then issued, before credits.
 ///
 /// # Errors
 /// [`Error::NotFound`] for the customer.
@@ -64,11 +67,25 @@ pub fn draft_invoice(
     let customer = tx.customers().get(key)?;
     let now = tx.customers().now(key)?;
     let mut account = Account::load(tx, key, now)?;
-    let mut records: Vec<BillingRecord> = account.late.iter().chain(&account.records).cloned().collect();
-    records.retain(|record| record.period.start() <= now);
-    let mut drafts = draft_lines(tx, &mut account, &mut records, Part::All, now)?;
+    let mut records = account.late.clone();
+    let mut renewing = Vec::new();
+    for subscription in account.subscriptions.values() {
+        let next = Next::of(&account, subscription);
+        records.extend(
+            next.records.into_iter().filter(|record| command.include_next_period || record.period.start() <= now),
+        );
+        renewing.extend(next.renews.then(|| subscription.clone()));
+    }
     if command.include_next_period {
-        add_next_periods(tx, &mut account, &mut drafts)?;
+        records.extend(next_periods(tx, &mut account, &renewing)?);
+    }
+    records.sort_by_key(|record| record.id);
+    let to_come: BTreeSet<_> = records.iter().filter(|own| own.period.start() > now).map(|own| own.id).collect();
+    let mut drafts = draft_lines(tx, &mut account, &mut records, &|_| Part::All, now)?;
+    for line in drafts.iter_mut().flat_map(|draft| &mut draft.lines) {
+        if line.record.is_some_and(|record| to_come.contains(&record)) {
+            line.name = format!("{} - Next Period", line.name);
+        }
     }
     let due_at = account.organization.due_at(now);
     let invoices = drafts.into_iter().map(|draft| DraftedInvoice {
@@ -82,36 +99,43 @@ pub fn draft_invoice(
     Ok(DraftInvoices { customer, invoices: invoices.collect() })
 }
 
-fn add_next_periods(tx: &mut dyn Transaction, account: &mut Account, drafts: &mut Vec<Draft>) -> Result<(), Error> {
-    let renewing: Vec<Subscription> =
-        account.subscriptions.values().filter(|own| own.awaits_renewal() && !own.is_addon()).cloned().collect();
+/// What falls due next of one subscription.
+struct Next {
+    records: Vec<BillingRecord>,
+    /// Whether its renewal does.
+    renews: bool,
+}
+
+impl Next {
+    fn of(account: &Account, subscription: &Subscription) -> Self {
+        let own = account.records.iter().filter(|record| record.subscription == subscription.id);
+        let renewal =
+            Some(subscription.period.end()).filter(|_| subscription.awaits_renewal() && !subscription.is_addon());
+        let instant = own.clone().filter_map(BillingRecord::next_invoicing_at).chain(renewal).min();
+        let records = own.filter(|record| record.next_invoicing_at() == instant).cloned().collect();
+        Self { records, renews: renewal.is_some() && renewal == instant }
+    }
+}
+
+/// What is charged in advance of the periods that these subscriptions renew to. Their successors are put into the account.
+fn next_periods(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    renewing: &[Subscription],
+) -> Result<Vec<BillingRecord>, Error> {
     let held: Vec<_> = account.subscriptions.values().cloned().collect();
+    let mut records = Vec::new();
     for current in renewing {
-        let bundle = Bundle::load(tx, &mut account.catalog, &current, &held)?;
+        let bundle = Bundle::load(tx, &mut account.catalog, current, &held)?;
         let Some(next) = bundle.renewed(tx, &mut account.catalog)? else { continue };
         let start = next.base.subscription.period.start();
-        let mut records = Vec::new();
         for part in next.parts() {
             let mut subscription = part.subscription.clone();
             subscription.id = SubscriptionId::from(tx.new_uuid());
-            let version = &part.offer.version;
-            let in_advance = |record: &BillingRecord| {
-                let charge = version.recurring_charges.iter().find(|charge| record.charge.is(charge.id));
-                charge.is_some_and(|charge| charge.timing == ChargeTiming::InAdvance)
-            };
             let own = part.offer.records_of(tx, &subscription)?.into_iter();
-            records.extend(own.filter(|own| own.next_invoicing_at() == Some(start) && in_advance(own)));
+            records.extend(own.filter(|own| own.next_invoicing_at() == Some(start)));
             account.subscriptions.insert(subscription.id, subscription);
         }
-        for mut draft in draft_lines(tx, account, &mut records, Part::All, start)? {
-            for line in &mut draft.lines {
-                line.name = format!("{} - Next Period", line.name);
-            }
-            match drafts.iter_mut().find(|other| other.currency == draft.currency) {
-                Some(other) => other.lines.append(&mut draft.lines),
-                None => drafts.push(draft),
-            }
-        }
     }
-    Ok(())
+    Ok(records)
 }

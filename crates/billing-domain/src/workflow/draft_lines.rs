@@ -3,24 +3,24 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use bigdecimal::{Signed, Zero};
+use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
+use super::tax_lines::tax_lines;
 use super::usages::try_usages;
 use crate::adjustment::Span;
-use crate::charge::{BillingRecord, Charge, Charged};
+use crate::charge::{BillingRecord, Charge, Charged, UsageBilling};
 use crate::currency::Currency;
 use crate::custom_sql::CustomFailure;
 use crate::error::{Error, StoreError};
-use crate::id::{BillingRecordId, SubscriptionId};
-use crate::invoice::{BillingType, LineItem, Trace, add_tax, adjust_price};
+use crate::id::SubscriptionId;
+use crate::invoice::{BillingType, LineItem, Trace, adjust_price};
 use crate::metric::Metric;
-use crate::period::Period;
-use crate::plan::Component;
+use crate::period::{Fraction, Period};
+use crate::plan::{Component, PriceAdjustmentKind};
 use crate::store::Transaction;
-use crate::subscription::Subscription;
-use crate::tax::{self, FlatRate, TaxQuestion};
+use crate::subscription::{FlatFeeBehavior, Subscription};
 use crate::usage::{Usage, UsageRequest};
 
 /// The lines of one invoice to be.
@@ -38,20 +38,20 @@ pub(super) enum Part {
     Prepaid,
 }
 
-/// Bills `records` as of the billing instant `at`, here and not in the store: the lines by currency, adjusted
-/// and taxed. Of those that wait for late events, what these have changed is billed. All usage is read at once.
+/// Bills the `part` of each of `records` as of the instant `at`, here and not in the store: the lines by currency,
+/// adjusted and taxed. Of those that wait for late events, what these have changed is billed. All usage is read at once.
 pub(super) fn draft_lines(
     tx: &mut dyn Transaction,
     account: &mut Account,
     records: &mut [BillingRecord],
-    part: Part,
+    part: &dyn Fn(&BillingRecord) -> Part,
     at: OffsetDateTime,
 ) -> Result<Vec<Draft>, Error> {
     let offers = records.iter().map(|record| account.offer(tx, record.version)).collect::<Result<Vec<_>, _>>()?;
     let mut requests = Vec::new();
     let mut metered = Vec::new();
     for (record, offer) in records.iter().zip(&offers) {
-        let has_usage = part == Part::All && has_usage(account, record, offer, at)?;
+        let has_usage = part(record) == Part::All && has_usage(account, record, offer, at)?;
         metered.push(has_usage);
         if has_usage {
             requests.extend(usage_request(account, record, offer, at)?);
@@ -62,7 +62,8 @@ pub(super) fn draft_lines(
     let mut billed: BTreeMap<SubscriptionId, Rc<Offer>> = BTreeMap::new();
     for ((record, offer), has_usage) in records.iter_mut().zip(&offers).zip(metered) {
         let usage = if has_usage { usages.next() } else { None };
-        let mut lines = charge(account, record, offer, usage.as_ref().and_then(|usage| usage.as_ref().ok()), at)?;
+        let counted = usage.as_ref().and_then(|usage| usage.as_ref().ok());
+        let mut lines = charge(account, record, offer, (part(record), counted), at)?;
         if let Some(Err(failure)) = &usage {
             lines.extend(leave_unbilled(account, record, offer, failure, at)?);
         }
@@ -74,17 +75,30 @@ pub(super) fn draft_lines(
         drafts.entry(offer.currency.code.clone()).or_insert_with(empty).lines.extend(lines);
     }
     for (id, offer) in billed {
-        let is_last = !account.records.iter().chain(records.iter()).any(|record| {
-            record.subscription == id && record.invoicing_instants.last().is_some_and(|instant| *instant > at)
-        });
+        let is_last = is_last_invoice(account, id, records, part, at);
         if let Some(draft) = drafts.get_mut(&offer.currency.code) {
             adjust(account, draft, id, &offer, is_last, at)?;
         }
     }
     for draft in drafts.values_mut() {
-        tax(account, draft, records)?;
+        tax_lines(account, draft, records)?;
     }
     Ok(drafts.into_values().filter(|draft| draft.lines.iter().any(|line| says_something(line, at))).collect())
+}
+
+/// Whether nothing of a subscription is left to bill after these `records` of it.
+fn is_last_invoice(
+    account: &Account,
+    id: SubscriptionId,
+    records: &[BillingRecord],
+    part: &dyn Fn(&BillingRecord) -> Part,
+    at: OffsetDateTime,
+) -> bool {
+    let billed = records.iter().filter(|record| record.subscription == id && part(record) == Part::All);
+    // A preview is of an invoice to come, so what is on it may fall due later than `at`.
+    let falls_due = billed.filter_map(BillingRecord::next_invoicing_at).max().map_or(at, |due| due.max(at));
+    let is_left = |record: &BillingRecord| record.invoicing_instants.last().is_some_and(|last| *last > falls_due);
+    !account.records.iter().chain(records).any(|record| record.subscription == id && is_left(record))
 }
 
 /// Whether a line is worth an invoice. That usage was not billed is said once at the end of its time, not again with every
@@ -113,12 +127,12 @@ fn leave_unbilled(
 }
 
 /// Whether the record has usage to bill at `at`: not at its very start or when a switch hands it on, where only prepaid
-/// units are billed, and never when it was cut at its start.
+/// units are billed; never when it was cut at its start, nor where its usage is billed elsewhere or dropped.
 fn has_usage(account: &Account, record: &BillingRecord, offer: &Offer, at: OffsetDateTime) -> Result<bool, Error> {
     let is_component = matches!(offer.version.charge(record.charge), Some(Charge::Component(_)));
     let start = account.subscription(record.subscription)?.period.start().max(record.period.start());
     let is_due = at > start || at >= record.period.end() || record.awaits_late_usage();
-    Ok(is_component && is_due && !record.period.is_empty())
+    Ok(is_component && is_due && record.usage == UsageBilling::Here && !record.period.is_empty())
 }
 
 fn usage_request(
@@ -143,7 +157,7 @@ fn charge(
     account: &Account,
     record: &mut BillingRecord,
     offer: &Offer,
-    usage: Option<&Usage>,
+    (part, usage): (Part, Option<&Usage>),
     at: OffsetDateTime,
 ) -> Result<Vec<LineItem>, Error> {
     let decimals = offer.currency.decimals;
@@ -172,6 +186,10 @@ fn charge(
             } else if let Some(usage) = usage {
                 let used = record.charge_usage(component, metric, filters, usage, decimals, at);
                 lines.push(line_of(metric.name.clone(), used, record, offer, subscription));
+            } else if record.usage == UsageBilling::HandedOn && part == Part::All {
+                let name = format!("{} - Moved to New Plan", metric.name);
+                let back = record.take_usage_back(metric, filters, decimals, at);
+                lines.extend(back.map(|back| line_of(name, back, record, offer, subscription)));
             }
         }
         None => return Err(broken("a billing record whose charge its plan version does not have")),
@@ -213,9 +231,10 @@ fn adjust(
 ) -> Result<(), Error> {
     let Some(adjustment) = &offer.version.price_adjustment else { return Ok(()) };
     let subscription = account.subscription_mut(id)?;
-    let span = Span { fraction: subscription.period.fraction_of(&subscription.full), last: is_last };
     let decimals = draft.currency.decimals;
     let mut own: Vec<_> = draft.lines.iter_mut().filter(|line| line.subscription == Some(id)).collect();
+    let charges = &subscription.settled.adjustment.charges + own.iter().map(|line| &line.base).sum::<BigDecimal>();
+    let span = Span { fraction: adjusted_part(subscription, adjustment.kind, &charges), last: is_last };
     if !own.is_empty() {
         adjust_price(&mut own, adjustment, &span, &mut subscription.settled, decimals);
         return Ok(());
@@ -228,6 +247,18 @@ fn adjust(
     Ok(())
 }
 
+/// The part of a full period that fixed and override amounts are for. A cancellation with `charge_full` leaves it as it
+/// was, and one with `refund` leaves an override nothing to price where nothing but fees was charged.
+fn adjusted_part(subscription: &Subscription, kind: PriceAdjustmentKind, charges: &BigDecimal) -> Fraction {
+    match subscription.flat_fee_behavior() {
+        Some(FlatFeeBehavior::ChargeFull) => subscription.uncancelled_period().fraction_of(&subscription.full),
+        Some(FlatFeeBehavior::Refund) if kind == PriceAdjustmentKind::PriceOverride && charges.is_zero() => {
+            Fraction::ZERO
+        }
+        _ => subscription.period.fraction_of(&subscription.full),
+    }
+}
+
 fn adjustment_line(offer: &Offer, subscription: &Subscription, name: &str, at: OffsetDateTime) -> LineItem {
     LineItem {
         name: format!("{} {name}", offer.version.name(&offer.plan)),
@@ -238,41 +269,6 @@ fn adjustment_line(offer: &Offer, subscription: &Subscription, name: &str, at: O
         filters: subscription.filters.clone(),
         ..LineItem::of_invoice("", 0.into(), at, Trace::PlanAdjustment)
     }
-}
-
-/// Adds sales tax to the lines of subscriptions: at the rate of the day, and for what takes back or comes late at the
-/// rate of what was billed of the same record before.
-fn tax(account: &mut Account, draft: &mut Draft, records: &mut [BillingRecord]) -> Result<(), Error> {
-    let question = TaxQuestion {
-        customer_rate: account.customer.tax_rate.as_ref(),
-        organization_rate: account.organization.tax_rate.as_ref(),
-        country_code: account.customer.shipping_address.as_ref().map(|address| address.country.as_str()),
-        currency_code: &draft.currency.code,
-    };
-    let today = tax::rate(&[&FlatRate], &question);
-    let mut records: BTreeMap<BillingRecordId, &mut BillingRecord> =
-        records.iter_mut().map(|record| (record.id, record)).collect();
-    for line in &mut draft.lines {
-        let Some(id) = line.subscription else { continue };
-        let mut record = line.record.and_then(|id| records.get_mut(&id));
-        let before = record.as_ref().and_then(|record| {
-            record.tax_rate.clone().filter(|_| line.amount.is_negative() || record.awaits_late_usage())
-        });
-        // What was not taxed then is not taxed now.
-        let rate = match before {
-            Some(before) => Some(before).filter(|rate| !rate.is_zero()),
-            None => {
-                if let Some(record) = &mut record {
-                    record.tax_rate = Some(today.clone().unwrap_or_default());
-                }
-                today.clone()
-            }
-        };
-        if let Some(rate) = rate {
-            add_tax(line, &rate, &mut account.subscription_mut(id)?.settled, draft.currency.decimals);
-        }
-    }
-    Ok(())
 }
 
 fn metric_of<'o>(offer: &'o Offer, component: &Component) -> Result<&'o Metric, Error> {

@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::draft_lines::{Draft, Part, draft_lines};
-use crate::charge::{BillingRecord, ChargeRef};
+use crate::charge::{BillingRecord, ChargeRef, UsageBilling};
 use crate::credit::{Credit, CreditLedger, drawdown_plan};
 use crate::currency::Currency;
 use crate::error::{Error, StoreError};
@@ -28,29 +28,49 @@ pub(super) fn issue_invoices(
     at: OffsetDateTime,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
+    issue_parts(tx, account, &|record| due(record).then_some(Part::All), at, issued_at)
+}
+
+/// [`issue_invoices`] of the part of each record that `due` says; `None`: none of it.
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn issue_parts(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    due: &dyn Fn(&BillingRecord) -> Option<Part>,
+    at: OffsetDateTime,
+    issued_at: OffsetDateTime,
+) -> Result<(), Error> {
     let drafts = bill_due(tx, account, due, at, issued_at)?;
     issue_drafts(tx, account, drafts, issued_at)
 }
 
-/// The first half of [`issue_invoices`]: what the records that are due come to. It is written back to them.
+/// The first half of [`issue_parts`]: what the records that are due come to. It is written back to them.
 ///
 /// # Errors
 /// [`Error::Store`].
 pub(super) fn bill_due(
     tx: &mut dyn Transaction,
     account: &mut Account,
-    due: &dyn Fn(&BillingRecord) -> bool,
+    due: &dyn Fn(&BillingRecord) -> Option<Part>,
     at: OffsetDateTime,
     issued_at: OffsetDateTime,
 ) -> Result<Vec<Draft>, Error> {
-    let (mut selected, others): (Vec<_>, Vec<_>) = std::mem::take(&mut account.records).into_iter().partition(due);
+    let is_due = |record: &BillingRecord| due(record).is_some();
+    let (mut selected, others): (Vec<_>, Vec<_>) = std::mem::take(&mut account.records).into_iter().partition(is_due);
     account.records = others;
     let late = take_late(tx, account, due, &selected)?;
     selected.extend(late.iter().cloned());
     // In order of making, however often the run came by: which line carries a cent of rounding depends on it.
     selected.sort_by_key(|record| record.id);
-    let drafts = draft_lines(tx, account, &mut selected, Part::All, at)?;
-    save(tx, account, selected, &late, at, issued_at)?;
+    let part = |record: &BillingRecord| due(record).unwrap_or(Part::All);
+    let parts: Vec<Part> = selected.iter().map(part).collect();
+    let drafts = draft_lines(tx, account, &mut selected, &part, at)?;
+    for (record, _) in selected.iter_mut().zip(parts).filter(|(_, part)| *part == Part::All) {
+        close(account, record, at, issued_at);
+    }
+    save(tx, account, selected, &late)?;
     Ok(drafts)
 }
 
@@ -74,7 +94,7 @@ pub(super) fn issue_drafts(
 fn take_late(
     tx: &mut dyn Transaction,
     account: &mut Account,
-    due: &dyn Fn(&BillingRecord) -> bool,
+    due: &dyn Fn(&BillingRecord) -> Option<Part>,
     selected: &[BillingRecord],
 ) -> Result<Vec<BillingRecord>, Error> {
     let mut currencies = BTreeSet::new();
@@ -84,41 +104,20 @@ fn take_late(
     let (mut taken, mut left) = (Vec::new(), Vec::new());
     for record in std::mem::take(&mut account.late) {
         let goes_along = currencies.contains(&account.offer(tx, record.version)?.currency.code);
-        if goes_along || due(&record) { taken.push(record) } else { left.push(record) }
+        if goes_along || due(&record).is_some() { taken.push(record) } else { left.push(record) }
     }
     account.late = left;
     Ok(taken)
-}
-
-/// Bills what has changed of one record's prepaid units, and nothing else of it.
-///
-/// # Errors
-/// [`Error::Store`].
-pub(super) fn issue_prepaid(
-    tx: &mut dyn Transaction,
-    account: &mut Account,
-    record: &mut BillingRecord,
-    now: OffsetDateTime,
-) -> Result<(), Error> {
-    let drafts = draft_lines(tx, account, std::slice::from_mut(record), Part::Prepaid, now)?;
-    tx.subscriptions().update(account.subscription(record.subscription)?)?;
-    for draft in drafts {
-        issue(tx, account, draft, now)?;
-    }
-    Ok(())
 }
 
 /// Writes back what was billed of each record and subscription; `late` are the records that may be as they were.
 fn save(
     tx: &mut dyn Transaction,
     account: &mut Account,
-    mut billed: Vec<BillingRecord>,
+    billed: Vec<BillingRecord>,
     late: &[BillingRecord],
-    at: OffsetDateTime,
-    issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    for record in &mut billed {
-        close(account, record, at, issued_at);
+    for record in &billed {
         if late.contains(record) {
             continue;
         }
@@ -133,12 +132,12 @@ fn save(
 }
 
 /// Leaves `at` behind. A record of usage whose last instant that was then waits for late events, for as long as they
-/// are accepted and may be on their way in.
+/// are accepted and may be on their way in, unless its usage is billed elsewhere or not at all.
 fn close(account: &Account, record: &mut BillingRecord, at: OffsetDateTime, issued_at: OffsetDateTime) {
     let was_open = record.next_invoicing_at().is_some();
     record.pass(at);
-    let is_billed =
-        was_open && record.next_invoicing_at().is_none() && matches!(record.charge, ChargeRef::Component(_));
+    let is_usage = matches!(record.charge, ChargeRef::Component(_)) && record.usage == UsageBilling::Here;
+    let is_billed = was_open && record.next_invoicing_at().is_none() && is_usage;
     let until =
         if is_billed { Some(record.period.end() + account.organization.event_window()) } else { record.late_until };
     record.wait_until(until, issued_at - account.closing_grace());

@@ -43,6 +43,7 @@ mod measure_usage;
 mod regenerate_api_key;
 mod renew_subscription;
 mod switch_plan;
+mod tax_lines;
 mod update_credit;
 mod update_customer;
 mod update_invoice;

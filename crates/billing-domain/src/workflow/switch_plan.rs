@@ -1,20 +1,23 @@
 //! Switches a subscription to another plan.
 
-use bigdecimal::BigDecimal;
+use std::collections::BTreeMap;
+
+use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::bill_customer::process_due;
 use super::create_subscription::{ChoiceFields, VersionChoice, check_units, choose, find_choice, prepaid_units};
-use super::issue_invoices::issue_invoices;
-use crate::charge::{BillingRecord, Charge, ChargeRef};
+use super::draft_lines::Part;
+use super::issue_invoices::issue_parts;
+use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling, carried_usage_at};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::faults::Faults;
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::period::Period;
-use crate::plan::ChargeTiming;
+use crate::plan::{ChargeTiming, Component};
 use crate::store::Transaction;
-use crate::subscription::{InvoicingBehavior, Settled, Subscription, SwitchUsageBehavior};
+use crate::subscription::{CarriedUsage, InvoicingBehavior, Settled, Subscription, SwitchUsageBehavior};
 
 /// Which subscription to switch, to what, and how.
 #[derive(Clone, Debug)]
@@ -34,9 +37,10 @@ pub struct SwitchPlan {
 }
 
 /// Puts a subscription to another plan in the place of one, from now (or its start, when that is still to come) to
-/// the same end. Filters, metadata, quantity
-/// and prepaid units stay, and add-ons stay attached. The old fees come back for the time that is left, the new ones are charged for it. The
-/// old subscription's id stops being valid.
+/// the same end. Filters, metadata, quantity and prepaid units stay, and add-ons stay attached. The old fees come back
+/// for the time that is left, the new ones are charged for it; what is charged in full is charged once. Usage that is
+/// transferred goes on in the reset interval that was running, at the new prices, and what was billed of it by the old
+/// ones comes back with it. The old subscription's id stops being valid.
 ///
 /// # Errors
 /// `switch_plan_id`: the same version, a plan of another duration or currency; the refusals of
@@ -56,7 +60,8 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     check_addons(tx, &mut account, &old, &offer, now)?;
 
     let from = now.max(old.period.start());
-    let new = successor(tx, &old, (&old_offer, &offer), command, (from, now))?;
+    let mut new = successor(tx, &old, (&old_offer, &offer), command, (from, now))?;
+    new.carried_usage = carried_usage(&old, (&old_offer, &offer), command, from);
     let others = tx.subscriptions().list(command.customer)?;
     if others.iter().any(|other| other.id != old.id && other.overlaps(&new)) {
         return Err(Refusal::OverlappingPlans.into());
@@ -125,14 +130,34 @@ fn successor(
         plan: offer.plan.id,
         version: offer.version.id,
         period: Period::new(from, old.period.end()).map_err(|_| Refusal::AlreadyEnded)?,
+        calendar: old.calendar_under(offer.plan.duration, offer.version.anchors),
         is_new: true,
         is_renewed: false,
         prepaid_units: units,
-        carried_usage: std::collections::BTreeMap::new(),
+        carried_usage: BTreeMap::new(),
         settled: Settled::default(),
         created_at: now,
         ..old.clone()
     })
+}
+
+/// The reset intervals that go on under the new plan, when usage is transferred: those of metrics that both plans meter. Of
+/// a component that the new plan does not prepay, prepaid units are settled with their usage instead.
+fn carried_usage(
+    old: &Subscription,
+    (old_offer, offer): (&Offer, &Offer),
+    command: &SwitchPlan,
+    from: OffsetDateTime,
+) -> BTreeMap<MetricId, CarriedUsage> {
+    if command.usage_behavior == SwitchUsageBehavior::KeepSeparate {
+        return BTreeMap::new();
+    }
+    let goes_on = |component: &&Component| {
+        let next = offer.version.component_of(component.metric);
+        next.is_some_and(|next| component.prepaid_charge.is_none() || next.prepaid_charge.is_some())
+    };
+    let components = old_offer.version.components.iter().filter(goes_on);
+    components.filter_map(|own| Some((own.metric, carried_usage_at(own, old, from)?))).collect()
 }
 
 /// One switch at work.
@@ -151,31 +176,28 @@ impl Switch<'_> {
         &self,
         tx: &mut dyn Transaction,
         account: &mut Account,
-        mut new: Subscription,
+        new: Subscription,
         mut fresh: Vec<BillingRecord>,
     ) -> Result<Subscription, Error> {
         let (customer, id, now) = (self.command.customer, new.id, self.now);
-        let mut moved = Vec::new();
-        let mut kept = Vec::new();
+        let mut settled = Vec::new();
+        let mut full_fees = BigDecimal::zero();
         for mut record in tx.billing_records().list(customer, self.old.id)? {
+            if record.period.contains(self.from)
+                && let Some(Charge::Recurring(fee)) = self.old_offer.version.charge(record.charge)
+            {
+                full_fees += record.full_fee_so_far(fee, self.old);
+            }
             if record.next_invoicing_at().is_none() {
                 continue;
             }
-            match self.heir(&record, &fresh) {
-                Some(i) => {
-                    let heir = fresh.remove(i);
-                    if let Some(metric) = self.metric_of(&record) {
-                        new.carried_usage.insert(metric, self.old.usage_start(metric, record.period.start()));
-                    }
-                    self.move_over(&mut record, heir);
-                    moved.push(record);
-                }
-                None => {
-                    self.settle(&mut record);
-                    kept.push(record);
-                }
+            match self.heir(&record, &new, &mut fresh) {
+                Some(heir) => self.hand_on(&mut record, heir),
+                None => self.settle(&mut record, &fresh),
             }
+            settled.push(record);
         }
+        self.charge_full_fees_once(full_fees, &new, &mut fresh);
         for record in &mut fresh {
             self.defer(record);
         }
@@ -191,18 +213,26 @@ impl Switch<'_> {
             tx.subscriptions().update(&addon)?;
             account.subscriptions.insert(addon.id, addon);
         }
-        for record in moved.into_iter().chain(kept) {
+        for record in settled {
             tx.billing_records().update(customer, &record)?;
             account.replace(record);
         }
         if self.command.invoicing_behavior == InvoicingBehavior::InvoiceNow {
-            let both = [self.old.id, id];
-            let due =
-                |record: &BillingRecord| both.contains(&record.subscription) && record.next_invoicing_at() == Some(now);
-            issue_invoices(tx, account, &due, now, now)?;
+            self.invoice(tx, account, id)?;
         }
         process_due(tx, account, now)?;
         tx.subscriptions().get(customer, id)
+    }
+
+    /// What is due of both plans now; of a component whose usage is billed later, its prepaid units.
+    fn invoice(&self, tx: &mut dyn Transaction, account: &mut Account, new: SubscriptionId) -> Result<(), Error> {
+        let (old, now) = (self.old.id, self.now);
+        let due = |record: &BillingRecord| match record.next_invoicing_at() {
+            Some(at) if at == now && [old, new].contains(&record.subscription) => Some(Part::All),
+            Some(_) if record.subscription == old && record.prepaid.is_some() => Some(Part::Prepaid),
+            _ => None,
+        };
+        issue_parts(tx, account, &due, now, now)
     }
 
     fn metric_of(&self, record: &BillingRecord) -> Option<MetricId> {
@@ -212,57 +242,85 @@ impl Switch<'_> {
         }
     }
 
-    /// Which of the new records goes on with the usage of an old one: the first of the same metric, when usage is
-    /// transferred and the old record runs. Prepaid units of a component that the new plan does not prepay are
-    /// settled with their usage instead.
-    fn heir(&self, record: &BillingRecord, fresh: &[BillingRecord]) -> Option<usize> {
-        let metric = self.metric_of(record)?;
-        let is_carried = self.command.usage_behavior == SwitchUsageBehavior::TransferToNewSubscription
-            && record.period.contains(self.from);
-        let component = self.offer.version.component_of(metric).filter(|_| is_carried)?;
-        if record.prepaid.is_some() && component.prepaid_charge.is_none() {
-            return None;
-        }
-        let is_first =
-            |own: &BillingRecord| own.charge == ChargeRef::Component(component.id) && own.period.start() == self.from;
-        fresh.iter().position(is_first)
+    /// The new record that goes on with the usage of an old one that runs.
+    fn heir<'r>(
+        &self,
+        record: &BillingRecord,
+        new: &Subscription,
+        fresh: &'r mut [BillingRecord],
+    ) -> Option<&'r mut BillingRecord> {
+        let metric = self.metric_of(record).filter(|_| record.period.contains(self.from))?;
+        let start = new.carried_usage.get(&metric)?.start;
+        let charge = ChargeRef::Component(self.offer.version.component_of(metric)?.id);
+        fresh.iter_mut().find(|own| own.charge == charge && own.period.start() == start)
     }
 
-    /// Lets an old record go on as a new one: it keeps its start, what was billed of it, and what its prepaid units cost
-    /// until now.
-    fn move_over(&self, record: &mut BillingRecord, heir: BillingRecord) {
-        if let Some(Charge::Component(component)) = self.old_offer.version.charge(record.charge) {
-            record.settle_prepaid(component, self.from);
-        }
-        record.subscription = heir.subscription;
-        record.version = heir.version;
-        record.charge = heir.charge;
-        record.full = heir.full;
-        if let Ok(period) = Period::new(record.period.start(), heir.period.end()) {
-            record.period = period;
-        }
-        record.invoicing_instants = heir.invoicing_instants;
-        match (&record.prepaid, heir.prepaid) {
-            (Some(_), Some(planned)) => {
-                if let Some(segment) = planned.segments.last() {
-                    record.change_prepaid_units(&segment.units, self.from);
-                }
+    /// Hands the usage of an old record on to its heir. What was billed of it comes back when the heir is billed, and prepaid
+    /// units are settled with the invoice of the switch.
+    fn hand_on(&self, record: &mut BillingRecord, heir: &mut BillingRecord) {
+        if let (Some(Charge::Component(component)), Some(prepaid)) =
+            (self.old_offer.version.charge(record.charge), heir.prepaid.as_mut())
+        {
+            let was_prepaid = record.prepaid.is_some();
+            let paid = record.settle_prepaid(component, self.from);
+            // Full units came back whole: the new ones are for all of the interval.
+            if let Some(first) = prepaid.segments.first_mut().filter(|_| was_prepaid && paid.is_empty()) {
+                first.period = Period::new(record.period.start(), first.period.end()).unwrap_or(first.period);
             }
-            (_, planned) => record.prepaid = planned,
+            prepaid.segments.splice(0..0, paid);
         }
-        self.defer(record);
+        let next = heir.invoicing_instants.iter().copied().find(|instant| *instant > self.from);
+        record.period = record.period.cut_at(self.from);
+        record.usage = UsageBilling::HandedOn;
+        let is_later = self.command.invoicing_behavior == InvoicingBehavior::AddToNextInvoice;
+        let at = match (record.prepaid.is_some(), record.billed.is_nothing()) {
+            (false, true) => None,
+            (true, _) if is_later => Some(self.old.period.end()),
+            (true, true) => Some(self.from),
+            (_, false) => next,
+        };
+        record.invoicing_instants = at.into_iter().collect();
     }
 
     /// Cuts an old record now and lets it be billed for the last time; one that neither began nor was billed is closed.
-    fn settle(&self, record: &mut BillingRecord) {
+    fn settle(&self, record: &mut BillingRecord, fresh: &[BillingRecord]) {
         let is_open = record.period.start() < self.from || record.has_billed();
+        let metric = self.metric_of(record);
+        if let Some(Charge::Component(component)) = self.old_offer.version.charge(record.charge)
+            && record.period.contains(self.from)
+            && self.is_prepaid_from_here(component.metric, fresh)
+        {
+            record.settle_prepaid(component, self.from);
+        }
         record.period = record.period.cut_at(self.from);
         record.reprice_prepaid();
-        let is_usage = self.metric_of(record).is_some();
-        let waits = is_usage && self.command.usage_behavior == SwitchUsageBehavior::KeepSeparate
+        let waits = metric.is_some() && self.command.usage_behavior == SwitchUsageBehavior::KeepSeparate
             || self.command.invoicing_behavior == InvoicingBehavior::AddToNextInvoice;
         let at = if waits { self.old.period.end() } else { self.from };
         record.invoicing_instants = if is_open { vec![at] } else { Vec::new() };
+    }
+
+    /// Whether the new plan has units of a metric prepaid from the switch on.
+    fn is_prepaid_from_here(&self, metric: MetricId, fresh: &[BillingRecord]) -> bool {
+        let charge = self.offer.version.component_of(metric).map(|component| ChargeRef::Component(component.id));
+        let mut here = fresh.iter().filter(|own| Some(own.charge) == charge && own.period.start() == self.from);
+        here.any(|own| own.prepaid.is_some())
+    }
+
+    /// A `full` fee is charged once an interval: what those of the old plan came to is not charged again.
+    fn charge_full_fees_once(&self, mut charged: BigDecimal, new: &Subscription, fresh: &mut [BillingRecord]) {
+        let mut fees: Vec<_> = fresh.iter_mut().filter(|own| own.period.start() == self.from).collect();
+        fees.retain(|own| matches!(own.charge, ChargeRef::Recurring(_)));
+        for record in &mut fees {
+            let Some(Charge::Recurring(fee)) = self.offer.version.charge(record.charge) else { continue };
+            let own = record.full_fee_so_far(fee, new).min(charged.clone());
+            charged -= &own;
+            record.charged_before_switch = own;
+        }
+        // What is left over still counts when this plan is switched in turn.
+        if let Some(first) = fees.first_mut() {
+            first.charged_before_switch += charged;
+        }
     }
 
     /// With the next invoice, what would be billed in advance now is billed at the end of the period.

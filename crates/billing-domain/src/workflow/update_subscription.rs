@@ -2,9 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::account::{Account, Offer};
+use super::account::Account;
 use super::bill_customer::process_due;
-use crate::charge::{BillingRecord, Charge, count_records};
+use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::faults::Faults;
 use crate::id::{CustomerKey, SubscriptionId};
@@ -127,20 +127,19 @@ fn reschedule(
     let customer = account.customer.key;
     let mut fresh = offer.records_of(tx, subscription)?;
     for mut record in tx.billing_records().list(customer, subscription.id)? {
-        let same = |own: &BillingRecord| {
-            own.charge == record.charge && usage_start(&offer, subscription, own) == record.period.start()
-        };
+        let same = |own: &BillingRecord| own.charge == record.charge && own.period.start() == record.period.start();
         let pending = std::mem::take(&mut record.invoicing_instants);
         if let Some(i) = fresh.iter().position(same) {
             let planned = fresh.swap_remove(i);
-            record.period = Period::new(record.period.start(), planned.period.end()).unwrap_or(planned.period);
+            record.period = planned.period;
             record.full = planned.full;
             record.reprice_prepaid();
             let is_to_come = |instant: &OffsetDateTime| *instant > now || pending.contains(instant);
             record.invoicing_instants = planned.invoicing_instants.into_iter().filter(is_to_come).collect();
         } else {
             record.period = record.period.cut_at(subscription.period.end());
-            if !record.billed.is_nothing() {
+            record.reprice_prepaid();
+            if record.has_billed() {
                 record.invoicing_instants = vec![subscription.period.end()];
             }
         }
@@ -151,13 +150,4 @@ fn reschedule(
     tx.billing_records().insert(customer, &fresh)?;
     account.records.extend(fresh);
     Ok(())
-}
-
-/// When the time of a planned record begins: earlier than planned where a switch brought usage along.
-fn usage_start(offer: &Offer, subscription: &Subscription, planned: &BillingRecord) -> OffsetDateTime {
-    let start = planned.period.start();
-    match offer.version.charge(planned.charge) {
-        Some(Charge::Component(component)) => subscription.usage_start(component.metric, start),
-        Some(Charge::Recurring(_)) | None => start,
-    }
 }

@@ -1,18 +1,33 @@
 //! Withdraws an invoice.
 
+use std::collections::BTreeSet;
+
+use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::catch_up;
+use crate::adjustment::PriceAdjustment;
+use crate::charge::BillingRecord;
 use crate::error::{Error, Refusal};
-use crate::id::{CreditId, CustomerKey, InvoiceId};
-use crate::invoice::{Invoice, PaymentStatus, Trace};
-use crate::store::Transaction;
+use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::invoice::{Adjustment, AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
+use crate::money::spread;
+use crate::store::{InvoiceFilter, PageRequest, Transaction};
+use crate::subscription::Settled;
 
 /// Voids an unpaid invoice: what credits paid of it goes back to them, and the credit that it was to pay for is taken
-/// away. What it charged is not charged again.
+/// away.
+///
+/// What it charged is forgiven: it is not charged again, and since nobody paid it, it does not come back when a fee is
+/// cancelled or usage falls later. What it took back is owed again and comes with the next invoice.
+/// [`Invoice::forgiven_when_voided`] and [`Invoice::owed_again_when_voided`] say which lines those are.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Refusal::InvoiceNotUnpaid`]; [`Refusal::CreditDrawn`]; [`Refusal::TestClockAdvancing`].
+/// [`Error::NotFound`]; [`Refusal::InvoiceNotUnpaid`]; [`Refusal::LinesTakenBack`] when a later document took any of what
+/// it charged back; [`Refusal::CreditDrawn`]; [`Refusal::TestClockAdvancing`].
+///
+/// # Source
+/// `docs/pricing.md`, "Voided invoices".
 pub fn void_invoice(
     tx: &mut dyn Transaction,
     customer: CustomerKey,
@@ -24,6 +39,7 @@ pub fn void_invoice(
     if invoice.payment_status != PaymentStatus::Unpaid {
         return Err(Refusal::InvoiceNotUnpaid.into());
     }
+    refuse_if_taken_back(tx, &invoice)?;
     for line in &invoice.lines {
         match &line.trace {
             Trace::CreditPurchase { credit_id } | Trace::CreditGranted { credit_id } => {
@@ -37,10 +53,175 @@ pub fn void_invoice(
             _ => {}
         }
     }
+    forget_lines(tx, &invoice, now)?;
     invoice.payment_status = PaymentStatus::Voided;
     tx.invoices().update(&invoice)?;
     catch_up(tx, customer, now)?;
     Ok(invoice)
+}
+
+/// Refuses when a later invoice that stands took back what a line charged.
+fn refuse_if_taken_back(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(), Error> {
+    let charged: BTreeSet<_> = invoice.forgiven_when_voided().filter_map(charge_of).collect();
+    let subscriptions: BTreeSet<_> = invoice.forgiven_when_voided().filter_map(|line| line.subscription).collect();
+    let statuses = Some(vec![PaymentStatus::Unpaid, PaymentStatus::Paid]);
+    let filter = InvoiceFilter { customer: Some(invoice.customer), statuses };
+    let mut page = PageRequest::first();
+    loop {
+        let newest = tx.invoices().list(&filter, &page)?;
+        for later in newest.items {
+            if later.id == invoice.id {
+                return Ok(());
+            }
+            let mut taken_back = later.owed_again_when_voided().filter_map(charge_of);
+            if taken_back.any(|charge| charged.contains(&charge)) || takes_adjustment_back(&later, &subscriptions) {
+                return Err(Refusal::LinesTakenBack(later.number.clone()).into());
+            }
+        }
+        let Some(next) = newest.next else { return Ok(()) };
+        page.after = Some(next);
+    }
+}
+
+/// What a line charges for or takes back of a record: its fee or usage, or its prepaid units.
+fn charge_of(line: &LineItem) -> Option<(BillingRecordId, bool)> {
+    let is_prepaid = matches!(line.trace, Trace::PrepaidUsageCharge { .. });
+    line.record.map(|record| (record, is_prepaid)).filter(|_| !line.base.is_zero())
+}
+
+/// Whether an invoice took back a fixed adjustment or an override of one of these subscriptions: they are spread over
+/// whatever lines there are, so no line tells what it was charged with.
+fn takes_adjustment_back(invoice: &Invoice, subscriptions: &BTreeSet<SubscriptionId>) -> bool {
+    subscriptions.iter().any(|id| {
+        let (mut base, mut adjusted) = (BigDecimal::zero(), BigDecimal::zero());
+        for line in invoice.lines.iter().filter(|line| line.subscription == Some(*id)) {
+            let of_period = line.adjustments.iter().filter(|own| is_of_period(own)).map(|own| &own.amount);
+            base += &line.base;
+            adjusted += &line.base + of_period.sum::<BigDecimal>();
+        }
+        adjusted < base.min(BigDecimal::zero())
+    })
+}
+
+/// Whether an adjustment is of the period as a whole, not of its line.
+fn is_of_period(adjustment: &Adjustment) -> bool {
+    let AdjustmentBasis::PlanAdjustment { rule, .. } = &adjustment.basis else { return false };
+    !matches!(rule, PriceAdjustment::Percentage { .. })
+}
+
+/// Makes the subscriptions and their billing records remember what is forgiven and what is owed again.
+fn forget_lines(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime) -> Result<(), Error> {
+    let customer = invoice.customer;
+    let again_at = next_invoicing(tx, customer, now)?;
+    let subscriptions: BTreeSet<_> = invoice.lines.iter().filter_map(|line| line.subscription).collect();
+    for id in subscriptions {
+        let mut subscription = tx.subscriptions().get(customer, id)?;
+        let is_adjusted = tx.plans().get_version(subscription.version)?.price_adjustment.is_some();
+        let mut records = tx.billing_records().list(customer, id)?;
+        let mut changed = BTreeSet::new();
+        let own = |line: &&LineItem| line.subscription == Some(id);
+        for line in invoice.forgiven_when_voided().filter(own) {
+            let record = records.iter_mut().find(|record| Some(record.id) == line.record);
+            changed.extend(line.record);
+            forgive(line, &mut subscription.settled, record, is_adjusted);
+        }
+        for line in invoice.owed_again_when_voided().filter(own) {
+            // An adjustment that stands alone comes with any record of its subscription.
+            let named = records.iter().position(|record| Some(record.id) == line.record);
+            let Some(record) = named.or(records.len().checked_sub(1)).map(|i| &mut records[i]) else { continue };
+            changed.insert(record.id);
+            owe_again(line, &mut subscription.settled, record, is_adjusted);
+            if record.invoicing_instants.is_empty() {
+                record.late_until = None;
+                record.invoicing_instants.extend(again_at);
+            }
+        }
+        for record in records.iter().filter(|record| changed.contains(&record.id)) {
+            tx.billing_records().update(customer, record)?;
+        }
+        tx.subscriptions().update(&subscription)?;
+    }
+    Ok(())
+}
+
+/// When the customer is next invoiced: at once when nothing is to come; `None`: never, they were deleted.
+fn next_invoicing(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    now: OffsetDateTime,
+) -> Result<Option<OffsetDateTime>, Error> {
+    match tx.customers().get(customer) {
+        Ok(_) => {}
+        Err(Error::NotFound(_)) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let open = tx.billing_records().list_open(customer)?;
+    let next = open.iter().filter_map(BillingRecord::next_invoicing_at).filter(|at| *at > now).min();
+    Ok(Some(next.unwrap_or(now)))
+}
+
+/// What a line charged is not charged again and does not come back.
+fn forgive(line: &LineItem, settled: &mut Settled, record: Option<&mut BillingRecord>, is_adjusted: bool) {
+    let taxes = taxes_of(line);
+    let tax: BigDecimal = taxes.iter().map(|tax| tax.amount).sum();
+    if let Some(billed) = record.and_then(|record| record.billed_by(&line.trace)) {
+        let rate = taxes.first().map(|tax| tax.rate.clone()).unwrap_or_default();
+        billed.forgive(&rate, &line.base);
+    }
+    let untaxed = BigDecimal::zero();
+    let rate = taxes.first().map_or(&untaxed, |tax| tax.rate);
+    settled.tax.taxed.take_back_at(rate, &(&line.amount - &tax));
+    if is_adjusted {
+        settled.adjustment.forgiven.charges += &line.base;
+        settled.adjustment.forgiven.given += &line.amount - &tax - &line.base;
+    }
+    settled.tax.forgiven += tax;
+}
+
+/// What a line took back is owed again, as if it had never been on an invoice.
+fn owe_again(line: &LineItem, settled: &mut Settled, record: &mut BillingRecord, is_adjusted: bool) {
+    let taxes = taxes_of(line);
+    let tax: BigDecimal = taxes.iter().map(|tax| tax.amount).sum();
+    let before_tax = &line.amount - &tax;
+    let untaxed = &before_tax - taxes.iter().map(|tax| tax.taxable).sum::<BigDecimal>();
+    let parts = taxes.iter().map(|tax| (tax.rate.clone(), tax.taxable.clone()));
+    let parts: Vec<_> = parts.chain([(BigDecimal::zero(), untaxed)]).filter(|(_, part)| !part.is_zero()).collect();
+    for (rate, part) in &parts {
+        settled.tax.taxed.add(rate, &-part);
+    }
+    if let Some(billed) = record.billed_by(&line.trace) {
+        let weights: Vec<_> = parts.iter().map(|(_, part)| part.clone()).collect();
+        let decimals = u8::try_from(line.base.fractional_digit_count()).unwrap_or_default();
+        for ((rate, _), base) in parts.iter().zip(spread(&-&line.base, &weights, decimals)) {
+            billed.owe_again(rate, &base);
+        }
+        if parts.is_empty() {
+            billed.owe_again(&BigDecimal::zero(), &-&line.base);
+        }
+    }
+    if is_adjusted {
+        settled.adjustment.charges -= &line.base;
+        settled.adjustment.given -= before_tax - &line.base;
+    }
+    for tax in &taxes {
+        settled.tax.exact -= tax.taxable * tax.rate * BigDecimal::new(1.into(), 2);
+    }
+    settled.tax.given -= tax;
+}
+
+/// One sales tax on a line.
+struct Tax<'l> {
+    rate: &'l BigDecimal,
+    taxable: &'l BigDecimal,
+    amount: &'l BigDecimal,
+}
+
+fn taxes_of(line: &LineItem) -> Vec<Tax<'_>> {
+    let taxes = line.adjustments.iter().filter_map(|own| match &own.basis {
+        AdjustmentBasis::SalesTax { rate, taxable, .. } => Some(Tax { rate, taxable, amount: &own.amount }),
+        AdjustmentBasis::PlanAdjustment { .. } => None,
+    });
+    taxes.collect()
 }
 
 fn take_away(

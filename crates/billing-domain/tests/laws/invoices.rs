@@ -1,14 +1,13 @@
 //! Laws of whole lives: random plans, random usage, random changes, billed by the workflows of the service.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::num_bigint::BigInt;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::id::SubscriptionId;
-use billing_domain::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
+use billing_domain::invoice::{AdjustmentBasis, AdjustmentKind, Invoice, LineItem, PaymentStatus, Trace};
 use billing_domain::money::round_half_away_from_zero;
 use billing_domain::period::Period;
-use billing_domain::subscription::UsageBehavior;
 use proptest::prelude::*;
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
@@ -25,7 +24,8 @@ fn adds_up_and_explains_itself(books: &Books) {
         let sum: BigInt = invoice.lines.iter().map(|line| in_minor_units(&line.amount, decimals)).sum();
         assert_eq!(in_minor_units(&invoice.amount, decimals), sum);
         assert!(invoice.amount >= BigDecimal::zero(), "less than nothing becomes a credit");
-        assert_eq!(invoice.payment_status == PaymentStatus::Paid, invoice.amount.is_zero());
+        let is_settled = invoice.payment_status == PaymentStatus::Paid;
+        assert!(invoice.payment_status == PaymentStatus::Voided || is_settled == invoice.amount.is_zero());
         assert!(invoice.number.ends_with(&format!("-{sequence:06}")), "{}: no gap", invoice.number);
         invoice.lines.iter().for_each(|line| check(line, decimals));
     }
@@ -51,15 +51,33 @@ fn adjustments_bring_the_period_to_its_target(invoice: &Invoice) {
     }
 }
 
-/// No charge ever comes to less than nothing over its life: what comes back was paid before.
+/// What comes back never exceeds what was billed and not voided: the base for each charge, adjustments and tax for each
+/// period of a subscription.
 fn nothing_comes_back_that_was_not_paid(books: &Books) {
     let mut paid: BTreeMap<String, BigDecimal> = BTreeMap::new();
-    for line in books.invoices.iter().flat_map(|invoice| &invoice.lines) {
-        let Some(record) = line.record else { continue };
-        let is_prepaid = matches!(line.trace, Trace::PrepaidUsageCharge { .. });
-        let so_far = paid.entry(format!("{record} {is_prepaid}")).or_default();
-        *so_far += &line.base;
+    let mut add = |what: String, amount: &BigDecimal, line: &LineItem| {
+        let so_far = paid.entry(what).or_default();
+        *so_far += amount;
         assert!(*so_far >= BigDecimal::zero(), "{}: {so_far} after {line:?}", line.name);
+    };
+    for invoice in books.invoices.iter().filter(|own| own.payment_status != PaymentStatus::Voided) {
+        let mut periods: BTreeMap<SubscriptionId, (BigDecimal, BigDecimal, &LineItem)> = BTreeMap::new();
+        for line in &invoice.lines {
+            let Some(subscription) = line.subscription else { continue };
+            if let Some(record) = line.record {
+                let is_prepaid = matches!(line.trace, Trace::PrepaidUsageCharge { .. });
+                add(format!("{record} {is_prepaid}"), &line.base, line);
+            }
+            let taxes = line.adjustments.iter().filter(|own| own.kind() == AdjustmentKind::SalesTax);
+            let tax: BigDecimal = taxes.map(|own| &own.amount).sum();
+            let period = periods.entry(subscription).or_insert_with(|| (BigDecimal::zero(), BigDecimal::zero(), line));
+            period.0 += &line.amount - &tax;
+            period.1 += tax;
+        }
+        for (subscription, (adjusted, tax, line)) in periods {
+            add(format!("{subscription} adjusted"), &adjusted, line);
+            add(format!("{subscription} tax"), &tax, line);
+        }
     }
 }
 
@@ -67,10 +85,14 @@ fn nothing_comes_back_that_was_not_paid(books: &Books) {
 /// the period is over that settles it.
 fn only_its_own_time_is_paid(books: &Books) {
     let mut paid: BTreeMap<String, (BigDecimal, &LineItem)> = BTreeMap::new();
-    for line in books.invoices.iter().flat_map(|invoice| &invoice.lines) {
+    let voided = books.invoices.iter().filter(|own| own.payment_status == PaymentStatus::Voided);
+    let forgiven: BTreeSet<_> = voided.flat_map(|own| &own.lines).filter_map(|line| line.record).collect();
+    let lines = books.invoices.iter().flat_map(|invoice| &invoice.lines);
+    for line in lines.filter(|line| line.record.is_none_or(|record| !forgiven.contains(&record))) {
         if let Some(record) = line.record {
-            let is_fee = matches!(line.trace, Trace::RecurringCharge { .. });
-            let (sum, last) = paid.entry(format!("{record} {is_fee}")).or_insert_with(|| (BigDecimal::zero(), line));
+            let is_by_time = matches!(line.trace, Trace::RecurringCharge { .. } | Trace::PrepaidUsageCharge { .. });
+            let (sum, last) =
+                paid.entry(format!("{record} {is_by_time}")).or_insert_with(|| (BigDecimal::zero(), line));
             *sum += &line.base;
             *last = line;
         }
@@ -81,8 +103,7 @@ fn only_its_own_time_is_paid(books: &Books) {
         let cancellation = own.cancellation.unwrap_or_default();
         let is_by_time = match trace["kind"].as_str() {
             Some("recurring_charge") => cancellation.flat_fee_behavior.is_none(),
-            // Usage that is dropped is dropped with its prepaid units.
-            _ => cancellation.usage_behavior == UsageBehavior::BillFull,
+            _ => true,
         };
         let is_settled = own.full.end() + Duration::days(1) < end();
         if trace["charge_behavior"] != "prorate" || !is_by_time || !is_settled {
@@ -109,7 +130,8 @@ fn cut_at(part: &mut Value, end: OffsetDateTime) {
 /// What invoices drew from credits and gave back as credits is what the credits say, and every credit balances.
 fn credits_balance(books: &Books) {
     let (mut granted, mut drawn) = (BigDecimal::zero(), BigDecimal::zero());
-    for line in books.invoices.iter().flat_map(|invoice| &invoice.lines) {
+    let standing = books.invoices.iter().filter(|own| own.payment_status != PaymentStatus::Voided);
+    for line in standing.flat_map(|invoice| &invoice.lines) {
         match line.trace {
             Trace::CreditGranted { .. } => granted += &line.amount,
             Trace::CreditApplied { .. } => drawn -= &line.amount,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bigdecimal::{BigDecimal, Zero};
+use billing_domain::Refusal;
 use billing_domain::credit::CreditLedger;
 use billing_domain::error::Error;
 use billing_domain::id::{BillingRecordId, CustomerKey, MetricId, PlanId};
@@ -19,6 +20,7 @@ use billing_domain::tier::TierSchedule;
 use billing_domain::workflow::{
     CancelSubscription, ChangePrepaidUnits, CreateCredit, NewPlanVersion, NewRecurringCharge, OrganizationPatch,
     SwitchPlan, VersionChoice, bill_customer, cancel_subscription, change_prepaid_units, create_credit, switch_plan,
+    void_invoice,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -27,12 +29,15 @@ use time::{Duration, OffsetDateTime};
 
 use crate::values::{any_amount, any_quantity, any_schedule};
 
-pub const START: OffsetDateTime = datetime!(2026-01-31 9:30 UTC);
-pub const DAYS: i64 = 100;
+/// The earliest start of a life.
+pub const START: OffsetDateTime = datetime!(2026-01-28 9:30 UTC);
+/// How long it is looked at: months are renewed beyond a year.
+pub const DAYS: i64 = 430;
 
 /// Two plans, a subscriber of the first, and what they do.
 #[derive(Clone, Debug)]
 pub struct Life {
+    start: OffsetDateTime,
     duration: PlanDuration,
     currency: &'static str,
     anchors: Anchors,
@@ -47,7 +52,7 @@ pub struct Life {
 
 /// What a plan charges.
 #[derive(Clone, Debug)]
-struct Priced {
+pub struct Priced {
     fees: Vec<NewRecurringCharge>,
     components: Vec<Metered>,
     adjustment: Option<(PriceAdjustmentKind, BigDecimal)>,
@@ -61,6 +66,10 @@ enum Change {
     Switch(InvoicingBehavior, SwitchUsageBehavior),
     /// Of which component, how many, and whether more are invoiced at once.
     PrepaidUnits(usize, BigDecimal, bool),
+    /// Of one of the latest invoices, where that can be.
+    Void(usize),
+    /// The organization's tax rate.
+    Tax(BigDecimal),
 }
 
 /// What a life leaves behind.
@@ -82,7 +91,7 @@ struct Metered {
     prepaid: Option<(BigDecimal, ChargeBehavior)>,
 }
 
-fn any_interval() -> impl Strategy<Value = Option<Interval>> {
+pub fn any_interval() -> impl Strategy<Value = Option<Interval>> {
     let interval = (prop::sample::select(IntervalUnit::ALL.to_vec()), 1..4_u32).prop_map(|(unit, count)| {
         // Not every day: a year of that is many records and no other law.
         let count = if unit == IntervalUnit::Day { count * 5 } else { count };
@@ -131,7 +140,7 @@ fn any_adjustment() -> impl Strategy<Value = Option<(PriceAdjustmentKind, BigDec
     }))
 }
 
-fn any_priced() -> impl Strategy<Value = Priced> {
+pub fn any_priced() -> impl Strategy<Value = Priced> {
     let components = prop::collection::vec(any_component(), 0..3);
     (any_fees(), components, any_adjustment()).prop_map(|(fees, components, adjustment)| Priced {
         fees,
@@ -151,12 +160,25 @@ fn any_change() -> impl Strategy<Value = Change> {
             .prop_map(|(invoicing, usage)| Change::Switch(invoicing, usage)),
         2 => (0..2_usize, any_quantity(), any::<bool>())
             .prop_map(|(component, units, invoice_now)| Change::PrepaidUnits(component, units, invoice_now)),
+        2 => (0..3_usize).prop_map(Change::Void),
+        1 => (0..4_000_i64).prop_map(|rate| Change::Tax(BigDecimal::new(rate.into(), 2))),
     ]
 }
 
-/// Instants of the life: any minute, or a midnight.
+/// Instants of the life: any minute, or a midnight, more of them in its first months.
 fn any_moment() -> impl Strategy<Value = Duration> {
-    prop_oneof![3 => 0..DAYS * 24 * 60, 1 => (0..DAYS).prop_map(|day| day * 24 * 60)].prop_map(Duration::minutes)
+    let within = |days: i64| {
+        prop_oneof![3 => 0..days * 24 * 60, 1 => (0..days).prop_map(|day| day * 24 * 60)].prop_map(Duration::minutes)
+    };
+    prop_oneof![3 => within(70), 1 => within(DAYS)]
+}
+
+/// The last days of January, the first of February, and midnights: where months are short.
+pub fn any_start() -> impl Strategy<Value = OffsetDateTime> {
+    (0..6_i64, any::<bool>()).prop_map(|(days, midnight)| {
+        let start = START + Duration::days(days);
+        if midnight { start.replace_time(time::Time::MIDNIGHT) } else { start }
+    })
 }
 
 pub fn any_life() -> impl Strategy<Value = Life> {
@@ -169,12 +191,12 @@ pub fn any_life() -> impl Strategy<Value = Life> {
     let tax_rate = prop::option::of((0..4_000_i64).prop_map(|rate| BigDecimal::new(rate.into(), 2)));
     let credit = prop::option::of((1..500_i64).prop_map(BigDecimal::from));
     let events = prop::collection::vec((0..2_usize, any_moment(), -20..200_i64), 0..25);
-    let changes = prop::collection::vec((any_moment(), any_change()), 0..4);
-    (plan, tax_rate, credit, events, changes).prop_map(
-        |((duration, currency, (day, month), plans), tax_rate, credit, events, mut changes)| {
+    let changes = prop::collection::vec((any_moment(), any_change()), 0..6);
+    (any_start(), plan, tax_rate, credit, events, changes).prop_map(
+        |(start, (duration, currency, (day, month), plans), tax_rate, credit, events, mut changes)| {
             changes.sort_by_key(|(after, _)| *after);
             let anchors = Anchors { day, month };
-            Life { duration, currency, anchors, plans, tax_rate, credit, events, changes }
+            Life { start, duration, currency, anchors, plans, tax_rate, credit, events, changes }
         },
     )
 }
@@ -182,19 +204,19 @@ pub fn any_life() -> impl Strategy<Value = Life> {
 impl Life {
     /// Lives it, with billing runs at these instants, in order, besides those that the changes bring with them.
     pub fn books(&self, runs: &[OffsetDateTime]) -> Books {
-        let world = World::at(START);
+        let world = World::at(self.start);
         world.set(&OrganizationPatch { tax_rate: Some(self.tax_rate.clone()), ..OrganizationPatch::default() });
         let metrics = [0, 1].map(|index| world.metric(&format!("event-{index}"), Some("n")).id);
         let plans = self.plans.each_ref().map(|priced| world.plan(Some(self.duration), self.version(priced, metrics)));
         world.customer("acme");
         self.grant_credit(&world);
         for (index, after, amount) in &self.events {
-            world.track("acme", &format!("event-{index}"), START + *after, &json!({ "n": amount }));
+            world.track("acme", &format!("event-{index}"), self.start + *after, &json!({ "n": amount }));
         }
-        world.subscribe(&subscription("acme", plans[0], START)).expect("subscribed");
+        world.subscribe(&subscription("acme", plans[0], self.start)).expect("subscribed");
         let mut runs = runs.iter().copied().peekable();
         for (after, change) in &self.changes {
-            let at = START + *after;
+            let at = self.start + *after;
             while let Some(run) = runs.next_if(|run| *run <= at) {
                 world.advance("acme", run);
             }
@@ -234,7 +256,7 @@ impl Life {
             currency_code: self.currency.to_owned(),
             description: None,
             effective_at: None,
-            expires_at: Some(START + Duration::days(60)),
+            expires_at: Some(self.start + Duration::days(60)),
             amount_paid: BigDecimal::zero(),
             amount_paid_currency_code: None,
         };
@@ -245,6 +267,21 @@ impl Life {
     fn apply(world: &World, change: &Change, plans: [PlanId; 2], metrics: [MetricId; 2]) {
         let customer = world.key("acme");
         let now = world.on("acme", |tx, now| bill_customer(tx, customer, now).map(|_| now)).expect("billing");
+        match change {
+            Change::Tax(rate) => {
+                world.set(&OrganizationPatch { tax_rate: Some(Some(rate.clone())), ..OrganizationPatch::default() });
+                return;
+            }
+            Change::Void(back) => {
+                let invoices = world.on("acme", |tx, _| all_invoices(tx, customer)).expect("invoices");
+                let Some(invoice) = invoices.iter().nth_back(*back) else { return };
+                match world.on("acme", |tx, now| void_invoice(tx, customer, invoice.id, now)) {
+                    Ok(_) | Err(Error::Refused(Refusal::InvoiceNotUnpaid | Refusal::LinesTakenBack(_))) => return,
+                    Err(error) => panic!("{change:?}: {error:?}"),
+                }
+            }
+            _ => {}
+        }
         let running = |own: &Subscription| own.replaced_by.is_none() && own.status(now) == SubscriptionStatus::Active;
         let Some(own) = world.subscriptions("acme").into_iter().find(running) else { return };
         let outcome: Result<(), Error> = match change {
@@ -271,6 +308,7 @@ impl Life {
                 let command = ChangePrepaidUnits { customer, subscription: own.id, metric, units, invoice_now };
                 world.on("acme", |tx, now| change_prepaid_units(tx, &command, now)).map(drop)
             }
+            Change::Void(_) | Change::Tax(_) => return,
         };
         if let Err(error) = outcome {
             assert!(matches!(error, Error::Fields(_)), "{change:?}: {error:?}");

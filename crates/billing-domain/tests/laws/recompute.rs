@@ -11,6 +11,10 @@ fn read(json: &Value, name: &str) -> Ratio {
     Ratio::read(&json[name])
 }
 
+fn read_or_zero(json: &Value, name: &str) -> Ratio {
+    json.get(name).map_or(Ratio::whole(0), Ratio::read)
+}
+
 fn step(step: &Value) -> Ratio {
     let batches = read(step, "quantity") / read(step, "metric_units_per_batch");
     let half = Ratio::whole(1) / Ratio::whole(2);
@@ -46,15 +50,17 @@ pub fn exact(trace: &Value) -> Option<Ratio> {
     match trace["kind"].as_str()? {
         "recurring_charge" => {
             let whole = read(trace, "unit_amount") * read(trace, "quantity");
-            let behavior = trace["flat_fee_behavior"].as_str().or(trace["charge_behavior"].as_str());
+            let said = trace["flat_fee_behavior"].as_str();
             let never_began = trace["window"]["start"] == trace["window"]["end"];
-            Some(match behavior {
-                Some("full") if never_began => Ratio::whole(0),
-                Some("full" | "charge_full") => whole,
+            let is_full = trace["charge_behavior"] == "full" && said != Some("charge_prorated");
+            Some(match said {
                 Some("refund") => Ratio::whole(0),
+                _ if never_began => Ratio::whole(0),
+                _ if is_full => (whole - read_or_zero(trace, "charged_before_switch")).at_least_zero(),
                 _ => whole * fraction(&trace["fraction"]),
             })
         }
+        "usage_handed_on" => Some(Ratio::whole(0)),
         "usage_charge" => Some((rating(&trace["rating"]) - read(trace, "prepaid_amount")).at_least_zero()),
         "prepaid_usage_charge" => {
             let is_full = trace["charge_behavior"] == "full";
@@ -73,7 +79,16 @@ pub fn portion(trace: &Trace) -> Option<BigInt> {
     let trace = serde_json::to_value(trace).expect("json");
     let rounding = &trace["rounding"];
     let decimals = usize::try_from(rounding["decimals"].as_u64()?).expect("a few");
-    Some(exact(&trace)?.rounded(decimals) - minor(&rounding["given_before"], decimals))
+    Some(above_forgiven(&exact(&trace)?, rounding, decimals) - minor(&rounding["given_before"], decimals))
+}
+
+/// What was given comes to, rounded: not less than voided invoices forgave.
+fn above_forgiven(exact: &Ratio, rounding: &Value, decimals: usize) -> BigInt {
+    let rounded = exact.clone().rounded(decimals);
+    match rounding.get("forgiven") {
+        Some(forgiven) => rounded.max(minor(forgiven, decimals)),
+        None => rounded,
+    }
 }
 
 /// A whole amount in minor units.
@@ -93,16 +108,22 @@ pub fn check(line: &LineItem, decimals: u8) {
         assert_eq!(in_minor_units(&line.base, decimals), portion, "{:?}", line.trace);
     }
     let mut amount = in_minor_units(&line.base, decimals);
+    let (mut before_tax, mut taxable) = (amount.clone(), Vec::new());
     for adjustment in &line.adjustments {
         let part = in_minor_units(&adjustment.amount, decimals);
         let basis = serde_json::to_value(&adjustment.basis).expect("json");
         if basis["kind"] == "sales_tax" {
-            assert_eq!(Ratio::read(&basis["taxable"]).rounded(decimals.into()), amount, "tax is on all before it");
+            taxable.push(Ratio::read(&basis["taxable"]).rounded(decimals.into()));
             let exact = Ratio::read(&basis["rounding"]["exact_so_far"]);
             let before = minor(&basis["rounding"]["given_before"], decimals.into());
-            assert_eq!(part, exact.rounded(decimals.into()) - before, "{basis}");
+            assert_eq!(part, above_forgiven(&exact, &basis["rounding"], decimals.into()) - before, "{basis}");
+        } else {
+            before_tax += &part;
         }
         amount += part;
+    }
+    if before_tax >= BigInt::from(0) && line.base >= BigDecimal::from(0) && !taxable.is_empty() {
+        assert_eq!(taxable.iter().sum::<BigInt>(), before_tax, "tax is on all before it");
     }
     assert_eq!(in_minor_units(&line.amount, decimals), amount, "base and adjustments are the amount");
 }

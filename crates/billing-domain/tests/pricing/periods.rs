@@ -15,7 +15,7 @@ fn periods_end_where_the_plan_says() {
         let anchor = |text: &str| (!text.is_empty()).then(|| text.parse().expect("a day or month"));
         let anchors = Anchors::new(anchor(&row[2]), anchor(&row[3])).expect("anchors");
         let duration = row[0].parse().expect("a plan duration");
-        let cadence = Cadence { start: instant(&row[1]), duration, anchors };
+        let cadence = Cadence::new(instant(&row[1]), duration, anchors);
         let ends = [cadence.period(0).period.end(), cadence.period(0).full.end(), cadence.period(1).period.end()];
         assert_eq!(ends, [instant(&row[4]), instant(&row[5]), instant(&row[6])], "{row:?}");
         assert_eq!(cadence.period(1).period.start(), ends[0], "{row:?}");

@@ -164,7 +164,7 @@ pub fn period_containing(vector: &Vector) -> Outcome {
 fn cadence(vector: &Vector, start: &str) -> Cadence {
     let day = u8::try_from(vector.count("billing_day")).expect("a day");
     let anchors = Anchors::new(Some(day), None).expect("a day of a month");
-    Cadence { start: vector.instant(start), duration: duration(vector), anchors }
+    Cadence::new(vector.instant(start), duration(vector), anchors)
 }
 
 fn number_at(cadence: &Cadence, target: OffsetDateTime) -> u32 {
@@ -196,7 +196,7 @@ pub fn first_billing_cycle_date(vector: &Vector) -> Outcome {
     let day = u8::try_from(vector.count("billing_day")).expect("a day");
     let anchors = Anchors::new(Some(day), None).expect("a day of a month");
     let first = |duration| {
-        let cadence = Cadence { start: vector.instant("start"), duration, anchors };
+        let cadence = Cadence::new(vector.instant("start"), duration, anchors);
         shown_date(cadence.period(0).period.end().date())
     };
     made! { "monthly": first(PlanDuration::Monthly), "annual": first(PlanDuration::Yearly) }
@@ -276,7 +276,7 @@ pub fn fraction_trailing(vector: &Vector) -> Outcome {
 
 pub fn terminate_in_arrears(vector: &Vector) -> Outcome {
     let anchors = Anchors::new(Some(1), Some(1)).expect("anchors");
-    let cadence = Cadence { start: vector.instant("started"), duration: duration(vector), anchors };
+    let cadence = Cadence::new(vector.instant("started"), duration(vector), anchors);
     let tile = cadence.period(0);
     let used = tile.period.cut_at(vector.instant("terminated")).fraction_of(&tile.full);
     made! { "amount": plain(&round_half_away_from_zero(&used.of(&vector.number("amount")), 2)) }

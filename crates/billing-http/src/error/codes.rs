@@ -97,9 +97,11 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::AmbiguousPlanVersion => &AMBIGUOUS_PLAN_VERSION,
         Refusal::PlanNotAvailableToCustomer => &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
         Refusal::PrepaymentCantDetermineUnits(_) => &PREPAYMENT_CANT_DETERMINE_UNITS,
-        Refusal::AlreadyEnded | Refusal::KeyExpired | Refusal::InvoiceNotUnpaid | Refusal::CreditDrawn => {
-            &INVALID_STATE
-        }
+        Refusal::AlreadyEnded
+        | Refusal::KeyExpired
+        | Refusal::InvoiceNotUnpaid
+        | Refusal::CreditDrawn
+        | Refusal::LinesTakenBack(_) => &INVALID_STATE,
         Refusal::InvalidKey => &NOT_AUTHENTICATED,
         Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
@@ -160,6 +162,7 @@ mod tests {
             Refusal::InvoiceFinal,
             Refusal::InvoiceNotUnpaid,
             Refusal::CreditDrawn,
+            Refusal::LinesTakenBack("260101-000001".to_owned()),
             Refusal::CreditExpiryInPast,
             Refusal::CreditNotActive,
             Refusal::MetricInUse,

@@ -3,11 +3,12 @@
 use time::Duration;
 
 use super::{Harness, Tenant};
-use crate::charge::{Billed, BillingRecord, ChargeRef, Prepaid, PrepaidSegment};
+use crate::charge::{Billed, BillingRecord, ChargeRef, Prepaid, PrepaidSegment, UsageBilling};
 use crate::customer::Customer;
 use crate::id::CustomerKey;
 use crate::invoice::PrepaidSegmentTrace;
 use crate::subscription::Subscription;
+use crate::tax::TaxedAmounts;
 use crate::testing::build::{Ids, billing_record, days_from, subscription};
 use crate::testing::world::{decimal, tiers};
 
@@ -17,6 +18,13 @@ pub(super) fn holder_of_a_subscription(tenant: &Tenant<'_>) -> (Customer, Subscr
     let held = tenant.build(|ids| subscription(ids, holder.key, &version, days_from(holder.created_at, 30)));
     tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&held));
     (holder, held)
+}
+
+/// An amount that was billed at a rate.
+pub(super) fn taxed(rate: &str, amount: &str) -> TaxedAmounts {
+    let mut taxed = TaxedAmounts::default();
+    taxed.add(&decimal(rate), &decimal(amount));
+    taxed
 }
 
 fn recurring(tenant: &Tenant<'_>, held: &Subscription) -> BillingRecord {
@@ -35,6 +43,8 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         quantity: decimal(quantity),
         exact: decimal(exact),
         given: decimal(given),
+        forgiven: decimal("0.01"),
+        taxed: taxed("8.125", given),
     };
     let settled = PrepaidSegment {
         settled: Some(PrepaidSegmentTrace {
@@ -51,6 +61,8 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         invoicing_instants: vec![start, start + Duration::microseconds(1), held.period.end()],
         late_until: Some(start + Duration::microseconds(3)),
         tax_rate: Some(decimal("8.125")),
+        charged_before_switch: decimal("12.5"),
+        usage: UsageBilling::HandedOn,
         billed: billed("1e-30", "0.333333333333333333333333333333333333333333333333333333333333", "0.33"),
         prepaid: Some(Prepaid {
             segments: vec![settled, PrepaidSegment::new(decimal("100.5"), halves[1])],

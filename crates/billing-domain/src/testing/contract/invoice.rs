@@ -66,6 +66,7 @@ fn rounding(amount: &str) -> Rounding {
     Rounding {
         exact_so_far: decimal("3.333333333333333"),
         given_before: decimal("0"),
+        forgiven: decimal("0.5"),
         decimals: 2,
         amount: decimal(amount),
     }
@@ -108,8 +109,10 @@ fn traces(ids: &mut Ids, window: Period) -> Vec<Trace> {
             charge_behavior: ChargeBehavior::Prorate,
             window,
             fraction,
+            charged_before_switch: decimal("12.5"),
             rounding: rounding("3.33"),
         },
+        Trace::UsageHandedOn { metric: metric.clone(), window, rounding: rounding("-3.33") },
         Trace::UsageCharge {
             metric: metric.clone(),
             window,

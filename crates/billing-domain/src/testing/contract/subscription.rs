@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use time::Duration;
 use time::macros::date;
 
+use super::billing_record::taxed;
 use super::{Harness, Tenant};
-use crate::adjustment::AdjustmentState;
+use crate::adjustment::{AdjustmentState, Forgiven};
 use crate::error::{Error, Noun, Refusal};
-use crate::period::Period;
+use crate::period::{Calendar, Period};
 use crate::store::Scope;
-use crate::subscription::{Cancellation, FlatFeeBehavior, Settled, Subscription, UsageBehavior};
+use crate::subscription::{Cancellation, CarriedUsage, FlatFeeBehavior, Settled, Subscription, UsageBehavior};
 use crate::tax::TaxState;
 use crate::testing::build::{Ids, days_from, object, subscription};
 use crate::testing::world::{decimal, filters};
@@ -22,8 +23,13 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
     let period = days_from(holder.created_at, 10);
     let made = Subscription {
         full: days_from(period.start() - Duration::days(3), 31),
-        anchor: period.start() - Duration::days(90),
-        renewal: 3,
+        calendar: Calendar {
+            start: period.start() - Duration::days(1),
+            from: period.start() - Duration::days(90),
+            day: 31,
+            months: 3,
+        },
+        chain_began_at: period.start() - Duration::days(2),
         auto_renew: false,
         is_renewed: true,
         is_new: false,
@@ -32,8 +38,17 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         metadata: object(r#"{"a": {"b": [1, 2.50, 1e999]}}"#),
         prepaid_units: BTreeMap::from([(tenant.build(Ids::next), decimal("12345678901234567890.123456789012345"))]),
         settled: Settled {
-            adjustment: AdjustmentState { charges: decimal("10.01"), given: decimal("-3.30") },
-            tax: TaxState { exact: decimal("0.7707707707707707707707707"), given: decimal("0.77") },
+            adjustment: AdjustmentState {
+                charges: decimal("10.01"),
+                given: decimal("-3.30"),
+                forgiven: Forgiven { charges: decimal("9.01"), given: decimal("-2.30") },
+            },
+            tax: TaxState {
+                exact: decimal("0.7707707707707707707707707"),
+                given: decimal("0.77"),
+                forgiven: decimal("0.70"),
+                taxed: taxed("7.7", "10.01"),
+            },
         },
         ..tenant.build(|ids| subscription(ids, holder.key, &version, period))
     };
@@ -129,7 +144,11 @@ pub(super) fn updates(harness: &Harness<'_>) {
             flat_fee_behavior: Some(FlatFeeBehavior::ChargeFull),
             usage_behavior: UsageBehavior::BillNone,
         }),
-        carried_usage: BTreeMap::from([(tenant.build(Ids::next), made.period.start())]),
+        uncancelled_end: Some(made.period.end()),
+        carried_usage: BTreeMap::from([(
+            tenant.build(Ids::next),
+            CarriedUsage { start: made.period.start(), end: Some(made.period.end()), full: made.full },
+        )]),
         settled,
         ..made
     };

@@ -168,15 +168,24 @@ fn what_was_paid_comes_back_when_it_ends_as_it_starts() {
 }
 
 #[test]
-fn of_short_intervals_only_those_that_began_are_billed() {
-    let world = World::at(START);
-    let mut daily = fee("10", InArrears);
-    daily.reset_interval = Some(Interval::new(IntervalUnit::Day, 1).expect("an interval"));
-    let plan = world.plan(Some(PlanDuration::Monthly), version(vec![daily], Vec::new()));
-    world.customer("acme");
-    let id = world.subscribe(&subscription("acme", plan, START)).expect("subscribed").id;
-    world.store.set_now(CANCELLED + time::Duration::hours(12));
-    cancel(&world, id, &Options { flat_fee: Some(ChargeFull), usage: BillFull, invoicing: InvoiceNow })
-        .expect("cancelled");
-    assert_eq!(books(&world).0, "110", "ten days and the one that had begun, in full");
+fn of_short_intervals_only_those_that_began_are_billed_unless_all_are_charged_in_full() {
+    #[rustfmt::skip]
+    let cases = [
+        // flat fee,            charged, why
+        (None,                  "105",   "ten days and half of the one that had begun"),
+        (Some(ChargeProrated),  "105",   "the same"),
+        (Some(Refund),          "0",     "nothing of the period's fees stays"),
+        (Some(ChargeFull),      "300",   "what they would have come to without the cancellation"),
+    ];
+    for (flat_fee, charged, why) in cases {
+        let world = World::at(START);
+        let mut daily = fee("10", InArrears);
+        daily.reset_interval = Some(Interval::new(IntervalUnit::Day, 1).expect("an interval"));
+        let plan = world.plan(Some(PlanDuration::Monthly), version(vec![daily], Vec::new()));
+        world.customer("acme");
+        let id = world.subscribe(&subscription("acme", plan, START)).expect("subscribed").id;
+        world.store.set_now(CANCELLED + time::Duration::hours(12));
+        cancel(&world, id, &Options { flat_fee, usage: BillFull, invoicing: InvoiceNow }).expect("cancelled");
+        assert_eq!(books(&world).0, charged, "{why}");
+    }
 }

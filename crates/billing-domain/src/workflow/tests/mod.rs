@@ -13,6 +13,7 @@ mod daily;
 mod fully_billed;
 mod invoice;
 mod late;
+mod meetings;
 mod plan;
 mod prepaid;
 mod records;

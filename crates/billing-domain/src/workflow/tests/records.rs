@@ -85,13 +85,24 @@ fn prepaid_units_are_billed_at_the_start_of_each_reset_interval() {
 }
 
 #[test]
-fn of_a_daily_fee_in_advance_only_the_first_day_is_billed_at_creation() {
-    let world = World::at(START + Duration::days(5));
-    let mut own = fee("10", ChargeTiming::InAdvance);
-    own.reset_interval = every(1, IntervalUnit::Day);
-    let plan = world.plan(Some(PlanDuration::Monthly), version(vec![own], Vec::new()));
-    world.customer("acme");
-    world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
-    let issued: Vec<_> = world.invoices("acme").into_iter().map(|invoice| invoice.amount.to_plain_string()).collect();
-    assert_eq!(issued, ["10.00"]);
+fn a_fee_in_advance_is_billed_at_the_start_of_each_reset_interval() {
+    #[rustfmt::skip]
+    let cases = [
+        // invoicing interval,               invoices,                              why
+        (None,                               vec!["10", "10", "10", "10", "10"],    "a day each: the first one and four that began since"),
+        (every(1, IntervalUnit::Month),      vec!["10"],                            "the others with the month's invoice, as it says"),
+    ];
+    for (invoicing_interval, amounts, why) in cases {
+        let world = World::at(START + Duration::days(4));
+        let mut own = fee("10", ChargeTiming::InAdvance);
+        own.reset_interval = every(1, IntervalUnit::Day);
+        own.invoicing_interval = invoicing_interval;
+        let plan = world.plan(Some(PlanDuration::Monthly), version(vec![own], Vec::new()));
+        world.customer("acme");
+        world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
+        world.advance("acme", START + Duration::days(4) + Duration::minutes(30));
+        let issued: Vec<_> =
+            world.invoices("acme").into_iter().map(|invoice| crate::decimal::plain(&invoice.amount)).collect();
+        assert_eq!(issued, amounts, "{why}");
+    }
 }

@@ -1,0 +1,25 @@
+-- What comes back never exceeds what was billed and not voided: the base for each charge (of a record the prepaid units apart
+-- from the usage), price with adjustment and tax for each period of a subscription.
+WITH standing AS (
+    SELECT line.customer_key, line.record_id, line.subscription_id, line.base, line.trace ->> 'kind' = 'prepaid_usage_charge' AS is_prepaid,
+        line.amount - taxed.amount AS adjusted, taxed.amount AS tax
+    FROM invoice_lines line
+    JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
+    CROSS JOIN LATERAL (
+        SELECT coalesce(sum((adjustment ->> 'amount')::numeric), 0) AS amount
+        FROM jsonb_array_elements(line.adjustments) adjustment
+        WHERE adjustment -> 'basis' ->> 'kind' = 'sales_tax'
+    ) taxed
+    WHERE invoice.payment_status <> 'voided' AND line.subscription_id IS NOT NULL
+)
+SELECT record_id::text AS subject,
+    format('%s of its %s stays billed', sum(base), CASE WHEN is_prepaid THEN 'prepaid units' ELSE 'charge' END) AS problem
+FROM standing
+WHERE record_id IS NOT NULL
+GROUP BY customer_key, record_id, is_prepaid
+HAVING sum(base) < 0
+UNION ALL
+SELECT subscription_id::text, format('%s stays billed with adjustments, and %s of tax', sum(adjusted), sum(tax))
+FROM standing
+GROUP BY customer_key, subscription_id
+HAVING sum(adjusted) < 0 OR sum(tax) < 0
