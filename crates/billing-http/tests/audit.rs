@@ -117,8 +117,12 @@ fn levels_and_rates(world: &World, clock: &str) {
         let mut metric: Value = serde_json::from_str(metric).expect("a metric");
         (metric["event_name"], metric["property_name"]) = (json!("level"), json!("n"));
         let id = world.post("/api/metrics/", &metric).ok(201).id("metric_id");
-        json!({"metric_id": id, "tiers": [
-            {"type": "per_unit", "range_start": 0, "cost_per_batch": "1.5", "metric_units_per_batch": 1}]})
+        let mut component = json!({"metric_id": id, "tiers": [
+            {"type": "per_unit", "range_start": 0, "cost_per_batch": "1.5", "metric_units_per_batch": 1}]});
+        if metric["metric_name"] == "busiest month" {
+            (component["reset_interval_unit"], component["reset_interval_count"]) = (json!("month"), json!(1));
+        }
+        component
     });
     let version = json!({"currency_code": "USD", "components": components});
     let body = json!({"plan_name": "Levels", "plan_duration": "quarterly", "initial_version": version});
@@ -159,6 +163,11 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE billing_records SET billed_given = billed_given + 1", "record_gave_what_its_lines_show"),
     ("UPDATE invoice_lines SET record_id = NULL WHERE trace ->> 'kind' = 'prepaid_usage_charge'", "record_gave_what_its_lines_show"),
     ("UPDATE billing_records SET billed_exact = billed_exact + 1", "record_gave_what_is_exact_rounded"),
+    ("UPDATE invoices SET payment_status = 'voided' WHERE amount > 0", "nothing_comes_back_unpaid"),
+    ("UPDATE invoice_lines SET base = base * 2, amount = amount * 2 WHERE base < 0", "nothing_comes_back_unpaid"),
+    ("UPDATE billing_records SET billed_forgiven = billed_given + 1 WHERE billed_given > 0", "record_gave_what_is_exact_rounded"),
+    ("UPDATE subscriptions SET calendar = jsonb_set(calendar, '{day}', '28')", "intervals_follow_the_calendar"),
+    ("UPDATE billing_records SET end_at = '2024-04-28' WHERE end_at = '2024-04-30'", "intervals_follow_the_calendar"),
     ("UPDATE subscriptions SET settled_tax = settled_tax + 0.01", "subscription_settled_what_its_lines_show"),
     ("UPDATE subscriptions SET settled_adjustments = 0", "subscription_settled_what_its_lines_show"),
     ("INSERT INTO credit_entries SELECT customer_key, credit_id, position + 100, organization_id, id, kind, amount, invoice_id, at FROM credit_entries WHERE kind = 'drawdown'", "credit_is_its_ledger"),

@@ -114,6 +114,49 @@ fn a_voided_invoice_gives_credits_back() {
 }
 
 #[test]
+fn a_void_says_what_it_forgives_and_cannot_follow_what_took_it_back() {
+    let world = World::new();
+    let plan = |name: &str, amount: u32| {
+        let fee = json!({"name": "base", "amount": amount, "charge_timing": "in_advance"});
+        let version = json!({"currency_code": "USD", "recurring_charges": [fee]});
+        let body = json!({"plan_name": name, "plan_duration": "monthly", "initial_version": version});
+        world.post("/api/plans/", &body).ok(201).id("plan_id")
+    };
+    let (small, large) = (plan("Small", 30), plan("Large", 60));
+    let clock = world.clock("2024-04-01");
+    world.customer_at("acme", &clock);
+    let body = json!({"customer_id": "acme", "plan_id": small, "start_date": "2024-04-01"});
+    let subscription = world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
+    world.advance(&clock, "2024-04-16");
+    let switch = format!("/api/subscriptions/{subscription}/switch_plan/");
+    world.post(&switch, &json!({"switch_plan_id": large})).ok(200);
+    let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
+    let (switched, first) = (&invoices[0], &invoices[1]);
+    let void = |invoice: &Value| world.post(&format!("/api/invoices/{}/void/", invoice.id("invoice_id")), &json!({}));
+
+    let refused = void(first);
+    assert_eq!((refused.status, refused.error()), (409, "invalid_state".to_owned()));
+    let named = refused.json()["detail"].as_str().expect("a text").contains(&switched.id("invoice_number"));
+    assert!(named, "the document that took half of it back: {}", refused.text);
+
+    let line = |list: &Value| {
+        let lines = list.as_array().expect("lines").iter();
+        lines.map(|line| (line.id("name"), line["amount"].clone())).collect::<Vec<_>>()
+    };
+    let voided = void(switched).ok(200);
+    assert_eq!(voided["payment_status"], "voided");
+    assert_eq!(line(&voided["forgiven"]), [("Large Flat Fee".to_owned(), json!(30))]);
+    assert_eq!(line(&voided["owed_again"]), [("Small Flat Fee".to_owned(), json!(15))]);
+    assert_eq!(voided["forgiven"][0]["start_date"], "2024-04-16T00:00:00Z");
+    let voided = void(first).ok(200);
+    assert_eq!((line(&voided["forgiven"]).len(), line(&voided["owed_again"]).len()), (1, 0));
+
+    let current = world.get("/api/subscriptions/?customer_id=acme").ok(200)[0].id("subscription_id");
+    world.post(&format!("/api/subscriptions/{current}/cancel/"), &json!({"flat_fee_behavior": "refund"})).ok(200);
+    assert_eq!(world.get("/api/credits/?customer_id=acme").ok(200), json!([]), "nobody paid anything");
+}
+
+#[test]
 fn what_is_due_is_told_by_currency() {
     let world = World::new();
     let currency = |code: &str, name: &str, symbol: &str| json!({"code": code, "name": name, "symbol": symbol});

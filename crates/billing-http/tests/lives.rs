@@ -187,6 +187,11 @@ impl Life<'_> {
             self.stage.post("/api/subscriptions/", &body).ok(200);
             return;
         };
+        match self.dice.roll(8) {
+            0 => return self.void(),
+            1 => return self.tax(),
+            _ => {}
+        }
         let (verb, body) = self.change(plan, invoicing, today);
         let path = match verb.strip_prefix('/') {
             Some(path) => format!("/api/{path}/"),
@@ -195,6 +200,23 @@ impl Life<'_> {
         let answer = self.stage.post(&path, &body);
         // A switch to the plan it has, or an add-on that is not attached, is refused; the service never fails.
         assert!(answer.status < 500, "{path} {body}: {}", answer.text);
+    }
+
+    /// Voids one of the latest unpaid invoices, where that can be.
+    fn void(&mut self) {
+        let back = self.dice.roll(3) as usize;
+        let unpaid = self.list(&format!("invoices/?customer_id={}&status=unpaid", self.customer));
+        let Some(invoice) = unpaid.get(back) else { return };
+        let answer = self.stage.post(&format!("/api/invoices/{}/void/", invoice.id("invoice_id")), &json!({}));
+        assert!([200, 409].contains(&answer.status), "{}", answer.text);
+    }
+
+    /// Gives the customer another tax rate.
+    fn tax(&mut self) {
+        let rate = self.dice.pick(&["0", "5.5", "19", "20"]);
+        let path = format!("/api/customers/{}/", self.customer);
+        let addr = self.stage.next_addr();
+        self.stage.send(addr, "PATCH", &path, &json!({ "tax_rate": rate }).to_string()).ok(200);
     }
 
     /// A call about the subscription, or, with a slash, about something else.

@@ -25,6 +25,7 @@ use crate::path::PathParam;
 use crate::query::Query;
 use crate::wire::{FromJson, body, faultless, words_of};
 use explanation::ExplanationView;
+use view::VoidedInvoiceView;
 pub use view::{InvoiceBriefView, InvoiceView, LineItemView};
 
 const LIST_PARAMETERS: &[Parameter] = &[
@@ -43,7 +44,7 @@ pub fn endpoints() -> Vec<Endpoint> {
         patch("/api/invoices/{invoice_id}/", "Note that an invoice was paid", update)
             .takes::<UpdateInvoiceBody>()
             .answers::<InvoiceView>(200),
-        post("/api/invoices/{invoice_id}/void/", "Void an unpaid invoice", void).answers::<InvoiceView>(200),
+        post("/api/invoices/{invoice_id}/void/", "Void an unpaid invoice", void).answers::<VoidedInvoiceView>(200),
         get("/api/invoices/{invoice_id}/explain/", "Show how each line of an invoice came about", explain)
             .answers::<ExplanationView>(200),
     ]
@@ -188,11 +189,11 @@ async fn void(
     app: web::Data<App>,
     caller: Caller,
     PathParam(name): PathParam<InvoiceName>,
-) -> Result<web::Json<InvoiceView>, ApiError> {
+) -> Result<web::Json<VoidedInvoiceView>, ApiError> {
     let Invoice { id, customer, .. } = app.read(&caller, move |tx, _| name.find(tx)).await?;
     let view = app.on_customer_key(&caller, customer, move |tx, now| {
         let voided = void_invoice(tx, customer, id, now)?;
-        Ok(InvoiceView::from(&voided))
+        Ok(VoidedInvoiceView::from(&voided))
     });
     Ok(web::Json(view.await?))
 }

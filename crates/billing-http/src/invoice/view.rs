@@ -64,6 +64,47 @@ impl From<&Invoice> for InvoiceView {
     }
 }
 
+view! {
+    /// An invoice that was voided, and what that means for what it charged.
+    VoidedInvoiceView {
+        ..invoice: InvoiceView,
+        /// What is forgiven: it is not charged again, and since nobody pays it, it does not come back either.
+        forgiven: Vec<ForgottenLineView>,
+        /// What the invoice took back of earlier ones: it is owed again, and comes with the next invoice.
+        owed_again: Vec<ForgottenLineView>,
+    }
+}
+
+view! {
+    /// A line of a voided invoice.
+    ForgottenLineView {
+        /// What it was for.
+        name: String,
+        /// The first instant that it was for.
+        start_date: Instant,
+        /// The last instant that it was for.
+        end_date: Instant,
+        /// With adjustments and tax; of what is owed again, more than nothing.
+        amount: Number,
+    }
+}
+
+impl From<&Invoice> for VoidedInvoiceView {
+    fn from(invoice: &Invoice) -> Self {
+        let view = |line: &LineItem| ForgottenLineView {
+            name: line.name.clone(),
+            start_date: Instant(line.period.start()),
+            end_date: Instant(line.period.last_instant()),
+            amount: (&line.amount.abs()).into(),
+        };
+        Self {
+            invoice: invoice.into(),
+            forgiven: invoice.forgiven_when_voided().map(view).collect(),
+            owed_again: invoice.owed_again_when_voided().map(view).collect(),
+        }
+    }
+}
+
 impl From<&Invoice> for InvoiceBriefView {
     fn from(invoice: &Invoice) -> Self {
         Self::from(&invoice.summary())
