@@ -5,6 +5,7 @@ mod addons;
 mod billing;
 mod invoices;
 mod levels;
+mod meetings;
 mod money;
 mod periods;
 mod prepaid;
@@ -113,6 +114,7 @@ fn every_table_is_checked() {
         &billing::TABLES,
         &invoices::TABLES,
         &levels::TABLES,
+        &meetings::TABLES,
         &money::TABLES,
         &periods::TABLES,
         &prepaid::TABLES,

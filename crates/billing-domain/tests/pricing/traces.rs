@@ -8,7 +8,7 @@ use billing_domain::testing::world::{World, component, subscription, tiers, vers
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::{blocks, instant, invoices, shown_at, table};
+use super::{blocks, instant, invoices, meetings, shown_at, table};
 
 const FIELDS: &str = "| in | field | meaning |";
 const RUNNING: &str = "| billed at | quantity so far | exact so far | given before | line |";
@@ -49,6 +49,9 @@ fn samples() -> BTreeMap<String, Value> {
     for line in month().iter().flat_map(|invoice| &invoice.lines) {
         add(json(&line.trace));
     }
+    for line in meetings::lines_of_a_switch() {
+        add(json(&line.trace));
+    }
     add(json(&late_line().trace));
     let credit_id = Uuid::from_u128(1).into();
     let drawdowns = vec![Drawdown { credit: credit_id, amount: 1.into() }];
@@ -66,7 +69,7 @@ fn samples() -> BTreeMap<String, Value> {
         ("metric", usage["metric"].clone()),
         ("rating", usage["rating"].clone()),
         ("walk", usage["rating"]["walk"][0].clone()),
-        ("rounding", usage["rounding"].clone()),
+        ("rounding", samples["usage_handed_on"]["rounding"].clone()),
         ("fraction", prepaid["segments"][0]["fraction"].clone()),
         ("segments", prepaid["segments"][0].clone()),
         ("drawdowns", samples["credit_applied"]["drawdowns"][0].clone()),
