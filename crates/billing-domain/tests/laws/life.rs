@@ -53,9 +53,33 @@ pub struct Life {
 /// What a plan charges.
 #[derive(Clone, Debug)]
 pub struct Priced {
-    fees: Vec<NewRecurringCharge>,
-    components: Vec<Metered>,
-    adjustment: Option<(PriceAdjustmentKind, BigDecimal)>,
+    pub fees: Vec<NewRecurringCharge>,
+    pub components: Vec<Metered>,
+    pub adjustment: Option<(PriceAdjustmentKind, BigDecimal)>,
+}
+
+impl Priced {
+    /// What it is as a version of a plan.
+    pub fn version(&self, metrics: [MetricId; 2], currency: &str, anchors: Anchors) -> NewPlanVersion {
+        let components = self.components.iter().zip(metrics).map(|(metered, metric)| {
+            let mut own = component(metric, metered.tiers.clone());
+            own.invoicing_interval = metered.invoicing_interval;
+            own.reset_interval = metered.reset_interval;
+            own.prepaid_charge =
+                metered.prepaid.clone().map(|(units, behavior)| PrepaidCharge { units: Some(units), behavior });
+            own
+        });
+        let mut plan = version(self.fees.clone(), components.collect());
+        plan.currency_code = currency.to_owned();
+        plan.anchors = anchors;
+        plan.price_adjustment = self.adjustment.clone().map(|(kind, amount)| PriceAdjustment {
+            name: "deal".to_owned(),
+            description: None,
+            kind,
+            amount,
+        });
+        plan
+    }
 }
 
 /// A change of the subscription.
@@ -84,7 +108,7 @@ pub struct Books {
 }
 
 #[derive(Clone, Debug)]
-struct Metered {
+pub struct Metered {
     tiers: TierSchedule,
     invoicing_interval: Option<Interval>,
     reset_interval: Option<Interval>,
@@ -207,7 +231,10 @@ impl Life {
         let world = World::at(self.start);
         world.set(&OrganizationPatch { tax_rate: Some(self.tax_rate.clone()), ..OrganizationPatch::default() });
         let metrics = [0, 1].map(|index| world.metric(&format!("event-{index}"), Some("n")).id);
-        let plans = self.plans.each_ref().map(|priced| world.plan(Some(self.duration), self.version(priced, metrics)));
+        let plans = self
+            .plans
+            .each_ref()
+            .map(|priced| world.plan(Some(self.duration), priced.version(metrics, self.currency, self.anchors)));
         world.customer("acme");
         self.grant_credit(&world);
         for (index, after, amount) in &self.events {
@@ -225,27 +252,6 @@ impl Life {
         }
         runs.for_each(|run| world.advance("acme", run));
         books(&world)
-    }
-
-    fn version(&self, priced: &Priced, metrics: [MetricId; 2]) -> NewPlanVersion {
-        let components = priced.components.iter().zip(metrics).map(|(metered, metric)| {
-            let mut own = component(metric, metered.tiers.clone());
-            own.invoicing_interval = metered.invoicing_interval;
-            own.reset_interval = metered.reset_interval;
-            own.prepaid_charge =
-                metered.prepaid.clone().map(|(units, behavior)| PrepaidCharge { units: Some(units), behavior });
-            own
-        });
-        let mut plan = version(priced.fees.clone(), components.collect());
-        plan.currency_code = self.currency.to_owned();
-        plan.anchors = self.anchors;
-        plan.price_adjustment = priced.adjustment.clone().map(|(kind, amount)| PriceAdjustment {
-            name: "deal".to_owned(),
-            description: None,
-            kind,
-            amount,
-        });
-        plan
     }
 
     fn grant_credit(&self, world: &World) {

@@ -5,6 +5,7 @@ mod charges;
 mod exact;
 mod invoices;
 mod life;
+mod meetings;
 mod properties;
 mod recompute;
 mod usage;
@@ -18,4 +19,11 @@ fn laws() -> Config {
     // 256 is what proptest takes when nobody asks for a number.
     let cases = if config.cases == 256 { 10_000 } else { config.cases };
     Config { cases, failure_persistence: None, ..config }
+}
+
+/// 2,000 cases, or as many as `PROPTEST_CASES` says: of laws whose one case is a whole life or several.
+fn fewer_laws() -> Config {
+    let config = laws();
+    let cases = if config.cases == 10_000 { 2_000 } else { config.cases };
+    Config { cases, ..config }
 }
