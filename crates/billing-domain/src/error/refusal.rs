@@ -1,5 +1,7 @@
 //! The rules that forbid what is well formed.
 
+use crate::id::SubscriptionId;
+
 /// A rule that forbids an operation in the present state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
@@ -24,6 +26,9 @@ pub enum Refusal {
     /// The subscription has ended.
     #[error("The subscription has ended.")]
     AlreadyEnded,
+    /// The subscription has ended and was renewed: another goes on in its place.
+    #[error("The subscription has ended; {0} goes on in its place.")]
+    AlreadyRenewed(SubscriptionId),
     /// The API key that something was asked with is unknown, wrong or expired: the three look alike.
     #[error("Authentication credentials were not provided or are not valid.")]
     InvalidKey,
@@ -76,6 +81,7 @@ impl Refusal {
             Self::PlanNotAvailableToCustomer => "plan_not_available_to_customer",
             Self::PrepaymentCantDetermineUnits(_) => "prepayment_cant_determine_units",
             Self::AlreadyEnded
+            | Self::AlreadyRenewed(_)
             | Self::KeyExpired
             | Self::InvoiceNotUnpaid
             | Self::CreditDrawn

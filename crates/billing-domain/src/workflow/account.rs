@@ -122,6 +122,42 @@ impl Account {
         }
     }
 
+    /// [`Subscription::check_open`] that says which subscription goes on in the place of one that was renewed.
+    ///
+    /// # Errors
+    /// Those of [`Subscription::check_open`]; [`Refusal::AlreadyRenewed`].
+    pub fn check_open(&self, subscription: &Subscription, now: OffsetDateTime) -> Result<(), Error> {
+        match subscription.check_open(now) {
+            Err(Error::Refused(Refusal::AlreadyEnded)) => match self.successor(subscription, now) {
+                Some(successor) => Err(Refusal::AlreadyRenewed(successor).into()),
+                None => Err(Refusal::AlreadyEnded.into()),
+            },
+            checked => checked,
+        }
+    }
+
+    /// Whether the renewal of a subscription is due, but not yet made.
+    pub fn is_renewal_due(&self, id: SubscriptionId, now: OffsetDateTime) -> bool {
+        let own = self.subscriptions.get(&id).filter(|own| own.awaits_renewal() && !own.is_addon());
+        own.is_some_and(|own| own.status(now) == SubscriptionStatus::Ended)
+    }
+
+    /// The subscription that runs at `now` in the place of one that ended, after any renewals and switches.
+    pub fn successor(&self, ended: &Subscription, now: OffsetDateTime) -> Option<SubscriptionId> {
+        let mut last = ended;
+        while last.status(now) == SubscriptionStatus::Ended {
+            let renews = |own: &&Subscription| {
+                own.period.start() == last.period.end() && !own.is_new && own.filters == last.filters
+            };
+            last = match last.replaced_by {
+                Some(next) => self.subscriptions.get(&next)?,
+                None if last.is_renewed => self.subscriptions.values().filter(|own| !own.is_addon()).find(renews)?,
+                None => return None,
+            };
+        }
+        Some(last.id)
+    }
+
     /// The plan version and what belongs to it.
     pub fn offer(&mut self, tx: &mut dyn Transaction, version: PlanVersionId) -> Result<Rc<Offer>, Error> {
         self.catalog.offer(tx, version)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
-use super::bill_customer::process_due;
+use super::bill_customer::{process_due, process_due_of};
 use super::issue_invoices::issue_invoices;
 use crate::addon::{self, BillingFrequency};
 use crate::charge::{BillingRecord, count_records};
@@ -64,9 +64,9 @@ pub fn attach_addon(
     command.faults(tx, now)?.finish(())?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
-    let parent = tx.subscriptions().get(command.customer, command.parent)?;
-    parent.check_open(now)?;
+    let parent = process_due_of(tx, &mut account, command.parent, now)?;
+    let parent = tx.subscriptions().get(command.customer, parent)?;
+    account.check_open(&parent, now)?;
     let version = find(tx, command.addon)?;
     let offer = account.offer(tx, version)?;
     check(tx, &mut account, &parent, &offer, command.addon.attr(), now)?;

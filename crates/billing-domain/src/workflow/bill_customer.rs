@@ -26,6 +26,20 @@ pub fn bill_customer(tx: &mut dyn Transaction, customer: CustomerKey, until: Off
     process_due(tx, &mut account, until)
 }
 
+/// [`process_due`] before a call about one subscription: the one to change. When its renewal was due and only now is made,
+/// that is what it was renewed to, so that the call does not depend on whether the run came by before it.
+pub(super) fn process_due_of(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    id: SubscriptionId,
+    now: OffsetDateTime,
+) -> Result<SubscriptionId, Error> {
+    let is_renewed_here = account.is_renewal_due(id, now);
+    process_due(tx, account, now)?;
+    let ended = account.subscriptions.get(&id).filter(|_| is_renewed_here);
+    Ok(ended.and_then(|ended| account.successor(ended, now)).unwrap_or(id))
+}
+
 /// [`bill_customer`] on a customer that is at work already.
 pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until: OffsetDateTime) -> Result<(), Error> {
     while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {

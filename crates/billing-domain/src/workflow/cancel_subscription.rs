@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::process_due;
+use super::bill_customer::{process_due, process_due_of};
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling};
 use crate::error::Error;
@@ -38,9 +38,12 @@ pub fn cancel_subscription(
 ) -> Result<Vec<Subscription>, Error> {
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
-    let mut settled = command.subscriptions.clone();
+    let mut cancelled = Vec::with_capacity(command.subscriptions.len());
     for id in &command.subscriptions {
+        cancelled.push(process_due_of(tx, &mut account, *id, now)?);
+    }
+    let mut settled = cancelled.clone();
+    for id in &cancelled {
         let attached = account.attached(*id, now);
         cancel(tx, &mut account, *id, command, now)?;
         for addon in attached {
@@ -55,7 +58,7 @@ pub fn cancel_subscription(
         issue_invoices(tx, &mut account, &due, now, now)?;
     }
     process_due(tx, &mut account, now)?;
-    command.subscriptions.iter().map(|id| tx.subscriptions().get(command.customer, *id)).collect()
+    cancelled.iter().map(|id| tx.subscriptions().get(command.customer, *id)).collect()
 }
 
 /// What waits to be billed of the subscriptions that `id` took the place of is billed with it. Where the usage that they
@@ -98,7 +101,7 @@ fn cancel(
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let mut subscription = tx.subscriptions().get(command.customer, id)?;
-    subscription.check_open(now)?;
+    account.check_open(&subscription, now)?;
     let settled_at = match command.invoicing_behavior {
         InvoicingBehavior::InvoiceNow => now,
         InvoicingBehavior::AddToNextInvoice => subscription.period.end().max(now),

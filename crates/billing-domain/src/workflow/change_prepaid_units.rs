@@ -4,7 +4,7 @@ use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::process_due;
+use super::bill_customer::{process_due, process_due_of};
 use super::draft_lines::Part;
 use super::issue_invoices::issue_parts;
 use crate::charge::{BillingRecord, ChargeRef};
@@ -56,9 +56,9 @@ pub fn change_prepaid_units(
     command.faults(tx, now)?.finish(())?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
-    let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
-    subscription.check_open(now)?;
+    let id = process_due_of(tx, &mut account, command.subscription, now)?;
+    let mut subscription = tx.subscriptions().get(command.customer, id)?;
+    account.check_open(&subscription, now)?;
     tx.metrics().get(command.metric)?;
     let offer = account.offer(tx, subscription.version)?;
     let component = prepaid_component(&offer.version, command.metric)?;
@@ -73,23 +73,21 @@ pub fn change_prepaid_units(
     let is_fewer = before.is_some_and(|before| command.units < before);
     let mut changed = account.records.clone();
     changed.retain(|record| {
-        record.subscription == command.subscription
-            && record.charge == ChargeRef::Component(component.id)
-            && record.period.end() > now
+        record.subscription == id && record.charge == ChargeRef::Component(component.id) && record.period.end() > now
     });
     for mut record in changed {
         record.change_prepaid_units(&command.units, now);
-        let id = record.id;
+        let changed = record.id;
         let is_invoiced = record.period.contains(now) && (is_fewer || command.invoice_now);
         tx.billing_records().update(command.customer, &record)?;
         account.replace(record);
         if is_invoiced {
-            let due = |own: &BillingRecord| (own.id == id).then_some(Part::Prepaid);
+            let due = |own: &BillingRecord| (own.id == changed).then_some(Part::Prepaid);
             issue_parts(tx, &mut account, &due, now, now)?;
         }
     }
     process_due(tx, &mut account, now)?;
-    tx.subscriptions().get(command.customer, command.subscription)
+    tx.subscriptions().get(command.customer, id)
 }
 
 fn prepaid_component(version: &PlanVersion, metric: MetricId) -> Result<&Component, FieldError> {

@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
-use super::bill_customer::process_due;
+use super::bill_customer::{process_due, process_due_of};
 use super::create_subscription::{ChoiceFields, VersionChoice, check_units, choose, find_choice, prepaid_units};
 use super::draft_lines::Part;
 use super::issue_invoices::issue_parts;
@@ -49,9 +49,9 @@ pub struct SwitchPlan {
 pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDateTime) -> Result<Subscription, Error> {
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
-    let old = tx.subscriptions().get(command.customer, command.subscription)?;
-    old.check_open(now)?;
+    let id = process_due_of(tx, &mut account, command.subscription, now)?;
+    let old = tx.subscriptions().get(command.customer, id)?;
+    account.check_open(&old, now)?;
     let old_offer = account.offer(tx, old.version)?;
     command.faults(tx, now)?.finish(())?;
     let chosen = choose(tx, &account, (command.version, ChoiceFields::SWITCH), &old_offer.currency.code, now)?;

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::process_due;
+use super::bill_customer::{process_due, process_due_of};
 use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::faults::Faults;
@@ -40,9 +40,9 @@ pub fn update_subscription(
 ) -> Result<Subscription, Error> {
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
-    let mut subscription = tx.subscriptions().get(command.customer, command.subscription)?;
-    subscription.check_open(now)?;
+    let id = process_due_of(tx, &mut account, command.subscription, now)?;
+    let mut subscription = tx.subscriptions().get(command.customer, id)?;
+    account.check_open(&subscription, now)?;
     command.faults_of(&subscription, now).finish(())?;
     if command.turn_off_auto_renew {
         subscription.auto_renew = false;
@@ -78,7 +78,7 @@ pub fn update_subscription(
         }
     }
     process_due(tx, &mut account, now)?;
-    tx.subscriptions().get(command.customer, command.subscription)
+    tx.subscriptions().get(command.customer, id)
 }
 
 impl Faults for UpdateSubscription {

@@ -98,6 +98,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::PlanNotAvailableToCustomer => &PLAN_NOT_AVAILABLE_TO_CUSTOMER,
         Refusal::PrepaymentCantDetermineUnits(_) => &PREPAYMENT_CANT_DETERMINE_UNITS,
         Refusal::AlreadyEnded
+        | Refusal::AlreadyRenewed(_)
         | Refusal::KeyExpired
         | Refusal::InvoiceNotUnpaid
         | Refusal::CreditDrawn
@@ -157,6 +158,7 @@ mod tests {
             Refusal::PlanNotAvailableToCustomer,
             Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
             Refusal::AlreadyEnded,
+            Refusal::AlreadyRenewed(uuid::Uuid::nil().into()),
             Refusal::InvalidKey,
             Refusal::KeyExpired,
             Refusal::InvoiceFinal,

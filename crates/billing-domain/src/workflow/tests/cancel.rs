@@ -189,3 +189,28 @@ fn of_short_intervals_only_those_that_began_are_billed_unless_all_are_charged_in
         assert_eq!(books(&world).0, charged, "{why}");
     }
 }
+
+#[test]
+fn an_id_whose_renewal_is_due_stands_for_what_it_renews_to() {
+    let renewed = |is_run_first: bool| {
+        let world = World::at(START);
+        let plan = world.plan(Some(PlanDuration::Monthly), version(vec![fee("30", InAdvance)], Vec::new()));
+        world.customer("acme");
+        let first = world.subscribe(&subscription("acme", plan, START)).expect("subscribed").id;
+        let end = world.subscription("acme", first).period.end();
+        world.store.set_now(end + time::Duration::hours(1));
+        if is_run_first {
+            world.advance("acme", end + time::Duration::hours(1));
+        }
+        let options = Options { flat_fee: None, usage: BillFull, invoicing: InvoiceNow };
+        let outcome = cancel(&world, first, &options);
+        let running = world.subscriptions("acme").pop().expect("renewed");
+        world.advance("acme", end + time::Duration::days(60));
+        (outcome, running.id, running.cancellation.is_some(), world.subscriptions("acme").len())
+    };
+    let (outcome, _, is_cancelled, subscriptions) = renewed(false);
+    assert_eq!((outcome, is_cancelled, subscriptions), (Ok(()), true, 2), "it ends the period that has begun");
+    let (outcome, running, is_cancelled, _) = renewed(true);
+    assert_eq!(outcome, Err(Refusal::AlreadyRenewed(running).into()), "it names what goes on in its place");
+    assert!(!is_cancelled);
+}
