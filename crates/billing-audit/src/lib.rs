@@ -88,6 +88,9 @@ pub struct Note {
 /// Customers whose billing failed too often: they are not billed until somebody has looked at them.
 const PARKED_CUSTOMERS: &str = include_str!("../notes/parked_customers.sql");
 
+/// Finds a table that every version of the service has.
+const TABLES: &str = "SELECT 'customers' AS subject, '' AS problem WHERE to_regclass('customers') IS NOT NULL";
+
 /// What an audit has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -126,8 +129,10 @@ impl fmt::Display for Report {
 /// Why there is no report.
 #[derive(Debug)]
 pub enum AuditError {
-    /// The database could not be connected to.
+    /// There is no database to connect to, or it does not let us in.
     Connection(ConnectionError),
+    /// There is a database, and it is not a billing database.
+    NoBooks,
     /// A check could not be carried out; its name.
     Check(&'static str, diesel::result::Error),
 }
@@ -135,7 +140,8 @@ pub enum AuditError {
 impl fmt::Display for AuditError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connection(error) => write!(f, "the database could not be audited: {error}"),
+            Self::Connection(error) => write!(f, "no database here: {error}"),
+            Self::NoBooks => write!(f, "no database here: it has no tables of this service, which `migrate` makes"),
             Self::Check(name, error) => write!(f, "the check {name} could not be carried out: {error}"),
         }
     }
@@ -161,9 +167,13 @@ struct Found {
 /// Audits the database at `url` as of one instant, without writing anything. `progress` is told each check's name.
 ///
 /// # Errors
-/// When the database does not answer, or does not have the schema of this version.
+/// When there is no database, or it does not have the schema of this version.
 pub fn audit_database(url: &str, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
     let mut pg = PgConnection::establish(url).map_err(AuditError::Connection)?;
+    let tables: Vec<Found> = sql_query(TABLES).load(&mut pg)?;
+    if tables.is_empty() {
+        return Err(AuditError::NoBooks);
+    }
     pg.build_transaction().repeatable_read().read_only().run(|pg| audit(pg, progress))
 }
 

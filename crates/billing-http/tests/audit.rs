@@ -248,3 +248,43 @@ fn the_auditor_stops_at_what_it_does_not_know() {
         pg.batch_execute("ROLLBACK").expect("rolled back");
     }
 }
+
+/// A customer in real time with a plan whose usage starts again each day, from 40 days ago: each of the days that are over
+/// waits for late events.
+fn late_days(world: &World) {
+    let calls = world.metric();
+    let version = json!({"currency_code": "USD", "components": [
+        {"metric_id": calls, "reset_interval_unit": "day", "reset_interval_count": 1,
+            "tiers": [{"type": "per_unit", "range_start": 0, "cost_per_batch": 1, "metric_units_per_batch": 1}]}]});
+    let body = json!({"plan_name": "Daily", "plan_duration": "monthly", "initial_version": version});
+    let plan = world.post("/api/plans/", &body).ok(201).id("plan_id");
+    world.customer("acme");
+    subscribe(world, "acme", &plan, &crate::support::ago(time::Duration::days(40))[..10]);
+}
+
+#[test]
+fn the_auditor_knows_how_long_an_invoice_waits() {
+    #[rustfmt::skip]
+    let cases: [(&[u32], &str); 7] = [
+        // minutes, the last of them after the customer was billed; why
+        (&[0],       "late events are waited for five minutes at least"),
+        (&[4],       "less than those five minutes"),
+        (&[5],       "just those"),
+        (&[30],      "longer than those"),
+        (&[30, 5],   "a shorter wait holds for what is queued already"),
+        (&[30, 0],   "also one below the five minutes"),
+        (&[0, 30],   "a longer one finds it queued too early, which does no harm"),
+    ];
+    for (minutes, why) in cases {
+        let world = World::new();
+        let wait = |minutes: u32| {
+            let patch = json!({"invoice_grace_minutes": minutes}).to_string();
+            world.write("PATCH", "/api/organization/", patch.as_bytes()).ok(200);
+        };
+        wait(minutes[0]);
+        late_days(&world);
+        minutes[1..].iter().for_each(|minutes| wait(*minutes));
+        let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
+        assert!(report.is_clean(), "{minutes:?}: {why}: {report}");
+    }
+}

@@ -6,7 +6,7 @@ use billing_domain::store::OrganizationRepo;
 use billing_domain::{Error, FieldCode, FieldError, Noun, StoreError};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Integer, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Integer, Text, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -92,6 +92,22 @@ statement! {
     }
 }
 
+statement! {
+    /// Moves the organization's queued billing ahead by as much as its invoices wait less than before. What is looked at too
+    /// early, because it waits for nothing, is queued again for when it is due.
+    BringForward -> Integer {
+        "WITH lowered AS (
+            SELECT id, make_interval(mins => (invoice_grace_minutes - " minutes: i64 as BigInt; ")::integer) AS difference
+            FROM organizations
+        )
+        UPDATE billing_due SET due_at = billing_due.due_at - lowered.difference
+        FROM lowered
+        WHERE lowered.id = " organization: Uuid as SqlUuid; " AND billing_due.organization_id = lowered.id
+            AND lowered.difference > interval '0'
+        RETURNING 1"
+    }
+}
+
 impl OrganizationRepo for PgTransaction<'_> {
     fn insert(&mut self, organization: &Organization) -> Result<(), Error> {
         if organization.id != self.organization {
@@ -116,6 +132,8 @@ impl OrganizationRepo for PgTransaction<'_> {
     fn update(&mut self, organization: &Organization) -> Result<(), Error> {
         let row = OrganizationRow::try_from(organization)?;
         let tenant = self.tenant();
+        let forward = BringForward { minutes: row.invoice_grace_minutes, organization: tenant };
+        self.query(|pg| forward.execute(pg))?;
         // All but the filter keys, which another transaction may be adding to.
         let changes = (
             organizations::name.eq(row.name),
