@@ -15,8 +15,10 @@ use billing_store::PgStore;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use indicatif::ProgressBar;
+use postgres_local::Cluster;
 use serde_json::Value;
 use time::OffsetDateTime;
+use tokio::sync::oneshot;
 
 use crate::billing_run::run_to_the_end;
 use crate::demo;
@@ -194,9 +196,9 @@ fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bo
     Ok(say(&format!("{} customers billed.", run.billed))?)
 }
 
-/// Audits the database as it is: nothing is migrated, nothing written.
+/// Audits the database as it is: nothing is made, nothing migrated, nothing written.
 fn audit(settings: &Settings) -> anyhow::Result<()> {
-    let database = Database::open_beside(settings)?;
+    let database = Database::open_existing(settings)?;
     let progress = ProgressBar::new_spinner();
     let report = audit_database(&database.url, &mut |check| {
         progress.set_message(check);
@@ -210,13 +212,15 @@ fn audit(settings: &Settings) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves until it is told to stop. The private Postgres, if any, stops last.
+/// Serves until it is told to stop. The private Postgres, if any, stops last; when it died and cannot be started again, nothing
+/// is served any more.
 fn serve(settings: &Settings) -> anyhow::Result<()> {
     // A bad certificate is told before a database is started.
     let tls = settings.tls().map(|files| files.load()).transpose()?;
     // As is an address that is taken, before a key is made and shown for nothing.
     drop(TcpListener::bind(settings.addr).with_context(|| format!("cannot listen on {}", settings.addr))?);
-    let opened = Opened::open(settings)?;
+    let mut opened = Opened::open(settings)?;
+    let mut given_up = opened.cluster.as_mut().map(watch).transpose()?;
     opened.bootstrap(settings)?;
     let connections = usize::try_from(settings.pool_size)?;
     let mut server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
@@ -226,15 +230,30 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     let running = Server::start(&server, opened.backend())?;
     let scheme = if server.tls.is_some() { "https" } else { "http" };
     say(&format!("Serving on {scheme}://{}", running.addr))?;
-    system.block_on(poll_fn(|context| stop_signal.poll(context)));
+    let fatal = system.block_on(poll_fn(|context| {
+        let given_up = given_up.as_mut().map_or(Poll::Pending, |given_up| Pin::new(given_up).poll(context));
+        match given_up {
+            Poll::Ready(reason) => Poll::Ready(Some(reason.map_or_else(anyhow::Error::from, anyhow::Error::from))),
+            Poll::Pending => stop_signal.poll(context).map(|()| None),
+        }
+    }));
     log::info!("stopping; a second signal stops at once");
-    let (sender, mut stopped) = tokio::sync::oneshot::channel();
+    let (sender, mut stopped) = oneshot::channel();
     // An error means that a second signal came first.
     std::thread::spawn(move || drop(sender.send(running.stop())));
     system.block_on(poll_fn(|context| match Pin::new(&mut stopped).poll(context) {
         Poll::Ready(outcome) => Poll::Ready(outcome?),
         Poll::Pending => stop_signal.poll(context).map(|()| bail!("stopped before everything was finished")),
-    }))
+    }))?;
+    fatal.map_or(Ok(()), |error| Err(error.context("the private Postgres has died")))
+}
+
+/// Has the private Postgres started again when it dies. What comes is why it cannot be, any more.
+fn watch(cluster: &mut Cluster) -> Result<oneshot::Receiver<postgres_local::Error>, postgres_local::Error> {
+    let (sender, given_up) = oneshot::channel();
+    // An error means that the service stops already.
+    cluster.watch(|error| drop(sender.send(error)))?;
+    Ok(given_up)
 }
 
 /// SIGTERM or SIGINT.

@@ -72,6 +72,23 @@ impl Database {
         Self::url_beside(settings).map_or_else(|_| Self::open(settings), |url| Ok(Self { url, cluster: None }))
     }
 
+    /// As [`Database::open_beside`], but a database that is there: none is made.
+    ///
+    /// # Errors
+    /// Also when there is none.
+    pub fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
+        if let Ok(url) = Self::url_beside(settings) {
+            return Ok(Self { url, cluster: None });
+        }
+        let data_dir = settings.data_dir();
+        let no_database = || format!("no database here, in {}", data_dir.display());
+        let cluster = Cluster::existing(&data_dir).with_context(no_database)?;
+        if !cluster.has_database(DATABASE)? {
+            bail!(no_database());
+        }
+        Ok(Self { url: cluster.url(DATABASE), cluster: Some(cluster) })
+    }
+
     /// The URL of the database of the settings, or of the private one that a server is at work on.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use billing_store::testing::empty_database;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use ureq::Agent;
@@ -51,11 +52,20 @@ impl Service {
     }
 }
 
-impl Drop for Service {
-    fn drop(&mut self) {
+impl Service {
+    /// Tells it to stop, and waits until it has.
+    fn stop(&mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         drop(Command::new("kill").args(["-TERM", &pid]).status());
-        drop(self.child.wait());
+        self.child.wait().expect("a child").code()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            self.stop();
+        }
     }
 }
 
@@ -146,16 +156,80 @@ fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
     shell(steps("Backup"));
     shell("psql --quiet --command='CREATE DATABASE restored' \"$SOURCE\"");
     assert!(shell(steps("Restore")).contains("Up to date"), "the dump has the whole schema");
-    let restored = Service::start(folder.path(), Some(&target));
+    let mut restored = Service::start(folder.path(), Some(&target));
     assert_eq!(everything(&restored, metric), before, "with the same key, and the same to the last digit");
     restored.post("/api/track/", &json!([event("2"), event("3")]));
     let access = restored.get(&format!("/api/metric_access/?customer_id=acme&metric_id={metric}"), KEY);
     assert_eq!(access.expect("an answer")["access_per_subscription"][0]["metric_usage"], 3, "nothing counts twice");
+    assert_eq!(restored.stop(), Some(0), "an orderly end");
 
     let unnamed = text(&run(&["create-key"]));
     assert!(service.get("/api/ping/", unnamed.rsplit(' ').next().expect("a key")).is_ok(), "{unnamed}");
     let made = text(&run(&["create-organization"]));
     assert!(service.get("/api/ping/", made.rsplit(' ').next().expect("a key")).is_ok(), "{made}");
+}
+
+#[test]
+fn an_audit_makes_no_database() {
+    let folder = data_dir();
+    let (absent, unmigrated) = (folder.path().join("absent"), empty_database());
+    #[rustfmt::skip]
+    let cases = [
+        // data folder,           DATABASE_URL,                                    why
+        (absent.as_path(),        None,                                            "a folder that is not there"),
+        (folder.path(),           None,                                            "a folder with nothing in it"),
+        (folder.path(),           Some("postgresql://127.0.0.1:1/billing"),        "nobody listens there"),
+        (folder.path(),           Some(unmigrated.url()),                          "nothing in it is the service's"),
+    ];
+    for (data_dir, url, why) in cases {
+        let mut command = program(data_dir);
+        if let Some(url) = url {
+            command.env("DATABASE_URL", url);
+        }
+        let audited = command.arg("audit").output().expect("it runs");
+        let told = String::from_utf8_lossy(&audited.stderr);
+        assert!(audited.status.code() == Some(1) && audited.stdout.is_empty(), "{why}: {audited:?}");
+        assert!(told.contains("no database here"), "{why}: {told}");
+    }
+    assert!(!absent.exists() && std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "nothing is made");
+}
+
+/// Kills the Postgres in a data folder, all of it.
+fn kill_postgres(data_dir: &Path) {
+    let text = std::fs::read_to_string(data_dir.join("cluster/postmaster.pid")).expect("a pid file");
+    let first = text.lines().next().expect("a pid").trim();
+    let children = Command::new("ps").args(["-o", "pid=", "--ppid", first]).output().expect("ps").stdout;
+    let children = String::from_utf8(children).expect("text");
+    // A child may have followed the first already.
+    drop(Command::new("kill").arg("-9").arg(first).args(children.split_whitespace()).stderr(Stdio::null()).status());
+}
+
+#[test]
+fn a_private_postgres_that_died_is_started_again_or_the_service_ends() {
+    let folder = data_dir();
+    let mut service = Service::start(folder.path(), None);
+    service.post("/api/customers/", &json!({"customer_id": "acme", "email": "a@acme.io"}));
+    kill_postgres(folder.path());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while service.get("/api/customers/acme/", KEY).is_err() {
+        assert!(Instant::now() < deadline, "it is not started again");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    service.post("/api/customers/", &json!({"customer_id": "beta", "email": "b@acme.io"}));
+
+    std::fs::rename(folder.path().join("cluster"), folder.path().join("moved")).expect("moved away");
+    let pid_file = std::fs::read_to_string(folder.path().join("moved/postmaster.pid")).expect("a pid file");
+    let first = pid_file.lines().next().expect("a pid").trim();
+    assert!(Command::new("kill").args(["-9", first]).status().expect("kill").success());
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let ended = loop {
+        if let Some(status) = service.child.try_wait().expect("a child") {
+            break status;
+        }
+        assert!(Instant::now() < deadline, "it goes on without a database");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    assert_eq!(ended.code(), Some(1), "whoever started it is to know");
 }
 
 #[test]

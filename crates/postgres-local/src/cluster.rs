@@ -5,6 +5,7 @@ use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -16,6 +17,7 @@ use crate::install::tail;
 use crate::lock::FolderLock;
 use crate::run_folder::{RunFolder, is_fit_for_socket};
 use crate::server::{Launch, Server, rotate_log};
+use crate::watch::{RETRIES_MS, Watch};
 use crate::{Error, pid_file, settings, wire};
 
 /// Inside a data folder: the cluster, and the beginnings of clusters whose making was cut short.
@@ -33,9 +35,10 @@ const TEMPORARY_PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Cluster {
     // In the order of dropping: the server ends before its folder goes, and the data folder is free last.
-    server: Server,
-    socket_folder: PathBuf,
-    cluster: PathBuf,
+    watch: Option<Watch>,
+    /// `None` while it is watched.
+    server: Option<Server>,
+    launch: Launch,
     #[expect(dead_code, reason = "removed on drop")]
     run_folder: Option<RunFolder>,
     #[expect(dead_code, reason = "released on drop")]
@@ -59,20 +62,43 @@ impl Cluster {
             Some(major) => Binaries::of_major(major)?,
             None => initialise_persistent(&data_dir, &account)?,
         };
+        Self::start_persistent(&data_dir, binaries, account, lock)
+    }
+
+    /// As [`Cluster::persistent`], of a cluster that is there: nothing is created.
+    ///
+    /// # Errors
+    /// [`Error::NoCluster`], and those of [`Cluster::persistent`].
+    pub fn existing(data_dir: &Path) -> Result<Self, Error> {
+        if !is_cluster(&data_dir.join(CLUSTER)) {
+            return Err(Error::NoCluster { folder: data_dir.to_owned() });
+        }
+        Self::persistent(data_dir)
+    }
+
+    fn start_persistent(
+        data_dir: &Path,
+        binaries: Binaries,
+        account: Account,
+        lock: FolderLock,
+    ) -> Result<Self, Error> {
+        let cluster = data_dir.join(CLUSTER);
         pid_file::settle(&cluster, Signal::SIGINT)?;
-        let (socket_folder, run_folder) = socket_folder(&data_dir, &account)?;
-        let server = Launch {
-            binaries: &binaries,
-            account: &account,
-            cluster: &cluster,
-            log: &rotate_log(&data_dir.join("postgres.log")),
+        let (socket_folder, run_folder) = socket_folder(data_dir, &account)?;
+        let launch = Launch {
+            binaries,
+            account,
+            cluster,
+            log: rotate_log(&data_dir.join("postgres.log")),
             settings: settings::durable(&socket_folder),
-            temporary: run_folder.as_ref().map(RunFolder::path),
+            socket_folder,
+            temporary: run_folder.as_ref().map(|folder| folder.path().to_owned()),
             stop_signal: Signal::SIGINT,
             patience: PERSISTENT_PATIENCE,
-        }
-        .start()?;
-        Ok(Self { server, socket_folder, cluster, run_folder, lock: Some(lock) })
+            is_called_off: Arc::default(),
+        };
+        let server = launch.start()?;
+        Ok(Self { watch: None, server: Some(server), launch, run_folder, lock: Some(lock) })
     }
 
     /// A throw-away cluster for tests: fast, not durable, removed on drop and when this process dies.
@@ -97,25 +123,46 @@ impl Cluster {
         let cluster = run_folder.path().join(CLUSTER);
         account.create_folder(&cluster)?;
         make(&cluster)?;
-        let server = Launch {
-            binaries,
-            account,
-            cluster: &cluster,
-            log: &run_folder.path().join("postgres.log"),
+        let launch = Launch {
+            binaries: binaries.clone(),
+            account: account.clone(),
+            cluster,
+            log: run_folder.path().join("postgres.log"),
             settings: settings::throw_away(run_folder.path()),
-            temporary: Some(run_folder.path()),
+            socket_folder: run_folder.path().to_owned(),
+            temporary: Some(run_folder.path().to_owned()),
             stop_signal: Signal::SIGQUIT,
             patience: TEMPORARY_PATIENCE,
-        }
-        .start()?;
-        let socket_folder = run_folder.path().to_owned();
-        Ok(Self { server, socket_folder, cluster, run_folder: Some(run_folder), lock: None })
+            is_called_off: Arc::default(),
+        };
+        let server = launch.start()?;
+        Ok(Self { watch: None, server: Some(server), launch, run_folder: Some(run_folder), lock: None })
+    }
+
+    /// Starts the server again whenever it has died, from now on. When that has failed too often, or the cluster is no more,
+    /// `given_up` is told why, and nothing is tried any more.
+    ///
+    /// # Errors
+    /// When the system has no more threads.
+    pub fn watch(&mut self, given_up: impl FnOnce(Error) + Send + 'static) -> Result<(), Error> {
+        self.watch_at(&RETRIES_MS, given_up)
+    }
+
+    /// As [`Cluster::watch`]; `retries_ms` are the waits before each attempt.
+    pub(crate) fn watch_at(
+        &mut self,
+        retries_ms: &'static [u64],
+        given_up: impl FnOnce(Error) + Send + 'static,
+    ) -> Result<(), Error> {
+        let Some(server) = self.server.take() else { return Ok(()) };
+        self.watch = Some(Watch::start(server, self.launch.clone(), retries_ms, given_up)?);
+        Ok(())
     }
 
     /// The connection URL of a database, for libpq and what follows it:
     /// `postgresql:///billing?host=/var/lib/billing/socket&port=5432&user=postgres`.
     pub fn url(&self, database: &str) -> String {
-        url(&self.socket_folder, database)
+        url(&self.launch.socket_folder, database)
     }
 
     /// Makes sure that there is a database of this name.
@@ -123,8 +170,7 @@ impl Cluster {
     /// # Errors
     /// [`Error::Refused`] with the server's reason.
     pub fn create_database_if_absent(&self, name: &str) -> Result<(), Error> {
-        let statement = format!("SELECT 1 FROM pg_database WHERE datname = {}", wire::quote_literal(name));
-        if !self.query(&statement)?.is_empty() {
+        if self.has_database(name)? {
             return Ok(());
         }
         match self.query(&format!("CREATE DATABASE {}", wire::quote_identifier(name))) {
@@ -133,28 +179,41 @@ impl Cluster {
         }
     }
 
+    /// Whether there is a database of this name.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with the server's reason.
+    pub fn has_database(&self, name: &str) -> Result<bool, Error> {
+        let statement = format!("SELECT 1 FROM pg_database WHERE datname = {}", wire::quote_literal(name));
+        Ok(!self.query(&statement)?.is_empty())
+    }
+
     /// Stops the server and waits for its end, as dropping does, but tells of trouble.
     ///
     /// # Errors
     /// [`Error::NotStopped`] when the server is still writing its last checkpoint.
     pub fn stop(mut self) -> Result<(), Error> {
-        self.server.stop()
+        // A watched one stops with its watch.
+        drop(self.watch.take());
+        self.server.as_mut().map_or(Ok(()), Server::stop)
     }
 
     pub(crate) fn socket_folder(&self) -> &Path {
-        &self.socket_folder
+        &self.launch.socket_folder
     }
 
     /// Runs one statement as superuser on the maintenance database; gives the first column.
     pub(crate) fn query(&self, statement: &str) -> Result<Vec<String>, Error> {
-        wire::query(&self.socket_folder, "postgres", statement)
+        wire::query(&self.launch.socket_folder, "postgres", statement)
     }
 
     /// Stops a throw-away cluster in an orderly way and hands its files, which are good for copies then, to `work`.
     pub(crate) fn stop_and<T>(mut self, work: impl FnOnce(&Path) -> Result<T, Error>) -> Result<T, Error> {
-        self.server.set_stop_signal(Signal::SIGINT);
-        self.server.stop()?;
-        work(&self.cluster)
+        if let Some(server) = &mut self.server {
+            server.set_stop_signal(Signal::SIGINT);
+            server.stop()?;
+        }
+        work(&self.launch.cluster)
     }
 }
 
@@ -198,6 +257,11 @@ fn create_data_dir(data_dir: &Path) -> Result<PathBuf, Error> {
     let mode = if Uid::effective().is_root() { 0o711 } else { 0o700 };
     let created = DirBuilder::new().recursive(true).mode(mode).create(data_dir);
     created.and_then(|()| data_dir.canonicalize()).map_err(Error::io("create", data_dir))
+}
+
+/// Whether there is a cluster, whole or not.
+pub(crate) fn is_cluster(cluster: &Path) -> bool {
+    cluster.join("PG_VERSION").exists()
 }
 
 /// The major version that made this cluster; `None` when there is none yet.

@@ -49,6 +49,12 @@ pub enum Error {
         /// The folder.
         folder: PathBuf,
     },
+    /// There is no cluster where one should be.
+    #[error("{folder} has no Postgres cluster")]
+    NoCluster {
+        /// The data folder.
+        folder: PathBuf,
+    },
     /// A program ended with an error; `output` is the end of what it said.
     #[error("{program} failed: {output}")]
     Failed {

@@ -24,6 +24,7 @@
 //! | `account` | whom the server runs as, and what that account may enter |
 //! | `cluster`, `run_folder`, `lock` | the life of a cluster, its folders, and who may use them |
 //! | `server`, `pid_file` | the running process and the traces an earlier one left |
+//! | `watch` | a server that died is started again |
 //! | `settings` | what makes a cluster durable, or fast and throw-away |
 //! | `wire` | one SQL statement without a client library |
 //! | [`testing`], `image` | one cluster per test process, one database per test |
@@ -42,6 +43,7 @@ mod settings;
 pub mod testing;
 #[cfg(test)]
 mod tests;
+mod watch;
 mod wire;
 
 pub use cluster::{Cluster, default_data_dir, running_url};

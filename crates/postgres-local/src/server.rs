@@ -6,6 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,19 +52,22 @@ const LEFTOVER_PATIENCE: Duration = Duration::from_secs(20);
 const STOP_PATIENCE: Duration = Duration::from_secs(60);
 
 /// All that it takes to start a server.
-#[derive(Debug)]
-pub(crate) struct Launch<'a> {
-    pub binaries: &'a Binaries,
-    pub account: &'a Account,
-    pub cluster: &'a Path,
-    pub log: &'a Path,
+#[derive(Clone, Debug)]
+pub(crate) struct Launch {
+    pub binaries: Binaries,
+    pub account: Account,
+    pub cluster: PathBuf,
+    pub socket_folder: PathBuf,
+    pub log: PathBuf,
     pub settings: Vec<String>,
     /// Removed after the server's end when this process has died.
-    pub temporary: Option<&'a Path>,
+    pub temporary: Option<PathBuf>,
     /// How the server is told to stop: orderly (`SIGINT`) or at once (`SIGQUIT`).
     pub stop_signal: Signal,
     /// Recovery after a crash of a large cluster takes minutes.
     pub patience: Duration,
+    /// Set when nobody waits for a server that is about to start.
+    pub is_called_off: Arc<AtomicBool>,
 }
 
 /// A server that takes connections; stopped on drop.
@@ -74,14 +79,15 @@ pub(crate) struct Server {
     stop_signal: Signal,
 }
 
-impl Launch<'_> {
+impl Launch {
     /// # Errors
     /// [`Error::Failed`] with the end of the log when the server gives up, [`Error::NotReady`] when it takes too long.
     pub fn start(&self) -> Result<Server, Error> {
         let deadline = Instant::now() + LEFTOVER_PATIENCE;
         loop {
+            let is_awaited = Instant::now() < deadline && !self.is_called_off.load(Ordering::Relaxed);
             match self.try_start() {
-                Err(Error::Failed { output, .. }) if is_about_leftovers(&output) && Instant::now() < deadline => {
+                Err(Error::Failed { output, .. }) if is_awaited && is_about_leftovers(&output) => {
                     thread::sleep(Duration::from_millis(200));
                 }
                 outcome => return outcome,
@@ -91,17 +97,17 @@ impl Launch<'_> {
 
     fn try_start(&self) -> Result<Server, Error> {
         let mut log = OpenOptions::new();
-        let log = log.create(true).append(true).read(true).mode(0o600).open(self.log);
-        let mut log = log.map_err(Error::io("open", self.log))?;
-        let log_start = log.seek(SeekFrom::End(0)).map_err(Error::io("read", self.log))?;
-        let errors = log.try_clone().map_err(Error::io("open", self.log))?;
+        let log = log.create(true).append(true).read(true).mode(0o600).open(&self.log);
+        let mut log = log.map_err(Error::io("open", &self.log))?;
+        let log_start = log.seek(SeekFrom::End(0)).map_err(Error::io("read", &self.log))?;
+        let errors = log.try_clone().map_err(Error::io("open", &self.log))?;
         let mut child = self.command(errors).spawn().map_err(Error::io("run", Path::new("/bin/sh")))?;
         let mut server = Server { pipe: child.stdin.take(), child, stop_signal: self.stop_signal };
         match self.wait_until_ready(&mut server) {
             Err(Error::Failed { program, .. }) => {
                 let mut said = Vec::new();
                 let read = log.seek(SeekFrom::Start(log_start)).and_then(|_| log.read_to_end(&mut said));
-                read.map_err(Error::io("read", self.log))?;
+                read.map_err(Error::io("read", &self.log))?;
                 Err(Error::Failed { program, output: tail(&String::from_utf8_lossy(&said)).to_owned() })
             }
             Err(error) => Err(error),
@@ -113,8 +119,8 @@ impl Launch<'_> {
         let mut command = self.account.command("/bin/sh");
         command.args(["-c", GUARDED, "postgres-local"]);
         command.arg(self.stop_signal.as_str().trim_start_matches("SIG"));
-        command.arg(self.cluster).arg(self.temporary.unwrap_or(Path::new("")));
-        command.arg(self.binaries.postgres()).arg("-D").arg(self.cluster);
+        command.arg(&self.cluster).arg(self.temporary.as_deref().unwrap_or(Path::new("")));
+        command.arg(self.binaries.postgres()).arg("-D").arg(&self.cluster);
         for setting in &self.settings {
             command.args(["-c", setting]);
         }
@@ -126,12 +132,12 @@ impl Launch<'_> {
     fn wait_until_ready(&self, server: &mut Server) -> Result<(), Error> {
         let start = Instant::now();
         let pid = server.child.id();
-        while !pid_file::says_ready(self.cluster, pid) {
+        while !pid_file::says_ready(&self.cluster, pid) {
             if server.has_ended()? {
                 return Err(Error::Failed { program: "postgres".to_owned(), output: String::new() });
             }
-            if start.elapsed() > self.patience {
-                return Err(Error::NotReady { pid, seconds: self.patience.as_secs(), log: self.log.to_owned() });
+            if start.elapsed() > self.patience || self.is_called_off.load(Ordering::Relaxed) {
+                return Err(Error::NotReady { pid, seconds: start.elapsed().as_secs(), log: self.log.clone() });
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -165,7 +171,11 @@ impl Server {
         self.stop_signal = signal;
     }
 
-    fn has_ended(&mut self) -> Result<bool, Error> {
+    /// Whether it has ended, in whatever way.
+    ///
+    /// # Errors
+    /// When the operating system does not tell.
+    pub fn has_ended(&mut self) -> Result<bool, Error> {
         if self.pipe.is_none() {
             return Ok(true);
         }

@@ -116,6 +116,66 @@ fn a_busy_backend_of_a_killed_server_is_waited_for() {
     let _ = busy.join().unwrap();
 }
 
+/// Kills a cluster's server and all its children.
+#[cfg(target_os = "linux")]
+fn kill_server(cluster: &Path) {
+    let server = server_pid(cluster).unwrap();
+    let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children")).unwrap();
+    let children = children.split_whitespace().map(|pid| pid.parse().unwrap());
+    for pid in [server].into_iter().chain(children) {
+        // A child may have followed its server already.
+        let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_watched_server_that_died_is_started_again() {
+    let folder = data_dir();
+    let mut cluster = Cluster::persistent(folder.path()).unwrap();
+    cluster.create_database_if_absent("kept").unwrap();
+    let (sender, given_up) = mpsc::channel();
+    cluster.watch(move |error| sender.send(error).unwrap()).unwrap();
+    let files = folder.path().join("cluster");
+    for _ in 0..3 {
+        let before = server_pid(&files);
+        kill_server(&files);
+        eventually("it is started again", || cluster.has_database("kept").unwrap_or(false));
+        assert_ne!(server_pid(&files), before);
+    }
+    assert_eq!(show(&cluster, "fsync"), "on", "as it was started first");
+    assert!(given_up.try_recv().is_err());
+    let last = server_pid(&files).unwrap();
+    cluster.stop().unwrap();
+    assert!(!is_alive(last) && !files.join("postmaster.pid").exists(), "stopped in an orderly way");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_cannot_be_started_again_is_told() {
+    const TWICE_MS: [u64; 2] = [0, 50];
+    #[rustfmt::skip]
+    let cases: [(&str, fn(&Path), fn(&Error) -> bool); 2] = [
+        // why, what becomes of the cluster's files, what is told
+        ("tried as often as it should be", |files| fs::rename(files.join("global"), files.join("moved")).unwrap(),
+            |error| matches!(error, Error::Failed { output, .. } if output.contains("global"))),
+        ("nothing to try",                 |files| fs::rename(files, files.with_extension("moved")).unwrap(),
+            |error| matches!(error, Error::NoCluster { .. })),
+    ];
+    for (why, spoil, is_told) in cases {
+        let folder = data_dir();
+        let mut cluster = Cluster::persistent(folder.path()).unwrap();
+        let (sender, given_up) = mpsc::channel();
+        cluster.watch_at(&TWICE_MS, move |error| sender.send(error).unwrap()).unwrap();
+        let files = folder.path().join("cluster");
+        let server = server_pid(&files).unwrap();
+        spoil(&files);
+        kill(Pid::from_raw(server), Signal::SIGKILL).unwrap();
+        let error = given_up.recv_timeout(Duration::from_secs(30)).expect(why);
+        assert!(is_told(&error), "{why}: {error}");
+    }
+}
+
 #[test]
 fn a_stale_pid_file_is_no_obstacle() {
     let folder = data_dir();

@@ -20,6 +20,21 @@ fn data_is_kept_from_start_to_start() {
 }
 
 #[test]
+fn an_existing_cluster_is_never_made() {
+    let folder = data_dir();
+    let absent = folder.path().join("absent");
+    for (data_dir, why) in [(absent.as_path(), "no folder"), (folder.path(), "an empty folder")] {
+        let error = Cluster::existing(data_dir).unwrap_err();
+        assert!(matches!(&error, Error::NoCluster { folder } if folder == data_dir), "{why}: {error}");
+    }
+    assert!(!absent.exists() && fs::read_dir(folder.path()).unwrap().next().is_none(), "nothing is left behind");
+
+    Cluster::persistent(folder.path()).unwrap().create_database_if_absent("kept").unwrap();
+    let cluster = Cluster::existing(folder.path()).unwrap();
+    assert!(cluster.has_database("kept").unwrap() && !cluster.has_database("other").unwrap());
+}
+
+#[test]
 fn a_persistent_cluster_is_durable_and_private() {
     let folder = data_dir();
     let cluster = Cluster::persistent(folder.path()).unwrap();
