@@ -18,11 +18,15 @@ use crate::auth::{Caller, KnownKeys, Pepper};
 use crate::backend::Backend;
 use crate::error::{ApiError, codes};
 use crate::request_id;
+use crate::server::ServerSettings;
 use crate::telemetry::Telemetry;
 use crate::worker::Alarm;
 
 /// How long a request waits for one of the places that block on the database.
 const BLOCKING_WAIT: Duration = Duration::from_secs(1);
+
+/// Tells whether the disk of the database is full.
+pub type DiskCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The state that all handlers share.
 pub struct App {
@@ -38,22 +42,22 @@ pub struct App {
     pub clock_alarm: Alarm,
     /// What is counted about the service.
     pub telemetry: Telemetry,
+    is_disk_full: Option<DiskCheck>,
     draining: AtomicBool,
 }
 
 impl App {
-    /// Over a backend with `connections` connections.
-    pub fn new(backend: Arc<dyn Backend>, connections: usize, pepper: Pepper, clock_alarm: Alarm) -> Self {
-        let blocking = Arc::new(Semaphore::new(connections));
-        let telemetry = Telemetry::default();
+    /// Over a backend, served with `settings`.
+    pub fn new(backend: Arc<dyn Backend>, settings: &ServerSettings, clock_alarm: Alarm) -> Self {
         Self {
             backend,
-            blocking,
-            places: connections,
-            pepper,
+            blocking: Arc::new(Semaphore::new(settings.connections)),
+            places: settings.connections,
+            pepper: settings.pepper.clone(),
             known_keys: KnownKeys::default(),
             clock_alarm,
-            telemetry,
+            telemetry: Telemetry::default(),
+            is_disk_full: settings.is_disk_full.clone(),
             draining: AtomicBool::new(false),
         }
     }
@@ -99,7 +103,17 @@ impl App {
             let _permit = permit;
             work(backend.as_ref())
         });
-        done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?
+        let done = done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?;
+        done.map_err(|error| self.with_reason(error))
+    }
+
+    /// A database that is gone because its disk is full says nothing itself: this does.
+    pub fn with_reason(&self, error: ApiError) -> ApiError {
+        let is_gone = error.title() == codes::DB_UNAVAILABLE.text;
+        match &self.is_disk_full {
+            Some(is_disk_full) if is_gone && is_disk_full() => error.renamed(&codes::STORAGE_UNAVAILABLE),
+            _ => error,
+        }
     }
 
     /// What the backend answers once it can, without blocking a thread meanwhile.
@@ -110,7 +124,8 @@ impl App {
         let (sender, receiver) = oneshot::channel();
         // Nobody waits any more when the client has gone.
         ask(self.backend.as_ref(), Box::new(move |answer| drop(sender.send(answer))));
-        Ok(receiver.await.map_err(|_| ApiError::internal("no answer from the store"))??)
+        let answer = receiver.await.map_err(|_| ApiError::internal("no answer from the store"))?;
+        answer.map_err(|error| self.with_reason(error.into()))
     }
 
     /// [`App::ask`] for what only reads, and is given up when it takes too long.

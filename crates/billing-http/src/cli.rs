@@ -4,6 +4,7 @@ use std::future::{Future, poll_fn};
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use actix_web::rt::System;
@@ -20,6 +21,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
+use crate::app::DiskCheck;
 use crate::billing_run::run_to_the_end;
 use crate::demo;
 use crate::import::{ImportSource, import_events, refused_beside};
@@ -225,6 +227,7 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     let connections = usize::try_from(settings.pool_size)?;
     let mut server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
     server.tls = tls;
+    server.is_disk_full = opened.cluster.is_some().then(|| disk_check(settings.data_dir()));
     let system = System::new();
     let mut stop_signal = system.block_on(async { StopSignal::new() })?;
     let running = Server::start(&server, opened.backend())?;
@@ -254,6 +257,12 @@ fn watch(cluster: &mut Cluster) -> Result<oneshot::Receiver<postgres_local::Erro
     // An error means that the service stops already.
     cluster.watch(|error| drop(sender.send(error)))?;
     Ok(given_up)
+}
+
+/// Whether the private Postgres has no room to start in: it needs two files of its log.
+fn disk_check(data_dir: PathBuf) -> DiskCheck {
+    const NEEDED_BYTES: u64 = 32 << 20;
+    Arc::new(move || postgres_local::free_bytes(&data_dir).is_some_and(|free| free < NEEDED_BYTES))
 }
 
 /// SIGTERM or SIGINT.

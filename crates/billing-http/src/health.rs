@@ -49,7 +49,7 @@ async fn ready(app: web::Data<App>) -> Result<web::Json<StatusView>, ApiError> {
     let ping = app.block(|backend| backend.ping().map_err(|error| billing_domain::Error::from(error).into()));
     match tokio::time::timeout(PING_BUDGET, ping).await {
         Ok(answer) => answer.map(|()| web::Json(OK)),
-        Err(_) => Err(ApiError::plain(&codes::DB_UNAVAILABLE)),
+        Err(_) => Err(app.with_reason(ApiError::plain(&codes::DB_UNAVAILABLE))),
     }
 }
 

@@ -10,7 +10,7 @@ use actix_web::middleware::from_fn;
 use actix_web::{HttpServer, web};
 use anyhow::Context;
 
-use crate::app::App;
+use crate::app::{App, DiskCheck};
 use crate::auth::Pepper;
 use crate::backend::Backend;
 use crate::json::{BodyBudget, BodyDeadline};
@@ -42,13 +42,15 @@ pub struct ServerSettings {
     pub body_deadline: Duration,
     /// The certificate to serve TLS with; plain HTTP when missing.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// Whether the disk of the database is full, where that can be told from here.
+    pub is_disk_full: Option<DiskCheck>,
 }
 
 impl ServerSettings {
     /// The usual settings.
     pub fn new(addr: SocketAddr, pepper: Pepper, connections: usize) -> Self {
         let (notice, body_deadline) = (Duration::from_secs(1), Duration::from_secs(10));
-        Self { addr, pepper, connections, notice, body_deadline, tls: None }
+        Self { addr, pepper, connections, notice, body_deadline, tls: None, is_disk_full: None }
     }
 }
 
@@ -78,7 +80,7 @@ impl Server {
         let addr = listener.local_addr()?;
         let (alarm, ear) = Alarm::new();
         let workers = Workers::start(&backend, (alarm.clone(), ear))?;
-        let app = web::Data::new(App::new(backend, settings.connections, settings.pepper.clone(), alarm));
+        let app = web::Data::new(App::new(backend, settings, alarm));
         let (sender, receiver) = mpsc::channel();
         let (data, served) = (app.clone(), settings.clone());
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {

@@ -232,6 +232,62 @@ fn a_private_postgres_that_died_is_started_again_or_the_service_ends() {
     assert_eq!(ended.code(), Some(1), "whoever started it is to know");
 }
 
+/// A disk of its own, in memory; gone when dropped.
+struct SmallDisk(TempDir);
+
+impl SmallDisk {
+    /// `None` where this process may not have one.
+    fn mount(size: &str) -> Option<Self> {
+        let folder = data_dir();
+        let options = format!("size={size},mode=711");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(folder.path()).output();
+        mounted.is_ok_and(|done| done.status.success()).then_some(Self(folder))
+    }
+
+    /// Writes until there is no room any more.
+    fn fill(&self) {
+        let filler = std::fs::File::create(self.0.path().join("filler")).expect("a file");
+        let zeros = vec![0; 1 << 16];
+        while std::io::Write::write_all(&mut &filler, &zeros).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg(self.0.path()).status());
+    }
+}
+
+#[test]
+fn a_full_disk_is_told_and_survived() {
+    let Some(disk) = SmallDisk::mount("160m") else { return };
+    let mut service = Service::start(disk.0.path(), None);
+    service.post("/api/customers/", &json!({"customer_id": "acme", "email": "a@acme.io"}));
+    disk.fill();
+    kill_postgres(disk.0.path());
+    let agent: Agent = Agent::config_builder().http_status_as_error(false).build().into();
+    let ask = || {
+        let path = format!("{}/api/customers/acme/", service.url);
+        let mut answer = agent.get(path).header("X-API-KEY", KEY).call().expect("an answer");
+        let title = answer.body_mut().read_json::<Value>().expect("json")["title"].clone();
+        (answer.status().as_u16(), title)
+    };
+    // Postgres finds no room to recover in, and the service says so.
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while ask() != (503, json!("storage_unavailable")) {
+        assert_ne!(ask().1, "db_unavailable", "it is gone for want of room");
+        assert!(Instant::now() < deadline, "nobody says that there is no room");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::fs::remove_file(disk.0.path().join("filler")).expect("removed");
+    while ask().0 != 200 {
+        assert!(Instant::now() < deadline, "it does not recover");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    service.post("/api/customers/", &json!({"customer_id": "beta", "email": "b@acme.io"}));
+    assert_eq!(service.stop(), Some(0), "an orderly end");
+}
+
 #[test]
 fn a_taken_address_is_told_before_a_key_is_made() {
     let folder = data_dir();

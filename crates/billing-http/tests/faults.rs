@@ -168,6 +168,30 @@ fn a_failing_store_has_codes_and_keeps_its_secrets() {
 }
 
 #[test]
+fn a_database_that_is_gone_for_want_of_room_is_told_apart() {
+    #[rustfmt::skip]
+    let cases = [
+        // error,                                       disk is full, code,                  why
+        (StoreError::Unavailable("gone".to_owned()),    true,         "storage_unavailable", "a server that cannot start for want of room"),
+        (StoreError::Unavailable("gone".to_owned()),    false,        "db_unavailable",      "gone for another reason"),
+        (StoreError::PoolExhausted,                     true,         "db_pool_exhausted",   "it is there, and busy"),
+    ];
+    for (error, is_full, code, why) in cases {
+        let addr = "127.0.0.1:0".parse().expect("an address");
+        let mut settings = ServerSettings::new(addr, Pepper::from_text("pepper"), 2);
+        settings.notice = Duration::ZERO;
+        settings.is_disk_full = Some(Arc::new(move || is_full));
+        let server = Server::start(&settings, Arc::new(Broken { error, after: Duration::ZERO })).expect("a server");
+        for path in ["/api/ping/", "/readyz"] {
+            let (status, _, text) = get(server.addr, path);
+            assert_eq!(status, 503, "{why}");
+            assert!(text.contains(&format!("\"title\":\"{code}\"")), "{path}: {why}: {text}");
+        }
+        server.stop().expect("a clean stop");
+    }
+}
+
+#[test]
 fn a_slow_store_is_not_queued_on_for_ever() {
     let error = StoreError::DeadlineExceeded;
     let server = serve(Broken { error, after: Duration::from_secs(3) }, 1);

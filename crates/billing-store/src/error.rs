@@ -23,7 +23,7 @@ impl Failure {
         match self {
             Self::Final(error) => error,
             Self::Conflict(_) => StoreError::LockTimeout.into(),
-            Self::Disconnected(message) => StoreError::Unavailable(message).into(),
+            Self::Disconnected(message) => unreachable(message).into(),
         }
     }
 
@@ -85,7 +85,7 @@ const MESSAGES: &[(&str, Meaning)] = &[
     ("sorry, too many clients already", Meaning::Disconnected),        // 53300
     ("remaining connection slots are reserved", Meaning::Disconnected), // 53300
     ("could not extend file", Meaning::StorageFull),                   // 53100
-    ("could not write", Meaning::StorageFull),                         // 53100
+    ("could not write", Meaning::StorageFull),                         // 53100; NO_ROOM has the others
     ("out of memory", Meaning::Disconnected),                          // 53200
     ("invalid byte sequence for encoding", Meaning::BadText),          // 22021
     ("unsupported Unicode escape sequence", Meaning::BadText),         // 22P05
@@ -98,6 +98,18 @@ const MESSAGES: &[(&str, Meaning)] = &[
     ("lost synchronization with server", Meaning::Disconnected),
     ("SSL ", Meaning::Disconnected),
 ];
+
+/// What the system says of a full disk, and of a user's share of it that is used up: it stands in the messages of whatever
+/// Postgres was about to do, as it is about to die too.
+const NO_ROOM: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
+/// The error of a database that cannot be reached.
+pub(crate) fn unreachable(message: String) -> StoreError {
+    if NO_ROOM.iter().any(|text| message.contains(text)) {
+        return StoreError::StorageFull(message);
+    }
+    StoreError::Unavailable(message)
+}
 
 #[derive(Clone, Copy)]
 enum Meaning {
@@ -130,6 +142,9 @@ fn from_database(kind: &DatabaseErrorKind, information: &(dyn DatabaseErrorInfor
 }
 
 fn from_message(message: &str) -> Failure {
+    if NO_ROOM.iter().any(|text| message.ends_with(text)) {
+        return StoreError::StorageFull(message.to_owned()).into();
+    }
     let found = MESSAGES.iter().find(|(beginning, _)| message.starts_with(beginning));
     match found.map(|(_, meaning)| *meaning) {
         Some(Meaning::Conflict) => Failure::Conflict(message.to_owned()),
@@ -147,6 +162,35 @@ fn from_message(message: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_full_disk_is_known_by_its_message() {
+        #[rustfmt::skip]
+        let cases = [
+            // message,                                                                         full,  why
+            ("could not extend file \"base/1/2\": No space left on device",                     true,  "a table"),
+            ("could not extend file \"base/1/2\": wrote only 4096 of 8192 bytes at block 7",    true,  "the rest of a disk"),
+            ("could not write to file \"pg_wal/xlogtemp.7\": No space left on device",          true,  "the log: the server's last words"),
+            ("could not create file \"pg_wal/xlogtemp.7\": No space left on device",            true,  "not even an empty file"),
+            ("could not access status of transaction 7: Disk quota exceeded",                   true,  "a share of the disk"),
+            ("could not access status of transaction 7",                                        false, "a fault like any other"),
+            ("column \"No space left on device\" does not exist",                               false, "words of somebody else's"),
+        ];
+        for (message, is_full, why) in cases {
+            let found = from_message(message).into_store_error();
+            assert_eq!(matches!(found, StoreError::StorageFull(_)), is_full, "{message}: {why}");
+        }
+        #[rustfmt::skip]
+        let cases = [
+            // message,                                                                         full,  why
+            ("connection failed: FATAL:  could not write init file: No space left on device\n",  true,  "a server that lets nobody in"),
+            ("connection failed: Connection refused",                                           false, "no server"),
+        ];
+        for (message, is_full, why) in cases {
+            let found = unreachable(message.to_owned());
+            assert_eq!(matches!(found, StoreError::StorageFull(_)), is_full, "{message}: {why}");
+        }
+    }
 
     #[test]
     fn a_lost_connection_is_known_by_its_message() {

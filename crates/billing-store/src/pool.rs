@@ -10,7 +10,7 @@ use diesel::r2d2::R2D2Connection;
 use diesel::{Connection as _, PgConnection, QueryResult, RunQueryDsl};
 use r2d2::{HandleError, ManageConnection};
 
-use crate::error::Failure;
+use crate::error::{Failure, unreachable};
 use crate::statement::statement;
 
 /// How long a caller waits for a connection before it is told that all are busy.
@@ -60,7 +60,7 @@ pub(crate) struct Connection {
 impl Connection {
     /// Makes a connection that is set up like those of the pool.
     fn establish(url: &str, restrict: Restrict) -> Result<Self, Failure> {
-        let unavailable = |error: diesel::ConnectionError| StoreError::Unavailable(error.to_string());
+        let unavailable = |error: diesel::ConnectionError| unreachable(error.to_string());
         let mut pg = PgConnection::establish(url).map_err(unavailable)?;
         pg.batch_execute(SESSION)?;
         if pg.batch_execute(ENGLISH).is_err() {
@@ -205,7 +205,7 @@ impl Pool {
     /// As [`Pool::take`], with a patience of the caller's.
     pub(crate) fn take_within(&self, patience: Duration) -> Result<Loan, StoreError> {
         self.inner.get_timeout(patience).map_err(|error| match self.inner.state().connections {
-            0 => StoreError::Unavailable(error.to_string()),
+            0 => unreachable(error.to_string()),
             _ => StoreError::PoolExhausted,
         })
     }

@@ -49,3 +49,4 @@ mod wire;
 pub use cluster::{Cluster, default_data_dir, running_url};
 pub use error::Error;
 pub use install::install_postgres;
+pub use run_folder::free_bytes;

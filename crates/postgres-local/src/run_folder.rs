@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, kill};
-use nix::sys::statvfs::{Statvfs, statvfs};
+use nix::sys::statvfs::statvfs;
 use nix::unistd::{Pid, Uid};
 
 use crate::account::Account;
@@ -93,10 +93,15 @@ fn remove(path: &Path) {
 
 /// Much more than tests need, so that they do not crowd out others.
 #[allow(clippy::useless_conversion, reason = "the types are narrower on other systems")]
+/// What is left of the disk below `folder` for those who are not root, in bytes; `None` where the system does not tell.
+pub fn free_bytes(folder: &Path) -> Option<u64> {
+    let disk = statvfs(folder).ok()?;
+    Some(u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size())))
+}
+
 fn is_roomy(folder: &Path) -> bool {
     const FREE_BYTES_MIN: u64 = 2 << 30;
-    let free_bytes = |found: Statvfs| u64::from(found.blocks_available()) * u64::from(found.fragment_size());
-    statvfs(folder).is_ok_and(|found| free_bytes(found) >= FREE_BYTES_MIN)
+    free_bytes(folder).is_some_and(|free| free >= FREE_BYTES_MIN)
 }
 
 /// The first folder that is not too deep for a socket nor closed to the server's account.

@@ -28,7 +28,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The thread that has the server; ended and the server stopped on drop.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    end: Sender<()>,
+    /// Nothing is sent: the thread ends when it closes.
+    end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
     is_called_off: Arc<AtomicBool>,
 }
@@ -53,15 +54,14 @@ impl Watch {
         };
         let thread = thread::Builder::new().name("postgres-watch".to_owned()).spawn(work);
         let thread = thread.map_err(Error::io("start a thread to watch", Path::new("postgres")))?;
-        Ok(Self { end, thread: Some(thread), is_called_off })
+        Ok(Self { end: Some(end), thread: Some(thread), is_called_off })
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         self.is_called_off.store(true, Ordering::Relaxed);
-        // An error means that the thread has given up.
-        let _ = self.end.send(());
+        drop(self.end.take());
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
         {

@@ -67,6 +67,12 @@ impl ApiError {
         FieldError::new(attr, code, detail).into()
     }
 
+    /// The same failure under a code that says more of it.
+    #[must_use]
+    pub fn renamed(self, code: &'static Code) -> Self {
+        Self { cause: self.cause, ..Self::plain(code) }
+    }
+
     /// The methods that the path has.
     #[must_use]
     pub fn allowing(mut self, methods: String) -> Self {

@@ -176,6 +176,23 @@ fn a_server_that_cannot_be_started_again_is_told() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn a_server_that_is_still_tried_can_be_stopped() {
+    const LATER_MS: [u64; 2] = [0, 3_600_000];
+    let folder = data_dir();
+    let mut cluster = Cluster::persistent(folder.path()).unwrap();
+    let (sender, given_up) = mpsc::channel();
+    cluster.watch_at(&LATER_MS, move |error| sender.send(error).unwrap()).unwrap();
+    let files = folder.path().join("cluster");
+    fs::rename(files.join("global"), files.join("moved")).unwrap();
+    kill(Pid::from_raw(server_pid(&files).unwrap()), Signal::SIGKILL).unwrap();
+    let log = || fs::read_to_string(folder.path().join("postgres.log")).unwrap();
+    eventually("it is tried once", || log().contains("global/pg_control"));
+    cluster.stop().unwrap();
+    assert!(given_up.recv().is_err(), "it did not come to an end of its own");
+}
+
 #[test]
 fn a_stale_pid_file_is_no_obstacle() {
     let folder = data_dir();
