@@ -135,6 +135,23 @@ fn compressed_bodies_are_read_within_the_limit() {
     assert_eq!(send(&bomb, "gzip").error(), "payload_too_large");
     assert_eq!(send(batch.as_bytes(), "gzip").error(), "parse_error", "it is not gzip");
     assert_eq!(send(batch.as_bytes(), "br").error(), "unsupported_media_type");
+
+    let (empty, halves) = (compressed(""), batch.split_at(batch.len() / 2));
+    let halves = [compressed(halves.0), compressed(halves.1)].concat();
+    #[rustfmt::skip]
+    let cases = [
+        // body,                                             status, why
+        (halves.clone(),                                     201,    "in two members"),
+        ([empty.repeat(14), halves.clone()].concat(),        201,    "in as many as there may be"),
+        ([empty.repeat(15), halves.clone()].concat(),        400,    "in one more"),
+        (empty.repeat((9 << 20) / empty.len()),              400,    "a flood of members with nothing in them"),
+        ([halves, b"rest".to_vec()].concat(),                400,    "something else behind them"),
+    ];
+    for (body, status, why) in cases {
+        let answer = send(&body, "gzip");
+        assert_eq!(answer.status, status, "{why}: {}", answer.text);
+        assert!(status == 201 || answer.error() == "parse_error", "{why}: {}", answer.text);
+    }
 }
 
 #[test]

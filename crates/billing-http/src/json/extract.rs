@@ -17,7 +17,7 @@ use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
 use billing_domain::FieldErrors;
 use billing_domain::workflow::Faults;
-use flate2::read::MultiGzDecoder;
+use flate2::bufread::GzDecoder;
 use serde_json::Value;
 
 use super::budget::{BodyBudget, Share};
@@ -34,6 +34,8 @@ pub const BODY_BYTES_MAX: usize = 64 * 1024;
 const EXPECTED_BYTES_MAX: usize = 1024 * 1024;
 /// From so many bytes on it is believed that the others will come: who is slow on purpose sends few.
 const BELIEVED_FROM: usize = 64 * 1024;
+/// Most gzip members of one body. Senders make one; each costs work of its own, however little is in it.
+const GZIP_MEMBERS_MAX: usize = 16;
 /// How long a body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -266,18 +268,28 @@ fn too_large(bytes_max: usize) -> ApiError {
 pub fn decode<const BYTES_MAX: usize>(body: RawBody<BYTES_MAX>, bytes_max: usize) -> Result<String, ApiError> {
     let RawBody { mut bytes, is_compressed, mut share } = body;
     if is_compressed {
-        let mut plain = Vec::new();
-        let limit = bytes_max as u64 + 1;
-        MultiGzDecoder::new(bytes.as_slice()).take(limit).read_to_end(&mut plain).map_err(|_| {
+        bytes = unpack(&bytes, bytes_max)?;
+        share.grow(bytes.len())?;
+    }
+    String::from_utf8(bytes).map_err(|_| fault(JsonFault::Encoding))
+}
+
+fn unpack(mut packed: &[u8], bytes_max: usize) -> Result<Vec<u8>, ApiError> {
+    let mut plain = Vec::new();
+    for _ in 0..GZIP_MEMBERS_MAX {
+        let limit = (bytes_max - plain.len()) as u64 + 1;
+        GzDecoder::new(&mut packed).take(limit).read_to_end(&mut plain).map_err(|_| {
             ApiError::new(&codes::PARSE_ERROR, "The body is not gzip, though its Content-Encoding says so.")
         })?;
         if plain.len() > bytes_max {
             return Err(too_large(bytes_max));
         }
-        share.grow(plain.len())?;
-        bytes = plain;
+        if packed.is_empty() {
+            return Ok(plain);
+        }
     }
-    String::from_utf8(bytes).map_err(|_| fault(JsonFault::Encoding))
+    let detail = format!("The body is in more than {GZIP_MEMBERS_MAX} gzip members.");
+    Err(ApiError::new(&codes::PARSE_ERROR, detail))
 }
 
 /// The JSON value of a text; its numbers keep every digit.
