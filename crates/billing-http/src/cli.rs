@@ -25,6 +25,7 @@ use crate::app::DiskCheck;
 use crate::billing_run::run_to_the_end;
 use crate::demo;
 use crate::import::{ImportSource, import_events, refused_beside};
+use crate::secret::{file_named, secret};
 use crate::server::{Server, ServerSettings};
 use crate::settings::Settings;
 use crate::startup::{Database, FIRST_ORGANIZATION, Opened, say};
@@ -85,11 +86,12 @@ pub enum Command {
         #[arg(long)]
         refused: Option<PathBuf>,
         /// Whose events: the organization's id; not needed when there is only one.
-        #[arg(long, conflicts_with = "api_key")]
+        #[arg(long)]
         organization: Option<OrganizationId>,
-        /// Whose events: a key of the organization's.
-        #[arg(long, env = "BILLING_API_KEY", hide_env_values = true)]
-        api_key: Option<String>,
+        /// Whose events: a file with a key of the organization's, which may also be the variable BILLING_API_KEY; not looked at
+        /// with `--organization`.
+        #[arg(long, env = "BILLING_API_KEY_FILE")]
+        api_key_file: Option<PathBuf>,
     },
     /// Bill every customer who is due and say how many that were; fails when one of them could not be billed.
     BillRun {
@@ -145,9 +147,13 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     match command.unwrap_or(Command::Serve) {
         Command::Serve => serve(&settings),
         Command::Demo => demo::command::run(&settings),
-        Command::ImportEvents { file, from_line, refused, organization, api_key } => {
+        Command::ImportEvents { file, from_line, refused, organization, api_key_file } => {
+            let key = match organization {
+                Some(_) => None,
+                None => secret(file_named(api_key_file.as_ref()), "BILLING_API_KEY")?,
+            };
             let opened = Opened::open_beside(&settings)?;
-            let organization = opened.organization(organization, api_key.as_deref())?;
+            let organization = opened.organization(organization, key.as_deref())?;
             let source = ImportSource { refused: refused.unwrap_or_else(|| refused_beside(&file)), file, from_line };
             let imported = import_events(&opened.store, organization, &source)?;
             say(&format!("{} events stored, {} known before", imported.stored, imported.duplicates))?;

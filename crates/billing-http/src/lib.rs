@@ -54,6 +54,7 @@ mod plan;
 pub mod query;
 mod request_id;
 pub mod routes;
+mod secret;
 pub mod server;
 pub mod settings;
 pub mod startup;

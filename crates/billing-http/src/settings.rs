@@ -1,10 +1,12 @@
-//! Configuration: every setting is a flag and an environment variable.
+//! Configuration: every setting is a flag and an environment variable; a secret is a variable or a file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use anyhow::bail;
 use clap::Args;
 
+use crate::secret::{file_named, has_password, secret};
 use crate::tls::TlsFiles;
 
 /// What the program is told about itself.
@@ -13,18 +15,23 @@ pub struct Settings {
     /// Where to listen.
     #[arg(long, env = "BILLING_ADDR", default_value = "127.0.0.1:8080", global = true)]
     pub addr: SocketAddr,
-    /// A Postgres to use instead of a private one.
-    #[arg(long, env = "DATABASE_URL", hide_env_values = true, global = true)]
-    pub database_url: Option<String>,
+    /// A Postgres to use instead of a private one; with a password in it only as the variable DATABASE_URL or from a file.
+    #[arg(long, global = true)]
+    database_url: Option<String>,
+    /// A file with the URL in it.
+    #[arg(long, env = "DATABASE_URL_FILE", global = true)]
+    database_url_file: Option<PathBuf>,
     /// Where the private Postgres and the key pepper are kept [default: a folder of the user's].
     #[arg(long, env = "BILLING_DATA_DIR", global = true)]
     data_dir: Option<PathBuf>,
-    /// The key of the first organization; a random one, printed once, when missing.
-    #[arg(long, env = "BILLING_BOOTSTRAP_API_KEY", hide_env_values = true, global = true)]
-    pub bootstrap_api_key: Option<String>,
-    /// The secret that API keys are digested with; a file in the data folder when missing.
-    #[arg(long, env = "BILLING_KEY_PEPPER", hide_env_values = true, global = true)]
-    pub key_pepper: Option<String>,
+    /// A file with the key of the first organization, which may also be the variable BILLING_BOOTSTRAP_API_KEY [default: a
+    /// random key, printed once].
+    #[arg(long, env = "BILLING_BOOTSTRAP_API_KEY_FILE", global = true)]
+    bootstrap_api_key_file: Option<PathBuf>,
+    /// A file with the secret that API keys are digested with, which may also be the variable BILLING_KEY_PEPPER [default: a
+    /// file in the data folder].
+    #[arg(long, env = "BILLING_KEY_PEPPER_FILE", global = true)]
+    key_pepper_file: Option<PathBuf>,
     /// The certificate to serve HTTPS with, in PEM, with those that vouch for it; plain HTTP when missing.
     #[arg(long, env = "BILLING_TLS_CERT", requires = "tls_key", global = true)]
     tls_cert: Option<PathBuf>,
@@ -44,6 +51,38 @@ impl Settings {
     pub fn tls(&self) -> Option<TlsFiles> {
         let (certificate, key) = self.tls_cert.clone().zip(self.tls_key.clone())?;
         Some(TlsFiles { certificate, key })
+    }
+
+    /// The Postgres to use instead of a private one: that of the flag, of the file, or of the variable.
+    ///
+    /// # Errors
+    /// When the file cannot be read, as with every secret; when a flag has a password in it, which by then is known to
+    /// everybody on the machine.
+    pub fn database_url(&self) -> anyhow::Result<Option<String>> {
+        match &self.database_url {
+            Some(url) if has_password(url) => bail!(
+                "--database-url has a password in it, which everybody on this machine can read: change the password, and put \
+                 the URL into the variable DATABASE_URL or a file for --database-url-file"
+            ),
+            Some(url) => Ok(Some(url.clone())),
+            None => secret(file_named(self.database_url_file.as_ref()), "DATABASE_URL"),
+        }
+    }
+
+    /// The key of the first organization.
+    ///
+    /// # Errors
+    /// As [`Settings::database_url`].
+    pub fn bootstrap_api_key(&self) -> anyhow::Result<Option<String>> {
+        secret(file_named(self.bootstrap_api_key_file.as_ref()), "BILLING_BOOTSTRAP_API_KEY")
+    }
+
+    /// The secret that API keys are digested with.
+    ///
+    /// # Errors
+    /// As [`Settings::database_url`].
+    pub fn key_pepper(&self) -> anyhow::Result<Option<String>> {
+        secret(file_named(self.key_pepper_file.as_ref()), "BILLING_KEY_PEPPER")
     }
 
     /// Where the private Postgres and the key pepper are kept.

@@ -48,8 +48,8 @@ impl Database {
     /// # Errors
     /// When there is no Postgres to start, or it does not start.
     pub fn open(settings: &Settings) -> anyhow::Result<Self> {
-        if let Some(url) = &settings.database_url {
-            return Ok(Self { url: url.clone(), cluster: None });
+        if let Some(url) = settings.database_url()? {
+            return Ok(Self { url, cluster: None });
         }
         let data_dir = settings.data_dir();
         let cluster = match Cluster::persistent(&data_dir) {
@@ -77,10 +77,11 @@ impl Database {
     /// # Errors
     /// Also when there is none.
     pub fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
-        if let Ok(url) = Self::url_beside(settings) {
+        let data_dir = settings.data_dir();
+        let given = settings.database_url()?;
+        if let Some(url) = given.or_else(|| postgres_local::running_url(&data_dir, DATABASE)) {
             return Ok(Self { url, cluster: None });
         }
-        let data_dir = settings.data_dir();
         let no_database = || format!("no database here, in {}", data_dir.display());
         let cluster = Cluster::existing(&data_dir).with_context(no_database)?;
         if !cluster.has_database(DATABASE)? {
@@ -94,8 +95,8 @@ impl Database {
     /// # Errors
     /// When no server is.
     pub fn url_beside(settings: &Settings) -> anyhow::Result<String> {
-        if let Some(url) = &settings.database_url {
-            return Ok(url.clone());
+        if let Some(url) = settings.database_url()? {
+            return Ok(url);
         }
         let data_dir = settings.data_dir();
         let url = postgres_local::running_url(&data_dir, DATABASE);
@@ -126,8 +127,8 @@ impl Opened {
         }
         let store = PgStore::connect(&url, settings.pool_size + WORKER_CONNECTIONS)?;
         store.check_durability().context("refusing to work on this database")?;
-        let pepper = match &settings.key_pepper {
-            Some(text) => Pepper::from_text(text),
+        let pepper = match settings.key_pepper()? {
+            Some(text) => Pepper::from_text(&text),
             None => Pepper::of_data_dir(&settings.data_dir())?,
         };
         Ok(Self { store, pepper, cluster })
@@ -141,7 +142,8 @@ impl Opened {
         let store: &dyn Store = &self.store;
         // Nobody's id: of several processes that start on one empty database, one makes the organization.
         let lock = Scope::Catalog(Uuid::nil().into());
-        let key = key_of(settings.bootstrap_api_key.as_deref())?;
+        let given = settings.bootstrap_api_key()?;
+        let key = key_of(given.as_deref())?;
         let made = store.run_for(&lock, |_, _| {
             if !self.store.list_organizations()?.is_empty() {
                 return Ok(None);
@@ -150,7 +152,7 @@ impl Opened {
             self.insert_organization(id, FIRST_ORGANIZATION, &key).map(Some)
         })?;
         let Some(id) = made else { return Ok(()) };
-        if settings.bootstrap_api_key.is_some() {
+        if given.is_some() {
             log::info!("created the first organization {id} with the key given");
         } else {
             say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use billing_store::testing::empty_database;
+use billing_store::testing::{TestStore, empty_database};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use ureq::Agent;
@@ -167,6 +167,42 @@ fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
     assert!(service.get("/api/ping/", unnamed.rsplit(' ').next().expect("a key")).is_ok(), "{unnamed}");
     let made = text(&run(&["create-organization"]));
     assert!(service.get("/api/ping/", made.rsplit(' ').next().expect("a key")).is_ok(), "{made}");
+}
+
+#[test]
+fn secrets_come_from_files_and_variables_and_never_from_flags() {
+    let (folder, database) = (data_dir(), TestStore::new());
+    let file = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("{text}\n")).expect("written");
+        path.to_str().expect("a path").to_owned()
+    };
+    let (url, other) = (file("url", database.url()), file("other", "postgresql://127.0.0.1:1/billing"));
+    let (empty, absent) = (file("empty", ""), folder.path().join("absent").display().to_string());
+    let with_password = "postgresql://billing:canary@127.0.0.1:1/billing";
+    #[rustfmt::skip]
+    let cases: [(&[&str], &[(&str, &str)], i32, &str); 11] = [
+        // flags,                            variables,                                                    status, what is said
+        (&["--database-url", database.url()],  &[],                                                          0, "0 breaches"),
+        (&["--database-url-file", &url],       &[],                                                          0, "0 breaches"),
+        (&[],                                  &[("DATABASE_URL", database.url())],                          0, "0 breaches"),
+        (&[],                                  &[("DATABASE_URL_FILE", &url)],                               0, "0 breaches"),
+        (&["--database-url", database.url()],  &[("DATABASE_URL_FILE", &other), ("DATABASE_URL", "x")],      0, "0 breaches"),
+        (&["--database-url-file", &url],       &[("DATABASE_URL", with_password)],                           0, "0 breaches"),
+        (&["--database-url", with_password],   &[],                                                          1, "change the password"),
+        (&["--database-url-file", &empty],     &[],                                                          1, "nothing in it"),
+        (&[],                                  &[("DATABASE_URL_FILE", &absent)],                            1, "cannot read"),
+        (&["--key-pepper", "canary"],          &[],                                                          2, "--key-pepper-file"),
+        (&["--bootstrap-api-key", "canary"],   &[],                                                          2, "--bootstrap-api-key-file"),
+    ];
+    for (flags, variables, status, said) in cases {
+        let mut command = program(folder.path());
+        command.arg("audit").args(flags).envs(variables.iter().copied());
+        let output = command.output().expect("it runs");
+        let told = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.status.code(), Some(status), "{flags:?} {variables:?}: {told}");
+        assert!(told.contains(said) && !told.contains("canary"), "{flags:?} {variables:?}: {told}");
+    }
 }
 
 #[test]

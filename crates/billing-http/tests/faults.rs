@@ -212,7 +212,7 @@ fn a_slow_store_is_not_queued_on_for_ever() {
 #[test]
 fn a_forgetful_database_is_refused() {
     let store = TestStore::new();
-    let cli = Cli::parse_from(["billing-http", "--database-url", store.url(), "--key-pepper", "pepper"]);
+    let cli = Cli::parse_from(["billing-http", "--database-url", store.url()]);
     let refused = Opened::open(&cli.settings).err().expect("throw-away clusters do not sync");
     let said = format!("{refused:#}");
     assert!(said.contains("fsync is off"), "{said}");

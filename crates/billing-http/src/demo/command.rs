@@ -37,10 +37,11 @@ pub fn run(settings: &Settings) -> anyhow::Result<()> {
 /// The demo's organization and a key of it: the bootstrap key if there is one, otherwise a new one each time.
 fn organization(opened: &Opened, settings: &Settings) -> anyhow::Result<(OrganizationId, KeyText)> {
     let store: &dyn Store = &opened.store;
+    let given = settings.bootstrap_api_key()?;
     for id in opened.store.list_organizations()? {
         let own = store.run_for(&Scope::Organization(id), |tx, _| tx.organizations().get())?;
         if own.name == ORGANIZATION {
-            return match &settings.bootstrap_api_key {
+            return match &given {
                 Some(text) => {
                     opened.organization(None, Some(text)).context("the bootstrap key is not the demo's")?;
                     Ok((id, KeyText::parse(text).context("the bootstrap key is no key")?))
@@ -49,7 +50,7 @@ fn organization(opened: &Opened, settings: &Settings) -> anyhow::Result<(Organiz
             };
         }
     }
-    opened.create_organization(ORGANIZATION, settings.bootstrap_api_key.as_deref())
+    opened.create_organization(ORGANIZATION, given.as_deref())
 }
 
 fn how_to_go_on(settings: &Settings, key: &KeyText) -> String {
