@@ -16,9 +16,10 @@ use tokio::sync::{Semaphore, oneshot};
 
 use crate::auth::{Caller, KnownKeys, Pepper};
 use crate::backend::Backend;
+use crate::connections::Connections;
 use crate::error::{ApiError, codes};
 use crate::request_id;
-use crate::server::ServerSettings;
+use crate::server::{self, ServerSettings};
 use crate::telemetry::Telemetry;
 use crate::worker::Alarm;
 
@@ -42,6 +43,8 @@ pub struct App {
     pub clock_alarm: Alarm,
     /// What is counted about the service.
     pub telemetry: Telemetry,
+    /// Those that are open.
+    pub connections: Arc<Connections>,
     is_disk_full: Option<DiskCheck>,
     draining: AtomicBool,
 }
@@ -57,6 +60,7 @@ impl App {
             known_keys: KnownKeys::default(),
             clock_alarm,
             telemetry: Telemetry::default(),
+            connections: Arc::new(Connections::new(server::places(), settings.idle_deadline)),
             is_disk_full: settings.is_disk_full.clone(),
             draining: AtomicBool::new(false),
         }

@@ -26,6 +26,7 @@ pub mod backend;
 pub mod billing_run;
 pub mod cli;
 mod compress;
+pub mod connections;
 mod credit;
 mod currency;
 mod customer;

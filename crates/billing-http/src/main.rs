@@ -5,6 +5,7 @@ use std::io::{Write, stderr};
 use std::process::ExitCode;
 
 use billing_http::cli::{Cli, run};
+use billing_http::telemetry::log;
 use clap::Parser;
 use mimalloc::MiMalloc;
 
@@ -14,8 +15,8 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(cli.usual_log_level())).init();
-    match run(cli) {
+    let done = log::install(cli.usual_log_level()).map_err(anyhow::Error::from).and_then(|()| run(cli));
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // For a person: the reasons in one line. When nobody reads it, the exit code remains.

@@ -3,10 +3,11 @@
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-use actix_web::body::{BoxBody, MessageBody};
+use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
 use actix_web::http::Method;
@@ -18,6 +19,7 @@ use crate::app::App;
 use crate::auth::{Bearer, Caller};
 use crate::compress::compress;
 use crate::endpoint::Matched;
+use crate::connections::{AtWork, Listed};
 use crate::error::{ApiError, codes};
 use crate::request_id;
 use crate::telemetry::ErrorCode;
@@ -40,6 +42,7 @@ pub async fn surround(
         let began = Instant::now();
         let method = request.method().clone();
         let app = request.app_data::<web::Data<App>>().map(|app| app.clone().into_inner());
+        let mut at_work = request.conn_data::<Arc<Listed>>().map(AtWork::begin);
         let _in_flight = app.as_deref().map(|app| app.telemetry.begin());
         let answered = if request.uri().path_and_query().map_or(0, |uri| uri.as_str().len()) > URI_BYTES_MAX {
             Ok(Ok(refuse(request, &ApiError::plain(&codes::URI_TOO_LONG))))
@@ -66,7 +69,11 @@ pub async fn surround(
         let status = response.status().as_u16();
         let line = Line { id: &id, method: &method, route, status, code };
         line.write(app.as_deref(), began.elapsed(), key.as_deref());
-        Ok(compress(response).await)
+        let response = compress(response).await;
+        if let (Some(at_work), BodySize::Sized(bytes)) = (&mut at_work, response.response().body().size()) {
+            at_work.answer_bytes = bytes;
+        }
+        Ok(response)
     })
     .await
 }

@@ -1,6 +1,7 @@
 //! The HTTP server, startable inside any program.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
 use std::sync::{Arc, mpsc};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -27,6 +28,21 @@ const DRAIN_SECONDS: u64 = 8;
 /// Most open connections of one worker.
 const CONNECTIONS_MAX: usize = 2_000;
 
+/// Connections that wait to be taken up. More are told nothing, and try again after a second.
+const BACKLOG: u32 = 4_096;
+/// How often connections that wait too long are looked for.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Most connections that can be open at once.
+pub fn places() -> usize {
+    CONNECTIONS_MAX * workers()
+}
+
+/// Threads that serve connections.
+fn workers() -> usize {
+    thread::available_parallelism().map_or(2, NonZeroUsize::get)
+}
+
 /// How to serve.
 #[derive(Clone)]
 pub struct ServerSettings {
@@ -40,6 +56,8 @@ pub struct ServerSettings {
     pub notice: Duration,
     /// How long a body may take to arrive.
     pub body_deadline: Duration,
+    /// How long a connection may wait for the head of a request, from its beginning or from the last answer on.
+    pub idle_deadline: Duration,
     /// The certificate to serve TLS with; plain HTTP when missing.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Whether the disk of the database is full, where that can be told from here.
@@ -50,7 +68,9 @@ impl ServerSettings {
     /// The usual settings.
     pub fn new(addr: SocketAddr, pepper: Pepper, connections: usize) -> Self {
         let (notice, body_deadline) = (Duration::from_secs(1), Duration::from_secs(10));
-        Self { addr, pepper, connections, notice, body_deadline, tls: None, is_disk_full: None }
+        // Five seconds for an idle connection, which the server has for them, and five for the head.
+        let idle_deadline = Duration::from_secs(10);
+        Self { addr, pepper, connections, notice, body_deadline, idle_deadline, tls: None, is_disk_full: None }
     }
 }
 
@@ -75,9 +95,6 @@ impl Server {
     /// # Errors
     /// When the address cannot be listened on, or the system has no more threads.
     pub fn start(settings: &ServerSettings, backend: Arc<dyn Backend>) -> anyhow::Result<RunningServer> {
-        let listener =
-            TcpListener::bind(settings.addr).with_context(|| format!("cannot listen on {}", settings.addr))?;
-        let addr = listener.local_addr()?;
         let (alarm, ear) = Alarm::new();
         let workers = Workers::start(&backend, (alarm.clone(), ear))?;
         let app = web::Data::new(App::new(backend, settings, alarm));
@@ -85,43 +102,61 @@ impl Server {
         let (data, served) = (app.clone(), settings.clone());
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {
             actix_web::rt::System::new().block_on(async move {
-                let server = listen(listener, &data, &served)?;
+                let (server, addr) = match listen(&data, &served) {
+                    Ok(listening) => listening,
+                    Err(error) => {
+                        sender.send(Err(error)).unwrap_or_default();
+                        return Ok(());
+                    }
+                };
                 // An error means that nobody waits for the handle.
-                sender.send(server.handle()).unwrap_or_default();
+                sender.send(Ok((server.handle(), addr))).unwrap_or_default();
                 server.await
             })
         })?;
-        let handle = receiver.recv().context("the server did not start")?;
+        let listening = receiver.recv().context("the server did not start")?;
+        let (handle, addr) = listening.with_context(|| format!("cannot listen on {}", settings.addr))?;
         Ok(RunningServer { addr, app, handle, thread, workers, notice: settings.notice })
     }
 }
 
-fn listen(
-    listener: TcpListener,
-    app: &web::Data<App>,
-    settings: &ServerSettings,
-) -> std::io::Result<actix_web::dev::Server> {
-    let (app, deadline, budget) = (app.clone(), BodyDeadline(settings.body_deadline), BodyBudget::default());
+fn listen(app: &web::Data<App>, settings: &ServerSettings) -> std::io::Result<(actix_web::dev::Server, SocketAddr)> {
+    let (served, deadline, budget) = (app.clone(), BodyDeadline(settings.body_deadline), BodyBudget::default());
     let server = HttpServer::new(move || {
         actix_web::App::new()
-            .app_data(app.clone())
+            .app_data(served.clone())
             .app_data(deadline)
             .app_data(budget.clone())
             .configure(|config| endpoint::configure(config, routes::table()))
             .wrap(from_fn(middleware::surround))
     });
+    let (connections, swept) = (Arc::clone(&app.connections), Arc::clone(&app.connections));
+    actix_web::rt::spawn(async move {
+        loop {
+            actix_web::rt::time::sleep(SWEEP_EVERY).await;
+            swept.sweep();
+        }
+    });
     let server = server
+        .on_connect(move |io, data| {
+            if let Some(listed) = connections.list(io) {
+                data.insert(Arc::new(listed));
+            }
+        })
         .client_request_timeout(HEAD_DEADLINE)
         .client_disconnect_timeout(DISCONNECT_DEADLINE)
+        .workers(workers())
         .max_connections(CONNECTIONS_MAX)
+        .backlog(BACKLOG)
         .worker_max_blocking_threads(settings.connections + 2)
         .shutdown_timeout(DRAIN_SECONDS)
         .disable_signals();
     let server = match &settings.tls {
-        Some(tls) => server.listen_rustls_0_23(listener, tls.as_ref().clone())?,
-        None => server.listen(listener)?,
+        Some(tls) => server.bind_rustls_0_23(settings.addr, tls.as_ref().clone())?,
+        None => server.bind(settings.addr)?,
     };
-    Ok(server.run())
+    let addr = server.addrs().first().copied().unwrap_or(settings.addr);
+    Ok((server.run(), addr))
 }
 
 impl RunningServer {

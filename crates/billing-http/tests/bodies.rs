@@ -1,6 +1,6 @@
 //! How bodies arrive: slowly, in halves, without end.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use crate::support::{World, read_all, send_raw};
@@ -30,6 +30,41 @@ fn a_body_that_stalls_is_given_up() {
         assert!(rest.contains("request_timeout") && rest.contains("connection: close"), "{rest}");
         assert!(began.elapsed() < Duration::from_secs(10), "the connection is closed: {:?}", began.elapsed());
     }
+}
+
+#[test]
+fn a_head_that_stalls_is_given_up_whichever_it_is() {
+    let world = World::with(|settings| settings.idle_deadline = Duration::from_secs(2));
+    let whole = "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n";
+    let part = "GET /livez HTTP/1.1\r\nHost: x\r\nX-Slow: ";
+    #[rustfmt::skip]
+    let cases = [
+        // sent at once,              bytes later, answers, why
+        (part.to_owned(),             100,         0,       "the first head"),
+        (format!("{whole}{part}"),    100,         1,       "the second, after an answer"),
+        (format!("{whole}{whole}"),   0,           2,       "a connection that is idle"),
+    ];
+    let slow = cases.map(|(sent, later, answers, why)| {
+        let mut stream = world.raw();
+        send_raw(&mut stream, &sent);
+        let mut writer = stream.try_clone().expect("a stream");
+        // One byte now and then; whether they were all taken.
+        let drip = std::thread::spawn(move || {
+            (0..later).all(|_| {
+                std::thread::sleep(Duration::from_millis(200));
+                writer.write_all(b"a").is_ok()
+            })
+        });
+        (stream, drip, answers, why)
+    });
+    for (mut stream, drip, answers, why) in slow {
+        let text = read_all(&mut stream);
+        assert_eq!(text.matches("HTTP/1.1 200").count(), answers, "{why}: {text}");
+        assert!(!drip.join().expect("a thread") || answers == 2, "{why}: it is read on");
+    }
+    let metrics = world.get("/metrics").text;
+    assert!(metrics.contains("billing_http_connections_closed_total{reason=\"late\"} "), "{metrics}");
+    assert!(!metrics.contains("billing_http_connections_closed_total{reason=\"late\"} 0\n"), "{metrics}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! The program itself, on a private Postgres of its own: commands beside a running service, backup and restore.
 
 use std::fs::Permissions;
-use std::net::TcpListener;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -24,13 +25,18 @@ struct Service {
 
 impl Service {
     fn start(data_dir: &Path, database_url: Option<&str>) -> Self {
+        Self::start_with(data_dir, database_url, Stdio::inherit())
+    }
+
+    /// With its log going elsewhere.
+    fn start_with(data_dir: &Path, database_url: Option<&str>, log: Stdio) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
         let mut command = program(data_dir);
         command.env("BILLING_ADDR", format!("127.0.0.1:{port}")).env("BILLING_BOOTSTRAP_API_KEY", KEY);
         if let Some(url) = database_url {
             command.env("DATABASE_URL", url);
         }
-        let child = command.stdout(Stdio::null()).spawn().expect("the service starts");
+        let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("the service starts");
         let service = Self { child, url: format!("http://127.0.0.1:{port}") };
         let deadline = Instant::now() + Duration::from_secs(90);
         while service.get("/readyz", "").is_err() {
@@ -170,6 +176,37 @@ fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
 }
 
 #[test]
+fn nobody_without_a_key_writes_into_the_log() {
+    let (folder, log) = (data_dir(), tempfile::NamedTempFile::new().expect("a file"));
+    let mut service = Service::start_with(folder.path(), None, log.reopen().expect("a file").into());
+    let addr = service.url.trim_start_matches("http://");
+    let large = format!("GET / HTTP/1.1\r\nHost: x\r\nX-Large: {}\r\n\r\n", "a".repeat(200_000));
+    let heads = ["nonsense\r\n\r\n", "GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", &large];
+    for (head, status) in heads.into_iter().zip(["400", "400", "431"]) {
+        let mut stream = TcpStream::connect(addr).expect("a connection");
+        // What is too large may be refused before it is sent.
+        drop(stream.write_all(head.as_bytes()));
+        let mut answer = [0; 12];
+        stream.read_exact(&mut answer).expect("an answer");
+        assert_eq!(String::from_utf8_lossy(&answer), format!("HTTP/1.1 {status}"));
+    }
+    let agent: Agent = Agent::config_builder().build().into();
+    let counted = || {
+        let page = agent.get(format!("{}/metrics", service.url)).call().expect("an answer").body_mut().read_to_string();
+        page.expect("text").contains("\nbilling_http_unreadable_requests_total 3\n")
+    };
+    // The answer goes out before the connection is given up.
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !counted() {
+        assert!(Instant::now() < deadline, "they are counted");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(service.stop(), Some(0), "an orderly end");
+    let said = std::fs::read_to_string(log.path()).expect("a log");
+    assert!(!said.contains("stream error") && !said.contains("dispatcher"), "{said}");
+}
+
+#[test]
 fn secrets_come_from_files_and_variables_and_never_from_flags() {
     let (folder, database) = (data_dir(), TestStore::new());
     let file = |name: &str, text: &str| {
@@ -284,7 +321,7 @@ impl SmallDisk {
     fn fill(&self) {
         let filler = std::fs::File::create(self.0.path().join("filler")).expect("a file");
         let zeros = vec![0; 1 << 16];
-        while std::io::Write::write_all(&mut &filler, &zeros).is_ok() {}
+        while (&filler).write_all(&zeros).is_ok() {}
     }
 }
 

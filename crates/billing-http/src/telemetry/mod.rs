@@ -1,6 +1,7 @@
 //! What the service counts about itself, for `GET /metrics`.
 
 mod latency;
+pub mod log;
 mod page;
 
 use std::collections::BTreeMap;

@@ -9,8 +9,10 @@ use billing_domain::store::Backlog;
 use billing_store::Load;
 
 use super::latency::seconds;
+use super::log::unreadable;
 use super::{Calls, Telemetry, locked};
 use crate::app::App;
+use crate::connections::ConnectionCounts;
 
 /// The media type of the format.
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -23,6 +25,7 @@ pub async fn show(app: web::Data<App>) -> impl Responder {
     let backlog = tokio::time::timeout(BACKLOG_BUDGET, backlog).await.ok().and_then(Result::ok);
     let mut page = Page::default();
     page.service(&app.telemetry);
+    page.connections(app.connections.counts());
     page.places(app.places_free(), app.places());
     page.database(backlog);
     if let Some(load) = app.load() {
@@ -64,6 +67,9 @@ impl Page {
         for (code, count) in locked(&telemetry.errors).iter() {
             self.line(name, &format!("code=\"{code}\""), count);
         }
+        let name = "billing_http_unreadable_requests_total";
+        let meaning = "Requests that could not be read or broke off before they were understood.";
+        self.one(name, "counter", meaning, unreadable());
         // Read in this order, what has ended is never more than what has begun.
         let ended = telemetry.ended.load(Ordering::Relaxed);
         let in_flight = telemetry.begun.load(Ordering::Relaxed).saturating_sub(ended);
@@ -104,6 +110,14 @@ impl Page {
             self.line(&format!("{name}_sum"), &labels, latency.sum_seconds());
             self.line(&format!("{name}_count"), &labels, latency.count);
         }
+    }
+
+    fn connections(&mut self, counts: ConnectionCounts) {
+        self.one("billing_http_connections", "gauge", "Open connections.", counts.open);
+        let name = "billing_http_connections_closed_total";
+        self.head(name, "counter", "Connections that were closed because they waited too long, or too many did.");
+        self.line(name, "reason=\"late\"", counts.closed_late);
+        self.line(name, "reason=\"crowded\"", counts.closed_crowded);
     }
 
     fn places(&mut self, free: usize, all: usize) {

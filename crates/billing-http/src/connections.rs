@@ -1,0 +1,306 @@
+//! Open connections, and which of them hold a place without asking for anything.
+//!
+//! The server waits five seconds for the first head of a connection. For a later one it waits without end once a byte of it has
+//! come, and a connection that waits takes a place that somebody with a request could have. So those are closed here: when
+//! they have waited too long, and when there are too many of them, the longest waiting first.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use actix_tls::accept::rustls_0_23::TlsStream;
+use actix_web::rt::net;
+
+/// How long a connection may wait for the head of a request where it speaks HTTP/2: its client has one for all that it will ask.
+const WAIT_HTTP2_MAX: Duration = Duration::from_secs(600);
+/// Bytes of an answer for which its client has a second more.
+const TAKEN_PER_SECOND: u64 = 16 * 1024;
+/// Who has waited for less than this is closed only when there is hardly a place left: the head may be on its way.
+const YOUNG_MS: u64 = 500;
+/// Of the connections that wait, one in so many is closed at a time: each look at all of them makes room for many.
+const CLOSED_OF: usize = 10;
+/// How often all of them are looked at: those that were closed need a moment to go.
+const LOOK_EVERY_MS: u64 = 10;
+
+/// All connections of a server.
+pub struct Connections {
+    began: Instant,
+    wait_max: Duration,
+    /// From so many on the longest waiting are closed: half of the places there are.
+    crowded_from: usize,
+    open: Mutex<BTreeMap<u64, Arc<Connection>>>,
+    made: AtomicU64,
+    looked_ms: AtomicU64,
+    closed_late: AtomicU64,
+    closed_crowded: AtomicU64,
+}
+
+/// One connection, as long as it is open.
+pub struct Connection {
+    /// The same connection once more, to be shut down.
+    stream: TcpStream,
+    at_work: AtomicU32,
+    /// Since when nothing is at work, in milliseconds since the server began.
+    since_ms: AtomicU64,
+    /// When it has waited too long, in milliseconds since the server began; only while nothing is at work.
+    due_ms: AtomicU64,
+    wait_max: Duration,
+}
+
+/// A connection in the list of all; it leaves the list when this is dropped.
+pub struct Listed {
+    number: u64,
+    connection: Arc<Connection>,
+    connections: Arc<Connections>,
+}
+
+/// How many connections there are, and how many were closed since the server began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionCounts {
+    /// Open.
+    pub open: usize,
+    /// Closed because the next head did not come.
+    pub closed_late: u64,
+    /// Closed because there were too many.
+    pub closed_crowded: u64,
+}
+
+impl Connections {
+    /// None yet, for `places` of them; each may wait for `wait_max` for the head of a request, from its beginning or from the
+    /// last answer on.
+    pub fn new(places: usize, wait_max: Duration) -> Self {
+        // Each takes two files: its own, and the one that it is shut down by.
+        let files = fs::read_to_string("/proc/self/limits").ok().and_then(|limits| files_max(&limits));
+        Self::crowded_from(files.map_or(places / 2, |files| (places / 2).min(files / 4)), wait_max)
+    }
+
+    fn crowded_from(crowded_from: usize, wait_max: Duration) -> Self {
+        Self {
+            began: Instant::now(),
+            wait_max,
+            crowded_from,
+            open: Mutex::default(),
+            made: AtomicU64::new(0),
+            looked_ms: AtomicU64::new(0),
+            closed_late: AtomicU64::new(0),
+            closed_crowded: AtomicU64::new(0),
+        }
+    }
+
+    /// Lists a connection that was made just now, plain or with TLS. `None` where the system has no file for it any more.
+    pub fn list(self: &Arc<Self>, io: &dyn Any) -> Option<Listed> {
+        if let Some(plain) = io.downcast_ref::<net::TcpStream>() {
+            return Some(self.list_stream(plain.as_fd().try_clone_to_owned().ok()?.into(), self.wait_max));
+        }
+        let (tcp, tls) = io.downcast_ref::<TlsStream<net::TcpStream>>()?.get_ref();
+        let wait_max = if tls.alpn_protocol() == Some(b"h2") { WAIT_HTTP2_MAX } else { self.wait_max };
+        Some(self.list_stream(tcp.as_fd().try_clone_to_owned().ok()?.into(), wait_max))
+    }
+
+    fn list_stream(self: &Arc<Self>, stream: TcpStream, wait_max: Duration) -> Listed {
+        let [since_ms, due_ms] = [Duration::ZERO, wait_max].map(|wait| AtomicU64::new(self.in_ms(wait)));
+        let connection = Arc::new(Connection { stream, at_work: AtomicU32::new(0), since_ms, due_ms, wait_max });
+        let number = self.made.fetch_add(1, Ordering::Relaxed);
+        let mut open = self.open();
+        open.insert(number, Arc::clone(&connection));
+        if open.len() > self.crowded_from {
+            let closed = self.make_room(&open);
+            self.closed_crowded.fetch_add(closed as u64, Ordering::Relaxed);
+        }
+        drop(open);
+        Listed { number, connection, connections: Arc::clone(self) }
+    }
+
+    /// Closes some of those that have waited longest; how many.
+    fn make_room(&self, open: &BTreeMap<u64, Arc<Connection>>) -> usize {
+        let now_ms = self.in_ms(Duration::ZERO);
+        if now_ms < self.looked_ms.load(Ordering::Relaxed) + LOOK_EVERY_MS {
+            return 0;
+        }
+        self.looked_ms.store(now_ms, Ordering::Relaxed);
+        let is_full = open.len() >= self.crowded_from + self.crowded_from * 3 / 4;
+        let old_ms = now_ms.saturating_sub(YOUNG_MS);
+        let mut waiting: Vec<_> = open.values().filter(|each| each.is_waiting()).collect();
+        waiting.sort_by_key(|each| each.since_ms.load(Ordering::Relaxed));
+        let some = waiting.len().div_ceil(CLOSED_OF);
+        let closed = waiting.iter().take(some).take_while(|each| is_full || each.since_ms.load(Ordering::Relaxed) <= old_ms);
+        closed.map(|each| each.close()).count()
+    }
+
+    /// Closes those that have waited too long.
+    pub fn sweep(&self) {
+        let now_ms = self.in_ms(Duration::ZERO);
+        let open = self.open();
+        let late = open.values().filter(|each| each.is_waiting() && each.due_ms.load(Ordering::Relaxed) < now_ms);
+        let closed = late.map(|each| each.close()).count();
+        self.closed_late.fetch_add(closed as u64, Ordering::Relaxed);
+    }
+
+    /// How many there are.
+    pub fn counts(&self) -> ConnectionCounts {
+        ConnectionCounts {
+            open: self.open().len(),
+            closed_late: self.closed_late.load(Ordering::Relaxed),
+            closed_crowded: self.closed_crowded.load(Ordering::Relaxed),
+        }
+    }
+
+    fn in_ms(&self, wait: Duration) -> u64 {
+        u64::try_from((self.began.elapsed() + wait).as_millis()).unwrap_or(Connection::CLOSED_MS)
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<u64, Arc<Connection>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Connection {
+    /// What `due_ms` is of one that is closed already.
+    const CLOSED_MS: u64 = u64::MAX;
+
+    fn is_waiting(&self) -> bool {
+        self.at_work.load(Ordering::Relaxed) == 0 && self.due_ms.load(Ordering::Relaxed) != Self::CLOSED_MS
+    }
+
+    fn close(&self) {
+        self.due_ms.store(Self::CLOSED_MS, Ordering::Relaxed);
+        // An error means that the client was first.
+        let _ = self.stream.shutdown(Shutdown::Both);
+    }
+}
+
+/// A request at work: its own deadlines hold until this is dropped.
+pub struct AtWork {
+    listed: Arc<Listed>,
+    /// How large its answer is.
+    pub answer_bytes: u64,
+}
+
+impl AtWork {
+    /// A request of this connection has begun.
+    pub fn begin(listed: &Arc<Listed>) -> Self {
+        listed.connection.at_work.fetch_add(1, Ordering::Relaxed);
+        Self { listed: Arc::clone(listed), answer_bytes: 0 }
+    }
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.listed.end(self.answer_bytes);
+    }
+}
+
+impl Listed {
+    fn end(&self, bytes: u64) {
+        let wait = self.connection.wait_max + Duration::from_secs(bytes / TAKEN_PER_SECOND);
+        self.connection.since_ms.store(self.connections.in_ms(Duration::ZERO), Ordering::Relaxed);
+        // One that was closed stays so.
+        let due_ms = self.connections.in_ms(wait);
+        let changed = |before| (before != Connection::CLOSED_MS).then_some(due_ms);
+        let _ = self.connection.due_ms.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        self.connection.at_work.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.connections.open().remove(&self.number);
+    }
+}
+
+/// How many files this process may have open, out of `/proc/self/limits`.
+fn files_max(limits: &str) -> Option<usize> {
+    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::net::TcpListener;
+
+    use super::*;
+
+    /// A listed connection, and its client.
+    fn connect(connections: &Arc<Connections>, wait_max: Duration) -> (Arc<Listed>, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        client.set_nonblocking(true).expect("set");
+        let (server, _) = listener.accept().expect("a connection");
+        (Arc::new(connections.list_stream(server, wait_max)), client)
+    }
+
+    fn is_closed(client: &TcpStream) -> bool {
+        matches!((&*client).read(&mut [0]), Ok(0))
+    }
+
+    #[test]
+    fn the_longest_waiting_make_room() {
+        let connections = Arc::new(Connections::crowded_from(4, Duration::ZERO));
+        let waits = || {
+            std::thread::sleep(Duration::from_millis(LOOK_EVERY_MS + 2));
+            connect(&connections, Duration::from_secs(60))
+        };
+        let (at_work, first, second, third) = (waits(), waits(), waits(), waits());
+        let _request = AtWork::begin(&at_work.0);
+        let all = [&at_work, &first, &second, &third];
+        assert!(all.iter().all(|(_, client)| !is_closed(client)), "there is room for four");
+        let fourth = waits();
+        assert!(!is_closed(&first.1), "nobody has waited for long");
+        std::thread::sleep(Duration::from_millis(YOUNG_MS));
+        let fifth = waits();
+        assert!(is_closed(&first.1), "one of those that wait");
+        let others = [&at_work, &second, &third, &fourth, &fifth];
+        assert!(others.iter().all(|(_, client)| !is_closed(client)), "and no other");
+        let counts = ConnectionCounts { open: 6, closed_late: 0, closed_crowded: 1 };
+        assert_eq!(connections.counts(), counts, "it goes when the server has seen it");
+        drop(first);
+        assert_eq!(connections.counts().open, 5);
+        let (sixth, seventh) = (waits(), waits());
+        assert!(is_closed(&second.1), "{:?}", connections.counts());
+        let others = [&at_work, &fourth, &fifth, &sixth, &seventh];
+        assert!(others.iter().all(|(_, client)| !is_closed(client)), "the others have waited for less");
+    }
+
+    #[test]
+    fn who_waits_too_long_is_closed() {
+        let connections = Arc::new(Connections::crowded_from(100, Duration::ZERO));
+        let (late, early) = (connect(&connections, Duration::ZERO), connect(&connections, Duration::from_secs(60)));
+        let (at_work, reading) = (connect(&connections, Duration::ZERO), connect(&connections, Duration::ZERO));
+        let request = AtWork::begin(&at_work.0);
+        AtWork::begin(&reading.0).answer_bytes = 60 * TAKEN_PER_SECOND;
+        std::thread::sleep(Duration::from_millis(5));
+        connections.sweep();
+        #[rustfmt::skip]
+        let cases = [
+            // connection, closed, why
+            (&late,        true,  "nothing came"),
+            (&early,       false, "it has time"),
+            (&at_work,     false, "a request has deadlines of its own"),
+            (&reading,     false, "a long answer takes its time"),
+        ];
+        for ((_, client), closed, why) in cases {
+            assert_eq!(is_closed(client), closed, "{why}");
+        }
+        drop(request);
+        std::thread::sleep(Duration::from_millis(5));
+        connections.sweep();
+        assert!(is_closed(&at_work.1), "no request follows");
+        connections.sweep();
+        assert_eq!(connections.counts().closed_late, 2, "each is counted once");
+    }
+
+    #[test]
+    fn reads_how_many_files_there_may_be() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+            Max processes             96178                96178                processes \n\
+            Max open files            1024                 524288               files     \n";
+        assert_eq!(files_max(limits), Some(1024));
+        assert_eq!(files_max("Max open files            unlimited            unlimited            files"), None);
+    }
+}
