@@ -1,6 +1,6 @@
 //! What the service needs of a store, all in one.
 
-use billing_domain::StoreError;
+use billing_domain::{Error, StoreError};
 use billing_domain::idempotency::AnswerBook;
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Store};
@@ -13,6 +13,14 @@ pub trait Backend: Store + EventIngest + KeyRing + BillingQueue + AnswerBook {
     /// # Errors
     /// Why it does not.
     fn ping(&self) -> Result<(), StoreError>;
+
+    /// Brings up to date what it plans by, where it plans; of how many tables that was.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn refresh_statistics(&self) -> Result<usize, Error> {
+        Ok(0)
+    }
 
     /// What it is busy with, where there is something to tell.
     fn load(&self) -> Option<Load> {
@@ -29,6 +37,10 @@ impl Backend for MemoryStore {
 impl Backend for PgStore {
     fn ping(&self) -> Result<(), StoreError> {
         Self::ping(self)
+    }
+
+    fn refresh_statistics(&self) -> Result<usize, Error> {
+        Self::refresh_statistics(self)
     }
 
     fn load(&self) -> Option<Load> {

@@ -155,7 +155,12 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             let opened = Opened::open_beside(&settings)?;
             let organization = opened.organization(organization, key.as_deref())?;
             let source = ImportSource { refused: refused.unwrap_or_else(|| refused_beside(&file)), file, from_line };
-            let imported = import_events(&opened.store, organization, &source)?;
+            let imported = import_events(&opened.store, organization, &source);
+            // Also when it did not come to the end: what is there is asked for.
+            if let Err(error) = opened.store.refresh_statistics() {
+                log::warn!("statistics could not be gathered: {error}");
+            }
+            let imported = imported?;
             say(&format!("{} events stored, {} known before", imported.stored, imported.duplicates))?;
             if imported.rejected > 0 {
                 bail!("{} lines were refused: {} says why", imported.rejected, source.refused.display());

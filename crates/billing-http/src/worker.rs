@@ -1,4 +1,5 @@
-//! The work nobody calls for: billing what falls due, carrying out advances of test clocks, and forgetting old answers.
+//! The work nobody calls for: billing what falls due, carrying out advances of test clocks, forgetting old answers, and
+//! keeping statistics fresh.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -26,6 +27,9 @@ const RETENTION_PAUSE: Duration = Duration::from_secs(600);
 const FORGOTTEN_MAX: u32 = 1_000;
 /// How often metrics are looked for that are younger than their events.
 const ROLLUP_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often tables are looked for that are planned by what they were.
+const STATISTICS_PAUSE: Duration = Duration::from_secs(60);
 
 /// A bell that wakes a worker.
 #[derive(Clone)]
@@ -75,6 +79,7 @@ impl Workers {
         workers.add("test-clocks", CLOCK_PAUSE, clock, backend, advance_clocks)?;
         workers.add("retention", RETENTION_PAUSE, Alarm::new(), backend, forget_answers)?;
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
+        workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
         Ok(workers)
     }
 
@@ -154,6 +159,16 @@ fn catch_up(backend: &dyn Backend) -> bool {
         log::error!("roll-ups could not be filled in: {error}");
         false
     })
+}
+
+/// Brings up to date what the database plans by; never more than once a pause.
+fn refresh_statistics(backend: &dyn Backend) -> bool {
+    match backend.refresh_statistics() {
+        Ok(0) => {}
+        Ok(tables) => log::info!("statistics gathered tables={tables}"),
+        Err(error) => log::error!("statistics could not be gathered: {error}"),
+    }
+    false
 }
 
 /// Carries out all advances; whether one waits for another process that is at one of its customers.

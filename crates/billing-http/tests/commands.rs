@@ -145,6 +145,14 @@ fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
     assert!(!imported.status.success() && work.path().join("events.jsonl.refused").exists(), "{imported:?}");
     assert!(String::from_utf8_lossy(&imported.stdout).contains("2 events stored"), "{imported:?}");
 
+    let old = |i: u32| json!({"customer_id": "acme", "event_name": "old", "idempotency_id": format!("o{i}"),
+        "time_created": "2019-05-01T10:00:00Z"});
+    std::fs::write(&file, (0..3_000).map(|i| format!("{}\n", old(i))).collect::<String>()).expect("written");
+    assert!(text(&run(&["import-events", file.to_str().expect("a path")])).contains("3000 events stored"));
+    let gathered = "SELECT last_analyze IS NOT NULL FROM pg_stat_all_tables WHERE relname = 'events_2019_05'";
+    let psql = Command::new("psql").args(["-Atc", gathered, &text(&run(&["database-url"]))]).output().expect("psql");
+    assert_eq!(text(&psql), "t", "what was imported is planned by what it is");
+
     assert!(text(&run(&["bill-run"])).contains("customers billed"));
     let audited = run(&["audit"]);
     assert!(audited.status.success(), "{audited:?}");

@@ -1,7 +1,10 @@
 //! What the service counts about itself, in Prometheus's text format.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, PgConnection};
 use serde_json::json;
 
 use crate::support::{World, event, now};
@@ -80,4 +83,25 @@ fn requests_errors_and_events_are_counted() {
     assert!(samples["billing_pool_connections{state=\"idle\"}"] != "0", "connections are kept");
     let paths: Vec<_> = samples.keys().filter(|series| series.contains("nobody") || series.contains("pot")).collect();
     assert!(paths.is_empty(), "a caller can make series up: {paths:?}");
+}
+
+#[test]
+fn what_was_filled_past_the_service_is_planned_anew() {
+    let mut world = World::new();
+    world.customer("acme");
+    // As a restored dump: full tables of which nothing is known.
+    world.sql(
+        "SELECT create_events_partition('2019-05-01 00:00+00');
+        INSERT INTO events
+        SELECT organization_id, customer_key, customer_id, md5(n::text)::uuid, n::text, 'old', '2019-05-02', '{}'
+        FROM customers, generate_series(1, 3000) n",
+    );
+    world.restart();
+    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let known = "DO $$ BEGIN ASSERT EXISTS (SELECT FROM pg_stats WHERE tablename = 'events_2019_05'); END $$";
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while pg.batch_execute(known).is_err() {
+        assert!(Instant::now() < deadline, "nobody has looked at it");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }

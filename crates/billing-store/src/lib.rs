@@ -54,6 +54,7 @@ mod read_ahead;
 mod rollup;
 mod schema;
 mod statement;
+mod statistics;
 mod store;
 mod subscription;
 mod test_clock;

@@ -33,6 +33,7 @@ pub(crate) const LOCK_CLASS_CATALOG: i32 = 2;
 pub(crate) const LOCK_CLASS_MIGRATION: i32 = 3;
 // Class 4 is that of partitions: the database function that makes them takes it.
 pub(crate) const LOCK_CLASS_BACKFILL: i32 = 5;
+pub(crate) const LOCK_CLASS_STATISTICS: i32 = 6;
 
 /// How often work is run again because another transaction was in the way.
 const CONFLICTS_MAX: u32 = 3;

@@ -15,5 +15,6 @@ mod schema;
 mod sql;
 mod sql_walk;
 mod stack;
+mod statistics;
 mod together;
 mod usage;
