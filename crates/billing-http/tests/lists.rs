@@ -1,9 +1,13 @@
 //! Lists go on where a header says.
 
+use std::time::{Duration, Instant};
+
 use billing_store::testing::count_statements;
+use diesel::sql_types::BigInt;
+use diesel::{Connection, PgConnection, RunQueryDsl};
 use serde_json::{Value, json};
 
-use crate::support::{Field, World};
+use crate::support::{Field, World, now};
 
 #[test]
 fn long_lists_are_read_page_by_page() {
@@ -83,4 +87,64 @@ fn a_list_takes_as_many_statements_however_long_it_is() {
     };
     assert!(shown.as_array().is_some_and(|all| all.len() == 20 && all.iter().all(full)), "{shown}");
     assert_eq!(count(), few, "{lists:?}, of two customers and of twenty");
+}
+
+/// Copies of what customers own, so that there are as many customers with a subscription and an invoice.
+const COPIES: &str = "
+    SET session_replication_role = replica;
+    DO $$
+    DECLARE
+        name text;
+        names text;
+    BEGIN
+        FOREACH name IN ARRAY ARRAY['customers', 'subscriptions', 'invoices'] LOOP
+            SELECT string_agg(column_name, ', ' ORDER BY ordinal_position) INTO names
+            FROM information_schema.columns WHERE table_name = name AND is_generated = 'NEVER';
+            EXECUTE format(
+                'INSERT INTO %1$I (%2$s) OVERRIDING SYSTEM VALUE
+                SELECT %3$s FROM %1$I own, generate_series(1, 5000) n, LATERAL jsonb_populate_record(own, jsonb_build_object(
+                    ''customer_key'', md5(''c'' || n)::uuid, ''customer_id'', ''copy-'' || n, ''id'', md5(n::text)::uuid,
+                    ''position'', 1000 + n, ''number'', ''copy-'' || n)) copy',
+                name, names, 'copy.' || replace(names, ', ', ', copy.')
+            );
+        END LOOP;
+    END
+    $$";
+
+#[test]
+fn a_list_reads_no_more_when_nothing_is_known_of_its_tables() {
+    #[derive(diesel::QueryableByName)]
+    struct Read {
+        #[diesel(sql_type = BigInt)]
+        scans: i64,
+        #[diesel(sql_type = BigInt)]
+        tuples: i64,
+    }
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    world.customer("acme");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]});
+    world.post("/api/subscriptions/", &body).ok(200);
+    world.sql(COPIES);
+    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut read = || {
+        let read = "SELECT sum(idx_scan)::bigint AS scans,
+                sum(idx_tup_read) FILTER (WHERE pg_get_indexdef(indexrelid, 1, false) = 'organization_id')::bigint AS tuples
+            FROM pg_stat_user_indexes WHERE relname IN ('subscriptions', 'invoices')";
+        diesel::sql_query(read).get_result::<Read>(&mut pg).expect("counters")
+    };
+    let before = read();
+    assert_eq!(world.get("/api/customers/?limit=50").ok(200).as_array().map(Vec::len), Some(50));
+    // The server tells of what it has read with a delay.
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let (mut after, mut lists) = (read(), 1);
+    while after.scans == before.scans {
+        assert!(Instant::now() < deadline, "nothing was read");
+        std::thread::sleep(Duration::from_millis(300));
+        world.get("/api/customers/?limit=50").ok(200);
+        (after, lists) = (read(), lists + 1);
+    }
+    // An organization's rows are 5,001; a list needs those of 50 customers.
+    let tuples = (after.tuples - before.tuples) / lists;
+    assert!(tuples < 2_000, "{tuples} rows of the organization's were read for each of {lists} lists");
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{choice, from_json, period, to_json, unreadable};
+use crate::column::{checked, choice, from_json, period, to_json, unreadable};
 use crate::schema::{billing_records, subscriptions};
 use crate::statement::{Prepared, ROWS_PER_INSERT};
 use crate::transaction::PgTransaction;
@@ -219,7 +219,7 @@ impl BillingRecordRepo for PgTransaction<'_> {
             .filter(billing_records::subscription_id.eq(subscriptions::id))
             .filter(billing_records::next_invoicing_at.is_not_null());
         let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(checked(subscriptions::organization_id.eq(self.tenant())))
             .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
             .filter(diesel::dsl::not(diesel::dsl::exists(open)))
             .order((subscriptions::start_at, subscriptions::id))

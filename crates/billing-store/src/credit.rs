@@ -13,7 +13,7 @@ use diesel::prelude::*;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{choice, count, unreadable};
+use crate::column::{checked, choice, count, unreadable};
 use crate::schema::{credit_entries, credits};
 use crate::transaction::PgTransaction;
 
@@ -121,7 +121,7 @@ impl PgTransaction<'_> {
     /// Those of the customers who have credit left.
     pub(crate) fn find_creditors(&mut self, customers: &[Uuid]) -> Result<BTreeSet<Uuid>, Error> {
         let query = credits::table
-            .filter(credits::organization_id.eq(self.tenant()).and(credits::customer_key.eq_any(customers)))
+            .filter(checked(credits::organization_id.eq(self.tenant())).and(credits::customer_key.eq_any(customers)))
             .filter(credits::remaining.gt(BigDecimal::default()))
             .select(credits::customer_key);
         Ok(self.query(|pg| query.load(pg))?.into_iter().collect())
@@ -179,7 +179,7 @@ impl CreditRepo for PgTransaction<'_> {
 
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
         let query = credits::table
-            .filter(credits::organization_id.eq(self.tenant()).and(credits::customer_key.eq(customer.uuid())))
+            .filter(checked(credits::organization_id.eq(self.tenant())).and(credits::customer_key.eq(customer.uuid())))
             .order((credits::created_at.desc(), credits::id.desc()))
             .select(CreditRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
@@ -191,7 +191,7 @@ impl CreditRepo for PgTransaction<'_> {
             return Ok(Vec::new());
         }
         let query = credits::table
-            .filter(credits::organization_id.eq(self.tenant()).and(credits::customer_key.eq(customer.uuid())))
+            .filter(checked(credits::organization_id.eq(self.tenant())).and(credits::customer_key.eq(customer.uuid())))
             .filter(credits::remaining.gt(BigDecimal::default()))
             .order((credits::created_at, credits::id))
             .select(CreditRow::as_select());

@@ -17,7 +17,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::{choice, count, from_json, period};
+use crate::column::{checked, choice, count, from_json, period};
 use crate::schema::{invoice_lines, invoice_numbers, invoices};
 use crate::subscription::filters;
 use crate::transaction::PgTransaction;
@@ -224,9 +224,9 @@ impl InvoiceRepo for PgTransaction<'_> {
         self.issue_all()?;
         let newest = sql::<Bool>("id IN (SELECT newest.id FROM unnest(")
             .bind::<Array<SqlUuid>, Vec<Uuid>>(customers.iter().map(|key| key.uuid()).collect())
-            .sql(") AS asked (customer_key) CROSS JOIN LATERAL (SELECT id FROM invoices own WHERE own.organization_id = ")
+            .sql(") AS asked (customer_key) CROSS JOIN LATERAL (SELECT id FROM invoices own WHERE (own.organization_id = ")
             .bind::<SqlUuid, Uuid>(self.tenant())
-            .sql(" AND own.customer_key = asked.customer_key AND own.payment_status = ANY (")
+            .sql(") IS TRUE AND own.customer_key = asked.customer_key AND own.payment_status = ANY (")
             .bind::<Array<Text>, Vec<&str>>(statuses.iter().map(|status| status.as_str()).collect())
             .sql(") ORDER BY own.issued_at DESC, own.id DESC LIMIT ")
             .bind::<BigInt, i64>(i64::from(each))
@@ -246,7 +246,7 @@ impl InvoiceRepo for PgTransaction<'_> {
     ) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error> {
         self.issue_all()?;
         let query = invoices::table
-            .filter(invoices::organization_id.eq(self.tenant()))
+            .filter(checked(invoices::organization_id.eq(self.tenant())))
             .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
             .filter(invoices::payment_status.eq(PaymentStatus::Unpaid.as_str()))
             .group_by((invoices::customer_key, invoices::currency_code))
@@ -262,10 +262,13 @@ impl InvoiceRepo for PgTransaction<'_> {
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
         self.issue_all()?;
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
-        let mut query = invoices::table.filter(invoices::organization_id.eq(self.tenant())).into_boxed();
-        if let Some(customer) = filter.customer {
-            query = query.filter(invoices::customer_key.eq(CustomerKey::uuid(customer)));
-        }
+        let is_ours = invoices::organization_id.eq(self.tenant());
+        let mut query = match filter.customer.map(CustomerKey::uuid) {
+            Some(customer) => {
+                invoices::table.filter(checked(is_ours)).filter(invoices::customer_key.eq(customer)).into_boxed()
+            }
+            None => invoices::table.filter(is_ours).into_boxed(),
+        };
         if let Some(statuses) = &filter.statuses {
             query = query.filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())));
         }

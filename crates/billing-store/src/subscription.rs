@@ -22,7 +22,7 @@ use serde_json::Value;
 use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::column::{choice, count, from_json, period, to_json, unreadable};
+use crate::column::{checked, choice, count, from_json, period, to_json, unreadable};
 use crate::rollup;
 use crate::schema::{components, subscriptions};
 use crate::statement::{Prepared, ROWS_PER_INSERT, statement};
@@ -219,7 +219,7 @@ impl PgTransaction<'_> {
     ) -> Result<Vec<Subscription>, Error> {
         let awaits_renewal = subscriptions::auto_renew.eq(true).and(subscriptions::is_renewed.eq(false));
         let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(checked(subscriptions::organization_id.eq(self.tenant())))
             .filter(subscriptions::customer_key.eq_any(customers).and(subscriptions::replaced_by.is_null()))
             .filter(subscriptions::end_at.gt(instant).or(awaits_renewal))
             .order((subscriptions::start_at, subscriptions::id))
@@ -283,7 +283,7 @@ impl PgTransaction<'_> {
             return Ok(Vec::new());
         }
         let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(checked(subscriptions::organization_id.eq(self.tenant())))
             .filter(subscriptions::customer_key.eq_any(customers).and(subscriptions::id.eq_any(ids)))
             .select(SubscriptionRow::as_select());
         self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
@@ -337,7 +337,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
 
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
         let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(checked(subscriptions::organization_id.eq(self.tenant())))
             .filter(subscriptions::customer_key.eq(customer.uuid()).and(subscriptions::replaced_by.is_null()))
             .order((subscriptions::start_at, subscriptions::id))
             .select(SubscriptionRow::as_select());
@@ -346,7 +346,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
 
     fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error> {
         let query = subscriptions::table
-            .filter(subscriptions::organization_id.eq(self.tenant()))
+            .filter(checked(subscriptions::organization_id.eq(self.tenant())))
             .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
             .filter(subscriptions::replaced_by.is_null())
             .order((subscriptions::start_at, subscriptions::id))
