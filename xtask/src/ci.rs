@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use cargo_metadata::MetadataCommand;
 
-use crate::{house_rules, licences, repository};
+use crate::{advisories, house_rules, licences, repository};
 
 /// Rounds of each pair of calls that race for one customer; a plain `cargo test` runs fewer.
 const RACE_ROUNDS: &str = "200";
@@ -37,6 +37,7 @@ pub fn codes() -> anyhow::Result<()> {
 pub fn lint() -> anyhow::Result<()> {
     step("house rules", house_rules)?;
     step("licences", || licences::check(&repository()))?;
+    step("advisories", advisories::check)?;
     step("format", || cargo(&["fmt", "--all", "--check"], &[]))?;
     step("clippy", clippy)?;
     // The engine is ready for others: what is packed of it is whole. The build of it is what the tests are.

@@ -3,6 +3,7 @@
 //! Development chores. `cargo xtask ci` runs all that continuous integration runs; `cargo xtask lint` all of it but the
 //! tests.
 
+mod advisories;
 mod bench;
 mod ci;
 mod layering;
@@ -24,6 +25,7 @@ cargo xtask codes     holds the documented error codes against those that a run 
 cargo xtask races     the calls that race for one customer, 200 rounds of each pair: minutes
 cargo xtask tidy      the house rules of layering and tidiness only
 cargo xtask licences  the licences of all dependencies only
+cargo xtask advisories  known holes of all dependencies only; needs cargo-deny and a database in ~/.cargo/advisory-dbs
 cargo xtask packaging linters of the container, compose and systemd files; needs Python and its package index
 cargo xtask schemathesis [N]   made-up requests against a live service, N for each call; needs Python and its package index
 cargo xtask bench     how fast events come in and access is answered; options:
@@ -58,6 +60,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["bench", "billing", ref options @ ..] => bench::billing::run(options),
         ["bench", ref options @ ..] => bench::run(options),
         ["packaging"] => packaging::lint(),
+        ["advisories"] => advisories::check(),
         ["licences"] => licences::check(&repository()),
         ["schemathesis"] => schemathesis::run(None),
         ["schemathesis", examples] => schemathesis::run(Some(examples)),

@@ -11,7 +11,7 @@ use crate::python::Environment;
 use crate::{done, repository};
 
 const FOLDER: &str = "crates/billing-http/packaging";
-/// Where every setting is declared.
+/// Where every setting is declared, with its variable in quotation marks.
 const SETTINGS: &str = "crates/billing-http/src/settings.rs";
 /// What keeps a break-in inside: the unit must have each.
 const HARDENING: [&str; 8] = [
@@ -72,7 +72,7 @@ pub fn problems(repository: &Path) -> anyhow::Result<Vec<String>> {
 fn unknown_settings<'t>(text: &'t str, settings: &str) -> BTreeSet<&'t str> {
     let words = text.split(|c: char| !c.is_ascii_uppercase() && c != '_');
     let named = words.filter(|word| word.starts_with("BILLING_") || *word == "DATABASE_URL");
-    named.filter(|word| !settings.contains(&format!("env = \"{word}\""))).collect()
+    named.filter(|word| !settings.contains(&format!("\"{word}\""))).collect()
 }
 
 fn missing<'w>(text: &'w str, wanted: &'w [&'w str]) -> impl Iterator<Item = &'w &'w str> {

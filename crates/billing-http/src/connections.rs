@@ -128,7 +128,8 @@ impl Connections {
         let mut waiting: Vec<_> = open.values().filter(|each| each.is_waiting()).collect();
         waiting.sort_by_key(|each| each.since_ms.load(Ordering::Relaxed));
         let some = waiting.len().div_ceil(CLOSED_OF);
-        let closed = waiting.iter().take(some).take_while(|each| is_full || each.since_ms.load(Ordering::Relaxed) <= old_ms);
+        let closed =
+            waiting.iter().take(some).take_while(|each| is_full || each.since_ms.load(Ordering::Relaxed) <= old_ms);
         closed.map(|each| each.close()).count()
     }
 

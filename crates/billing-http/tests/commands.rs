@@ -145,8 +145,10 @@ fn commands_work_beside_a_running_service_and_a_backup_restores_it() {
     assert!(!imported.status.success() && work.path().join("events.jsonl.refused").exists(), "{imported:?}");
     assert!(String::from_utf8_lossy(&imported.stdout).contains("2 events stored"), "{imported:?}");
 
-    let old = |i: u32| json!({"customer_id": "acme", "event_name": "old", "idempotency_id": format!("o{i}"),
-        "time_created": "2019-05-01T10:00:00Z"});
+    let old = |i: u32| {
+        json!({"customer_id": "acme", "event_name": "old", "idempotency_id": format!("o{i}"),
+        "time_created": "2019-05-01T10:00:00Z"})
+    };
     std::fs::write(&file, (0..3_000).map(|i| format!("{}\n", old(i))).collect::<String>()).expect("written");
     assert!(text(&run(&["import-events", file.to_str().expect("a path")])).contains("3000 events stored"));
     let gathered = "SELECT last_analyze IS NOT NULL FROM pg_stat_all_tables WHERE relname = 'events_2019_05'";
@@ -272,7 +274,10 @@ fn an_audit_makes_no_database() {
         assert!(audited.status.code() == Some(1) && audited.stdout.is_empty(), "{why}: {audited:?}");
         assert!(told.contains("no database here"), "{why}: {told}");
     }
-    assert!(!absent.exists() && std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "nothing is made");
+    assert!(
+        !absent.exists() && std::fs::read_dir(folder.path()).expect("a folder").next().is_none(),
+        "nothing is made"
+    );
 }
 
 /// Kills the Postgres in a data folder, all of it.

@@ -181,7 +181,8 @@ impl PgStore {
             // Only now: what was counted before a crash is counted again, which changes nothing.
             self.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
             if step.customer.is_none() {
-                self.refresh_statistics().map_or_else(|error| log::warn!("statistics could not be gathered: {error}"), drop);
+                self.refresh_statistics()
+                    .map_or_else(|error| log::warn!("statistics could not be gathered: {error}"), drop);
             }
         }
         Ok(true)

@@ -47,7 +47,8 @@ fn what_was_filled_or_changed_is_planned_anew() {
     store.refresh_statistics().expect("gathered");
     assert!(query(store.url(), GATHERED).contains(&"events_2024_02 6200".to_owned()), "it has grown by a fifth");
 
-    execute(store.url(), "UPDATE events_2024_02 SET event_name = 'other' WHERE time_created < '2024-02-15'").expect("changed");
+    execute(store.url(), "UPDATE events_2024_02 SET event_name = 'other' WHERE time_created < '2024-02-15'")
+        .expect("changed");
     execute(store.url(), "VACUUM FULL events_2024_02").expect("as large as before");
     let mut pg = connect(store.url());
     let deadline = Instant::now() + Duration::from_secs(30);
