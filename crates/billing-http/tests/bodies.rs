@@ -67,6 +67,35 @@ fn a_head_that_stalls_is_given_up_whichever_it_is() {
     assert!(!metrics.contains("billing_http_connections_closed_total{reason=\"late\"} 0\n"), "{metrics}");
 }
 
+/// As docs/api.md says: these never come as far as the interface.
+#[test]
+fn a_head_that_cannot_be_read_is_answered_without_a_document() {
+    let world = World::new();
+    let fields = |count: usize, value: &str| {
+        let fields: String = (0..count).map(|i| format!("X-{i}: {value}\r\n")).collect();
+        format!("GET /livez HTTP/1.1\r\nHost: x\r\n{fields}\r\n")
+    };
+    let large = "a".repeat(10_000);
+    #[rustfmt::skip]
+    let cases = [
+        // head,                                             status, why
+        ("nonsense\r\n\r\n".to_owned(),                      400,    "no HTTP"),
+        ("GET /livez HTTP/1.1\r\n\r\n".to_owned(),           400,    "no host"),
+        (fields(95, "a"),                                    200,    "96 fields, the host among them"),
+        (fields(96, "a"),                                    431,    "one more"),
+        (fields(14, &large),                                 431,    "more than 128 KiB"),
+        ("GET /livez HTTP/1.1\r\nHost: x\r\n".to_owned(),    408,    "no end of it in time"),
+    ];
+    for (head, status, why) in cases {
+        let mut stream = world.raw();
+        // What is too large may be refused before it is sent.
+        drop(stream.write_all(head.as_bytes()));
+        let answer = read_all(&mut stream);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{why}: {answer}");
+        assert!(status == 200 || answer.contains("content-length: 0\r\n"), "{why}: {answer}");
+    }
+}
+
 #[test]
 fn a_body_too_large_is_refused_before_it_is_read() {
     let world = World::new();
