@@ -2,22 +2,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::web;
 use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Reply, Scope, Store, Transaction};
-use billing_store::Load;
+use billing_store::{Deadline, Load};
 use serde::Serialize;
 use time::OffsetDateTime;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
 use crate::auth::{Caller, KnownKeys, Pepper};
 use crate::backend::Backend;
 use crate::connections::Connections;
 use crate::error::{ApiError, codes};
+use crate::places::{Holder, Places};
 use crate::request_id;
 use crate::server::{self, ServerSettings};
 use crate::telemetry::Telemetry;
@@ -32,9 +33,9 @@ pub type DiskCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 /// The state that all handlers share.
 pub struct App {
     backend: Arc<dyn Backend>,
-    /// One permit per database connection: the pool of blocking threads has an endless queue of its own.
-    blocking: Arc<Semaphore>,
-    places: usize,
+    /// One per database connection: the pool of blocking threads has an endless queue of its own.
+    places: Arc<Places>,
+    request_deadline: Duration,
     /// What keys are digested with.
     pub pepper: Pepper,
     /// Keys that were valid before.
@@ -54,8 +55,8 @@ impl App {
     pub fn new(backend: Arc<dyn Backend>, settings: &ServerSettings, clock_alarm: Alarm) -> Self {
         Self {
             backend,
-            blocking: Arc::new(Semaphore::new(settings.connections)),
-            places: settings.connections,
+            places: Places::new(settings.connections),
+            request_deadline: settings.request_deadline,
             pepper: settings.pepper.clone(),
             known_keys: KnownKeys::default(),
             clock_alarm,
@@ -78,12 +79,12 @@ impl App {
 
     /// Requests that may block on the database at once.
     pub fn places(&self) -> usize {
-        self.places
+        self.places.total()
     }
 
     /// How many more may right now.
     pub fn places_free(&self) -> usize {
-        self.blocking.available_permits()
+        self.places.free()
     }
 
     /// What the store is busy with.
@@ -91,21 +92,25 @@ impl App {
         self.backend.load()
     }
 
-    /// Runs `work` on a blocking thread, once there is room.
+    /// Runs `work` on a blocking thread, once there is a place for `holder`. It ends with the deadline of a request, or when
+    /// nobody waits for its answer any more.
     ///
     /// # Errors
-    /// Those of `work`; [`codes::DB_POOL_EXHAUSTED`] when there is no room for a second.
+    /// Those of `work`; [`codes::DB_POOL_EXHAUSTED`] when there is no place for a second.
     pub async fn block<T: Send + 'static>(
         &self,
+        holder: Holder,
         work: impl FnOnce(&dyn Backend) -> Result<T, ApiError> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let permit = tokio::time::timeout(BLOCKING_WAIT, self.blocking.clone().acquire_owned()).await;
-        let Ok(Ok(permit)) = permit else { return Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED)) };
+        let place = tokio::time::timeout(BLOCKING_WAIT, self.places.take(holder)).await;
+        let Ok(place) = place else { return Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED)) };
         let backend = self.backend.clone();
+        // Dropped with this future, that is when the client has gone.
+        let (deadline, _waiting) = Deadline::new(Instant::now() + self.request_deadline);
         let done = web::block(move || {
             // Held until the work is done, even when nobody waits for it any more.
-            let _permit = permit;
-            work(backend.as_ref())
+            let _place = place;
+            deadline.run(|| work(backend.as_ref()))
         });
         let done = done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?;
         done.map_err(|error| self.with_reason(error))
@@ -154,7 +159,7 @@ impl App {
         scope: Scope,
         mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.block(move |backend| {
+        self.block(Some(scope.organization()), move |backend| {
             let store: &dyn Store = backend;
             Ok(store.run_for(&scope, &mut work)?)
         })
@@ -173,7 +178,7 @@ impl App {
     ) -> Result<T, ApiError> {
         let Some(claim) = caller.claim.clone() else { return self.run(scope, work).await };
         let request_id = request_id::current();
-        self.block(move |backend| claim.run(backend, &scope, &request_id, work)).await
+        self.block(Some(scope.organization()), move |backend| claim.run(backend, &scope, &request_id, work)).await
     }
 
     /// [`App::run`] for reading.

@@ -46,7 +46,7 @@ async fn ready(app: web::Data<App>) -> Result<web::Json<StatusView>, ApiError> {
     if app.is_draining() {
         return Err(ApiError::plain(&codes::SHUTTING_DOWN));
     }
-    let ping = app.block(|backend| backend.ping().map_err(|error| billing_domain::Error::from(error).into()));
+    let ping = app.block(None, |backend| backend.ping().map_err(|error| billing_domain::Error::from(error).into()));
     match tokio::time::timeout(PING_BUDGET, ping).await {
         Ok(answer) => answer.map(|()| web::Json(OK)),
         Err(_) => Err(app.with_reason(ApiError::plain(&codes::DB_UNAVAILABLE))),

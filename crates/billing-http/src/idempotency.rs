@@ -208,7 +208,8 @@ async fn find(
     pending: &Arc<Pending>,
 ) -> Result<Option<HttpResponse>, ApiError> {
     let wanted = pending.clone();
-    let kept = app.block(move |backend| Ok(backend.find_answer(organization, &wanted.claim.key)?)).await?;
+    let kept =
+        app.block(Some(organization), move |backend| Ok(backend.find_answer(organization, &wanted.claim.key)?)).await?;
     kept.map(|kept| pending.replay(kept)).transpose()
 }
 
@@ -232,7 +233,8 @@ async fn settle(
     }
     let (wanted, answer) = (pending.clone(), error.answer(&request_id::current()));
     let own = answer.clone();
-    let kept = app.block(move |backend| Ok(backend.keep_answer(organization, &wanted.claim, &own)?)).await;
+    let kept =
+        app.block(Some(organization), move |backend| Ok(backend.keep_answer(organization, &wanted.claim, &own)?)).await;
     match kept {
         Ok(kept) if kept.answer == answer && kept.fingerprint == pending.claim.fingerprint => None,
         Ok(kept) => Some(pending.replay(kept)),

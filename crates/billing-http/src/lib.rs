@@ -51,6 +51,7 @@ pub mod openapi;
 mod organization;
 pub mod path;
 mod ping;
+mod places;
 mod plan;
 pub mod query;
 mod request_id;

@@ -58,6 +58,8 @@ pub struct ServerSettings {
     pub body_deadline: Duration,
     /// How long a connection may wait for the head of a request, from its beginning or from the last answer on.
     pub idle_deadline: Duration,
+    /// How long the work of a request may take once it has its place.
+    pub request_deadline: Duration,
     /// The certificate to serve TLS with; plain HTTP when missing.
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// Whether the disk of the database is full, where that can be told from here.
@@ -70,7 +72,18 @@ impl ServerSettings {
         let (notice, body_deadline) = (Duration::from_secs(1), Duration::from_secs(10));
         // Five seconds for an idle connection, which the server has for them, and five for the head.
         let idle_deadline = Duration::from_secs(10);
-        Self { addr, pepper, connections, notice, body_deadline, idle_deadline, tls: None, is_disk_full: None }
+        let request_deadline = Duration::from_secs(10);
+        Self {
+            addr,
+            pepper,
+            connections,
+            notice,
+            body_deadline,
+            idle_deadline,
+            request_deadline,
+            tls: None,
+            is_disk_full: None,
+        }
     }
 }
 
@@ -143,6 +156,8 @@ fn listen(app: &web::Data<App>, settings: &ServerSettings) -> std::io::Result<(a
                 data.insert(Arc::new(listed));
             }
         })
+        // A client that has gone is noticed while its request is at work, which then ends.
+        .h1_allow_half_closed(false)
         .client_request_timeout(HEAD_DEADLINE)
         .client_disconnect_timeout(DISCONNECT_DEADLINE)
         .workers(workers())

@@ -21,6 +21,7 @@ mod documents;
 mod durability;
 mod events;
 mod every_route;
+mod fairness;
 mod faults;
 mod faults_together;
 mod guides;

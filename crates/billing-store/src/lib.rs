@@ -34,6 +34,7 @@ mod credit;
 mod currency;
 mod custom_sql;
 mod customer;
+mod deadline;
 mod desk;
 mod error;
 mod event;
@@ -64,4 +65,5 @@ mod transaction;
 mod usage;
 mod wariness;
 
+pub use deadline::{Deadline, Waiting};
 pub use store::{Load, PgStore};

@@ -20,6 +20,7 @@ use uuid::Uuid;
 use crate::batch::AtWork;
 use crate::catalog::Stamped;
 use crate::customer::enter;
+use crate::deadline;
 use crate::error::Failure;
 use crate::idempotency;
 use crate::pool::Pool;
@@ -161,6 +162,7 @@ impl<'c> PgTransaction<'c> {
     /// of a batch alone.
     pub(crate) fn query<T>(&mut self, run: impl FnOnce(&mut PgConnection) -> QueryResult<T>) -> Result<T, Error> {
         self.expect_statement()?;
+        deadline::check()?;
         run(self.pg).map_err(|error| self.fail(error.into()))
     }
 

@@ -21,7 +21,7 @@ const BACKLOG_BUDGET: Duration = Duration::from_millis(500);
 
 /// `GET /metrics`
 pub async fn show(app: web::Data<App>) -> impl Responder {
-    let backlog = app.block(|backend| backend.backlog().map_err(Into::into));
+    let backlog = app.block(None, |backend| backend.backlog().map_err(Into::into));
     let backlog = tokio::time::timeout(BACKLOG_BUDGET, backlog).await.ok().and_then(Result::ok);
     let mut page = Page::default();
     page.service(&app.telemetry);

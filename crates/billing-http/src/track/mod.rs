@@ -141,7 +141,7 @@ impl Responder for Outcome {
 async fn track(app: web::Data<App>, bearer: Bearer, body: RawBody<BODY_BYTES_MAX>) -> Result<impl Responder, ApiError> {
     let read = match body.size() {
         ..=INLINE_BYTES_MAX => read(body)?,
-        _ => app.block(move |_| read(body)).await?,
+        _ => app.block(None, move |_| read(body)).await?,
     };
     let Batch { mut outcome, events } = read;
     if !events.is_empty() {

@@ -1,0 +1,188 @@
+//! The places that may block on the database at once, shared out between organizations.
+//!
+//! Each place stands for one connection. No organization gets all of them: a quarter is always left for others, and while
+//! another organization waits, whoever holds least comes first. So however much one of them asks for, another one's call
+//! begins at once.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use billing_domain::id::OrganizationId;
+use tokio::sync::oneshot;
+
+/// Whose a place is; `None`: the service's own.
+pub type Holder = Option<OrganizationId>;
+
+/// The places there are.
+pub struct Places {
+    total: usize,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    held: BTreeMap<Holder, usize>,
+    taken: usize,
+    /// In the order in which they came.
+    waiting: VecDeque<(Holder, oneshot::Sender<Place>)>,
+}
+
+/// One place, held until it is dropped.
+pub struct Place {
+    places: Arc<Places>,
+    holder: Holder,
+    /// False for one that was given to nobody.
+    is_held: bool,
+}
+
+impl Places {
+    /// So many.
+    pub fn new(total: usize) -> Arc<Self> {
+        Arc::new(Self { total, state: Mutex::default() })
+    }
+
+    /// How many there are.
+    pub fn total(&self) -> usize {
+        self.total
+    }
+
+    /// How many nobody holds.
+    pub fn free(&self) -> usize {
+        self.total.saturating_sub(self.lock().taken)
+    }
+
+    /// The most that one organization ever holds: all but a quarter, where there are enough to divide.
+    pub fn most(&self) -> usize {
+        if self.total < 4 { self.total } else { self.total - self.total.div_ceil(4) }
+    }
+
+    /// A place, once there is one for `holder`. Whoever stops waiting leaves the queue.
+    pub async fn take(self: &Arc<Self>, holder: Holder) -> Place {
+        let receiver = {
+            let mut state = self.lock();
+            let (sender, receiver) = oneshot::channel();
+            state.waiting.push_back((holder, sender));
+            self.give_out(&mut state);
+            receiver
+        };
+        match receiver.await {
+            Ok(place) => place,
+            // Never: a sender is dropped only after it has sent.
+            Err(_) => Place { places: self.clone(), holder, is_held: false },
+        }
+    }
+
+    /// Gives free places to those who wait: the one whose organization holds least, of those the one who came first.
+    fn give_out(self: &Arc<Self>, state: &mut State) {
+        let most = self.most();
+        while state.taken < self.total {
+            state.waiting.retain(|(_, sender)| !sender.is_closed());
+            let held = |holder: &Holder| state.held.get(holder).copied().unwrap_or_default();
+            let next = state.waiting.iter().enumerate().filter(|(_, (holder, _))| held(holder) < most);
+            let Some((index, _)) = next.min_by_key(|(index, (holder, _))| (held(holder), *index)) else { return };
+            let Some((holder, sender)) = state.waiting.remove(index) else { return };
+            *state.held.entry(holder).or_default() += 1;
+            state.taken += 1;
+            // Who has gone meanwhile gives it back; the lock is held here, so not by dropping it.
+            if let Err(mut place) = sender.send(Place { places: self.clone(), holder, is_held: true }) {
+                place.is_held = false;
+                state.give_back(holder);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn give_back(&mut self, holder: Holder) {
+        self.taken -= 1;
+        if let Some(held) = self.held.get_mut(&holder) {
+            *held -= 1;
+            if *held == 0 {
+                self.held.remove(&holder);
+            }
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_held {
+            let mut state = self.places.lock();
+            state.give_back(self.holder);
+            self.places.give_out(&mut state);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn organization(n: u128) -> Holder {
+        Some(uuid::Uuid::from_u128(n).into())
+    }
+
+    /// The place, when there is one at once.
+    fn at_once(places: &Arc<Places>, holder: Holder) -> Option<Place> {
+        let mut taking = pin!(places.take(holder));
+        match taking.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(place) => Some(place),
+            Poll::Pending => None,
+        }
+    }
+
+    #[test]
+    fn nobody_takes_all() {
+        #[rustfmt::skip]
+        let cases = [
+            // places, most, why
+            (16,       12,   "a quarter is left"),
+            (8,        6,    "also of few"),
+            (5,        3,    "rounded up"),
+            (3,        3,    "too few to divide"),
+            (1,        1,    "somebody must work"),
+        ];
+        for (total, most, why) in cases {
+            let places = Places::new(total);
+            let held: Vec<_> = (0..total).filter_map(|_| at_once(&places, organization(1))).collect();
+            assert_eq!(held.len(), most, "{why}");
+            assert_eq!(at_once(&places, organization(2)).is_some(), most < total, "{why}: another one begins");
+        }
+    }
+
+    #[test]
+    fn whoever_holds_least_comes_first() {
+        let places = Places::new(4);
+        let (greedy, modest) = (organization(1), organization(2));
+        let mut held: Vec<_> = (0..3).filter_map(|_| at_once(&places, greedy)).collect();
+        let others = at_once(&places, modest).expect("what is left");
+        let mut context = Context::from_waker(Waker::noop());
+        let (mut more, mut second) = (pin!(places.take(greedy)), pin!(places.take(modest)));
+        assert!(more.as_mut().poll(&mut context).is_pending() && second.as_mut().poll(&mut context).is_pending());
+        drop(held.pop());
+        assert!(more.as_mut().poll(&mut context).is_pending(), "it holds two, the other one");
+        assert!(second.as_mut().poll(&mut context).is_ready(), "although it came later");
+        drop(others);
+        assert!(more.as_mut().poll(&mut context).is_ready(), "then its turn has come");
+    }
+
+    #[test]
+    fn whoever_stops_waiting_takes_nothing() {
+        let places = Places::new(1);
+        let held = at_once(&places, organization(1)).expect("the only one");
+        assert!(at_once(&places, organization(2)).is_none(), "and gone again");
+        drop(held);
+        assert_eq!(places.free(), 1);
+        let again = at_once(&places, organization(3));
+        assert!(again.is_some());
+        drop(again);
+        assert_eq!(places.free(), 1);
+    }
+}

@@ -1,0 +1,109 @@
+//! Nobody can hurt their neighbour: what one organization does leaves the others their places, and ends with its deadline or
+//! with whoever asked for it.
+
+use std::io::Write;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use billing_domain::id::CustomerKey;
+use billing_domain::store::{Scope, Store};
+use serde_json::json;
+
+use crate::support::{Field, World};
+
+/// A plan that starts again every day: years of it take long.
+fn daily_plan(world: &World) -> String {
+    let fee = json!({"name": "base", "amount": 1, "charge_timing": "in_arrears", "reset_interval_unit": "day",
+        "reset_interval_count": 1, "invoicing_interval_unit": "day", "invoicing_interval_count": 1});
+    let version = json!({"currency_code": "USD", "recurring_charges": [fee]});
+    let body = json!({"plan_name": "Daily", "plan_duration": "monthly", "initial_version": version});
+    world.post("/api/plans/", &body).ok(201).id("plan_id")
+}
+
+fn from_1990(plan: &str) -> serde_json::Value {
+    json!({"customer_id": "acme", "plan_id": plan, "start_date": "1990-01-01"})
+}
+
+#[test]
+fn an_organization_whose_calls_all_wait_leaves_places_to_others() {
+    let world = World::new();
+    world.customer("held");
+    let other = world.other_key();
+    let (locked, is_locked) = mpsc::channel();
+    let (release, is_released) = mpsc::channel::<()>();
+    let key = CustomerKey::derive(world.organization, &"held".parse().expect("an id"));
+    let (world, scope) = (&world, &Scope::Customer(world.organization, key));
+    let credit = json!({"customer_id": "held", "amount": 1, "currency_code": "USD"});
+    thread::scope(|threads| {
+        // Dropped with this closure, also when it fails.
+        let release = release;
+        threads.spawn(move || {
+            let hold = world.opened.store.run(scope, &mut |_, _| {
+                locked.send(()).expect("it is waited for");
+                is_released.recv().expect("told to go on");
+                Ok(())
+            });
+            hold.expect("held");
+        });
+        is_locked.recv().expect("it is locked");
+        let waiting: Vec<_> = (0..24).map(|_| threads.spawn(|| world.post("/api/credits/", &credit).status)).collect();
+        // While they all wait for the customer, in turn for every place that they may have.
+        let headers = [("X-API-KEY", other.as_str()), ("Content-Type", "application/json")];
+        for n in 0..20 {
+            let body = json!({"customer_id": format!("theirs-{n}"), "email": format!("{n}@acme.io")}).to_string();
+            let answer = world.send("POST", "/api/customers/", &headers, body.as_bytes());
+            assert_eq!(answer.status, 201, "{}", answer.text);
+        }
+        release.send(()).expect("somebody holds it");
+        let statuses: Vec<_> = waiting.into_iter().map(|call| call.join().expect("an answer")).collect();
+        assert!(statuses.iter().all(|status| [201, 409, 503].contains(status)), "{statuses:?}");
+    });
+}
+
+#[test]
+fn work_beyond_the_deadline_is_given_up_and_leaves_nothing() {
+    let world = World::with(|settings| settings.request_deadline = Duration::from_millis(300));
+    let plan = daily_plan(&world);
+    world.customer("acme");
+    let before = world.snapshot();
+    let answer = world.post("/api/subscriptions/", &from_1990(&plan));
+    assert_eq!((answer.status, answer.error()), (504, "deadline_exceeded".to_owned()));
+    assert_eq!(world.snapshot(), before);
+}
+
+#[test]
+fn work_whose_client_has_gone_is_given_up_and_leaves_nothing() {
+    let world = World::with(|settings| settings.request_deadline = Duration::from_secs(600));
+    let plan = daily_plan(&world);
+    world.customer("acme");
+    let before = world.snapshot();
+    let body = from_1990(&plan).to_string();
+    let free = || {
+        let page = world.get("/metrics").text;
+        page.lines()
+            .find(|line| line.starts_with("billing_blocking_places") && line.contains("free"))
+            .map(str::to_owned)
+    };
+    let all = free();
+    assert!(all.is_some(), "the page says how many places are free");
+    let mut stream = world.raw();
+    let head = format!(
+        "POST /api/subscriptions/ HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        world.key,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("sent");
+    while free() == all {
+        thread::sleep(Duration::from_millis(5));
+    }
+    drop(stream);
+    for _ in 0..2_000 {
+        if free() == all {
+            assert_eq!(world.snapshot(), before);
+            return;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    panic!("its place is still held");
+}
