@@ -12,7 +12,7 @@ use crate::plan::PriceAdjustmentKind::Percentage;
 use crate::subscription::InvoicingBehavior::InvoiceNow;
 use crate::subscription::SwitchUsageBehavior::KeepSeparate;
 use crate::testing::world::{component, fee, prepaid_component, tiers, version};
-use crate::workflow::NewPlanVersion;
+use crate::workflow::{NewPlanVersion, UpdateSubscription, update_subscription};
 
 /// A month of 30 days.
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
@@ -167,4 +167,40 @@ fn what_is_taken_back_of_two_tax_rates_has_both() {
     life.tax("0");
     life.units(seats, "0");
     assert_eq!(life.invoices(), ["100", "110", "60", "-270"], "without tax, with 10 %, with 20 %: each as it was paid");
+}
+
+#[test]
+fn late_usage_comes_along_with_the_invoice_of_changed_units() {
+    let metric = std::cell::Cell::new(None);
+    let life = Life::monthly(START, |world| {
+        let [seats, calls] = ["seat", "call"].map(|name| world.metric(name, None).id);
+        metric.set(Some(seats));
+        let call = component(calls, tiers(&[("0", "", "1")]));
+        version(Vec::new(), vec![prepaid_component(seats, tiers(&[("0", "", "1")]), "10", Full), call])
+    });
+    life.at(datetime!(2024-05-02 00:00 UTC));
+    life.world.track_many("acme", "call", datetime!(2024-04-20 00:00 UTC), 3);
+    let renewed = life.world.subscriptions("acme").pop().expect("renewed").id;
+    let life = Life { id: renewed, ..life };
+    life.units(metric.get().expect("a metric"), "12");
+    assert_eq!(life.invoices(), ["10", "10", "5"], "two units more, and three calls of April that arrived in May");
+}
+
+#[test]
+fn a_full_fee_does_not_follow_an_end_that_moves() {
+    let life = Life::monthly(START, |_| {
+        let mut own = fee("30", InAdvance);
+        own.behavior = Full;
+        version(vec![own], Vec::new())
+    });
+    let command = UpdateSubscription {
+        customer: life.world.key("acme"),
+        subscription: life.id,
+        end: Some(datetime!(2024-07-01 00:00 UTC)),
+        turn_off_auto_renew: true,
+        metadata: None,
+    };
+    life.world.on("acme", |tx, now| update_subscription(tx, &command, now)).expect("updated");
+    life.at(datetime!(2024-07-02 00:00 UTC));
+    assert_eq!(life.paid(), "30", "it is one fee, however long the period");
 }
