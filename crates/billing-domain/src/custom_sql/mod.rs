@@ -23,12 +23,14 @@ mod refusal;
 mod result;
 mod room;
 mod sample;
+mod size;
 #[cfg(test)]
 mod tests;
 mod value;
 
 use std::sync::Arc;
 
+use compile::Compiled;
 use program::Program;
 
 use crate::id::CustomerKey;
@@ -38,6 +40,7 @@ use crate::subscription::SubscriptionFilters;
 pub use self::parse::{BYTES_MAX, NESTING_MAX, TOKENS_MAX};
 pub use self::refusal::{CustomSqlError, Position};
 pub use self::result::{CustomFailure, CustomResult, RESULT_DECIMALS, RESULT_DIGITS_MAX};
+pub use self::size::WRITTEN_OUT_MAX;
 pub use self::value::{DECIMALS, DIGITS_MAX, Number};
 
 /// A question to the store: what does a query make of a customer's events?
@@ -58,6 +61,10 @@ pub struct CustomUsageRequest {
 pub struct CustomSql {
     text: String,
     program: Arc<Program>,
+    /// Whether it is small enough to be taken, with every name in it replaced by what it stands for.
+    size: Result<(), CustomSqlError>,
+    /// How large it is where names stay names.
+    parts: u64,
 }
 
 impl CustomSql {
@@ -74,8 +81,9 @@ impl CustomSql {
     /// # Errors
     /// Whatever is outside the language, with its place.
     pub fn parse(text: &str) -> Result<Self, CustomSqlError> {
-        let program = room::with_room(|| compile::compile(&parse::parse(text)?))?;
-        Ok(Self { text: text.to_owned(), program: Arc::new(program) })
+        let Compiled { program, size } = room::with_room(|| compile::compile(&parse::parse(text)?))?;
+        let parts = size::of_program(&program);
+        Ok(Self { text: text.to_owned(), program: Arc::new(program), size, parts })
     }
 
     /// Its text, as it was sent.
@@ -88,11 +96,22 @@ impl CustomSql {
         &self.program
     }
 
-    /// Runs it on no events, and on a few that are made up from the properties it names.
+    /// What a query must be to become a metric: no larger than [`WRITTEN_OUT_MAX`], every name in it replaced by what it stands
+    /// for, and with a result on no events, and on a few that are made up from the properties it names.
     ///
     /// # Errors
-    /// When it has no usable result there: it would have none for a customer without usage.
+    /// Where it is too large; when it has no usable result there: it would have none for a customer without usage.
     pub fn check(&self) -> Result<(), CustomSqlError> {
+        self.size.clone()?;
         sample::check(&self.program)
+    }
+
+    /// What a query must be to be run at all. Metrics that were made before there was a limit may have passed it; they are run
+    /// all the same, where a machine that looks at each query in it once has no more to do than that.
+    ///
+    /// # Errors
+    /// [`CustomFailure::TooLarge`].
+    pub fn expect_runnable(&self) -> Result<(), CustomFailure> {
+        if self.parts > WRITTEN_OUT_MAX { Err(CustomFailure::TooLarge) } else { Ok(()) }
     }
 }

@@ -221,6 +221,56 @@ pub enum Expression {
     Scalar(usize),
 }
 
+impl Expression {
+    /// Looks at each expression that this one is made of, not at those inside of them.
+    pub(super) fn each_inside(&self, look: &mut dyn FnMut(&Self)) {
+        match self {
+            Self::Column(_)
+            | Self::Windowed(_)
+            | Self::Null(_)
+            | Self::Bool(_)
+            | Self::Number(_)
+            | Self::Text(_)
+            | Self::Time(_)
+            | Self::Property { .. }
+            | Self::Scalar(_) => {}
+            Self::Negate(inner)
+            | Self::Shift(inner, _)
+            | Self::Like(inner, _)
+            | Self::IsNull(inner)
+            | Self::Not(inner)
+            | Self::Cast(_, inner)
+            | Self::DateTrunc(_, inner) => look(inner),
+            Self::Arithmetic(_, left, right) | Self::Compare(_, _, left, right) => {
+                look(left);
+                look(right);
+            }
+            Self::Between(_, parts) => parts.iter().for_each(look),
+            Self::In(_, it, list) => std::iter::once(&**it).chain(list).for_each(look),
+            Self::And(all) | Self::Or(all) | Self::Coalesce(all) => all.iter().for_each(look),
+            Self::Case(branches, otherwise) => {
+                branches.iter().flat_map(|(a, b)| [a, b]).chain([&**otherwise]).for_each(look);
+            }
+            Self::CaseOf(_, operand, branches, otherwise) => {
+                let branches = branches.iter().flat_map(|(a, b)| [a, b]);
+                branches.chain([&**operand, &**otherwise]).for_each(look);
+            }
+        }
+    }
+
+    /// Whether it is a single thing: it takes no more to say it twice than to say a name for it twice.
+    pub fn is_single(&self) -> bool {
+        match self {
+            Self::Scalar(_) | Self::Windowed(_) => false,
+            _ => {
+                let mut is_single = true;
+                self.each_inside(&mut |_| is_single = false);
+                is_single
+            }
+        }
+    }
+}
+
 /// What can be done with two numbers. Null with anything is null.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arithmetic {

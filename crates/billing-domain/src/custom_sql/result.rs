@@ -2,6 +2,7 @@
 
 use bigdecimal::BigDecimal;
 
+use super::size::WRITTEN_OUT_MAX;
 use super::value::is_negative;
 
 /// Decimals that a result is rounded to, half away from zero: what lies beyond is the dust of quotients.
@@ -44,6 +45,9 @@ pub enum CustomFailure {
     /// It kept more rows in mind at once than custom metrics may.
     #[error("the query takes too much memory")]
     TooMuchMemory,
+    /// It says too much in too few words.
+    #[error("the query has more than {WRITTEN_OUT_MAX} parts, though every name in it is left as it is")]
+    TooLarge,
     /// The store could not run it, through no fault of the query's. The store's log has the cause.
     #[error("a fault of the service kept the query from running")]
     Fault,

@@ -80,38 +80,5 @@ fn look_at_select(select: &Select, look: &mut dyn FnMut(&Expression)) {
 
 fn look_at(expression: &Expression, look: &mut dyn FnMut(&Expression)) {
     look(expression);
-    match expression {
-        Expression::Column(_)
-        | Expression::Windowed(_)
-        | Expression::Null(_)
-        | Expression::Bool(_)
-        | Expression::Number(_)
-        | Expression::Text(_)
-        | Expression::Time(_)
-        | Expression::Property { .. }
-        | Expression::Scalar(_) => {}
-        Expression::Negate(inner)
-        | Expression::Shift(inner, _)
-        | Expression::Like(inner, _)
-        | Expression::IsNull(inner)
-        | Expression::Not(inner)
-        | Expression::Cast(_, inner)
-        | Expression::DateTrunc(_, inner) => look_at(inner, look),
-        Expression::Arithmetic(_, left, right) | Expression::Compare(_, _, left, right) => {
-            look_at(left, look);
-            look_at(right, look);
-        }
-        Expression::Between(_, parts) => parts.iter().for_each(|part| look_at(part, look)),
-        Expression::In(_, it, list) => std::iter::once(&**it).chain(list).for_each(|each| look_at(each, look)),
-        Expression::And(all) | Expression::Or(all) | Expression::Coalesce(all) => {
-            all.iter().for_each(|each| look_at(each, look));
-        }
-        Expression::Case(branches, otherwise) => {
-            branches.iter().flat_map(|(a, b)| [a, b]).chain([&**otherwise]).for_each(|each| look_at(each, look));
-        }
-        Expression::CaseOf(_, operand, branches, otherwise) => {
-            let branches = branches.iter().flat_map(|(a, b)| [a, b]);
-            branches.chain([&**operand, &**otherwise]).for_each(|each| look_at(each, look));
-        }
-    }
+    expression.each_inside(&mut |inside| look_at(inside, look));
 }

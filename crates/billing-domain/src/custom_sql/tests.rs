@@ -8,7 +8,7 @@ use crate::event::Event;
 use crate::period::Period;
 use crate::subscription::SubscriptionFilters;
 use crate::testing::build::{Ids, event, properties};
-use crate::testing::custom_sql::ATTACKS;
+use crate::testing::custom_sql::{ATTACKS, chain, costly};
 
 const START: OffsetDateTime = datetime!(2026-03-01 0:00 UTC);
 
@@ -255,4 +255,16 @@ fn a_query_that_fails_without_usage_is_refused() {
     assert_eq!(refused, Ok(()), "null divided by zero is null");
     let refused = check("SELECT 1 / COUNT(*) AS usage_qty FROM events").expect_err("a division by zero");
     assert!(refused.starts_with("On no events the query has no number"), "{refused}");
+}
+
+#[test]
+fn what_a_name_stands_for_is_computed_once() {
+    let events = [r#"{"n": 1}"#; 3];
+    let step = "SELECT a + a AS a FROM t";
+    assert_eq!(usage(&chain(40, step), &events).as_deref(), Ok("3298534883328"), "three times two to the 40th");
+    for query in costly() {
+        // Whatever it comes to, it does: none of them would come to an end if names were replaced.
+        let found = usage(&query.sql, &events);
+        assert!(found.is_ok() || query.is_refused, "{}: {found:?}", query.name);
+    }
 }

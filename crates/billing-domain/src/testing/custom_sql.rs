@@ -132,3 +132,75 @@ pub const ATTACKS: &[(&str, &str)] = &[
     ("nothing", ""),
     ("spaces", "  \n "),
 ];
+
+/// A chain of queries, each `step` over the one before: `WITH t0 AS (..), t1 AS (<step>0), ..`.
+pub fn chain(steps: usize, step: &str) -> String {
+    let step = |n: usize| format!(", t{n} AS ({})", step.replace("FROM t", &format!("FROM t{}", n - 1)));
+    let named: String = (1..=steps).map(step).collect();
+    format!("WITH t0 AS (SELECT COUNT(*) AS a FROM events){named} SELECT a AS usage_qty FROM t{steps}")
+}
+
+/// Queries in brackets, each with the column `output` over the one inside of it.
+pub fn nested(levels: usize, output: &str) -> String {
+    let first = "SELECT COUNT(*) AS a FROM events".to_owned();
+    let from = (0..levels).fold(first, |from, _| format!("SELECT {output} AS a FROM ({from}) AS t"));
+    format!("SELECT a AS usage_qty FROM ({from}) AS t")
+}
+
+/// One text so many times, with commas.
+fn times(count: usize, text: &str) -> String {
+    vec![text; count].join(", ")
+}
+
+/// An expression around an expression, so many times; `@` stands for the one inside.
+fn around(times: usize, outer: &str) -> String {
+    (0..times).fold("a".to_owned(), |inner, _| outer.replace('@', &inner))
+}
+
+/// A short query that says much.
+pub struct Costly {
+    /// What it does.
+    pub name: &'static str,
+    /// Its text.
+    pub sql: String,
+    /// Whether it is too large to be made a metric of.
+    pub is_refused: bool,
+}
+
+/// Queries that are short to say and would be much to do for whoever puts what a name stands for in its place, or does twice
+/// what is said once. All are understood: a metric made before there was a limit may have any of them.
+pub fn costly() -> Vec<Costly> {
+    let twenty = format!("coalesce({})", times(20, "a"));
+    let group =
+        |keys: &str| format!("SELECT COUNT(*) AS usage_qty FROM (SELECT {keys} AS a FROM events) AS t WHERE a > 0");
+    let stars: String = (1..=6).map(|n| format!(", t{n} AS (SELECT *, * FROM t{})", n - 1)).collect();
+    let distinct: String = (0..28).map(|n| format!("COUNT(DISTINCT properties ->> '{n}') + ")).collect();
+    let windows: String =
+        (0..20).map(|n| format!("SUM(1) OVER (ORDER BY properties ->> '{n}', time_created) + ")).collect();
+    #[rustfmt::skip]
+    let all = [
+        // name, query, whether it is refused
+        ("doubled 16 times",          chain(16, "SELECT a+a AS a FROM t"),                                      true),
+        ("doubled 24 times",          chain(24, "SELECT a+a AS a FROM t"),                                      true),
+        ("doubled 40 times",          chain(40, "SELECT a+a AS a FROM t"),                                      true),
+        ("doubled in brackets",       nested(7, "a+a"),                                                        false),
+        ("twenty times in brackets",  nested(5, &twenty),                                                       true),
+        ("filtered by what doubles",  chain(24, "SELECT a+a AS a FROM t WHERE a >= 0"),                         true),
+        ("grouped by what doubles",   chain(24, "SELECT a+a AS a FROM t GROUP BY 1"),                           true),
+        ("doubled over groups",       chain(20, "SELECT MAX(a) + MIN(a) AS a FROM t"),                          true),
+        ("doubled over windows",      chain(14, "SELECT MAX(a) OVER () + MIN(a) OVER () AS a FROM t"),          true),
+        ("values of queries, twice",  chain(11, "SELECT (SELECT MAX(a) FROM t) + (SELECT MIN(a) FROM t) AS a FROM events"), true),
+        ("chosen four times",         chain(12, "SELECT CASE WHEN a > 1 AND a < 7 THEN 3 * a ELSE a END AS a FROM t"), true),
+        ("BETWEEN in BETWEEN",        nested(1, &around(13, "CASE WHEN @ BETWEEN 0 AND 9 THEN 1 ELSE 2 END")),  true),
+        ("IN columns, nested",        nested(1, &around(12, "CASE WHEN @ IN (a, a, a, a, a, a, a, a, a, a, a, a) THEN 1 ELSE 2 END")), false),
+        ("averages of averages",      chain(9, "SELECT AVG((SELECT AVG(a) FROM t)) AS a FROM events"),          true),
+        ("two stars",                 format!("WITH t0 AS (SELECT * FROM events){stars} SELECT COUNT(*) AS usage_qty FROM t6"), false),
+        ("a long product",            nested(1, &vec!["a"; 28].join("*")),                                      false),
+        ("multiplied in brackets",    nested(1, &around(9, "(@*2)")),                                           false),
+        ("divided in brackets",       nested(1, &around(9, "(@/3)")),                                           false),
+        ("a long list",               group(&format!("CASE WHEN properties ->> 'x' IN ({}) THEN 1 END", times(250, "'x'"))), false),
+        ("many sets of values",       format!("SELECT {distinct}0 AS usage_qty FROM events"),                   false),
+        ("many orders",               format!("SELECT MAX(a) AS usage_qty FROM (SELECT {windows}0 AS a FROM events) AS t"), false),
+    ];
+    all.into_iter().map(|(name, sql, is_refused)| Costly { name, sql, is_refused }).collect()
+}

@@ -3,7 +3,7 @@
 use sqlparser::ast::{CaseWhen, CastKind, Expr, Spanned, UnaryOperator, Value};
 
 use super::literal::{self, Typed};
-use super::{Compiler, Grouping, Stage, call, scope};
+use super::{CompiledSelect, Compiler, Grouping, Stage, call, scope};
 use crate::custom_sql::program::{Conversion, Expression, Group, Type};
 use crate::custom_sql::refusal::{CustomSqlError, Position, excerpt};
 
@@ -203,7 +203,7 @@ impl Compiler {
 
     /// A query in brackets that is one value.
     fn scalar(&mut self, query: &sqlparser::ast::Query, position: Option<Position>) -> Result<Typed, CustomSqlError> {
-        let (select, columns) = self.query(query, position)?;
+        let CompiledSelect { select, columns, sizes } = self.query(query, position)?;
         let is_one_row = select.group.as_ref().is_some_and(|group| group.keys.is_empty());
         let ([column], true) = (&columns[..], is_one_row) else {
             let message = "A query in brackets has one column and one row: an aggregate without GROUP BY.";
@@ -211,6 +211,7 @@ impl Compiler {
         };
         refuse_properties(column.of, position)?;
         self.scalars.push(select);
+        self.scalar_sizes.push(sizes.whole);
         Ok(Typed::new(Expression::Scalar(self.scalars.len() - 1), column.of))
     }
 

@@ -11,9 +11,10 @@ mod scope;
 use sqlparser::ast::{Expr, Query, SetExpr, Spanned, With};
 
 use self::clauses::{only_query, only_select};
-use self::scope::{Known, Scope};
-use super::program::{Expression, Program, Select, Source, Type};
+use self::scope::{Column, Scope};
+use super::program::{EVENT_COLUMNS, Expression, Program, Select, Source, Type};
 use super::refusal::{CustomSqlError, Position};
+use super::size::{self, Sizes, WRITTEN_OUT_MAX};
 
 /// Most expressions of a program.
 pub const NODES_MAX: usize = 500;
@@ -23,14 +24,21 @@ pub const DEPTH_MAX: usize = 32;
 /// The name that the result must have.
 const RESULT: &str = "usage_qty";
 
+/// What a query means, and whether it is small enough to be taken.
+pub(super) struct Compiled {
+    pub program: Program,
+    /// Where it passes [`WRITTEN_OUT_MAX`], if it does.
+    pub size: Result<(), CustomSqlError>,
+}
+
 /// Compiles one query.
-pub(super) fn compile(query: &Query) -> Result<Program, CustomSqlError> {
+pub(super) fn compile(query: &Query) -> Result<Compiled, CustomSqlError> {
     let mut compiler = Compiler::default();
     let position = Position::of(query.span());
-    let (body, columns) = compiler.query(query, position)?;
+    let CompiledSelect { select: body, columns, .. } = compiler.query(query, position)?;
     match &columns[..] {
-        [Known { name: Some(name), of: Type::Number }] if name == RESULT => {}
-        [Known { name: Some(name), .. }] if name == RESULT => {
+        [Column { name: Some(name), of: Type::Number }] if name == RESULT => {}
+        [Column { name: Some(name), .. }] if name == RESULT => {
             return Err(CustomSqlError::new(position, format!("{RESULT} must be a number.")));
         }
         _ => {
@@ -38,7 +46,24 @@ pub(super) fn compile(query: &Query) -> Result<Program, CustomSqlError> {
             return Err(CustomSqlError::new(position, message));
         }
     }
-    Ok(Program { named: compiler.named, scalars: compiler.scalars, body })
+    let program = Program { named: compiler.named, scalars: compiler.scalars, body };
+    Ok(Compiled { program, size: compiler.too_large.map_or(Ok(()), Err) })
+}
+
+/// A query that was compiled.
+struct CompiledSelect {
+    select: Select,
+    columns: Vec<Column>,
+    sizes: Sizes,
+}
+
+/// A query that has a name.
+struct Visible {
+    name: String,
+    /// Its place in [`Program::named`].
+    place: usize,
+    columns: Vec<Column>,
+    sizes: Sizes,
 }
 
 /// What has been compiled so far.
@@ -46,8 +71,12 @@ pub(super) fn compile(query: &Query) -> Result<Program, CustomSqlError> {
 struct Compiler {
     named: Vec<Select>,
     scalars: Vec<Select>,
-    /// Names of queries that can be used here, the latest last.
-    visible: Vec<(String, usize, Vec<Known>)>,
+    /// How large each of them is, written out.
+    scalar_sizes: Vec<u64>,
+    /// Queries that can be used here by their names, the latest last.
+    visible: Vec<Visible>,
+    /// Where the query becomes too large.
+    too_large: Option<CustomSqlError>,
     nodes: usize,
     depth: usize,
 }
@@ -71,7 +100,7 @@ impl Compiler {
     }
 
     /// A query and the columns that come out of it.
-    fn query(&mut self, query: &Query, position: Option<Position>) -> Result<(Select, Vec<Known>), CustomSqlError> {
+    fn query(&mut self, query: &Query, position: Option<Position>) -> Result<CompiledSelect, CustomSqlError> {
         self.enter(position)?;
         let visible_before = self.visible.len();
         let (with, body) = only_query(query, position)?;
@@ -93,19 +122,19 @@ impl Compiler {
 
     fn with(&mut self, with: &With) -> Result<(), CustomSqlError> {
         for (name, query, position) in clauses::only_with(with)? {
-            if name == scope::EVENTS || self.visible.iter().any(|(other, ..)| *other == name) {
+            if name == scope::EVENTS || self.visible.iter().any(|other| other.name == name) {
                 return Err(CustomSqlError::new(position, format!("{name} has two meanings; choose another name.")));
             }
-            let (select, columns) = self.query(query, position)?;
-            self.visible.push((name, self.named.len(), columns));
+            let CompiledSelect { select, columns, sizes } = self.query(query, position)?;
+            self.visible.push(Visible { name, place: self.named.len(), columns, sizes });
             self.named.push(select);
         }
         Ok(())
     }
 
-    fn select(&mut self, select: &sqlparser::ast::Select) -> Result<(Select, Vec<Known>), CustomSqlError> {
+    fn select(&mut self, select: &sqlparser::ast::Select) -> Result<CompiledSelect, CustomSqlError> {
         let clauses = only_select(select)?;
-        let (source, scope) = self.source(clauses.from)?;
+        let (source, scope, source_sizes) = self.source(clauses.from)?;
         let filter = clauses.filter.map(|filter| self.condition(&mut Stage::rows(&scope), filter)).transpose()?;
         let outputs = scope.expand(&clauses.outputs)?;
         let is_grouped = !clauses.group_by.is_empty()
@@ -121,7 +150,7 @@ impl Compiler {
                 Some(expression) => self.expression(&mut stage, expression, clauses.position)?.settled(),
                 None => scope.column(output.place),
             };
-            columns.push(Known { name: output.name.clone(), of: typed.1 });
+            columns.push(Column { name: output.name.clone(), of: typed.1 });
             compiled.push(typed.0);
         }
         if let Some(having) = clauses.having {
@@ -132,7 +161,24 @@ impl Compiler {
             }
         }
         let group = grouping.map(|grouping| grouping.group);
-        Ok((Select { source, filter, group, windows, outputs: compiled }, columns))
+        let select = Select { source, filter, group, windows, outputs: compiled };
+        let sizes = size::of_select(&select, &source_sizes, &self.scalar_sizes);
+        self.note_size(&sizes, &outputs, clauses.position);
+        Ok(CompiledSelect { select, columns, sizes })
+    }
+
+    /// Remembers the first place at which the query is too large: a column if it is for that, otherwise the query around.
+    fn note_size(&mut self, sizes: &Sizes, outputs: &[scope::Output<'_>], position: Option<Position>) {
+        if self.too_large.is_some() || sizes.whole <= WRITTEN_OUT_MAX {
+            return;
+        }
+        let column = sizes.columns.iter().zip(outputs).find(|(size, _)| **size > WRITTEN_OUT_MAX);
+        let written = column.and_then(|(_, output)| Position::of(output.expression?.span()));
+        let message = format!(
+            "From here on the query has more than {WRITTEN_OUT_MAX} parts, counted with what each name stands for in place of the \
+             name. A column that is computed from others counts in full wherever it is used."
+        );
+        self.too_large = Some(CustomSqlError::new(written.or(position), message));
     }
 
     fn condition(&mut self, stage: &mut Stage<'_>, condition: &Expr) -> Result<Expression, CustomSqlError> {
@@ -140,15 +186,17 @@ impl Compiler {
         self.expression(stage, condition, position)?.expect(Type::Bool, position)
     }
 
-    fn source(&mut self, from: clauses::From<'_>) -> Result<(Source, Scope), CustomSqlError> {
+    fn source(&mut self, from: clauses::From<'_>) -> Result<(Source, Scope, Sizes), CustomSqlError> {
         match from {
             clauses::From::Table { name, alias, position } => {
                 let alias = alias.unwrap_or_else(|| name.clone());
                 if name == scope::EVENTS {
-                    return Ok((Source::Events, Scope::of_events(alias)));
+                    return Ok((Source::Events, Scope::of_events(alias), Sizes::plain(EVENT_COLUMNS.len())));
                 }
-                match self.visible.iter().find(|(known, ..)| *known == name) {
-                    Some((_, index, columns)) => Ok((Source::Named(*index), Scope::new(alias, columns.clone()))),
+                match self.visible.iter().find(|known| known.name == name) {
+                    Some(Visible { place, columns, sizes, .. }) => {
+                        Ok((Source::Named(*place), Scope::new(alias, columns.clone()), sizes.clone()))
+                    }
                     None => {
                         let name = super::refusal::excerpt(&name);
                         let message =
@@ -158,8 +206,8 @@ impl Compiler {
                 }
             }
             clauses::From::Query { query, alias, position } => {
-                let (select, columns) = self.query(query, position)?;
-                Ok((Source::Derived(Box::new(select)), Scope::new(alias.unwrap_or_default(), columns)))
+                let CompiledSelect { select, columns, sizes } = self.query(query, position)?;
+                Ok((Source::Derived(Box::new(select)), Scope::new(alias.unwrap_or_default(), columns), sizes))
             }
         }
     }

@@ -8,10 +8,12 @@ use crate::custom_sql::refusal::{CustomSqlError, Position, excerpt};
 
 /// The relation with the customer's events.
 pub(super) const EVENTS: &str = "events";
+/// Most columns of a query: as many as Postgres lets one have.
+const COLUMNS_MAX: usize = 1_664;
 
 /// A column that a query can name.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct Column {
     pub name: Option<String>,
     pub of: Type,
 }
@@ -19,7 +21,7 @@ pub(super) struct Known {
 /// The columns of a source.
 pub(super) struct Scope {
     alias: String,
-    columns: Vec<Known>,
+    columns: Vec<Column>,
     /// Whether the rows are events, so that they can be told apart.
     pub is_events: bool,
 }
@@ -42,12 +44,12 @@ pub(super) fn name_of(ident: &Ident) -> String {
 }
 
 impl Scope {
-    pub fn new(alias: String, columns: Vec<Known>) -> Self {
+    pub fn new(alias: String, columns: Vec<Column>) -> Self {
         Self { alias, columns, is_events: false }
     }
 
     pub fn of_events(alias: String) -> Self {
-        let known = |(name, of, is_visible): &(&str, Type, bool)| Known {
+        let known = |(name, of, is_visible): &(&str, Type, bool)| Column {
             name: is_visible.then(|| (*name).to_owned()),
             of: *of,
         };
@@ -120,6 +122,10 @@ impl Scope {
                         "Only expressions, AS with one name, and * are allowed here.",
                     ));
                 }
+            }
+            // `SELECT *, *` has twice as many as what it reads, and so may the next.
+            if outputs.len() > COLUMNS_MAX {
+                return Err(CustomSqlError::new(position, format!("A query has at most {COLUMNS_MAX} columns.")));
             }
         }
         Ok(outputs)

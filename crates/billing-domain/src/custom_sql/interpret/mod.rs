@@ -32,6 +32,7 @@ pub fn fold_custom<'e>(
     if period.is_empty() {
         return Ok(Usage::zero());
     }
+    sql.expect_runnable()?;
     let is_seen = |event: &&Event| event.time_created < period.end() && filters.matches(&event.properties);
     let events: Vec<&Event> = events.into_iter().filter(is_seen).collect();
     let event_count = events.iter().filter(|event| period.contains(event.time_created)).count() as u64;
