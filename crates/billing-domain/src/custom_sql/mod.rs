@@ -61,6 +61,7 @@ pub struct CustomUsageRequest {
 pub struct CustomSql {
     text: String,
     program: Arc<Program>,
+    written_out: u64,
     /// Whether it is small enough to be taken, with every name in it replaced by what it stands for.
     size: Result<(), CustomSqlError>,
     /// How large it is where names stay names.
@@ -81,9 +82,9 @@ impl CustomSql {
     /// # Errors
     /// Whatever is outside the language, with its place.
     pub fn parse(text: &str) -> Result<Self, CustomSqlError> {
-        let Compiled { program, size } = room::with_room(|| compile::compile(&parse::parse(text)?))?;
+        let Compiled { program, written_out, size } = room::with_room(|| compile::compile(&parse::parse(text)?))?;
         let parts = size::of_program(&program);
-        Ok(Self { text: text.to_owned(), program: Arc::new(program), size, parts })
+        Ok(Self { text: text.to_owned(), program: Arc::new(program), written_out, size, parts })
     }
 
     /// Its text, as it was sent.
@@ -94,6 +95,11 @@ impl CustomSql {
     /// What it means.
     pub fn program(&self) -> &Program {
         &self.program
+    }
+
+    /// How many parts it has with every name in it replaced by what it stands for; `u64::MAX` and more are the same.
+    pub fn written_out(&self) -> u64 {
+        self.written_out
     }
 
     /// What a query must be to become a metric: no larger than [`WRITTEN_OUT_MAX`], every name in it replaced by what it stands

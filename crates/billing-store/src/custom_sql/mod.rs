@@ -11,11 +11,13 @@ use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomResult, CustomUsageRequest};
 use billing_domain::usage::Usage;
+use diesel::connection::SimpleConnection;
 use diesel::deserialize::QueryableByName;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use self::reader::limits;
 use crate::column::count;
 use crate::error::Failure;
 
@@ -79,8 +81,15 @@ fn usage(
     if request.period.is_empty() {
         return Ok(Ok(Usage::zero()));
     }
+    if let Err(failure) = request.sql.expect_runnable() {
+        return Ok(Err(failure));
+    }
+    let printed = print(organization, request);
     // A savepoint: one query that fails leaves the snapshot to the others.
-    let row = pg.transaction(|pg| print(organization, request).run(pg).map_err(Failure::from));
+    let row = pg.transaction(|pg| {
+        pg.batch_execute(&limits(printed.keeping))?;
+        printed.run(pg).map_err(Failure::from)
+    });
     match row {
         Ok(row) => Ok(row.usage()?),
         Err(failure) => failure_of(failure).map(Err),

@@ -1,5 +1,13 @@
 //! From a program to SQL. Every name in it is one of this file's; whatever came from outside is a parameter.
+//!
+//! Postgres's planner puts what a column stands for in its place wherever it can, and what stands twice in a sum is then
+//! planned twice: a chain of twenty sums would be a million expressions, and nothing stops a planner. So where names stand for
+//! much, each query in the statement has a *fence* that the planner does not look through: `AS MATERIALIZED`, and `OFFSET 0`
+//! for queries in brackets. A fence also keeps conditions from the index, so there is none where names stand for little, nor around
+//! queries that only choose rows and name columns: what is put in a column's place there is no larger than the column. Queries
+//! that are one value are made queries with a name, so that each is there once.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use billing_domain::custom_sql::program::{
@@ -11,10 +19,16 @@ use billing_domain::decimal;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+/// Parts that a planner may make of a query by putting what names stand for in their places; a query with more has fences. As
+/// many may be written without any name.
+const UNFENCED_MAX: u64 = 500;
+
 /// A statement and its parameters.
 pub(crate) struct Printed {
     pub(crate) sql: String,
     pub(crate) binds: Vec<Bind>,
+    /// Steps that keep rows in memory: each may take as much as Postgres's `work_mem`.
+    pub(crate) keeping: u32,
 }
 
 /// A parameter.
@@ -45,6 +59,10 @@ pub(crate) fn print(organization: Uuid, request: &CustomUsageRequest) -> Printed
         ],
         program: request.sql.program(),
         filters: String::new(),
+        named: String::new(),
+        names: BTreeMap::new(),
+        has_fences: request.sql.written_out() > UNFENCED_MAX,
+        keeping: 0,
     };
     for (name, value) in request.filters.iter() {
         let (name, value) = (printer.text(name), printer.text(value));
@@ -52,13 +70,31 @@ pub(crate) fn print(organization: Uuid, request: &CustomUsageRequest) -> Printed
         let _infallible = write!(printer.filters, " AND public.property_text(e.properties, {name}) = {value}");
     }
     let sql = printer.statement();
-    Printed { sql, binds: printer.binds }
+    Printed { sql, binds: printer.binds, keeping: printer.keeping }
+}
+
+/// A query that stands apart from where it is used, by its place in the program.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Apart {
+    Named(usize),
+    Scalar(usize),
 }
 
 struct Printer<'p> {
     binds: Vec<Bind>,
     program: &'p Program,
     filters: String,
+    /// The queries with a name that are printed so far, each before whatever uses it.
+    named: String,
+    /// What they are called.
+    names: BTreeMap<Apart, String>,
+    has_fences: bool,
+    keeping: u32,
+}
+
+/// Whether a query only chooses rows and names columns, so that there is nothing to put in a column's place but another one.
+fn is_open(select: &Select) -> bool {
+    select.group.is_none() && select.windows.is_empty() && select.outputs.iter().all(Expression::is_single)
 }
 
 fn list(parts: impl Iterator<Item = String>) -> String {
@@ -77,29 +113,53 @@ impl Printer<'_> {
 
     fn statement(&mut self) -> String {
         let program = self.program;
-        let mut named = String::new();
-        for (place, select) in program.named.iter().enumerate() {
-            let lead = if place == 0 { "WITH" } else { "," };
-            let select = self.select(select);
-            named.push_str(&format!("{lead} n{place} AS ({select}) "));
-        }
         let body = self.select(&program.body);
-        let filters = &self.filters;
+        let (named, filters) = (&self.named, &self.filters);
         format!(
             "{named}SELECT coalesce(bool_or(r.c0 = 'NaN'), false) AS is_invalid, \
              min(nullif(r.c0, 'NaN')) AS least, max(nullif(r.c0, 'NaN')) AS greatest, \
              (SELECT count(*) FROM custom_metric.events AS e WHERE e.organization_id = {ORGANIZATION} \
              AND e.customer_key = {CUSTOMER} AND e.time_created >= {START} AND e.time_created < {END}{filters}) \
              AS event_count \
-             FROM (SELECT round(coalesce(q.c0, 0), {RESULT_DECIMALS}) AS c0 FROM ({body}) AS q) AS r"
+             FROM (SELECT round(coalesce(q.c0, 0), {RESULT_DECIMALS}) AS c0 FROM ({body} OFFSET 0) AS q OFFSET 0) AS r"
         )
+    }
+
+    /// A query in brackets.
+    fn in_brackets(&self, select: &str) -> String {
+        if self.has_fences { format!("({select} OFFSET 0)") } else { format!("({select})") }
+    }
+
+    /// The name of a query that stands apart, which is printed when it is first used: so it comes after whatever it uses itself.
+    fn name(&mut self, apart: Apart) -> String {
+        if let Some(name) = self.names.get(&apart) {
+            return name.clone();
+        }
+        let program = self.program;
+        let (select, is_open) = match apart {
+            Apart::Named(place) => {
+                let select = &program.named[place];
+                (select, !self.has_fences || is_open(select))
+            }
+            Apart::Scalar(place) => (&program.scalars[place], false),
+        };
+        let printed = self.select(select);
+        let name = format!("n{}", self.names.len());
+        let lead = if self.named.is_empty() { "WITH" } else { "," };
+        let materialized = if is_open { "" } else { "MATERIALIZED " };
+        // One that is open is kept as well, if it is used twice.
+        self.keeping += 1;
+        self.named.push_str(&format!("{lead} {name} AS {materialized}({printed}) "));
+        self.names.insert(apart, name.clone());
+        name
     }
 
     fn select(&mut self, select: &Select) -> String {
         let mut from = self.source(&select.source);
         let mut filter = select.filter.as_ref().map(|filter| self.expression(filter, &[]));
         if let Some(group) = &select.group {
-            from = format!("({}) AS r", self.group(group, &from, filter.as_deref()));
+            let grouped = self.group(group, &from, filter.as_deref());
+            from = format!("{} AS r", self.in_brackets(&grouped));
             filter = group.having.as_ref().map(|having| self.expression(having, &[]));
         }
         let windows: Vec<String> = select.windows.iter().map(|window| self.window(window)).collect();
@@ -111,8 +171,12 @@ impl Printer<'_> {
 
     fn source(&mut self, source: &Source) -> String {
         match source {
-            Source::Named(place) => format!("n{place} AS r"),
-            Source::Derived(select) => format!("({}) AS r", self.select(select)),
+            Source::Named(place) => format!("{} AS r", self.name(Apart::Named(*place))),
+            Source::Derived(select) if is_open(select) => format!("({}) AS r", self.select(select)),
+            Source::Derived(select) => {
+                let select = self.select(select);
+                format!("{} AS r", self.in_brackets(&select))
+            }
             // The columns are the domain's EVENT_COLUMNS.
             Source::Events => format!(
                 "(SELECT e.properties AS c0, e.time_created AS c1, e.event_name AS c2, {START}::timestamptz AS c3, \
@@ -125,6 +189,8 @@ impl Printer<'_> {
     }
 
     fn group(&mut self, group: &Group, from: &str, filter: Option<&str>) -> String {
+        let is_sorted = |aggregate: &&Aggregate| aggregate.function == AggregateFunction::CountDistinct;
+        self.keeping += 1 + group.aggregates.iter().filter(is_sorted).count() as u32;
         let mut columns: Vec<String> = group.keys.iter().map(|key| self.expression(key, &[])).collect();
         columns.extend(group.aggregates.iter().map(|aggregate| self.aggregate(aggregate, "")));
         if columns.is_empty() {
@@ -160,6 +226,8 @@ impl Printer<'_> {
     }
 
     fn window(&mut self, window: &Window) -> String {
+        // The order, and the rows that are looked at together.
+        self.keeping += 2;
         let partition =
             list(window.partition.iter().map(|key| self.expression(key, &[])).collect::<Vec<_>>().into_iter());
         let order = window.order.iter().map(|order| self.order(order)).collect::<Vec<_>>().join(", ");
@@ -227,8 +295,7 @@ impl Printer<'_> {
                 case(&operand, branches, &print(otherwise))
             }
             Expression::Scalar(place) => {
-                let program = self.program;
-                format!("({})", self.select(&program.scalars[*place]))
+                format!("(SELECT q.c0 FROM {} AS q)", self.name(Apart::Scalar(*place)))
             }
             condition => self.condition(condition, windows),
         }
@@ -246,9 +313,10 @@ impl Printer<'_> {
                 let [it, low, high] = parts.each_ref().map(|part| compared(print(part), *of));
                 format!("({it} BETWEEN {low} AND {high})")
             }
+            // IN would become as many comparisons, each with all of `it`, as there are columns in the list.
             Expression::In(of, it, all) => {
                 let it = compared(print(it), *of);
-                format!("({it} IN ({}))", list(all.iter().map(|value| compared(print(value), *of))))
+                format!("({it} = ANY (ARRAY[{}]))", list(all.iter().map(|value| compared(print(value), *of))))
             }
             Expression::Like(text, pattern) => {
                 let text = print(text);

@@ -13,11 +13,26 @@ use crate::pool::{Connection, Pool};
 /// Connections: so few that custom metrics can never be in the way of billing.
 const CONNECTIONS: u32 = 2;
 
-/// Limits of every connection, on top of those of the others. Set before the role is taken on, which may not lift them.
+/// Memory that all steps of a query together may keep rows in, in KiB; what does not fit goes to temporary files.
+const MEMORY_KIB: u32 = 32 * 1024;
+/// The same for each step, whose limit Postgres knows.
+const STEP_KIB_MAX: u32 = 8 * 1024;
+/// Postgres takes no less.
+const STEP_KIB_MIN: u32 = 64;
+
+/// The settings of one query.
+pub(crate) fn limits(keeping: u32) -> String {
+    let memory = (MEMORY_KIB / keeping.max(1)).clamp(STEP_KIB_MIN, STEP_KIB_MAX);
+    format!("SET LOCAL work_mem = {memory}")
+}
+
+/// Limits of every connection, on top of those of the others. Set before the role is taken on, which may not lift them. What is
+/// one query's is set anew for each: [`limits`].
 const LIMITS: &str = "
     SET default_transaction_read_only = on;
     SET statement_timeout = '2s';
     SET work_mem = '8MB';
+    SET hash_mem_multiplier = 1;
     SET datestyle = 'ISO';
     SET max_parallel_workers_per_gather = 0;
     SET enable_seqscan = on;
@@ -112,6 +127,8 @@ const MEMORY_LIMITS: &[&str] = &["temporary file size exceeds temp_file_limit", 
 pub(crate) fn failure_of(failure: Failure) -> Result<CustomFailure, Failure> {
     match failure {
         Failure::Final(Error::Store(StoreError::DeadlineExceeded)) => Ok(CustomFailure::TimedOut),
+        // The server's answer, not the end of the connection: this one statement is refused more memory.
+        Failure::Disconnected(message) if message.starts_with("out of memory") => Ok(CustomFailure::TooMuchMemory),
         Failure::Final(Error::Store(StoreError::Internal(message))) => {
             if MEMORY_LIMITS.iter().any(|limit| message.starts_with(limit)) {
                 return Ok(CustomFailure::TooMuchMemory);

@@ -85,14 +85,15 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     })
 }
 
-struct World<'s> {
+/// An organization with one customer.
+pub struct World<'s> {
     store: &'s TestStore,
-    organization: OrganizationId,
+    pub organization: OrganizationId,
     customer: CustomerKey,
 }
 
 impl<'s> World<'s> {
-    fn new(store: &'s TestStore, seed: u32) -> Self {
+    pub fn new(store: &'s TestStore, seed: u32) -> Self {
         let organization: OrganizationId = Ids::new(seed).next();
         let world = Self { store, organization, customer: build::customer(organization, "acme", CENTER).key };
         let scope = Scope::Catalog(organization);
@@ -103,17 +104,17 @@ impl<'s> World<'s> {
         world
     }
 
-    fn import(&self, events: &[Event]) {
+    pub fn import(&self, events: &[Event]) {
         self.store.ingest(self.organization, events, Window::Open).expect("taken in");
     }
 
-    fn ask(&self, requests: &[CustomUsageRequest]) -> Vec<Result<Usage, CustomFailure>> {
+    pub fn ask(&self, requests: &[CustomUsageRequest]) -> Vec<Result<Usage, CustomFailure>> {
         let store: &dyn Store = &**self.store;
         let scope = Scope::Organization(self.organization);
         store.run_for(&scope, |tx, _| tx.events().custom_usages(requests)).expect("answers")
     }
 
-    fn request(&self, sql: CustomSql, filters: SubscriptionFilters, period: Period) -> CustomUsageRequest {
+    pub fn request(&self, sql: CustomSql, filters: SubscriptionFilters, period: Period) -> CustomUsageRequest {
         CustomUsageRequest { customer: self.customer, sql, filters, period }
     }
 }

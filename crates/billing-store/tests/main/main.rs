@@ -1,9 +1,14 @@
 //! The store on a real Postgres: one binary, because each one links libpq.
 
+#[cfg(target_os = "linux")]
+mod backend;
 mod backfill;
 mod billing_queue;
 mod contract;
 mod custom_sql;
+#[cfg(target_os = "linux")]
+mod custom_sql_cost;
+mod custom_sql_deep;
 mod custom_sql_fuzz;
 mod custom_sql_grammar;
 mod errors;

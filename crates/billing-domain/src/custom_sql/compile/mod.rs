@@ -27,6 +27,8 @@ const RESULT: &str = "usage_qty";
 /// What a query means, and whether it is small enough to be taken.
 pub(super) struct Compiled {
     pub program: Program,
+    /// How many parts it has with every name replaced by what it stands for.
+    pub written_out: u64,
     /// Where it passes [`WRITTEN_OUT_MAX`], if it does.
     pub size: Result<(), CustomSqlError>,
 }
@@ -35,7 +37,7 @@ pub(super) struct Compiled {
 pub(super) fn compile(query: &Query) -> Result<Compiled, CustomSqlError> {
     let mut compiler = Compiler::default();
     let position = Position::of(query.span());
-    let CompiledSelect { select: body, columns, .. } = compiler.query(query, position)?;
+    let CompiledSelect { select: body, columns, sizes } = compiler.query(query, position)?;
     match &columns[..] {
         [Column { name: Some(name), of: Type::Number }] if name == RESULT => {}
         [Column { name: Some(name), .. }] if name == RESULT => {
@@ -47,7 +49,7 @@ pub(super) fn compile(query: &Query) -> Result<Compiled, CustomSqlError> {
         }
     }
     let program = Program { named: compiler.named, scalars: compiler.scalars, body };
-    Ok(Compiled { program, size: compiler.too_large.map_or(Ok(()), Err) })
+    Ok(Compiled { program, written_out: sizes.whole, size: compiler.too_large.map_or(Ok(()), Err) })
 }
 
 /// A query that was compiled.
