@@ -13,6 +13,7 @@ mod changes;
 mod commands;
 mod cost_analysis;
 mod credits;
+mod custom_metric_costs;
 mod custom_metrics;
 mod customer_changes;
 mod demo;

@@ -102,7 +102,7 @@ impl EventRepo for PgTransaction<'_> {
             return Ok(Vec::new());
         }
         self.expect_statement()?;
-        self.shared.reader.usages(self.tenant(), requests)
+        self.run_custom(requests)
     }
 
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {

@@ -235,7 +235,7 @@ pub fn as_custom_metric<'s>(
     statements: &[(&'s str, bool)],
 ) -> Vec<(&'s str, bool, Result<String, String>)> {
     let run = |sql: &str| {
-        let text = store.shared.reader.run(|pg| {
+        let text = store.shared.reader.run(Uuid::nil(), |pg| {
             #[derive(QueryableByName)]
             struct Row {
                 #[diesel(sql_type = Text)]
@@ -311,7 +311,7 @@ pub fn statements_sent(url: &str) -> u64 {
 /// # Panics
 /// When it does not fail.
 pub fn custom_failure(store: &PgStore, sql: &str) -> Result<CustomFailure, String> {
-    let answer = store.shared.reader.run(|pg| Ok(diesel::sql_query(sql).execute(pg)?));
+    let answer = store.shared.reader.run(Uuid::nil(), |pg| Ok(diesel::sql_query(sql).execute(pg)?));
     let Err(failure) = answer else { panic!("{sql} should fail") };
     custom_sql::failure_of(failure).map_err(|failure| format!("{failure:?}"))
 }

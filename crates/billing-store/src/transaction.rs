@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::batch::AtWork;
 use crate::catalog::Stamped;
+use crate::custom_sql::{Attempts, Budget};
 use crate::customer::enter;
 use crate::deadline;
 use crate::error::Failure;
@@ -115,6 +116,10 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) at_work: Option<Box<AtWork>>,
     /// While no statement may be sent: whether one was missed.
     missed: Option<bool>,
+    /// What is left for custom metrics, where all that is asked shares one budget.
+    pub(crate) custom_budget: Option<Budget>,
+    /// Whether a query of the organization's own was sent.
+    pub(crate) has_run_custom: bool,
 }
 
 /// What a transaction knows when it has its lock.
@@ -145,6 +150,8 @@ impl<'c> PgTransaction<'c> {
             unissued: Vec::new(),
             at_work: None,
             missed: None,
+            custom_budget: None,
+            has_run_custom: false,
         }
     }
 
@@ -243,17 +250,22 @@ impl<'c> PgTransaction<'c> {
 
 impl PgStore {
     pub(crate) fn run_work(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
-        let isolation = match scope {
+        let (isolation, custom_budget) = match scope {
             // Statements after the lock see what its last holder committed.
-            Scope::Customer(..) | Scope::Catalog(_) => Isolation::ReadCommitted,
-            Scope::Organization(_) => Isolation::OneSnapshot,
+            Scope::Customer(..) | Scope::Catalog(_) => (Isolation::ReadCommitted, None),
+            // Somebody waits for all of it at once.
+            Scope::Organization(_) => (Isolation::OneSnapshot, Some(Budget::of_call())),
         };
+        let attempts = Attempts::default();
         let result = self.transact_at(isolation, |pg| {
+            attempts.expect_another()?;
             let entered = begin(pg, scope)?;
             let now = entered.now;
             let mut transaction = PgTransaction::entered(pg, &self.shared, scope.organization(), entered);
+            transaction.custom_budget = custom_budget;
             let result = work(&mut transaction, now).and_then(|()| transaction.issue_all());
-            transaction.verdict(result)
+            let has_run_custom = transaction.has_run_custom;
+            attempts.note(has_run_custom, transaction.verdict(result))
         });
         result.map_err(Failure::into_error)
     }
@@ -262,14 +274,17 @@ impl PgStore {
     /// a savepoint, so that the answer of a refusal can be kept without its effects.
     pub(crate) fn run_claimed(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
         let organization = scope.organization();
+        let attempts = Attempts::default();
         let result = self.transact_at(Isolation::ReadCommitted, |pg| {
+            attempts.expect_another()?;
             idempotency::take_key(pg, organization, claim)?;
             let entered = begin(pg, scope)?;
             let now = entered.now;
             pg.batch_execute("SAVEPOINT work")?;
             let mut transaction = PgTransaction::entered(pg, &self.shared, organization, entered);
             let attempt = work(&mut transaction, now);
-            let answer = transaction.settle(attempt)?;
+            let has_run_custom = transaction.has_run_custom;
+            let answer = attempts.note(has_run_custom, transaction.settle(attempt))?;
             idempotency::write_answer(pg, organization, claim, &answer)
         });
         result.map_err(Failure::into_error)

@@ -39,8 +39,8 @@ pub enum CustomFailure {
     /// The result is too great.
     #[error("the query has a number of more than {RESULT_DIGITS_MAX} digits as its result")]
     TooGreat,
-    /// It ran longer than custom metrics may.
-    #[error("the query takes too long")]
+    /// It ran longer than custom metrics may, or than what was left of the time for all that was asked at once.
+    #[error("the query takes too long, by itself or with all else that was asked at once")]
     TimedOut,
     /// It kept more rows in mind at once than custom metrics may.
     #[error("the query takes too much memory")]

@@ -4,8 +4,13 @@
 //! Behind that wall stand others, each of which would do alone: one statement of the extended protocol in a read-only
 //! transaction, as a role that can read one view, on connections of their own, with limits on time and memory.
 
+mod attempt;
+mod budget;
 mod printer;
 mod reader;
+mod share;
+
+use std::time::Instant;
 
 use bigdecimal::BigDecimal;
 use billing_domain::Error;
@@ -20,7 +25,10 @@ use uuid::Uuid;
 use self::reader::limits;
 use crate::column::count;
 use crate::error::Failure;
+use crate::transaction::PgTransaction;
 
+pub(crate) use self::attempt::Attempts;
+pub(crate) use self::budget::Budget;
 pub(crate) use self::printer::{Bind, Printed, print};
 pub(crate) use self::reader::{Reader, failure_of, prepare};
 
@@ -60,16 +68,35 @@ impl ResultRow {
 }
 
 impl Reader {
-    /// The usage behind each request, all from one snapshot, in the order of the requests.
+    /// The usage behind each request, all from one snapshot, in the order of the requests, within `budget`.
     pub(crate) fn usages(
         &self,
         organization: Uuid,
         requests: &[CustomUsageRequest],
+        budget: &mut Budget,
     ) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
-        let usages = self.run(|pg| {
-            requests.iter().map(|request| usage(pg, organization, request)).collect::<Result<Vec<_>, Failure>>()
+        let usages = self.run(organization, |pg| {
+            let behind = (0..requests.len()).rev();
+            let usage = |(request, behind)| usage(pg, organization, request, (&mut *budget, behind));
+            requests.iter().zip(behind).map(usage).collect::<Result<Vec<_>, Failure>>()
         });
         usages.map_err(Failure::into_error)
+    }
+}
+
+impl PgTransaction<'_> {
+    /// Runs queries of custom metrics, on connections of their own.
+    pub(crate) fn run_custom(
+        &mut self,
+        requests: &[CustomUsageRequest],
+    ) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+        self.has_run_custom = true;
+        let mut budget = self.custom_budget.unwrap_or_else(Budget::of_call);
+        let usages = self.shared.reader.usages(self.tenant(), requests, &mut budget);
+        if let Some(left) = &mut self.custom_budget {
+            *left = budget;
+        }
+        usages
     }
 }
 
@@ -77,6 +104,7 @@ fn usage(
     pg: &mut PgConnection,
     organization: Uuid,
     request: &CustomUsageRequest,
+    (budget, behind): (&mut Budget, usize),
 ) -> Result<Result<Usage, CustomFailure>, Failure> {
     if request.period.is_empty() {
         return Ok(Ok(Usage::zero()));
@@ -84,12 +112,15 @@ fn usage(
     if let Err(failure) = request.sql.expect_runnable() {
         return Ok(Err(failure));
     }
+    let Some(time) = budget.next(behind) else { return Ok(Err(CustomFailure::TimedOut)) };
     let printed = print(organization, request);
+    let begun = Instant::now();
     // A savepoint: one query that fails leaves the snapshot to the others.
     let row = pg.transaction(|pg| {
-        pg.batch_execute(&limits(printed.keeping))?;
+        pg.batch_execute(&limits(time, printed.keeping))?;
         printed.run(pg).map_err(Failure::from)
     });
+    budget.spend(begun.elapsed());
     match row {
         Ok(row) => Ok(row.usage()?),
         Err(failure) => failure_of(failure).map(Err),

@@ -1,17 +1,25 @@
 //! The connections that custom metrics run on: few, read-only, short of time and memory, and as a role that sees one view.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use billing_domain::custom_sql::CustomFailure;
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
+use uuid::Uuid;
 
+use super::share::Shares;
 use crate::error::Failure;
 use crate::pool::{Connection, Pool};
 
 /// Connections: so few that custom metrics can never be in the way of billing.
-const CONNECTIONS: u32 = 2;
+const CONNECTIONS: u32 = 3;
+/// How many of them one organization has at most: there is always one for another.
+const CONNECTIONS_EACH: u32 = CONNECTIONS - 1;
+/// How long a call waits for its turn. With what its queries may take it stays within what its own transaction may wait.
+const WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// Memory that all steps of a query together may keep rows in, in KiB; what does not fit goes to temporary files.
 const MEMORY_KIB: u32 = 32 * 1024;
@@ -21,13 +29,13 @@ const STEP_KIB_MAX: u32 = 8 * 1024;
 const STEP_KIB_MIN: u32 = 64;
 
 /// The settings of one query.
-pub(crate) fn limits(keeping: u32) -> String {
+pub(crate) fn limits(time: Duration, keeping: u32) -> String {
     let memory = (MEMORY_KIB / keeping.max(1)).clamp(STEP_KIB_MIN, STEP_KIB_MAX);
-    format!("SET LOCAL work_mem = {memory}")
+    format!("SET LOCAL statement_timeout = {}; SET LOCAL work_mem = {memory}", time.as_millis())
 }
 
-/// Limits of every connection, on top of those of the others. Set before the role is taken on, which may not lift them. What is
-/// one query's is set anew for each: [`limits`].
+/// Limits of every connection, on top of those of the others. Set before the role is taken on. What is one query's is set anew
+/// for each: [`limits`].
 const LIMITS: &str = "
     SET default_transaction_read_only = on;
     SET statement_timeout = '2s';
@@ -96,23 +104,41 @@ fn restrict(pg: &mut PgConnection) -> QueryResult<()> {
 }
 
 /// A pool of such connections. None is made before it is needed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Reader {
     pool: Pool,
+    shares: Shares,
 }
 
 impl Reader {
     pub(crate) fn new(url: &str) -> Self {
-        Self { pool: Pool::on_demand(url, CONNECTIONS, restrict) }
+        let shares = Shares::new(CONNECTIONS, CONNECTIONS_EACH);
+        Self { pool: Pool::on_demand(url, CONNECTIONS, restrict), shares }
     }
 
-    /// Runs statements in one read-only snapshot, again on another connection if the first was dead.
-    pub(crate) fn run<T>(&self, mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Failure> {
+    /// Runs statements for an organization in one read-only snapshot, when it is its turn. A connection that turns out to be dead
+    /// before anything of `work` was sent is replaced; one that is lost later is the end of it: what was sent may be the reason,
+    /// and would be so again.
+    pub(crate) fn run<T>(
+        &self,
+        organization: Uuid,
+        mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let _place = self.shares.take(organization, WAIT_MAX)?;
+        let has_begun = Cell::new(false);
         let mut in_snapshot = |connection: &mut Connection| {
-            connection.attempt(|pg| pg.build_transaction().read_only().repeatable_read().run(&mut work))
+            let mut begun = |pg: &mut PgConnection| {
+                has_begun.set(true);
+                work(pg)
+            };
+            connection.attempt(|pg| pg.build_transaction().read_only().repeatable_read().run(&mut begun))
         };
         match in_snapshot(&mut *self.pool.take()?) {
-            Err(Failure::Disconnected(_)) => in_snapshot(&mut *self.pool.take_checked()?),
+            Err(Failure::Disconnected(_)) if !has_begun.get() => in_snapshot(&mut *self.pool.take_checked()?),
+            Err(Failure::Disconnected(message)) => {
+                log::error!("a connection was lost under a custom metric of organization {organization}: {message}");
+                Err(Failure::Disconnected(message))
+            }
             other => other,
         }
     }

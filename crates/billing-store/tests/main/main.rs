@@ -11,6 +11,7 @@ mod custom_sql_cost;
 mod custom_sql_deep;
 mod custom_sql_fuzz;
 mod custom_sql_grammar;
+mod custom_sql_lost;
 mod errors;
 mod invariants;
 mod known;
