@@ -14,6 +14,8 @@ use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::world::filters;
 use billing_domain::usage::Usage;
 use billing_store::testing::{TestStore, custom_failure, printed_custom_sql};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, PgConnection};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use time::macros::datetime;
@@ -235,4 +237,32 @@ fn one_query_that_fails_leaves_the_others_alone() {
     ]);
     let quantity = |quantity: i32| Ok(Usage { quantity: quantity.into(), event_count: 1 });
     assert_eq!(found, [quantity(1), Err(CustomFailure::Invalid), Err(CustomFailure::Negative), quantity(2)]);
+}
+
+#[test]
+fn all_that_is_read_in_one_transaction_shares_its_time() {
+    let store = TestStore::new();
+    let world = World::new(&store, 1);
+    world
+        .import(&[Event { properties: build::properties(r#"{"n": 1}"#), ..build::event("acme", "call", "1", CENTER) }]);
+    let mut pg = PgConnection::establish(store.url()).expect("a connection");
+    let slow =
+        "CREATE OR REPLACE FUNCTION custom_metric.number(value text) RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS
+        $$ BEGIN PERFORM pg_sleep(1.8); RETURN value::numeric; END $$";
+    pg.batch_execute(slow).expect("a slow cast");
+    let request = |sql: &str| world.request(CustomSql::parse(sql).expect(sql), SubscriptionFilters::none(), day());
+    let slow = request("SELECT SUM((properties ->> 'n')::numeric) AS usage_qty FROM events");
+    let quick = request("SELECT COUNT(*) AS usage_qty FROM events");
+    let one = || Ok(Usage { quantity: 1.into(), event_count: 1 });
+    let scope = Scope::Organization(world.organization);
+    let dyn_store: &dyn Store = &*store;
+    let found = dyn_store.run_for(&scope, |tx, _| {
+        let first = tx.events().custom_usages(&[slow.clone(), quick.clone()])?;
+        let second = tx.events().custom_usages(&[slow.clone(), slow.clone(), quick.clone()])?;
+        Ok((first, second))
+    });
+    let timed_out = || Err(CustomFailure::TimedOut);
+    // 1.8 s of the first five, 1.8 of the 3.2 that are left, and 1.3 of what is left then; a tenth is kept for who comes last.
+    assert_eq!(found, Ok((vec![one(), one()], vec![one(), timed_out(), one()])));
+    assert_eq!(world.ask(&[slow]), [one()], "another call has time of its own");
 }
