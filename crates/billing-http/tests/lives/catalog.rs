@@ -90,7 +90,8 @@ fn metered(dice: &mut Dice, metric: &str) -> Value {
     component
 }
 
-/// A random version: fees, one to three metered components of random metrics, and prepaid seats.
+/// A random version: fees, one to three metered components of random metrics, and prepaid seats; perhaps aligned to the end of
+/// the month, and adjusted.
 fn version(dice: &mut Dice, metrics: &[String], seats: &str) -> Value {
     let mut chosen: Vec<&String> = Vec::new();
     for _ in 0..dice.roll(3) + 1 {
@@ -105,9 +106,16 @@ fn version(dice: &mut Dice, metrics: &[String], seats: &str) -> Value {
         "tiers": [{"type": "per_unit", "range_start": 0, "cost_per_batch": "1.25", "metric_units_per_batch": 1}]}));
     let mut version = json!({"currency_code": "USD", "recurring_charges": [fee(dice)], "components": components});
     if dice.roll(3) == 0 {
+        version["day_anchor"] = json!(dice.roll(4) + 28);
+    }
+    if dice.roll(2) == 0 {
         let kind = dice.pick(&["percentage", "fixed", "price_override"]);
         let amount = dice.roll(9) as i64;
-        let amount = if kind == "price_override" { amount * 10 } else { -amount };
+        let amount = match (kind, dice.roll(3)) {
+            ("price_override", _) => amount * 10,
+            (_, 0) => amount,
+            _ => -amount,
+        };
         version["price_adjustment"] = json!({"price_adjustment_name": "deal", "price_adjustment_type": kind,
             "price_adjustment_amount": amount});
     }
