@@ -24,6 +24,7 @@ use uuid::Uuid;
 
 use self::reader::limits;
 use crate::column::count;
+use crate::deadline;
 use crate::error::Failure;
 use crate::transaction::PgTransaction;
 
@@ -112,6 +113,8 @@ fn usage(
     if let Err(failure) = request.sql.expect_runnable() {
         return Ok(Err(failure));
     }
+    // No further query is sent for somebody who has gone.
+    deadline::check()?;
     let Some(time) = budget.next(behind) else { return Ok(Err(CustomFailure::TimedOut)) };
     let printed = print(organization, request);
     let begun = Instant::now();

@@ -2,7 +2,9 @@
 //! names nothing but what it may.
 
 use std::cell::{Cell, RefCell};
+use std::time::Instant;
 
+use billing_domain::StoreError;
 use billing_domain::custom_sql::interpret::fold_custom;
 use billing_domain::custom_sql::{CustomFailure, CustomSql, CustomUsageRequest};
 use billing_domain::event::Event;
@@ -13,6 +15,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::world::filters;
 use billing_domain::usage::Usage;
+use billing_store::Deadline;
 use billing_store::testing::{TestStore, custom_failure, printed_custom_sql};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection};
@@ -239,17 +242,48 @@ fn one_query_that_fails_leaves_the_others_alone() {
     assert_eq!(found, [quantity(1), Err(CustomFailure::Invalid), Err(CustomFailure::Negative), quantity(2)]);
 }
 
+/// Makes casts to numbers slow.
+fn slow_down(store: &TestStore, seconds: &str) {
+    let mut pg = PgConnection::establish(store.url()).expect("a connection");
+    let slow = format!(
+        "CREATE OR REPLACE FUNCTION custom_metric.number(value text) RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS
+        $$ BEGIN PERFORM pg_sleep({seconds}); RETURN value::numeric; END $$"
+    );
+    pg.batch_execute(&slow).expect("a slow cast");
+}
+
+#[test]
+fn nothing_more_is_sent_for_somebody_who_has_gone() {
+    let store = TestStore::new();
+    let world = World::new(&store, 1);
+    world
+        .import(&[Event { properties: build::properties(r#"{"n": 1}"#), ..build::event("acme", "call", "1", CENTER) }]);
+    slow_down(&store, "0.5");
+    let slow = CustomSql::parse("SELECT SUM((properties ->> 'n')::numeric) AS usage_qty FROM events").expect("a query");
+    let slow = world.request(slow, SubscriptionFilters::none(), day());
+    let (deadline, waiting) = Deadline::new(Instant::now() + std::time::Duration::from_secs(60));
+    let found = std::thread::scope(|threads| {
+        let asked = threads.spawn(|| {
+            let store: &dyn Store = &*store;
+            let scope = Scope::Organization(world.organization);
+            deadline.run(|| store.run_for(&scope, |tx, _| tx.events().custom_usages(&[slow.clone(), slow.clone()])))
+        });
+        while crate::custom_sql_lost::sleeping(store.url()) == 0 {
+            std::thread::yield_now();
+        }
+        drop(waiting);
+        asked.join().expect("no panic")
+    });
+    assert_eq!(found, Err(StoreError::DeadlineExceeded.into()), "the second would have had its time");
+}
+
 #[test]
 fn all_that_is_read_in_one_transaction_shares_its_time() {
     let store = TestStore::new();
     let world = World::new(&store, 1);
     world
         .import(&[Event { properties: build::properties(r#"{"n": 1}"#), ..build::event("acme", "call", "1", CENTER) }]);
-    let mut pg = PgConnection::establish(store.url()).expect("a connection");
-    let slow =
-        "CREATE OR REPLACE FUNCTION custom_metric.number(value text) RETURNS numeric LANGUAGE plpgsql IMMUTABLE AS
-        $$ BEGIN PERFORM pg_sleep(1.8); RETURN value::numeric; END $$";
-    pg.batch_execute(slow).expect("a slow cast");
+    slow_down(&store, "1.8");
     let request = |sql: &str| world.request(CustomSql::parse(sql).expect(sql), SubscriptionFilters::none(), day());
     let slow = request("SELECT SUM((properties ->> 'n')::numeric) AS usage_qty FROM events");
     let quick = request("SELECT COUNT(*) AS usage_qty FROM events");

@@ -36,6 +36,14 @@ fn count(pg: &mut PgConnection, sql: &str) -> i64 {
     diesel::sql_query(sql).get_result::<Count>(pg).expect("a count").count
 }
 
+/// How many connections to the database at `url` are asleep in a function.
+pub fn sleeping(url: &str) -> i64 {
+    let mut pg = PgConnection::establish(url).expect("a connection");
+    let sleeping =
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
+    count(&mut pg, sleeping)
+}
+
 #[test]
 fn a_query_is_sent_once() {
     let store = TestStore::new();
