@@ -78,11 +78,16 @@ impl BillingRecord {
         })
     }
 
-    /// What `full` fees of its interval came to up to and with this one: a fee that takes its place is not charged for it
-    /// again.
-    pub fn full_fee_so_far(&self, charge: &RecurringCharge, subscription: &Subscription) -> BigDecimal {
+    /// What `full` fees of its interval come to up to and with this one when it ends at `until`: a fee that takes its place is
+    /// not charged for it again.
+    pub fn full_fee_so_far(
+        &self,
+        charge: &RecurringCharge,
+        subscription: &Subscription,
+        until: OffsetDateTime,
+    ) -> BigDecimal {
         let before = self.charged_before_switch.clone();
-        if charge.behavior == ChargeBehavior::Prorate || self.period.is_empty() {
+        if charge.behavior == ChargeBehavior::Prorate || self.period.cut_at(until).is_empty() {
             return before;
         }
         before.max(&charge.amount * BigDecimal::from(subscription.quantity))

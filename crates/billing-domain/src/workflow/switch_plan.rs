@@ -186,7 +186,7 @@ impl Switch<'_> {
             if record.period.contains(self.from)
                 && let Some(Charge::Recurring(fee)) = self.old_offer.version.charge(record.charge)
             {
-                full_fees += record.full_fee_so_far(fee, self.old);
+                full_fees += record.full_fee_so_far(fee, self.old, self.from);
             }
             if record.next_invoicing_at().is_none() {
                 continue;
@@ -313,7 +313,7 @@ impl Switch<'_> {
         fees.retain(|own| matches!(own.charge, ChargeRef::Recurring(_)));
         for record in &mut fees {
             let Some(Charge::Recurring(fee)) = self.offer.version.charge(record.charge) else { continue };
-            let own = record.full_fee_so_far(fee, new).min(charged.clone());
+            let own = record.full_fee_so_far(fee, new, record.period.end()).min(charged.clone());
             charged -= &own;
             record.charged_before_switch = own;
         }

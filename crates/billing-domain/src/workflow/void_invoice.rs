@@ -1,16 +1,16 @@
 //! Withdraws an invoice.
 
 use std::collections::BTreeSet;
+use std::ops::{AddAssign, SubAssign};
 
-use bigdecimal::{BigDecimal, Zero};
+use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::account::catch_up;
-use crate::adjustment::PriceAdjustment;
 use crate::charge::BillingRecord;
 use crate::error::{Error, Refusal};
 use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::{Adjustment, AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
+use crate::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
 use crate::money::spread;
 use crate::store::{InvoiceFilter, PageRequest, Transaction};
 use crate::subscription::Settled;
@@ -60,26 +60,49 @@ pub fn void_invoice(
     Ok(invoice)
 }
 
-/// Refuses when a later invoice that stands took back what a line charged.
+/// Refuses when a later invoice that stands took back what a line charged, or the adjustment or tax of its period.
 fn refuse_if_taken_back(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(), Error> {
+    let later = later_invoices(tx, invoice)?;
     let charged: BTreeSet<_> = invoice.forgiven_when_voided().filter_map(charge_of).collect();
+    let takes_back = |later: &&Invoice| {
+        let mut lines = later.owed_again_when_voided().filter_map(charge_of);
+        lines.any(|charge| charged.contains(&charge))
+    };
+    if let Some(later) = later.iter().find(takes_back) {
+        return Err(Refusal::LinesTakenBack(later.number.clone()).into());
+    }
     let subscriptions: BTreeSet<_> = invoice.forgiven_when_voided().filter_map(|line| line.subscription).collect();
-    let statuses = Some(vec![PaymentStatus::Unpaid, PaymentStatus::Paid]);
-    let filter = InvoiceFilter { customer: Some(invoice.customer), statuses };
-    let mut page = PageRequest::first();
-    loop {
-        let newest = tx.invoices().list(&filter, &page)?;
-        for later in newest.items {
-            if later.id == invoice.id {
-                return Ok(());
-            }
-            let mut taken_back = later.owed_again_when_voided().filter_map(charge_of);
-            if taken_back.any(|charge| charged.contains(&charge)) || takes_adjustment_back(&later, &subscriptions) {
+    for id in subscriptions {
+        let subscription = tx.subscriptions().get(invoice.customer, id)?;
+        let is_adjusted = tx.plans().get_version(subscription.version)?.price_adjustment.is_some();
+        let mut standing = Sums::standing(&subscription.settled);
+        standing -= Sums::of(invoice, id);
+        later.iter().for_each(|later| standing -= Sums::of(later, id));
+        for later in &later {
+            standing += Sums::of(later, id);
+            // Without an adjustment the lines of each record have said it all.
+            if standing.tax.is_negative() || (is_adjusted && standing.adjusted.is_negative()) {
                 return Err(Refusal::LinesTakenBack(later.number.clone()).into());
             }
         }
-        let Some(next) = newest.next else { return Ok(()) };
-        page.after = Some(next);
+    }
+    Ok(())
+}
+
+/// The customer's invoices that were issued behind this one and stand, oldest first.
+fn later_invoices(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Invoice>, Error> {
+    let statuses = Some(vec![PaymentStatus::Unpaid, PaymentStatus::Paid]);
+    let filter = InvoiceFilter { customer: Some(invoice.customer), statuses };
+    let (mut page, mut later) = (PageRequest::first(), Vec::new());
+    loop {
+        let newest = tx.invoices().list(&filter, &page)?;
+        let is_found = newest.items.iter().any(|own| own.id == invoice.id);
+        later.extend(newest.items.into_iter().take_while(|own| own.id != invoice.id));
+        page.after = newest.next.filter(|_| !is_found);
+        if page.after.is_none() {
+            later.reverse();
+            return Ok(later);
+        }
     }
 }
 
@@ -89,24 +112,46 @@ fn charge_of(line: &LineItem) -> Option<(BillingRecordId, bool)> {
     line.record.map(|record| (record, is_prepaid)).filter(|_| !line.base.is_zero())
 }
 
-/// Whether an invoice took back a fixed adjustment or an override of one of these subscriptions: they are spread over
-/// whatever lines there are, so no line tells what it was charged with.
-fn takes_adjustment_back(invoice: &Invoice, subscriptions: &BTreeSet<SubscriptionId>) -> bool {
-    subscriptions.iter().any(|id| {
-        let (mut base, mut adjusted) = (BigDecimal::zero(), BigDecimal::zero());
-        for line in invoice.lines.iter().filter(|line| line.subscription == Some(*id)) {
-            let of_period = line.adjustments.iter().filter(|own| is_of_period(own)).map(|own| &own.amount);
-            base += &line.base;
-            adjusted += &line.base + of_period.sum::<BigDecimal>();
-        }
-        adjusted < base.min(BigDecimal::zero())
-    })
+/// What invoices charge for one period of a subscription. Adjustments are spread over whatever lines there are, so no line
+/// tells which other one it takes back.
+struct Sums {
+    /// With adjustments, before tax.
+    adjusted: BigDecimal,
+    tax: BigDecimal,
 }
 
-/// Whether an adjustment is of the period as a whole, not of its line.
-fn is_of_period(adjustment: &Adjustment) -> bool {
-    let AdjustmentBasis::PlanAdjustment { rule, .. } = &adjustment.basis else { return false };
-    !matches!(rule, PriceAdjustment::Percentage { .. })
+impl Sums {
+    /// All invoices that stand.
+    fn standing(settled: &Settled) -> Self {
+        let Settled { adjustment, tax } = settled;
+        let (given, forgiven) = (&adjustment.charges + &adjustment.given, &adjustment.forgiven);
+        Self { adjusted: given - &forgiven.charges - &forgiven.given, tax: &tax.given - &tax.forgiven }
+    }
+
+    /// One invoice.
+    fn of(invoice: &Invoice, id: SubscriptionId) -> Self {
+        let (mut adjusted, mut tax) = (BigDecimal::zero(), BigDecimal::zero());
+        for line in invoice.lines.iter().filter(|line| line.subscription == Some(id)) {
+            let own: BigDecimal = taxes_of(line).iter().map(|tax| tax.amount).sum();
+            adjusted += &line.amount - &own;
+            tax += own;
+        }
+        Self { adjusted, tax }
+    }
+}
+
+impl AddAssign for Sums {
+    fn add_assign(&mut self, other: Self) {
+        self.adjusted += other.adjusted;
+        self.tax += other.tax;
+    }
+}
+
+impl SubAssign for Sums {
+    fn sub_assign(&mut self, other: Self) {
+        self.adjusted -= other.adjusted;
+        self.tax -= other.tax;
+    }
 }
 
 /// Makes the subscriptions and their billing records remember what is forgiven and what is owed again.

@@ -136,6 +136,15 @@ fn a_full_fee_is_charged_once_a_period() {
         life.at(datetime!(2024-04-30 00:00 UTC));
         assert_eq!(life.paid(), paid, "{why}, also later");
     }
+
+    // At the boundary itself, where the invoice of the new period waits: the old fee has not begun and costs nothing.
+    let mut life = Life::monthly(START, |_| full("30"));
+    life.at(datetime!(2024-05-01 00:00 UTC));
+    life.id = life.world.subscriptions("acme").pop().expect("renewed").id;
+    let plan = life.plan(full("30"));
+    life.switch(plan);
+    life.at(datetime!(2024-05-02 00:00 UTC));
+    assert_eq!(life.paid(), "60", "April and May");
 }
 
 #[test]
