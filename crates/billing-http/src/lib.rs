@@ -25,6 +25,7 @@ pub mod auth;
 pub mod backend;
 pub mod billing_run;
 pub mod cli;
+mod clock_turns;
 mod compress;
 pub mod connections;
 mod credit;

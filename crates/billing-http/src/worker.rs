@@ -7,15 +7,9 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use billing_domain::billing_run::{AfterFailure, after_failure};
-use billing_domain::id::{OrganizationId, TestClockId};
-use billing_domain::store::{Scope, Store};
-use billing_domain::test_clock::TestClockStatus;
-use billing_domain::workflow::{advance_customer, finish_test_clock};
-use billing_domain::{Error, StoreError};
-
 use crate::backend::Backend;
 use crate::billing_run::{self, BillingRun};
+use crate::clock_turns::ClockTurns;
 
 /// How often the queue of due customers is looked at when it was empty.
 const BILLING_PAUSE: Duration = Duration::from_secs(1);
@@ -76,7 +70,8 @@ impl Workers {
         for _ in 0..billing_run::THREADS {
             workers.add("billing", BILLING_PAUSE, Alarm::new(), backend, bill_due)?;
         }
-        workers.add("test-clocks", CLOCK_PAUSE, clock, backend, advance_clocks)?;
+        let mut turns = ClockTurns::default();
+        workers.add("test-clocks", CLOCK_PAUSE, clock, backend, move |backend| turns.go_round(backend))?;
         workers.add("retention", RETENTION_PAUSE, Alarm::new(), backend, forget_answers)?;
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
@@ -89,7 +84,7 @@ impl Workers {
         pause: Duration,
         (alarm, ear): (Alarm, Receiver<()>),
         backend: &Arc<dyn Backend>,
-        work: fn(&dyn Backend) -> bool,
+        work: impl FnMut(&dyn Backend) -> bool + Send + 'static,
     ) -> std::io::Result<()> {
         let backend = backend.clone();
         let thread = thread::Builder::new().name(name.to_owned());
@@ -117,7 +112,12 @@ impl Workers {
 }
 
 /// Works whenever the pause is over or the bell rings, at once again while there is more, until sent home.
-fn keep_working(backend: &dyn Backend, pause: Duration, ear: &Receiver<()>, work: fn(&dyn Backend) -> bool) {
+fn keep_working(
+    backend: &dyn Backend,
+    pause: Duration,
+    ear: &Receiver<()>,
+    mut work: impl FnMut(&dyn Backend) -> bool,
+) {
     loop {
         // A panic must not end the billing of everybody else.
         let there_is_more = catch_unwind(AssertUnwindSafe(|| work(backend))).unwrap_or_else(|_| {
@@ -169,45 +169,4 @@ fn refresh_statistics(backend: &dyn Backend) -> bool {
         Err(error) => log::error!("statistics could not be gathered: {error}"),
     }
     false
-}
-
-/// Carries out all advances; whether one waits for another process that is at one of its customers.
-fn advance_clocks(backend: &dyn Backend) -> bool {
-    let clocks = backend.list_advancing_clocks().unwrap_or_else(|error| {
-        log::error!("advancing test clocks could not be listed: {error}");
-        Vec::new()
-    });
-    let mut there_is_more = false;
-    for (organization, clock) in clocks {
-        match advance_clock(backend, organization, clock) {
-            Ok(()) => {}
-            Err(Error::Store(StoreError::LockTimeout)) => {
-                log::info!("test clock {clock} waits: one of its customers is held elsewhere");
-                there_is_more = true;
-            }
-            Err(error) => log::error!("test clock {clock} could not be advanced: {error}"),
-        }
-    }
-    there_is_more
-}
-
-/// Carries out one advance: every customer of the clock, whatever becomes of the others.
-fn advance_clock(store: &dyn Store, organization: OrganizationId, clock: TestClockId) -> Result<(), Error> {
-    let (frozen_time, customers) = store.run_for(&Scope::Organization(organization), |tx, _| {
-        Ok((tx.test_clocks().get(clock)?.frozen_time, tx.test_clocks().list_customers(clock)?))
-    })?;
-    let mut status = TestClockStatus::Ready;
-    for customer in customers {
-        let scope = Scope::Customer(organization, customer);
-        if let Err(error) = store.run_for(&scope, |tx, _| advance_customer(tx, clock, customer)) {
-            let is_held_elsewhere = error == Error::Store(StoreError::LockTimeout);
-            if is_held_elsewhere || after_failure(&error, 0) == AfterFailure::NotCounted {
-                // It says nothing of the customer: the clock stays on its way, and the next round goes on.
-                return Err(error);
-            }
-            log::error!("test clock {clock} failed customer_key={} error={error}", customer.uuid());
-            status = TestClockStatus::Failed;
-        }
-    }
-    store.run_for(&Scope::Catalog(organization), |tx, _| finish_test_clock(tx, clock, frozen_time, status))
 }

@@ -10,6 +10,7 @@ mod billing_batches;
 mod billing_run;
 mod bodies;
 mod changes;
+mod clock_turns;
 mod commands;
 mod cost_analysis;
 mod credits;

@@ -22,8 +22,9 @@ use crate::tier::{Tier, TierPrice, TierSchedule};
 use crate::workflow::{
     AddonChoice, AttachAddon, CheckMetricAccess, CheckedAccess, CreateAddon, CreateCustomer, CreateMetric,
     CreateOrganization, CreatePlan, CreateSubscription, NewComponent, NewPlanVersion, NewRecurringCharge,
-    OrganizationPatch, VersionChoice, attach_addon, bill_customer, check_metric_access, create_addon, create_customer,
-    create_metric, create_organization, create_plan, create_subscription, update_organization,
+    OrganizationPatch, Progress, VersionChoice, attach_addon, bill_customer, bill_customer_partly, check_metric_access,
+    create_addon, create_customer, create_metric, create_organization, create_plan, create_subscription,
+    update_organization,
 };
 
 /// One organization in memory.
@@ -261,6 +262,14 @@ impl World {
         self.store.set_now(now);
         let key = self.key(customer);
         self.on(customer, |tx, now| bill_customer(tx, key, now)).expect("billing");
+    }
+
+    /// [`World::advance`] in as many transactions as it takes when each does `steps_max` steps.
+    pub fn advance_partly(&self, customer: &str, now: OffsetDateTime, steps_max: u32) {
+        self.store.set_now(now);
+        let key = self.key(customer);
+        let part = |tx: &mut dyn Transaction, now| bill_customer_partly(tx, key, now, steps_max);
+        while self.on(customer, part).expect("billing") == Progress::OnTheWay {}
     }
 
     /// Checks access now.

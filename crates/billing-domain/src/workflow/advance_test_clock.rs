@@ -2,12 +2,15 @@
 
 use time::OffsetDateTime;
 
-use super::bill_customer;
+use super::{Progress, bill_customer_partly};
 use crate::error::{Error, FieldCode, FieldError, Refusal};
 use crate::id::{CustomerKey, TestClockId};
 use crate::period::instant;
 use crate::store::Transaction;
 use crate::test_clock::{TestClock, TestClockStatus};
+
+/// Renewals, expiries and scheduled invoices of one customer after which its advance is kept as far as it has come.
+pub const STEPS_MAX: u32 = 20;
 
 /// A clock and the time it shall advance to.
 #[derive(Clone, Debug)]
@@ -18,7 +21,7 @@ pub struct AdvanceTestClock {
     pub frozen_time: OffsetDateTime,
 }
 
-/// Sets a clock on its way. [`advance_customer`] for each of its customers and [`finish_test_clock`] carry it out;
+/// Sets a clock on its way. [`advance_customer`] of each of its customers, until it has arrived, and [`finish_test_clock`] carry it out;
 /// an interrupted advance is carried on by doing the same again.
 ///
 /// # Errors
@@ -46,13 +49,18 @@ pub fn advance_test_clock(
     Ok(clock)
 }
 
-/// Bills one customer of an advancing clock up to the clock's time; one that is there already is left alone.
+/// Bills one customer of an advancing clock towards the clock's time, as far as one transaction shall go; one that is there
+/// already is left alone. The customer's now is the instant that it has reached.
 ///
 /// # Errors
-/// Those of [`bill_customer`].
-pub fn advance_customer(tx: &mut dyn Transaction, clock: TestClockId, customer: CustomerKey) -> Result<(), Error> {
+/// Those of [`bill_customer_partly`].
+pub fn advance_customer(
+    tx: &mut dyn Transaction,
+    clock: TestClockId,
+    customer: CustomerKey,
+) -> Result<Progress, Error> {
     let clock = tx.test_clocks().get(clock)?;
-    bill_customer(tx, customer, clock.frozen_time)
+    bill_customer_partly(tx, customer, clock.frozen_time, STEPS_MAX)
 }
 
 /// Says that the advance to `frozen_time` has arrived, or that it failed. Of two processes that carried out the same

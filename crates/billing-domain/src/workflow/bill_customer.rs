@@ -26,6 +26,30 @@ pub fn bill_customer(tx: &mut dyn Transaction, customer: CustomerKey, until: Off
     process_due(tx, &mut account, until)
 }
 
+/// [`bill_customer`] that goes no further than about `steps_max` renewals, expiries and scheduled invoices: what falls due
+/// at one instant is done whole. Doing it again until it has arrived gives the same invoices as doing all at once.
+///
+/// # Errors
+/// As [`bill_customer`].
+pub fn bill_customer_partly(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    until: OffsetDateTime,
+    steps_max: u32,
+) -> Result<Progress, Error> {
+    let mut account = Account::load(tx, customer, until)?;
+    process_some(tx, &mut account, until, steps_max)
+}
+
+/// How far billing has come that is done in parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All that was due is done.
+    Arrived,
+    /// There is more to do.
+    OnTheWay,
+}
+
 /// [`process_due`] before a call about one subscription: the one to change. When its renewal was due and only now is made,
 /// that is what it was renewed to, so that the call does not depend on whether the run came by before it.
 pub(super) fn process_due_of(
@@ -42,23 +66,50 @@ pub(super) fn process_due_of(
 
 /// [`bill_customer`] on a customer that is at work already.
 pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until: OffsetDateTime) -> Result<(), Error> {
+    process_some(tx, account, until, u32::MAX).map(drop)
+}
+
+/// [`process_due`] that ends behind the instant at which it has done `steps_max` steps.
+fn process_some(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    until: OffsetDateTime,
+    steps_max: u32,
+) -> Result<Progress, Error> {
+    let (mut steps, mut reached) = (0, None);
+    let mut progress = Progress::Arrived;
     while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {
-        match step {
-            Step::Renew(subscription) => renew_subscription(tx, account, subscription)?,
-            Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at)?,
-            Step::Invoice(instant) => {
-                let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
-                let subscriptions = subscriptions_of(account, &due);
-                let issued_at = issued_at(account, &subscriptions, at)?;
-                let all = |record: &BillingRecord| due(record).then_some(Part::All);
-                let drafts = bill_due(tx, account, &all, instant, at)?;
-                count_invoicing(tx, account, &subscriptions, at)?;
-                issue_drafts(tx, account, drafts, issued_at)?;
-            }
+        if steps >= steps_max && reached.is_some_and(|reached| reached < at) {
+            progress = Progress::OnTheWay;
+            break;
         }
+        take_step(tx, account, step, at)?;
+        steps += 1;
+        reached = reached.max(Some(at));
     }
     account.save(tx)?;
-    tx.customers().settle(account.customer.key, until, next_step(account).map(|(at, _)| at))
+    let now = match (progress, reached) {
+        (Progress::OnTheWay, Some(reached)) => reached,
+        _ => until,
+    };
+    tx.customers().settle(account.customer.key, now, next_step(account).map(|(at, _)| at))?;
+    Ok(progress)
+}
+
+fn take_step(tx: &mut dyn Transaction, account: &mut Account, step: Step, at: OffsetDateTime) -> Result<(), Error> {
+    match step {
+        Step::Renew(subscription) => renew_subscription(tx, account, subscription),
+        Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at),
+        Step::Invoice(instant) => {
+            let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
+            let subscriptions = subscriptions_of(account, &due);
+            let issued_at = issued_at(account, &subscriptions, at)?;
+            let all = |record: &BillingRecord| due(record).then_some(Part::All);
+            let drafts = bill_due(tx, account, &all, instant, at)?;
+            count_invoicing(tx, account, &subscriptions, at)?;
+            issue_drafts(tx, account, drafts, issued_at)
+        }
+    }
 }
 
 /// Something that falls due by time alone. Of two at the same instant, renewal comes first: the new period's

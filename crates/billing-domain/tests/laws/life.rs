@@ -228,6 +228,15 @@ pub fn any_life() -> impl Strategy<Value = Life> {
 impl Life {
     /// Lives it, with billing runs at these instants, in order, besides those that the changes bring with them.
     pub fn books(&self, runs: &[OffsetDateTime]) -> Books {
+        self.books_by(runs, &|world, run| world.advance("acme", run))
+    }
+
+    /// [`Life::books`] by billing runs that do a few steps in each transaction.
+    pub fn books_in_parts(&self, runs: &[OffsetDateTime], steps_max: u32) -> Books {
+        self.books_by(runs, &|world, run| world.advance_partly("acme", run, steps_max))
+    }
+
+    fn books_by(&self, runs: &[OffsetDateTime], advance: &dyn Fn(&World, OffsetDateTime)) -> Books {
         let world = World::at(self.start);
         world.set(&OrganizationPatch { tax_rate: Some(self.tax_rate.clone()), ..OrganizationPatch::default() });
         let metrics = [0, 1].map(|index| world.metric(&format!("event-{index}"), Some("n")).id);
@@ -245,12 +254,12 @@ impl Life {
         for (after, change) in &self.changes {
             let at = self.start + *after;
             while let Some(run) = runs.next_if(|run| *run <= at) {
-                world.advance("acme", run);
+                advance(&world, run);
             }
             world.store.set_now(at);
             Self::apply(&world, change, plans, metrics);
         }
-        runs.for_each(|run| world.advance("acme", run));
+        runs.for_each(|run| advance(&world, run));
         books(&world)
     }
 

@@ -10,7 +10,7 @@ use crate::test_clock::TestClockStatus;
 use crate::testing::world::{World, component, fee, subscription, tiers, version};
 use crate::workflow::{
     ActiveFrom, AdvanceTestClock, CreateCustomer, CreateMetric, CreatePlanVersion, CreateTestClock, MakeActiveType,
-    NewPlanVersion, advance_customer, advance_test_clock, archive_metric, create_customer, create_metric,
+    NewPlanVersion, Progress, advance_customer, advance_test_clock, archive_metric, create_customer, create_metric,
     create_plan_version, create_test_clock, finish_test_clock,
 };
 
@@ -198,7 +198,8 @@ fn customers_live_by_their_test_clock() {
     assert_eq!(advance(to), Err(Error::Refused(Refusal::TestClockAdvancing)));
     let refused = world.subscribe(&subscription("acme", plan, to));
     assert_eq!(refused, Err(Error::Refused(Refusal::TestClockAdvancing)));
-    world.on("acme", |tx, _| advance_customer(tx, clock, customer.key)).expect("billed");
+    let arrived = world.on("acme", |tx, _| advance_customer(tx, clock, customer.key));
+    assert_eq!(arrived, Ok(Progress::Arrived));
     let stale = datetime!(2020-06-01 00:00 UTC);
     world.catalog(|tx, _| finish_test_clock(tx, clock, stale, TestClockStatus::Failed)).expect("ignored");
     assert_eq!(advance(to), Err(Error::Refused(Refusal::TestClockAdvancing)), "another advance has nothing to say");
@@ -209,4 +210,32 @@ fn customers_live_by_their_test_clock() {
     assert_eq!(world.invoices("acme").len(), 3);
     let Err(Error::Fields(errors)) = advance(to) else { panic!("a clock never goes back") };
     assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("frozen_time", FieldCode::Invalid));
+}
+
+#[test]
+fn an_advance_is_kept_as_far_as_it_has_come() {
+    let world = World::at(NOW);
+    let plan = world.plan(Some(PlanDuration::Monthly), free());
+    let (frozen_time, to) = (datetime!(2020-01-01 00:00 UTC), datetime!(2024-01-15 00:00 UTC));
+    let command = CreateTestClock { name: "clock".to_owned(), frozen_time };
+    let clock = world.catalog(|tx, now| create_test_clock(tx, &command, now)).expect("a clock").id;
+    let command =
+        CreateCustomer { test_clock: Some(clock), ..CreateCustomer::new("acme".parse().expect("an id"), "a@acme.io") };
+    let customer = world.on("acme", |tx, now| create_customer(tx, &command, now)).expect("a customer").key;
+    world.subscribe(&subscription("acme", plan, frozen_time)).expect("subscribed");
+    world.catalog(|tx, now| advance_test_clock(tx, &AdvanceTestClock { clock, frozen_time: to }, now)).expect("told");
+
+    let now = || world.on("acme", |tx, _| tx.customers().now(customer)).expect("a time");
+    let mut reached = vec![now()];
+    while world.on("acme", |tx, _| advance_customer(tx, clock, customer)).expect("billed") == Progress::OnTheWay {
+        reached.push(now());
+        let last = world.subscriptions("acme").last().map(|own| own.period);
+        assert!(last.is_some_and(|period| period.contains(now())), "what has been reached is there to be seen");
+        let refused = world.subscribe(&subscription("acme", plan, to));
+        assert_eq!(refused, Err(Error::Refused(Refusal::TestClockAdvancing)));
+    }
+    reached.push(now());
+    assert!(reached.is_sorted() && reached.len() >= 4, "{reached:?}");
+    assert_eq!((reached[0], now()), (frozen_time, to));
+    assert_eq!(world.subscriptions("acme").len(), 49);
 }
