@@ -291,6 +291,13 @@ impl PlanVersion {
         }
     }
 
+    /// The intervals that its charges reset and are invoiced by; the plan's duration is not among them.
+    pub fn intervals(&self) -> impl Iterator<Item = Interval> {
+        let charges = self.recurring_charges.iter().map(|own| [own.reset_interval, own.invoicing_interval]);
+        let components = self.components.iter().map(|own| [own.reset_interval, own.invoicing_interval]);
+        charges.chain(components).flatten().flatten()
+    }
+
     /// The component that meters `metric`.
     pub fn component_of(&self, metric: MetricId) -> Option<&Component> {
         self.components.iter().find(|component| component.metric == metric)

@@ -14,7 +14,8 @@ mod question;
 
 pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
 pub use self::catalog::{
-    AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, KeyRing, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
+    AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, HeldVersion, KeyRing, MetricRepo, OrganizationRepo, PlanRepo,
+    TestClockRepo,
 };
 pub use self::customer::{BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo};
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};

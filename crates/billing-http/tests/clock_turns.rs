@@ -112,3 +112,19 @@ fn a_far_advance_keeps_nobody_else_waiting() {
         assert_eq!(greedy.status(&far), "advancing", "and the rest goes on");
     }
 }
+
+#[test]
+fn an_advance_too_far_says_how_far_it_may_go() {
+    let world = World::new();
+    let tenant = Tenant { world: &world, key: world.key.clone() };
+    let clock = tenant.clock(1, "day");
+    let path = format!("/api/test_clocks/{clock}/advance/");
+    for time in ["2199-12-31", "2024-04-15T00:00:01Z"] {
+        let refused = world.post(&path, &json!({"frozen_time": time}));
+        assert_eq!(refused.faults(), [("frozen_time".to_owned(), "max_value".to_owned())], "{time}");
+        assert!(refused.text.contains("1200") && refused.text.contains("2024-04-15T00:00:00Z"), "{}", refused.text);
+        assert_eq!(tenant.status(&clock), "ready", "nothing has changed");
+    }
+    tenant.advance(&clock, "2024-04-15");
+    assert_eq!(tenant.status(&clock), "advancing");
+}

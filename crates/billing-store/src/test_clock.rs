@@ -1,17 +1,19 @@
 //! Test clocks.
 
 use billing_domain::id::{CustomerKey, TestClockId};
-use billing_domain::store::TestClockRepo;
+use billing_domain::store::{HeldVersion, TestClockRepo};
 use billing_domain::test_clock::{TestClock, TestClockStatus};
 use billing_domain::{Error, Noun};
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::{Bool, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::column::choice;
 use crate::ingest;
 use crate::schema::{customers, test_clocks};
+use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -36,6 +38,21 @@ impl TryFrom<TestClockRow> for TestClock {
             status: choice(TestClockStatus::ALL, TestClockStatus::as_str, &row.status)?,
             created_at: row.created_at,
         })
+    }
+}
+
+statement! {
+    /// The plan versions of what a clock's customers hold: whether one awaits renewal, and when the last one ends.
+    ListVersions -> (SqlUuid, Bool, Timestamptz) {
+        "SELECT own.plan_version_id, bool_or(own.auto_renew AND NOT own.is_renewed), max(own.end_at)
+        FROM customers customer
+        JOIN subscriptions own USING (customer_key)
+        WHERE customer.organization_id = " organization: Uuid as SqlUuid; "
+            AND customer.test_clock_id = " clock: Uuid as SqlUuid; " AND customer.deleted_at IS NULL
+            AND (own.organization_id = customer.organization_id) IS TRUE AND own.replaced_by IS NULL
+            AND (own.end_at > " instant: OffsetDateTime as Timestamptz; " OR own.auto_renew AND NOT own.is_renewed)
+        GROUP BY own.plan_version_id
+        ORDER BY own.plan_version_id"
     }
 }
 
@@ -83,5 +100,11 @@ impl TestClockRepo for PgTransaction<'_> {
             .order(customers::customer_key)
             .select(customers::customer_key);
         Ok(self.query(|pg| query.load::<Uuid>(pg))?.into_iter().map(CustomerKey::from).collect())
+    }
+
+    fn list_versions(&mut self, id: TestClockId, instant: OffsetDateTime) -> Result<Vec<HeldVersion>, Error> {
+        let statement = ListVersions { organization: self.tenant(), clock: id.uuid(), instant };
+        let rows = self.query(|pg| statement.clone().load::<(Uuid, bool, OffsetDateTime)>(pg))?.into_iter();
+        Ok(rows.map(|(version, renews, ends_at)| HeldVersion { version: version.into(), renews, ends_at }).collect())
     }
 }

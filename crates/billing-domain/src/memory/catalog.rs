@@ -15,7 +15,8 @@ use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::plan::{Feature, Plan, PlanVersion};
 use crate::store::{
-    AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
+    AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, PlanRepo,
+    TestClockRepo,
 };
 use crate::subscription::{Subscription, SubscriptionStatus};
 use crate::test_clock::TestClock;
@@ -273,9 +274,27 @@ impl TestClockRepo for MemoryTransaction {
 
     fn list_customers(&mut self, id: TestClockId) -> Result<Vec<CustomerKey>, Error> {
         let accounts = self.tenant()?.accounts.iter();
-        let lives_by = |account: &super::AccountState| {
-            account.customer.as_ref().is_some_and(|own| own.test_clock == Some(id) && own.deleted_at.is_none())
-        };
-        Ok(accounts.filter(|(_, account)| lives_by(account)).map(|(key, _)| *key).collect())
+        Ok(accounts.filter(|(_, account)| account.lives_by(id)).map(|(key, _)| *key).collect())
+    }
+
+    fn list_versions(&mut self, id: TestClockId, instant: OffsetDateTime) -> Result<Vec<HeldVersion>, Error> {
+        let accounts = self.tenant()?.accounts.values().filter(|account| account.lives_by(id));
+        let own = accounts.flat_map(|account| account.subscriptions.values());
+        let is_current = |own: &&Subscription| own.period.end() > instant || own.awaits_renewal();
+        let mut held: BTreeMap<PlanVersionId, HeldVersion> = BTreeMap::new();
+        for own in own.filter(|own| own.replaced_by.is_none()).filter(is_current) {
+            let first = HeldVersion { version: own.version, renews: false, ends_at: own.period.end() };
+            let version = held.entry(own.version).or_insert(first);
+            version.renews |= own.awaits_renewal();
+            version.ends_at = version.ends_at.max(own.period.end());
+        }
+        Ok(held.into_values().collect())
+    }
+}
+
+impl super::AccountState {
+    /// Whether it is of a customer who lives by the clock and was not deleted.
+    fn lives_by(&self, clock: TestClockId) -> bool {
+        self.customer.as_ref().is_some_and(|own| own.test_clock == Some(clock) && own.deleted_at.is_none())
     }
 }

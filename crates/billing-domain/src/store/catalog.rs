@@ -124,6 +124,20 @@ pub trait TestClockRepo {
     fn update(&mut self, clock: &TestClock) -> Result<(), Error>;
     /// The customers that live by the clock and were not deleted, in order of key.
     fn list_customers(&mut self, id: TestClockId) -> Result<Vec<CustomerKey>, Error>;
+    /// The plan versions of what those customers hold that ends after `instant` or still awaits renewal, add-ons too, in
+    /// order of id.
+    fn list_versions(&mut self, id: TestClockId, instant: OffsetDateTime) -> Result<Vec<HeldVersion>, Error>;
+}
+
+/// A plan version that some customers hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldVersion {
+    /// The version.
+    pub version: PlanVersionId,
+    /// Whether a subscription to it awaits renewal.
+    pub renews: bool,
+    /// When the last of the subscriptions to it ends.
+    pub ends_at: OffsetDateTime,
 }
 
 /// Finds keys before the organization is known.

@@ -1,16 +1,22 @@
 //! Advances a test clock: told once, then carried out customer by customer.
 
 use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
+use super::account::Catalog;
 use super::{Progress, bill_customer_partly};
 use crate::error::{Error, FieldCode, FieldError, Refusal};
 use crate::id::{CustomerKey, TestClockId};
-use crate::period::instant;
+use crate::period::{PlanDuration, instant};
 use crate::store::Transaction;
 use crate::test_clock::{TestClock, TestClockStatus};
 
 /// Renewals, expiries and scheduled invoices of one customer after which its advance is kept as far as it has come.
 pub const STEPS_MAX: u32 = 20;
+
+/// Most billing intervals that a clock may advance by at once, of the shortest that a subscription of its customers has:
+/// more than three years of days, a century of months.
+pub const INTERVALS_MAX: u32 = 1_200;
 
 /// A clock and the time it shall advance to.
 #[derive(Clone, Debug)]
@@ -26,7 +32,7 @@ pub struct AdvanceTestClock {
 ///
 /// # Errors
 /// [`Refusal::TestClockAdvancing`] when it is on its way already; a time that is not later than the clock's
-/// (after a failure, the same time tries again).
+/// (after a failure, the same time tries again), or more than [`INTERVALS_MAX`] away.
 pub fn advance_test_clock(
     tx: &mut dyn Transaction,
     command: &AdvanceTestClock,
@@ -43,10 +49,34 @@ pub fn advance_test_clock(
         let detail = "A clock only advances: give a time later than its own.";
         return Err(FieldError::new("frozen_time", FieldCode::Invalid, detail).into());
     }
+    if let Some(farthest) = farthest(tx, &clock)?.filter(|farthest| *farthest < to) {
+        let detail = format!(
+            "A clock advances by at most {INTERVALS_MAX} of its customers' shortest billing intervals at once, here to \
+             {}; from there it can go on.",
+            farthest.format(&Rfc3339).unwrap_or_default()
+        );
+        return Err(FieldError::new("frozen_time", FieldCode::MaxValue, detail).into());
+    }
     clock.frozen_time = to;
     clock.status = TestClockStatus::Advancing;
     tx.test_clocks().update(&clock)?;
     Ok(clock)
+}
+
+/// How far a clock may go at once; `None`: anywhere.
+fn farthest(tx: &mut dyn Transaction, clock: &TestClock) -> Result<Option<OffsetDateTime>, Error> {
+    let mut catalog = Catalog::default();
+    let mut farthest = None;
+    for held in tx.test_clocks().list_versions(clock.id, clock.frozen_time)? {
+        let offer = catalog.offer(tx, held.version)?;
+        let duration = offer.plan.duration.filter(|_| held.renews).map(PlanDuration::interval);
+        let intervals = offer.version.intervals().chain(duration);
+        let limit = intervals.map(|interval| interval.boundary(clock.frozen_time, INTERVALS_MAX)).min();
+        // What ends before it has nothing to be billed behind it.
+        let limit = limit.filter(|limit| held.renews || held.ends_at > *limit);
+        farthest = farthest.into_iter().chain(limit).min();
+    }
+    Ok(farthest)
 }
 
 /// Bills one customer of an advancing clock towards the clock's time, as far as one transaction shall go; one that is there

@@ -136,6 +136,7 @@ cases! {
         keeps_clocks,
         sets_the_time_of_its_customers,
         lists_its_customers,
+        lists_the_versions_that_they_hold,
         lists_advancing_clocks,
     }
     customer {

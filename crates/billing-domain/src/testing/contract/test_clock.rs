@@ -6,9 +6,10 @@ use time::macros::datetime;
 use super::{Harness, Tenant};
 use crate::customer::Customer;
 use crate::error::{Error, Noun};
-use crate::store::Scope;
+use crate::store::{HeldVersion, Scope};
+use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
-use crate::testing::build::{Ids, customer, test_clock};
+use crate::testing::build::{Ids, customer, days_from, subscription, test_clock};
 
 impl Tenant<'_> {
     /// A clock that stands at `frozen_time`, kept.
@@ -77,6 +78,48 @@ pub(super) fn lists_its_customers(harness: &Harness<'_>) {
     tenant.new_customer_of(&other, "d");
     tenant.new_customer("e");
     assert_eq!(tenant.look(|tx, _| tx.test_clocks().list_customers(clock.id)), keys, "in order of key");
+}
+
+pub(super) fn lists_the_versions_that_they_hold(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let clock = tenant.new_clock(datetime!(2030-01-01 0:00 UTC));
+    let now = clock.frozen_time;
+    let versions: Vec<_> = (0..5).map(|n| tenant.new_plan(&format!("plan {n}")).1).collect();
+    let other = tenant.new_clock(now);
+    let holders =
+        [("a", &clock), ("b", &clock), ("c", &other)].map(|(id, clock)| tenant.new_customer_of(clock, id).key);
+    let gone = tenant.new_customer_of(&clock, "d");
+    #[rustfmt::skip]
+    let held = [
+        // holder,    version, days from now, and for, renews, renewed, replaced     why
+        (holders[0],  0,       0,             10,      false,  false,   false),    // runs
+        (holders[1],  0,       5,             15,      false,  false,   false),    // another one's ends later
+        (holders[0],  1,       -20,           10,      true,   false,   false),    // ended, its renewal is due
+        (holders[1],  1,       -10,           10,      true,   true,    false),    // ended, and was renewed
+        (holders[0],  2,       -20,           10,      false,  false,   false),    // ended
+        (holders[1],  3,       0,             10,      true,   false,   true),     // switched away from
+        (holders[2],  4,       0,             10,      true,   false,   false),    // by another clock
+        (gone.key,    4,       0,             10,      true,   false,   false),    // deleted
+    ];
+    for (holder, version, from, days, auto_renew, is_renewed, is_replaced) in held {
+        let period = days_from(now + Duration::days(from), days);
+        let made = Subscription {
+            auto_renew,
+            is_renewed,
+            replaced_by: is_replaced.then(|| tenant.build(Ids::next)),
+            ..tenant.build(|ids| subscription(ids, holder, &versions[version], period))
+        };
+        tenant.customer(holder, |tx, _| tx.subscriptions().insert(&made));
+    }
+    tenant.customer(gone.key, |tx, _| tx.customers().update(&Customer { deleted_at: Some(now), ..gone.clone() }));
+    let held = |version: usize, renews, days| HeldVersion {
+        version: versions[version].id,
+        renews,
+        ends_at: now + Duration::days(days),
+    };
+    let mut expected = [held(0, false, 20), held(1, true, -10)];
+    expected.sort_by_key(|held| held.version);
+    assert_eq!(tenant.look(|tx, _| tx.test_clocks().list_versions(clock.id, now)), expected);
 }
 
 pub(super) fn lists_advancing_clocks(harness: &Harness<'_>) {

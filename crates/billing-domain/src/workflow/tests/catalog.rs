@@ -4,14 +4,17 @@ use time::{Duration, OffsetDateTime};
 use crate::error::{Error, FieldCode, Refusal};
 use crate::id::PlanId;
 use crate::metric::{Aggregation, MetricFilters};
-use crate::period::PlanDuration;
-use crate::plan::{ChargeTiming::InAdvance, PlanVersion, PlanVersionStatus};
+use crate::period::{Interval, IntervalUnit, PlanDuration};
+use crate::plan::{
+    ChargeTiming::{InAdvance, InArrears},
+    PlanVersion, PlanVersionStatus,
+};
 use crate::test_clock::TestClockStatus;
 use crate::testing::world::{World, component, fee, subscription, tiers, version};
 use crate::workflow::{
-    ActiveFrom, AdvanceTestClock, CreateCustomer, CreateMetric, CreatePlanVersion, CreateTestClock, MakeActiveType,
-    NewPlanVersion, Progress, advance_customer, advance_test_clock, archive_metric, create_customer, create_metric,
-    create_plan_version, create_test_clock, finish_test_clock,
+    ActiveFrom, AdvanceTestClock, CreateCustomer, CreateMetric, CreatePlanVersion, CreateSubscription, CreateTestClock,
+    MakeActiveType, NewPlanVersion, NewRecurringCharge, Progress, advance_customer, advance_test_clock, archive_metric,
+    create_customer, create_metric, create_plan_version, create_test_clock, finish_test_clock,
 };
 
 const NOW: OffsetDateTime = datetime!(2024-01-15 12:00 UTC);
@@ -210,6 +213,51 @@ fn customers_live_by_their_test_clock() {
     assert_eq!(world.invoices("acme").len(), 3);
     let Err(Error::Fields(errors)) = advance(to) else { panic!("a clock never goes back") };
     assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("frozen_time", FieldCode::Invalid));
+}
+
+#[test]
+fn an_advance_is_bounded_by_the_shortest_interval() {
+    let every = |count, unit| Interval::new(unit, count).expect("an interval");
+    let daily = || {
+        let (reset_interval, invoicing_interval) =
+            (Some(every(1, IntervalUnit::Month)), Some(every(1, IntervalUnit::Day)));
+        let charge = NewRecurringCharge { reset_interval, invoicing_interval, ..fee("1", InArrears) };
+        version(vec![charge], Vec::new())
+    };
+    let from = datetime!(2020-01-31 00:00 UTC);
+    let far = datetime!(9000-01-01 00:00 UTC);
+    #[rustfmt::skip]
+    let cases = [
+        // offer,   auto_renew, farthest,                           why
+        (None,      true,       far,                                "nobody has anything"),
+        (Some(free()),  true,   datetime!(2120-01-31 00:00 UTC),    "a century of months, by the plan's duration"),
+        (Some(daily()), true,   datetime!(2023-05-15 00:00 UTC),    "1,200 days: its invoices come every day"),
+        (Some(daily()), false,  far,                                "it ends long before"),
+    ];
+    for (offer, auto_renew, farthest, why) in cases {
+        let world = World::at(NOW);
+        let command = CreateTestClock { name: "clock".to_owned(), frozen_time: from };
+        let clock = world.catalog(|tx, now| create_test_clock(tx, &command, now)).expect("a clock").id;
+        let id = "acme".parse().expect("an id");
+        let command = CreateCustomer { test_clock: Some(clock), ..CreateCustomer::new(id, "a@acme.io") };
+        world.on("acme", |tx, now| create_customer(tx, &command, now)).expect("a customer");
+        if let Some(offer) = offer {
+            let plan = world.plan(Some(PlanDuration::Monthly), offer);
+            let command = CreateSubscription { auto_renew, ..subscription("acme", plan, from) };
+            world.subscribe(&command).expect("subscribed");
+        }
+        let advance = |frozen_time| {
+            let command = AdvanceTestClock { clock, frozen_time };
+            world.catalog(|tx, now| advance_test_clock(tx, &command, now))
+        };
+        if farthest < far {
+            let Err(Error::Fields(errors)) = advance(farthest + Duration::MICROSECOND) else { panic!("{why}") };
+            assert_eq!((errors.0[0].attr.as_str(), errors.0[0].code), ("frozen_time", FieldCode::MaxValue), "{why}");
+            let day = farthest.date().to_string();
+            assert!(errors.0[0].detail.contains(&day), "{}: {why}", errors.0[0].detail);
+        }
+        assert_eq!(advance(farthest).map(|clock| clock.frozen_time), Ok(farthest), "{why}");
+    }
 }
 
 #[test]
