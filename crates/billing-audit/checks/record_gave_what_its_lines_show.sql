@@ -8,6 +8,6 @@ CROSS JOIN LATERAL (
     FROM invoice_lines line
     JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
     WHERE line.customer_key = record.customer_key AND line.record_id = record.id
-        AND NOT (invoice.payment_status = 'voided' AND line.base < 0)
+        AND NOT (invoice.payment_status = 'voided' AND (line.amount < 0 OR (line.amount = 0 AND line.base < 0)))
 ) lines
 WHERE record.billed_given + coalesce((record.prepaid -> 'billed' ->> 'given')::numeric, 0) <> lines.base

@@ -10,6 +10,6 @@ CROSS JOIN LATERAL (
     JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
     CROSS JOIN LATERAL jsonb_array_elements(line.adjustments) adjustment
     WHERE line.customer_key = subscription.customer_key AND line.subscription_id = subscription.id
-        AND NOT (invoice.payment_status = 'voided' AND (line.base < 0 OR (line.base = 0 AND line.amount < 0)))
+        AND NOT (invoice.payment_status = 'voided' AND (line.amount < 0 OR (line.amount = 0 AND line.base < 0)))
 ) shown
 WHERE subscription.settled_adjustments <> shown.adjustments OR subscription.settled_tax <> shown.tax

@@ -1,6 +1,6 @@
 //! What has been billed of one charge: how much, at which tax, and what voided invoices forgave of it.
 
-use bigdecimal::{BigDecimal, Zero};
+use bigdecimal::{BigDecimal, Signed, Zero};
 use serde::{Deserialize, Serialize};
 
 use crate::decimal;
@@ -48,10 +48,15 @@ impl Billed {
         self.taxed.take_back_at(rate, amount);
     }
 
-    /// Undoes a line of a voided invoice that took `amount` back at `rate`: it is owed again.
+    /// Undoes a line of a voided invoice that took `amount` back at `rate`: it is owed again. Less than nothing is what such a
+    /// line charged beside an adjustment that took more back.
     pub fn owe_again(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
         self.given += amount;
-        self.taxed.add(rate, amount);
+        if amount.is_negative() {
+            self.taxed.take_back_at(rate, &-amount);
+        } else {
+            self.taxed.add(rate, amount);
+        }
     }
 }
 

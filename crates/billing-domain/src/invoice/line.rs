@@ -179,12 +179,12 @@ impl LineItem {
 
     /// Whether it charges for something.
     pub fn charges(&self) -> bool {
-        self.base.is_positive() || (self.base.is_zero() && self.amount.is_positive())
+        self.amount.is_positive() || (self.amount.is_zero() && self.base.is_positive())
     }
 
     /// Whether it takes back what was charged before.
     pub fn takes_back(&self) -> bool {
-        self.base.is_negative() || (self.base.is_zero() && self.amount.is_negative())
+        self.amount.is_negative() || (self.amount.is_zero() && self.base.is_negative())
     }
 
     fn adjust(&mut self, amount: BigDecimal, basis: AdjustmentBasis) {

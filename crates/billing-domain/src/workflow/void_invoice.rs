@@ -63,15 +63,16 @@ pub fn void_invoice(
 /// Refuses when a later invoice that stands took back what a line charged, or the adjustment or tax of its period.
 fn refuse_if_taken_back(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(), Error> {
     let later = later_invoices(tx, invoice)?;
-    let charged: BTreeSet<_> = invoice.forgiven_when_voided().filter_map(charge_of).collect();
+    let is_charged = |line: &&LineItem| line.base.is_positive();
+    let charged: BTreeSet<_> = invoice.lines.iter().filter(is_charged).filter_map(charge_of).collect();
     let takes_back = |later: &&Invoice| {
-        let mut lines = later.owed_again_when_voided().filter_map(charge_of);
+        let mut lines = later.lines.iter().filter(|line| line.base.is_negative()).filter_map(charge_of);
         lines.any(|charge| charged.contains(&charge))
     };
     if let Some(later) = later.iter().find(takes_back) {
         return Err(Refusal::LinesTakenBack(later.number.clone()).into());
     }
-    let subscriptions: BTreeSet<_> = invoice.forgiven_when_voided().filter_map(|line| line.subscription).collect();
+    let subscriptions: BTreeSet<_> = invoice.lines.iter().filter_map(|line| line.subscription).collect();
     for id in subscriptions {
         let subscription = tx.subscriptions().get(invoice.customer, id)?;
         let is_adjusted = tx.plans().get_version(subscription.version)?.price_adjustment.is_some();
@@ -109,7 +110,7 @@ fn later_invoices(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Inv
 /// What a line charges for or takes back of a record: its fee or usage, or its prepaid units.
 fn charge_of(line: &LineItem) -> Option<(BillingRecordId, bool)> {
     let is_prepaid = matches!(line.trace, Trace::PrepaidUsageCharge { .. });
-    line.record.map(|record| (record, is_prepaid)).filter(|_| !line.base.is_zero())
+    line.record.map(|record| (record, is_prepaid))
 }
 
 /// What invoices charge for one period of a subscription. Adjustments are spread over whatever lines there are, so no line
@@ -209,6 +210,8 @@ fn next_invoicing(
 fn forgive(line: &LineItem, settled: &mut Settled, record: Option<&mut BillingRecord>, is_adjusted: bool) {
     let taxes = taxes_of(line);
     let tax: BigDecimal = taxes.iter().map(|tax| tax.amount).sum();
+    // A line that takes back, and charges more by its adjustment, gave nothing that its record could take back.
+    let record = record.filter(|_| line.base.is_positive());
     if let Some(billed) = record.and_then(|record| record.billed_by(&line.trace)) {
         let rate = taxes.first().map(|tax| tax.rate.clone()).unwrap_or_default();
         billed.forgive(&rate, &line.base);
