@@ -17,7 +17,7 @@ use crate::wire::{Secret, view};
 /// The calls about tokens.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/access_tokens/", "List access tokens", list).answers::<Vec<KeyView>>(200),
+        get("/api/access_tokens/", "List access tokens", list).lists::<KeyView>(),
         post("/api/access_tokens/", "Create an access token; its text is shown this once", create)
             .takes::<KeyBody>()
             .answers::<NewAccessTokenView>(201)

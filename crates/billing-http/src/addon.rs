@@ -22,7 +22,7 @@ use crate::wire::{CurrencyView, Instant, Word, body, read_through, view};
 /// The calls about add-ons.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/addons/", "List add-ons", list).answers::<Vec<AddonView>>(200),
+        get("/api/addons/", "List add-ons", list).lists::<AddonView>(),
         post("/api/addons/", "Create an add-on", create).takes::<CreateAddon>().answers::<AddonView>(201),
         get("/api/addons/{addon_id}/", "Show an add-on", show).answers::<AddonView>(200),
     ]

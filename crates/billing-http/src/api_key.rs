@@ -21,7 +21,7 @@ use crate::wire::{Instant, Secret, body, view};
 /// The calls about keys.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/api_keys/", "List keys", list).answers::<Vec<KeyView>>(200),
+        get("/api/api_keys/", "List keys", list).lists::<KeyView>(),
         post("/api/api_keys/", "Create a key; its text is shown this once", create)
             .takes::<KeyBody>()
             .answers::<NewApiKeyView>(201)

@@ -17,8 +17,7 @@ use crate::wire::{CurrencyView, body, read_through};
 /// The calls about currencies.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/currencies/", "List currencies and the organization's own units", list)
-            .answers::<Vec<CurrencyView>>(200),
+        get("/api/currencies/", "List currencies and the organization's own units", list).lists::<CurrencyView>(),
         post("/api/currencies/", "Add a unit of the organization's own", create)
             .takes::<Currency>()
             .answers::<CurrencyView>(201),

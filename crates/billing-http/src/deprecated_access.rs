@@ -18,7 +18,7 @@ use crate::error::ApiError;
 use crate::query::Query;
 use crate::wire::{FilterView, Number, view};
 
-const FILTERS: Parameter = Parameter::optional(
+const FILTERS: Parameter = Parameter::list(
     "subscription_filters",
     "Considers only subscriptions that have all of these filters: a JSON list of objects with property_name and value.",
 );

@@ -7,10 +7,12 @@ use actix_web::http::Method;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{FromRequest, Handler, Responder, Route, web};
 use std::future::ready;
+use std::sync::Arc;
 
 use crate::auth::{authenticate, recognize};
 use crate::error::{ApiError, codes};
 use crate::idempotency::{Terms, once};
+use crate::unknown_field::{Known, UnknownFields, hold};
 use crate::unread::refuse;
 use crate::wire::{Described, Schema, Schemas};
 
@@ -32,19 +34,32 @@ pub struct Parameter {
     pub meaning: &'static str,
     /// Whether it must be given.
     pub required: bool,
+    /// Whether it may be given many times, and in every spelling of a list.
+    pub is_list: bool,
 }
 
 impl Parameter {
     /// One that may be left out.
     pub const fn optional(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, required: false }
+        Self { name, meaning, required: false, is_list: false }
     }
 
     /// One that must be given.
     pub const fn required(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, required: true }
+        Self { name, meaning, required: true, is_list: false }
+    }
+
+    /// A list, which may be left out.
+    pub const fn list(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, required: false, is_list: true }
     }
 }
+
+/// Which part of a list is wanted.
+const PAGING: &[Parameter] = &[
+    Parameter::optional("limit", "At most so many, 1,000 when missing."),
+    Parameter::optional("cursor", "Where the list goes on, as a `Link` header says."),
+];
 
 /// How a type is described.
 pub type Describe = fn(&mut Schemas) -> Schema;
@@ -61,8 +76,10 @@ pub struct Endpoint {
     pub access: Access,
     /// Whether the key is looked at by what its handler asks of the store.
     is_for_bearers: bool,
-    /// Its query parameters.
+    /// Its query parameters, but for those of all lists.
     pub parameters: &'static [Parameter],
+    /// Whether its answer is a list that can be asked for in parts.
+    is_paged: bool,
     /// What its body is.
     pub request: Option<Describe>,
     /// What it answers when all is well.
@@ -96,6 +113,7 @@ macro_rules! methods {
                     access: Access::Key,
                     is_for_bearers: false,
                     parameters: &[],
+                    is_paged: false,
                     request: None,
                     answer: None,
                     takes_key: Method::$method == Method::POST,
@@ -156,6 +174,23 @@ impl Endpoint {
         self
     }
 
+    /// That it answers a list, which can be asked for in parts.
+    #[must_use]
+    pub fn lists<T: Described>(mut self) -> Self {
+        self.is_paged = true;
+        self.answers::<Vec<T>>(200)
+    }
+
+    /// All its query parameters.
+    pub fn query_parameters(&self) -> impl Iterator<Item = &'static Parameter> + use<> {
+        self.parameters.iter().chain(if self.is_paged { PAGING } else { &[] })
+    }
+
+    /// What it makes of fields and parameters that it does not know.
+    pub fn unknown_fields(&self) -> UnknownFields {
+        UnknownFields::of_call(&self.method, self.path, self.access)
+    }
+
     /// Takes no `Idempotency-Key`: it can be repeated as it is.
     #[must_use]
     pub fn repeatable(mut self) -> Self {
@@ -170,12 +205,16 @@ impl Endpoint {
         self
     }
 
-    /// Its route, by which a request with an `Idempotency-Key` is worked on once.
+    /// Its route, by which what it does not know is refused or named, and a request with an `Idempotency-Key` is worked on once.
     fn route(&self) -> Route {
+        let known = Arc::new(Known::new(self));
+        let hold = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| hold(known.clone(), request, next));
         let route = (self.route)();
-        let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return route };
+        let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return route.wrap(hold) };
         let terms = Terms { status, secret: self.secret };
-        route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next)))
+        let once = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next));
+        // What is unknown is looked at first: whatever is answered again, was answered before.
+        route.wrap(once).wrap(hold)
     }
 
     /// The status and type of a refusal that is no problem document.

@@ -22,16 +22,12 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose events; the customer need not exist."),
     Parameter::optional("event_name", "Only events of this name."),
     Parameter::optional("idempotency_id", "Only the event with this id."),
-    Parameter::optional("limit", "At most so many, 1,000 when missing."),
-    Parameter::optional("cursor", "Where the list goes on, as a `Link` header says."),
 ];
 
 /// The calls about events.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/events/", "List a customer's events, newest first", list)
-            .parameters(PARAMETERS)
-            .answers::<Vec<EventView>>(200),
+        get("/api/events/", "List a customer's events, newest first", list).parameters(PARAMETERS).lists::<EventView>(),
     ]
 }
 

@@ -18,7 +18,7 @@ use crate::wire::{body, read_through, view};
 /// The calls about features.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/features/", "List features", list).answers::<Vec<FeatureView>>(200),
+        get("/api/features/", "List features", list).lists::<FeatureView>(),
         post("/api/features/", "Create a feature", create).takes::<CreateFeature>().answers::<FeatureView>(201),
     ]
 }

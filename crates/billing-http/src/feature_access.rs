@@ -18,7 +18,7 @@ use crate::wire::{CustomerBriefView, view};
 const PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Who."),
     Parameter::required("feature_id", "What."),
-    Parameter::optional(
+    Parameter::list(
         "subscription_filters",
         "Considers only subscriptions that have all of these filters: a JSON list of objects with property_name and value.",
     ),

@@ -32,7 +32,7 @@ use crate::telemetry::ErrorCode;
 /// The header with the caller's key.
 pub const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// On an answer that was given before.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 /// Longest key, in characters.
 const KEY_CHARACTERS_MAX: usize = 255;
 

@@ -9,6 +9,7 @@
 //! | [`json`], [`query`], [`path`] | bodies, query strings and ids in paths, made safe to read |
 //! | [`error`] | every failure as one shape of answer, every code in one table |
 //! | [`auth`] | API keys, and the check that every route but the public ones goes through |
+//! | [`unknown_field`] | fields and parameters that a call does not know, refused or named |
 //! | [`idempotency`] | requests that are sent twice and take effect once |
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
 //! | [`server`], [`worker`], [`middleware`], [`tls`] | the running service and what surrounds a request |
@@ -66,6 +67,7 @@ pub mod telemetry;
 mod test_clock;
 pub mod tls;
 mod track;
+pub mod unknown_field;
 mod unread;
 mod usage;
 mod verify_idems;

@@ -22,7 +22,7 @@ use crate::wire::{Number, Word, body, read_through, view, words_of};
 /// The calls about metrics.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/metrics/", "List metrics", list).answers::<Vec<MetricView>>(200),
+        get("/api/metrics/", "List metrics", list).lists::<MetricView>(),
         post("/api/metrics/", "Create a metric", create).takes::<CreateMetric>().answers::<MetricView>(201),
         get("/api/metrics/{metric_id}/", "Show a metric", show).answers::<MetricView>(200),
         post("/api/metrics/{metric_id}/archive/", "Archive a metric that no plan version uses", archive)

@@ -26,7 +26,7 @@ const ANSWER_WAIT: Duration = Duration::from_secs(5);
 const PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Who."),
     Parameter::required("metric_id", "What."),
-    Parameter::optional(
+    Parameter::list(
         "subscription_filters",
         "Considers only subscriptions that have all of these filters: a JSON list of objects with property_name and value.",
     ),

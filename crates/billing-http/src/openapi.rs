@@ -33,6 +33,7 @@ pub fn document(table: &[Endpoint]) -> OpenApi {
     for endpoint in table {
         let mut operation = OperationBuilder::new()
             .summary(Some(endpoint.summary))
+            .description(Some(endpoint.unknown_fields().meaning()))
             .operation_id(Some(operation_id(endpoint)))
             .extensions(examples.remove(&operation_id(endpoint)).map(example_extension))
             .tag(tag(endpoint.path));
@@ -40,7 +41,7 @@ pub fn document(table: &[Endpoint]) -> OpenApi {
             let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
             operation = operation.parameter(parameter.schema(Some(String::describe(&mut schemas))));
         }
-        for parameter in endpoint.parameters {
+        for parameter in endpoint.query_parameters() {
             let required = if parameter.required { Required::True } else { Required::False };
             let built = ParameterBuilder::new().name(parameter.name).parameter_in(ParameterIn::Query);
             let built = built.required(required).description(Some(parameter.meaning));

@@ -9,6 +9,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::{FieldCode, FieldError, FieldErrors};
 use serde_json::Value;
 
+use crate::endpoint::Parameter;
 use crate::error::{ApiError, codes};
 use crate::json;
 use crate::wire::FromJson;
@@ -86,20 +87,16 @@ impl Query {
     /// A list: `x`, `x[]`, `x[0]`, repeated, comma-separated. `None`: an element was bad, and that is noted under the
     /// parameter's name alone, since a place in so many spellings says nothing.
     pub fn list<T: FromJson>(&mut self, name: &str) -> Option<Vec<T>> {
-        let names_list = |own: &str| {
-            own.strip_prefix(name).is_some_and(|rest| {
-                rest.is_empty()
-                    || rest
-                        .strip_prefix('[')
-                        .and_then(|rest| rest.strip_suffix(']'))
-                        .is_some_and(|index| index.bytes().all(|byte| byte.is_ascii_digit()))
-            })
-        };
-        let values = self.pairs.iter().filter(|(own, _)| names_list(own)).flat_map(|(_, value)| value.split(','));
+        let values = self.pairs.iter().filter(|(own, _)| names_list(own, name)).flat_map(|(_, value)| value.split(','));
         let values: Vec<_> =
             values.map(str::trim).filter(|text| !text.is_empty()).map(|text| Value::String(text.to_owned())).collect();
         let read = values.into_iter().map(|value| self.errors.keep_all(name, T::from_json(value)));
         read.collect::<Vec<_>>().into_iter().collect()
+    }
+
+    /// The names of all parameters, as they were sent.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.pairs.iter().map(|(name, _)| name.as_str())
     }
 
     /// Subscription filters: a JSON list, JSON objects repeated with or without `[]`, or one parameter for each
@@ -162,6 +159,24 @@ impl Query {
             _ => Err(self.errors.into()),
         }
     }
+}
+
+/// Whether `own` is a spelling of the list `name`: `x`, `x[]` or `x[0]`.
+fn names_list(own: &str, name: &str) -> bool {
+    own.strip_prefix(name).is_some_and(|rest| {
+        rest.is_empty()
+            || rest
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'))
+                .is_some_and(|index| index.bytes().all(|byte| byte.is_ascii_digit()))
+    })
+}
+
+/// Whether `own` is a spelling of `parameter` that is read.
+pub fn is_spelling_of(own: &str, parameter: &Parameter) -> bool {
+    let is_part_of_filters =
+        || parameter.name == FILTERS && own.strip_prefix(FILTERS).is_some_and(|rest| indexed_part(rest).is_some());
+    own == parameter.name || parameter.is_list && (names_list(own, parameter.name) || is_part_of_filters())
 }
 
 fn invalid_filters() -> FieldErrors {

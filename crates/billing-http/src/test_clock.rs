@@ -19,7 +19,7 @@ use crate::wire::{Instant, Word, body, faultless, read_through, view};
 /// The calls about test clocks.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/test_clocks/", "List test clocks", list).answers::<Vec<TestClockView>>(200),
+        get("/api/test_clocks/", "List test clocks", list).lists::<TestClockView>(),
         post("/api/test_clocks/", "Create a test clock", create)
             .takes::<CreateTestClock>()
             .answers::<TestClockView>(201),

@@ -34,7 +34,7 @@ const PARAMETERS: &[Parameter] = &[
         "Divides the time by hour, day or month on the zone's clocks, at most 1,000 windows; not divided when missing.",
     ),
     Parameter::optional("timezone", "A name of the IANA database; the customer's own when missing."),
-    Parameter::optional(
+    Parameter::list(
         "subscription_filters",
         "Counts only events that have all of these properties: a JSON list of objects with property_name and value.",
     ),

@@ -1,6 +1,6 @@
 //! Which events have not been received.
 
-use actix_web::web;
+use actix_web::{HttpRequest, web};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::CustomerKey;
 use billing_domain::{FieldCode, FieldErrors};
@@ -11,6 +11,7 @@ use crate::auth::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::{RawBody, decode, parse_or_empty};
+use crate::unknown_field;
 use crate::wire::{FromJson, OneOrMany, body, view};
 
 /// Largest body, in bytes.
@@ -43,9 +44,12 @@ body! {
 }
 
 impl VerifyBody {
-    fn read(text: &str) -> Result<Self, ApiError> {
+    fn read(request: &HttpRequest, text: &str) -> Result<Self, ApiError> {
+        let value = parse_or_empty(text)?;
+        let unknown = unknown_field::of_body(request, &value);
         let mut errors = FieldErrors::default();
-        let body = Self::read_on(parse_or_empty(text)?, &mut errors);
+        let body = Self::read_on(value, &mut errors);
+        errors.0.extend(unknown.0);
         errors.add_found_later(body.as_ref().map(Self::faults).unwrap_or_default());
         body.filter(|_| errors.is_empty()).ok_or_else(|| errors.into())
     }
@@ -91,9 +95,10 @@ view! {
 async fn verify(
     app: web::Data<App>,
     caller: Caller,
+    request: HttpRequest,
     body: RawBody<BODY_BYTES_MAX>,
 ) -> Result<web::Json<VerifyView>, ApiError> {
-    let body = VerifyBody::read(&decode(body, BODY_BYTES_MAX)?)?;
+    let body = VerifyBody::read(&request, &decode(body, BODY_BYTES_MAX)?)?;
     let missing = app.read(&caller, move |tx, now| {
         let customer = body.customer_id.as_ref().map(|id| CustomerKey::derive(tx.organization(), id));
         let now = match customer {

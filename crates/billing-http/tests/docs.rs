@@ -35,7 +35,7 @@ impl Runner<'_> {
             assert!(path.get(name).is_some_and(|value| !value.is_null()), "{id}: nothing for {name}");
             url = url.replace(&format!("{{{name}}}"), &text(&path[name]));
         }
-        let known: BTreeSet<&str> = call.parameters.iter().map(|parameter| parameter.name).collect();
+        let known: BTreeSet<&str> = call.query_parameters().map(|parameter| parameter.name).collect();
         let pairs: Vec<String> = query
             .as_object()
             .into_iter()

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use billing_http::endpoint::{Access, Endpoint};
 use billing_http::error::{calls, codes};
 use billing_http::routes;
+use billing_http::unknown_field::UnknownFields;
 use serde_json::Value;
 
 use crate::seen;
@@ -64,7 +65,10 @@ fn generated() -> [(&'static str, String); 3] {
     let codes: String =
         codes::table().iter().map(|(text, status, meaning)| format!("| `{text}` | {status} | {meaning} |\n")).collect();
     [
-        ("calls", format!("| call | what it does | key | answer |\n|---|---|---|---|\n{calls}")),
+        (
+            "calls",
+            format!("| call | what it does | key | answer | what it does not know |\n|---|---|---|---|---|\n{calls}"),
+        ),
         ("rules", format!("| call | codes of its rules |\n|---|---|\n{}", rule_rows())),
         ("codes", format!("| code | status | when |\n|---|---|---|\n{codes}")),
     ]
@@ -82,7 +86,11 @@ fn rule_rows() -> String {
 fn call_row(endpoint: &Endpoint) -> String {
     let key = if endpoint.access == Access::Key { "yes" } else { "no" };
     let status = endpoint.answer.map_or_else(|| "".to_owned(), |(status, _)| status.to_string());
-    format!("| `{} {}` | {} | {key} | {status} |\n", endpoint.method, endpoint.path, endpoint.summary)
+    let unknown = match endpoint.unknown_fields() {
+        UnknownFields::Refused => "refused",
+        UnknownFields::Ignored => "named",
+    };
+    format!("| `{} {}` | {} | {key} | {status} | {unknown} |\n", endpoint.method, endpoint.path, endpoint.summary)
 }
 
 /// Run with `BLESS=1` to write the tables into the file.

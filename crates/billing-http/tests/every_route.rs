@@ -6,6 +6,7 @@ use billing_http::endpoint::{Access, Endpoint};
 use billing_http::error::calls;
 use billing_http::openapi;
 use billing_http::routes;
+use billing_http::unknown_field::UnknownFields;
 use billing_store::testing::{count_statements, fingerprint};
 use serde_json::{Value, json};
 
@@ -259,6 +260,13 @@ fn fields_that_are_not_for_callers_change_nothing() {
                 more.body.as_mut().expect("a body")[*name] = value;
             }
             let (plain, extended) = (Fixture::new(&world, "one"), Fixture::new(&world, "one"));
+            if endpoint.unknown_fields() == UnknownFields::Refused {
+                let before = state(&world, &extended);
+                let refused = more.send(&world, &extended);
+                assert!(refused.faults().iter().all(|(_, code)| code == "unknown_field"), "{what}: {}", refused.text);
+                assert_eq!(state(&world, &extended), before, "{what}");
+                continue;
+            }
             let (plain, extended) = (sample.send(&world, &plain), more.send(&world, &extended));
             assert_eq!((plain.status, extended.status), (sample.status, sample.status), "{what}: {}", extended.text);
             assert_eq!(shape(&extended.text), shape(&plain.text), "{what}");

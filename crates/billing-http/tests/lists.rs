@@ -16,11 +16,12 @@ fn long_lists_are_read_page_by_page() {
         world.post("/api/customers/", &json!({"customer_id": format!("c{i}"), "email": format!("c{i}@b.io")})).ok(201);
         world.post("/api/features/", &json!({"feature_name": format!("f{i}")})).ok(201);
     }
-    for (list, field) in [("customers", "customer_id"), ("features", "feature_name")] {
+    // What else is in the query stays in the links, where the call does not refuse it.
+    for (list, field, more) in [("customers", "customer_id", "&x=%20y"), ("features", "feature_name", "")] {
         let all: Vec<Value> = world.get(&format!("/api/{list}/")).ok(200).as_array().expect("a list").clone();
         assert_eq!(all.len(), 5);
         let mut seen = Vec::new();
-        let mut path = format!("/api/{list}/?limit=2&x=%20y");
+        let mut path = format!("/api/{list}/?limit=2{more}");
         let mut pages = 0;
         loop {
             let answer = world.get(&path);
@@ -32,7 +33,7 @@ fn long_lists_are_read_page_by_page() {
             let Some(next) = link.strip_prefix('<').and_then(|rest| rest.strip_suffix(">; rel=\"next\"")) else {
                 break;
             };
-            assert!(next.contains("limit=2") && next.contains("x=%20y"), "{next}");
+            assert!(next.contains("limit=2") && next.contains(more), "{next}");
             path = next.to_owned();
         }
         assert_eq!(pages, 3);

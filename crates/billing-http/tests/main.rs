@@ -57,6 +57,7 @@ mod test_clocks;
 mod tiers;
 mod track;
 mod transport;
+mod unknown_fields;
 mod usage;
 mod usage_laws;
 mod words;

@@ -140,6 +140,7 @@ codes! {
         Empty = "empty", "The list is empty and may not be.";
         Unique = "unique", "The value occurs twice where it must be unique.";
         NotAllowedTogether = "not_allowed_together", "Exactly one of several fields may be given.";
+        UnknownField = "unknown_field", "The call knows no field or parameter of this name; the detail says the nearest one.";
         CustomSqlNotAllowed = "custom_sql_not_allowed", "The query is outside the language of custom metrics; the detail says where, and what is allowed.";
     }
 }

@@ -32,7 +32,7 @@ use view::CreditView;
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose credits."),
     Parameter::optional("currency_code", "Keeps those in this currency."),
-    Parameter::optional("status", "List of `active`, `inactive`; both when missing."),
+    Parameter::list("status", "List of `active`, `inactive`; both when missing."),
     Parameter::optional("effective_after", "Keeps those effective at or after this instant."),
     Parameter::optional("effective_before", "Keeps those effective at or before this instant."),
     Parameter::optional("expires_after", "Keeps those that expire at or after this instant, or never."),
@@ -46,7 +46,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/credits/", "List a customer's credits, newest first", list)
             .parameters(LIST_PARAMETERS)
-            .answers::<Vec<CreditView>>(200),
+            .lists::<CreditView>(),
         post("/api/credits/", "Grant a credit, and invoice what is paid for it", create)
             .takes::<CreateCredit>()
             .answers::<CreditView>(201),

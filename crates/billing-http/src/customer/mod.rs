@@ -35,7 +35,7 @@ const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
 /// The calls about customers.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/customers/", "List customers", list).answers::<Vec<CustomerView>>(200),
+        get("/api/customers/", "List customers", list).lists::<CustomerView>(),
         post("/api/customers/", "Create a customer", create).takes::<CreateCustomer>().answers::<CustomerView>(201),
         get("/api/customers/{customer_id}/", "Show a customer", show).answers::<CustomerView>(200),
         patch("/api/customers/{customer_id}/", "Change a customer", update)

@@ -29,6 +29,8 @@ const EVERYWHERE: &[&Code] = &[
 ];
 const WITH_BODY: &[&Code] =
     &[&PARSE_ERROR, &DUPLICATE_JSON_KEY, &JSON_TOO_DEEP, &REQUEST_TIMEOUT, &PAYLOAD_TOO_LARGE, &UNSUPPORTED_MEDIA_TYPE];
+/// Of a call that takes no body, and looks whether one with fields was sent.
+const WITHOUT_BODY: &[&Code] = &[&REQUEST_TIMEOUT, &PAYLOAD_TOO_LARGE];
 const WITH_KEY: &[&Code] = &[&NOT_AUTHENTICATED, &AUTHENTICATION_FAILED];
 const WITH_IDEMPOTENCY_KEY: &[&Code] = &[&IDEMPOTENCY_KEY_INVALID, &IDEMPOTENCY_KEY_IN_USE, &IDEMPOTENCY_KEY_REUSED];
 
@@ -110,6 +112,8 @@ pub fn of_call(endpoint: &Endpoint) -> Vec<&'static str> {
     }
     if endpoint.request.is_some() {
         codes.extend(WITH_BODY);
+    } else if endpoint.method != Method::GET {
+        codes.extend(WITHOUT_BODY);
     }
     if endpoint.takes_key {
         codes.extend(WITH_IDEMPOTENCY_KEY);

@@ -85,6 +85,11 @@ impl ApiError {
         self.title
     }
 
+    /// What is wrong with which field; empty when the error is not about fields.
+    pub fn faults(&self) -> &[FieldError] {
+        &self.faults
+    }
+
     /// Whether a rule has decided: the same request, sent again, is answered the same.
     pub fn is_final(&self) -> bool {
         self.is_final

@@ -30,8 +30,8 @@ pub use view::{InvoiceBriefView, InvoiceView, LineItemView};
 
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::optional("customer_id", "Keeps one customer's."),
-    Parameter::optional("status", "List of `draft`, `voided`, `paid`, `unpaid`; all issued invoices when missing."),
-    Parameter::optional("payment_status", "The same as status."),
+    Parameter::list("status", "List of `draft`, `voided`, `paid`, `unpaid`; all issued invoices when missing."),
+    Parameter::list("payment_status", "The same as status."),
 ];
 
 /// The calls about invoices.
@@ -39,7 +39,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/invoices/", "List issued invoices, newest first", list)
             .parameters(LIST_PARAMETERS)
-            .answers::<Vec<InvoiceView>>(200),
+            .lists::<InvoiceView>(),
         get("/api/invoices/{invoice_id}/", "Show an invoice by id or number", show).answers::<InvoiceView>(200),
         patch("/api/invoices/{invoice_id}/", "Note that an invoice was paid", update)
             .takes::<UpdateInvoiceBody>()

@@ -10,6 +10,7 @@ use billing_domain::workflow::Faults;
 
 use super::extract::{BodyError, refusal, value_of};
 use crate::error::ApiError;
+use crate::unknown_field;
 use crate::wire::FromJson;
 
 /// What is made of a body and of what the path or the query says beside it.
@@ -41,10 +42,12 @@ impl<T: Ask + Send + 'static> FromRequest for Asked<T> {
         let request = request.clone();
         Box::pin(async move {
             let value = value.await?;
+            let unknown = unknown_field::of_body(&request, &value);
             let (mut errors, mut in_body) = (FieldErrors::default(), FieldErrors::default());
             let body = T::Body::read_on(value, &mut in_body);
             let asked = T::read(&request, body, &mut errors)?;
             errors.0.extend(in_body.0);
+            errors.0.extend(unknown.0);
             match asked {
                 Some(asked) if errors.is_empty() => Ok(Self(asked)),
                 asked => Err(refusal(&request, asked, errors).await.into()),

@@ -25,6 +25,7 @@ use super::scan::{JsonFault, scan};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::error::{ApiError, codes};
+use crate::unknown_field;
 use crate::unread::hold;
 use crate::wire::FromJson;
 
@@ -36,6 +37,8 @@ const EXPECTED_BYTES_MAX: usize = 1024 * 1024;
 const BELIEVED_FROM: usize = 64 * 1024;
 /// Most gzip members of one body. Senders make one; each costs work of its own, however little is in it.
 const GZIP_MEMBERS_MAX: usize = 16;
+/// How a gzip member begins.
+const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// How long a body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
@@ -54,8 +57,11 @@ impl<T: FromJson + Faults + Send + 'static> FromRequest for ApiJson<T> {
         let request = request.clone();
         Box::pin(async move {
             let value = value.await?;
+            let unknown = unknown_field::of_body(&request, &value);
             let mut errors = FieldErrors::default();
-            match T::read_on(value, &mut errors) {
+            let command = T::read_on(value, &mut errors);
+            errors.0.extend(unknown.0);
+            match command {
                 Some(command) if errors.is_empty() => Ok(Self(command)),
                 command => Err(refusal(&request, command, errors).await.into()),
             }
@@ -310,6 +316,13 @@ pub fn parse(text: &str) -> Result<Value, ApiError> {
 /// Every [`JsonFault`].
 pub fn parse_or_empty(text: &str) -> Result<Value, ApiError> {
     parse(if text.is_empty() { "{}" } else { text })
+}
+
+/// The value of a body that its call does not read: compressed or not, of whatever media type. `None`: it is no JSON.
+pub fn peek(bytes: &[u8]) -> Option<Value> {
+    let unpacked = bytes.starts_with(GZIP_MAGIC).then(|| unpack(bytes, BODY_BYTES_MAX));
+    let unpacked = unpacked.transpose().ok()?;
+    parse(std::str::from_utf8(unpacked.as_deref().unwrap_or(bytes)).ok()?).ok()
 }
 
 fn fault(fault: JsonFault) -> ApiError {

@@ -3,9 +3,13 @@
 mod asked;
 mod budget;
 mod extract;
+mod fields;
 mod scan;
 
 pub use asked::{Ask, Asked};
 pub use budget::BodyBudget;
-pub use extract::{ApiJson, BODY_BYTES_MAX, BodyDeadline, RawBody, decode, parse, parse_or_empty, receive_all};
+pub use extract::{
+    ApiJson, BODY_BYTES_MAX, BodyDeadline, BodyError, RawBody, decode, parse, parse_or_empty, peek, receive_all,
+};
+pub use fields::read_fields;
 pub use scan::{DEPTH_MAX, JsonFault, scan};

@@ -36,13 +36,13 @@ const CUSTOM: Parameter = Parameter::optional(
     "`custom_only`, `public_only` or `all` (default): versions with or without target customers.",
 );
 const STATUS: Parameter =
-    Parameter::optional("version_status", "List of `active`, `not_started`, `ended`; all three when missing.");
+    Parameter::list("version_status", "List of `active`, `not_started`, `ended`; all three when missing.");
 const VERSION_PARAMETERS: &[Parameter] = &[CURRENCY, CUSTOM, STATUS];
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::optional("duration", "Keeps plans of this duration: `monthly`, `quarterly`, `yearly`."),
-    Parameter::optional("include_tags", "Keeps plans with any of these tags."),
-    Parameter::optional("include_tags_all", "Keeps plans with all of these tags."),
-    Parameter::optional("exclude_tags", "Keeps plans with none of these tags."),
+    Parameter::list("include_tags", "Keeps plans with any of these tags."),
+    Parameter::list("include_tags_all", "Keeps plans with all of these tags."),
+    Parameter::list("exclude_tags", "Keeps plans with none of these tags."),
     CURRENCY,
     CUSTOM,
     STATUS,
@@ -53,7 +53,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/plans/", "List plans that have a matching version", list)
             .parameters(LIST_PARAMETERS)
-            .answers::<Vec<PlanView>>(200),
+            .lists::<PlanView>(),
         post("/api/plans/", "Create a plan", create).takes::<CreatePlan>().answers::<PlanView>(201),
         get("/api/plans/{plan_id}/", "Show a plan", show).parameters(VERSION_PARAMETERS).answers::<PlanView>(200),
         patch("/api/plans/{plan_id}/", "Change a plan", update).takes::<UpdatePlanBody>().answers::<PlanView>(200),

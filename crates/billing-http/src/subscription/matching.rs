@@ -21,7 +21,7 @@ use crate::json::{Ask, Asked};
 use crate::query::Query;
 use crate::wire::{EndDate, FromJson, body};
 
-const FILTERS: Parameter = Parameter::optional(
+const FILTERS: Parameter = Parameter::list(
     "subscription_filters",
     "Only those that have all of these filters: a JSON list of objects with property_name and value.",
 );

@@ -31,10 +31,10 @@ pub use view::{Holder, Names, SubscriptionView};
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose subscriptions."),
     Parameter::optional("plan_id", "Keeps those to any version of this plan."),
-    Parameter::optional("status", "List of `active`, `ended`, `not_started`; only active ones when missing."),
+    Parameter::list("status", "List of `active`, `ended`, `not_started`; only active ones when missing."),
     Parameter::optional("range_start", "Keeps those that end at or after this instant."),
     Parameter::optional("range_end", "Keeps those that start at or before this instant, or on this day."),
-    Parameter::optional(
+    Parameter::list(
         "subscription_filters",
         "Keeps those that have all of these filters: a JSON list of objects with property_name and value.",
     ),
@@ -45,7 +45,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = vec![
         get("/api/subscriptions/", "List a customer's subscriptions", list)
             .parameters(LIST_PARAMETERS)
-            .answers::<Vec<SubscriptionView>>(200),
+            .lists::<SubscriptionView>(),
         post("/api/subscriptions/", "Create a subscription and invoice what is due at its start", create)
             .takes::<CreateSubscription>()
             .answers::<SubscriptionView>(200),

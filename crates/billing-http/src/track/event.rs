@@ -2,9 +2,9 @@
 
 use billing_domain::event::{Event, Properties};
 use billing_domain::text;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::json::read_fields;
 use crate::wire::read_instant;
 
 /// Why an event too old or too far ahead is refused.
@@ -21,51 +21,48 @@ pub struct Rejected {
     pub reason: &'static str,
 }
 
-/// The parts of an event, unread; what else there is, is ignored.
-#[derive(Deserialize)]
-struct Parts<'t> {
-    #[serde(borrow)]
-    idempotency_id: Option<&'t RawValue>,
-    #[serde(borrow)]
-    customer_id: Option<&'t RawValue>,
-    #[serde(borrow)]
-    event_name: Option<&'t RawValue>,
-    #[serde(borrow)]
-    time_created: Option<&'t RawValue>,
-    #[serde(borrow)]
-    properties: Option<&'t RawValue>,
-}
+/// The fields of an event.
+pub const FIELDS: [&str; 5] = ["idempotency_id", "customer_id", "event_name", "time_created", "properties"];
 
-/// Reads an event; the text was scanned before.
+/// Reads an event; the text was scanned before. What else is in it is ignored.
 ///
 /// # Errors
 /// The first thing that is wrong with it.
 pub fn read_event(json: &str) -> Result<Event, Rejected> {
+    read_event_and(json, &mut |_| {})
+}
+
+/// [`read_event`]; `other` is told the names of what else is in it.
+///
+/// # Errors
+/// As [`read_event`].
+pub fn read_event_and(json: &str, other: &mut dyn FnMut(&str)) -> Result<Event, Rejected> {
     let without_id = |reason| Rejected { idempotency_id: None, reason };
-    let parts: Parts<'_> = serde_json::from_str(json).map_err(|_| without_id("Invalid event"))?;
-    let idempotency_id = match read_text(parts.idempotency_id) {
+    let parts = read_fields(json, &FIELDS, other).map_err(|_| without_id("Invalid event"))?;
+    let [idempotency_id, customer, name, time_created, properties] = parts;
+    let idempotency_id = match read_text(idempotency_id) {
         Text::Given(id) => id,
         Text::Missing => return Err(without_id("No idempotency_id provided")),
         Text::Other => return Err(without_id("Invalid idempotency_id")),
     };
     let reject = |reason| Rejected { idempotency_id: Some(idempotency_id.clone()), reason };
     text::check_id(&idempotency_id).map_err(|_| reject("Invalid idempotency_id"))?;
-    let customer = match read_text(parts.customer_id) {
+    let customer = match read_text(customer) {
         Text::Given(id) => id.parse().map_err(|_| reject("Invalid customer_id"))?,
         Text::Missing => return Err(reject("No customer_id provided")),
         Text::Other => return Err(reject("Invalid customer_id")),
     };
-    let name = match read_text(parts.event_name) {
+    let name = match read_text(name) {
         Text::Given(name) => name,
         Text::Missing => return Err(reject("No event_name provided")),
         Text::Other => return Err(reject("Invalid event_name")),
     };
     text::check_id(&name).map_err(|_| reject("Invalid event_name"))?;
-    let time_created = match read_text(parts.time_created) {
+    let time_created = match read_text(time_created) {
         Text::Given(text) => read_instant(&text).ok_or_else(|| reject("Invalid time_created"))?,
         Text::Missing | Text::Other => return Err(reject("Invalid time_created")),
     };
-    let properties = read_properties(parts.properties).map_err(reject)?;
+    let properties = read_properties(properties).map_err(reject)?;
     Ok(Event { customer, name, idempotency_id, time_created, properties })
 }
 

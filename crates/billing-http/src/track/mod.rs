@@ -2,7 +2,7 @@
 
 mod event;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use actix_web::body::BoxBody;
 use actix_web::http::StatusCode;
@@ -17,8 +17,10 @@ use crate::app::App;
 use crate::auth::Bearer;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
-use crate::json::{JsonFault, RawBody, decode, scan};
+use crate::json::{JsonFault, RawBody, decode, read_fields, scan};
+use crate::unknown_field::{self, ADDED_BY_CLIENTS, Unknown};
 use crate::wire::{Described, FreeForm, Schema, Schemas};
+use event::{FIELDS, read_event_and};
 pub use event::{Rejected, read_event};
 
 /// Largest body, in bytes, as sent and decompressed.
@@ -29,6 +31,10 @@ const EVENTS_MAX: usize = 10_000;
 const INLINE_BYTES_MAX: usize = 16 * 1024;
 /// The key under which failures of events without an id are reported.
 const NO_ID: &str = "no_idempotency_id";
+/// Most fields of one call that are told to be unknown.
+const OTHERS_MAX: usize = 20;
+/// Why an event is refused that has a field no event has, where that was asked for.
+const UNKNOWN_FIELD: &str = "Unknown field";
 
 /// The calls that take events in.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -138,12 +144,22 @@ impl Responder for Outcome {
 }
 
 /// `POST /api/track/`
-async fn track(app: web::Data<App>, bearer: Bearer, body: RawBody<BODY_BYTES_MAX>) -> Result<impl Responder, ApiError> {
+async fn track(
+    app: web::Data<App>,
+    bearer: Bearer,
+    request: HttpRequest,
+    body: RawBody<BODY_BYTES_MAX>,
+) -> Result<impl Responder, ApiError> {
+    let others = Others { are_refused: unknown_field::is_refused(&request), ..Others::default() };
     let read = match body.size() {
-        ..=INLINE_BYTES_MAX => read(body)?,
-        _ => app.block(None, move |_| read(body)).await?,
+        ..=INLINE_BYTES_MAX => read(body, others)?,
+        _ => app.block(None, move |_| read(body, others)).await?,
     };
-    let Batch { mut outcome, events } = read;
+    let Batch { mut outcome, events, others } = read;
+    let refused = unknown_field::of_fields(&request, others.found);
+    if !refused.is_empty() {
+        return Err(refused.into());
+    }
     if !events.is_empty() {
         let ids: Vec<String> = events.iter().map(|event| event.idempotency_id.clone()).collect();
         let ingested = app.ask(|store, reply| store.ingest_then(bearer.asker(), events, Window::Enforced, reply));
@@ -160,48 +176,105 @@ async fn track(app: web::Data<App>, bearer: Bearer, body: RawBody<BODY_BYTES_MAX
 struct Batch {
     outcome: Outcome,
     events: Vec<Event>,
+    others: Others,
 }
 
-fn read(body: RawBody<BODY_BYTES_MAX>) -> Result<Batch, ApiError> {
+/// The fields that nothing is made of.
+#[derive(Default)]
+struct Others {
+    /// Whether whatever has one is refused.
+    are_refused: bool,
+    found: Vec<Unknown>,
+    names: BTreeSet<String>,
+}
+
+impl Others {
+    /// Notes the field `name`, where those `known` could have been meant; each name once, with what stands `before` it.
+    fn note(&mut self, name: &str, known: &[&str], before: impl FnOnce() -> String) {
+        if self.found.len() < OTHERS_MAX && !self.names.contains(name) {
+            let name = unknown_field::cleaned(name);
+            let path = format!("{}{name}", before());
+            self.found.push(Unknown::new(path, &name, known.iter().copied()));
+            self.names.insert(name);
+        }
+    }
+}
+
+fn read(body: RawBody<BODY_BYTES_MAX>, mut others: Others) -> Result<Batch, ApiError> {
     let text = decode(body, BODY_BYTES_MAX)?;
-    let unreadable = || Batch { outcome: Outcome::unreadable(), events: Vec::new() };
+    let unreadable = || Batch { outcome: Outcome::unreadable(), ..Batch::default() };
     match scan(&text) {
         Ok(()) => {}
         Err(JsonFault::Malformed) => return Ok(unreadable()),
         Err(fault) => return Err(ApiError::plain(fault.code())),
     }
-    let Some(raw) = split(&text)? else { return Ok(unreadable()) };
+    let Some((raw, place)) = split(&text, &mut others)? else { return Ok(unreadable()) };
     if raw.len() > EVENTS_MAX {
         let detail = format!("At most {EVENTS_MAX} events are taken in one call.");
         return Err(ApiError::field("batch", FieldCode::ListTooLong, detail));
     }
     let mut outcome = Outcome { count: raw.len(), ..Outcome::default() };
     let mut events: Vec<Event> = Vec::with_capacity(raw.len());
-    for raw in raw {
-        match read_event(raw.get()) {
+    for (i, raw) in raw.into_iter().enumerate() {
+        let mut is_refused = false;
+        let read = read_event_and(raw.get(), &mut |name| {
+            if ADDED_BY_CLIENTS.contains(&name) {
+                return;
+            }
+            is_refused = others.are_refused;
+            if !is_refused {
+                others.note(name, &FIELDS, || place.before(i));
+            }
+        });
+        match read {
+            Ok(event) if is_refused => outcome.reject(Some(&event.idempotency_id), UNKNOWN_FIELD),
             Ok(event) => events.push(event),
             Err(Rejected { idempotency_id, reason }) => outcome.reject(idempotency_id.as_deref(), reason),
         }
     }
-    Ok(Batch { outcome, events })
+    Ok(Batch { outcome, events, others })
+}
+
+/// Where the events stand in a body.
+#[derive(Clone, Copy)]
+enum Place {
+    Batch,
+    List,
+    Alone,
+}
+
+impl Place {
+    /// What stands before the fields of an event in the path of one.
+    fn before(self, i: usize) -> String {
+        match self {
+            Self::Batch => format!("batch.{i}."),
+            Self::List => format!("{i}."),
+            Self::Alone => String::new(),
+        }
+    }
 }
 
 /// The events of a body in any of its three forms; `None` when it holds something else.
-fn split(text: &str) -> Result<Option<Vec<&RawValue>>, ApiError> {
-    #[derive(serde::Deserialize)]
-    struct Envelope<'t> {
-        #[serde(borrow)]
-        batch: Option<&'t RawValue>,
-    }
-    let list = |text| serde_json::from_str::<Vec<&RawValue>>(text).ok();
+fn split<'t>(text: &'t str, others: &mut Others) -> Result<Option<(Vec<&'t RawValue>, Place)>, ApiError> {
+    let list = |text, place| serde_json::from_str::<Vec<&RawValue>>(text).ok().map(|events| (events, place));
     if text.trim_start().starts_with('[') {
-        return Ok(list(text));
+        return Ok(list(text, Place::List));
     }
+    let mut beside = Vec::new();
     // Also fails on numbers that are none: the scan before left their spelling to the parser.
-    let Ok(envelope) = serde_json::from_str::<Envelope<'_>>(text) else { return Ok(None) };
-    match envelope.batch {
-        None => Ok(serde_json::from_str(text).ok().map(|event| vec![event])),
-        Some(batch) if batch.get().starts_with('[') => Ok(list(batch.get())),
+    let Ok([batch]) = read_fields(text, &["batch"], &mut |name| {
+        if beside.len() < OTHERS_MAX && !ADDED_BY_CLIENTS.contains(&name) {
+            beside.push(name.to_owned());
+        }
+    }) else {
+        return Ok(None);
+    };
+    match batch {
+        None => Ok(serde_json::from_str(text).ok().map(|event| (vec![event], Place::Alone))),
+        Some(batch) if batch.get().starts_with('[') => {
+            beside.iter().for_each(|name| others.note(name, &["batch"], String::new));
+            Ok(list(batch.get(), Place::Batch))
+        }
         Some(_) => Err(ApiError::field("batch", FieldCode::NotAList, "Expected a list of events.")),
     }
 }

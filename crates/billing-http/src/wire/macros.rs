@@ -3,7 +3,7 @@
 /// Declares what a call takes: a struct that reads itself from JSON, all faults at once, and describes itself.
 ///
 /// A field is `required` (there and not null), `optional` (missing and null are `None`) or a `patch` (missing
-/// keeps, null clears). Unknown fields are ignored.
+/// keeps, null clears). What else the object has is left to [`crate::unknown_field`].
 macro_rules! body {
     (
         $(#[doc = $doc:literal])*
