@@ -13,7 +13,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 
 use crate::laws;
-use crate::life::{Books, DAYS, START, any_life, end};
+use crate::life::{Books, DAYS, Life, START, any_life, end};
 use crate::recompute::{check, exact, in_minor_units};
 
 /// An invoice is the sum of its lines, is never below nothing, and each line follows from its trace; numbers have no
@@ -83,7 +83,7 @@ fn nothing_comes_back_that_was_not_paid(books: &Books) {
 
 /// What is paid by time comes to the price of the time that the subscription lasted, whatever was paid in advance: once
 /// the period is over that settles it.
-fn only_its_own_time_is_paid(books: &Books) {
+fn only_its_own_time_is_paid(life: &Life, books: &Books) {
     let mut paid: BTreeMap<String, (BigDecimal, &LineItem)> = BTreeMap::new();
     let voided = books.invoices.iter().filter(|own| own.payment_status == PaymentStatus::Voided);
     let forgiven: BTreeSet<_> = voided.flat_map(|own| &own.lines).filter_map(|line| line.record).collect();
@@ -106,7 +106,8 @@ fn only_its_own_time_is_paid(books: &Books) {
             _ => true,
         };
         let is_settled = own.full.end() + Duration::days(1) < end();
-        if trace["charge_behavior"] != "prorate" || !is_by_time || !is_settled {
+        let is_told = trace["kind"] == "recurring_charge" || !life.changes_units_later();
+        if trace["charge_behavior"] != "prorate" || !is_by_time || !is_settled || !is_told {
             continue;
         }
         match trace["segments"].as_array_mut() {
@@ -163,7 +164,7 @@ proptest! {
         adds_up_and_explains_itself(&books);
         books.invoices.iter().for_each(adjustments_bring_the_period_to_its_target);
         nothing_comes_back_that_was_not_paid(&books);
-        only_its_own_time_is_paid(&books);
+        only_its_own_time_is_paid(&life, &books);
         credits_balance(&books);
     }
 

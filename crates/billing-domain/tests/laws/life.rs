@@ -226,6 +226,12 @@ pub fn any_life() -> impl Strategy<Value = Life> {
 }
 
 impl Life {
+    /// Whether prepaid units change without an invoice of their own. Where the next one then has nothing to add, no line
+    /// tells of them.
+    pub fn changes_units_later(&self) -> bool {
+        self.changes.iter().any(|(_, change)| matches!(change, Change::PrepaidUnits(_, _, false)))
+    }
+
     /// Lives it, with billing runs at these instants, in order, besides those that the changes bring with them.
     pub fn books(&self, runs: &[OffsetDateTime]) -> Books {
         self.books_by(runs, &|world, run| world.advance("acme", run))
