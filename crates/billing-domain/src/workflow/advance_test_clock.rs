@@ -32,7 +32,7 @@ pub struct AdvanceTestClock {
 ///
 /// # Errors
 /// [`Refusal::TestClockAdvancing`] when it is on its way already; a time that is not later than the clock's
-/// (after a failure, the same time tries again), or more than [`INTERVALS_MAX`] away.
+/// (after a failure, the same time tries again), or more than `INTERVALS_MAX` away.
 pub fn advance_test_clock(
     tx: &mut dyn Transaction,
     command: &AdvanceTestClock,
