@@ -142,16 +142,22 @@ impl Account {
         own.is_some_and(|own| own.status(now) == SubscriptionStatus::Ended)
     }
 
-    /// The subscription that runs at `now` in the place of one that ended, after any renewals and switches.
+    /// The subscription that runs at `now` in the place of one that ended, after any renewals and switches. `None` where a
+    /// renewal went on with another plan: beside others of the same instant nothing would tell which one it is.
     pub fn successor(&self, ended: &Subscription, now: OffsetDateTime) -> Option<SubscriptionId> {
         let mut last = ended;
         while last.status(now) == SubscriptionStatus::Ended {
+            // Of one plan and one set of filters there is but one at a time.
             let renews = |own: &&Subscription| {
-                own.period.start() == last.period.end() && !own.is_new && own.filters == last.filters
+                own.period.start() == last.period.end()
+                    && own.plan == last.plan
+                    && own.filters == last.filters
+                    && !own.is_new
+                    && !own.is_addon()
             };
             last = match last.replaced_by {
                 Some(next) => self.subscriptions.get(&next)?,
-                None if last.is_renewed => self.subscriptions.values().filter(|own| !own.is_addon()).find(renews)?,
+                None if last.is_renewed => self.subscriptions.values().find(renews)?,
                 None => return None,
             };
         }

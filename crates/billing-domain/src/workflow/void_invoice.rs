@@ -176,7 +176,8 @@ fn forget_lines(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime
             let named = records.iter().position(|record| Some(record.id) == line.record);
             let Some(record) = named.or(records.len().checked_sub(1)).map(|i| &mut records[i]) else { continue };
             changed.insert(record.id);
-            owe_again(line, &mut subscription.settled, record, is_adjusted);
+            let decimals = invoice.currency.decimals;
+            owe_again(line, &mut subscription.settled, record, is_adjusted, decimals);
             if record.invoicing_instants.is_empty() {
                 record.late_until = None;
                 record.invoicing_instants.extend(again_at);
@@ -227,7 +228,7 @@ fn forgive(line: &LineItem, settled: &mut Settled, record: Option<&mut BillingRe
 }
 
 /// What a line took back is owed again, as if it had never been on an invoice.
-fn owe_again(line: &LineItem, settled: &mut Settled, record: &mut BillingRecord, is_adjusted: bool) {
+fn owe_again(line: &LineItem, settled: &mut Settled, record: &mut BillingRecord, is_adjusted: bool, decimals: u8) {
     let taxes = taxes_of(line);
     let tax: BigDecimal = taxes.iter().map(|tax| tax.amount).sum();
     let before_tax = &line.amount - &tax;
@@ -239,7 +240,6 @@ fn owe_again(line: &LineItem, settled: &mut Settled, record: &mut BillingRecord,
     }
     if let Some(billed) = record.billed_by(&line.trace) {
         let weights: Vec<_> = parts.iter().map(|(_, part)| part.clone()).collect();
-        let decimals = u8::try_from(line.base.fractional_digit_count()).unwrap_or_default();
         for ((rate, _), base) in parts.iter().zip(spread(&-&line.base, &weights, decimals)) {
             billed.owe_again(rate, &base);
         }

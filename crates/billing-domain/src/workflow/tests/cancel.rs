@@ -214,3 +214,21 @@ fn an_id_whose_renewal_is_due_stands_for_what_it_renews_to() {
     assert_eq!(outcome, Err(Refusal::AlreadyRenewed(running).into()), "it names what goes on in its place");
     assert!(!is_cancelled);
 }
+
+#[test]
+fn an_id_stands_for_its_own_renewal_beside_others_of_the_same_instant() {
+    for which in [0, 1] {
+        let world = World::at(START);
+        let plans = [30, 60].map(|amount| {
+            let priced = version(vec![fee(&amount.to_string(), InAdvance)], Vec::new());
+            world.plan(Some(PlanDuration::Monthly), priced)
+        });
+        world.customer("acme");
+        let ids = plans.map(|plan| world.subscribe(&subscription("acme", plan, START)).expect("subscribed").id);
+        world.store.set_now(world.subscription("acme", ids[0]).period.end());
+        let options = Options { flat_fee: None, usage: BillFull, invoicing: InvoiceNow };
+        cancel(&world, ids[which], &options).expect("cancelled");
+        let cancelled = world.subscriptions("acme").into_iter().filter(|own| own.cancellation.is_some());
+        assert_eq!(cancelled.map(|own| own.plan).collect::<Vec<_>>(), [plans[which]]);
+    }
+}
