@@ -59,8 +59,8 @@ impl Files {
     }
 
     fn migration_problems(&self) -> Vec<String> {
-        let mut folders: Vec<_> =
-            self.0.keys().filter(|path| path.starts_with("migrations")).filter_map(|path| path.parent()).collect();
+        let scripts = self.0.keys().filter(|path| path.starts_with("migrations") && !is_markdown(path));
+        let mut folders: Vec<_> = scripts.filter_map(|path| path.parent()).collect();
         folders.dedup();
         let wanted = folders.into_iter().flat_map(|folder| [folder.join("up.sql"), folder.join("down.sql")]);
         let missing = wanted.filter(|path| !self.0.contains_key(path));
@@ -240,7 +240,8 @@ mod tests {
             ("docs/a.md",         "see [b](b.md#x)",             1, "a broken link"),
             ("docs/a.md",         "[a](../docs/a.md) [b](#b) [c](https://c.d)", 0, "links that are good or not ours"),
             ("notes.txt",         "",                            1, "clutter at the top"),
-            ("migrations/1_a/up.sql", "",                        1, "no way down"),
+            ("migrations/a/1_b/up.sql", "",                      1, "no way down"),
+            ("migrations/README.md", "",                         0, "no migration"),
         ];
         for (path, text, complaints, why) in cases {
             let files = Files(BTreeMap::from([(path.into(), text.to_owned())]));

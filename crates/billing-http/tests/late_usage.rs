@@ -86,25 +86,3 @@ fn a_cancelled_customer_is_billed_for_late_events_when_the_wait_is_over() {
         "two beyond what is prepaid"
     );
 }
-
-#[test]
-fn what_was_billed_before_rates_were_remembered_is_taken_back_at_its_own_rate() {
-    let world = World::new();
-    let set_rate = |rate: &str| {
-        let body = json!({"tax_rate": rate}).to_string();
-        world.write("PATCH", "/api/organization/", body.as_bytes()).ok(200);
-    };
-    set_rate("10");
-    let plan = world.plan(&world.metric());
-    let clock = world.clock("2024-01-01");
-    world.customer_at("acme", &clock);
-    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01"});
-    let id = world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
-    // As a version of the service left it that did not keep the rate.
-    world.sql("UPDATE billing_records SET tax_rate = NULL, revision = revision + 1");
-    world.sql(include_str!("../../../migrations/0071_tax_rates_of_old_bills/up.sql"));
-    set_rate("20");
-    world.post(&format!("/api/subscriptions/{id}/cancel/"), &json!({"flat_fee_behavior": "refund"})).ok(200);
-    let credits = world.get("/api/credits/?customer_id=acme").ok(200);
-    assert_eq!(credits[0]["amount"].to_string(), "9.9", "a fee of 9 and the tax of then: {credits}");
-}

@@ -82,7 +82,15 @@ pub fn revert(url: &str) -> Result<Vec<String>, StoreError> {
     migration::revert(url)
 }
 
-/// The versions of all migrations.
+/// Makes a schema with what customers own beside the catalogue that `public` has, and answers the versions.
+///
+/// # Errors
+/// [`StoreError::Internal`] with the migration that failed.
+pub fn make_customers_schema(url: &str, name: &str) -> Result<Vec<String>, StoreError> {
+    migration::make_customers_schema(url, name)
+}
+
+/// The versions of all migrations, in the order in which they are applied.
 ///
 /// # Panics
 /// When the migrations that are compiled in cannot be read.

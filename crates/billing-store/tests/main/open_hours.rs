@@ -106,42 +106,6 @@ fn every_aggregation_goes_on_where_it_stopped() {
     }
 }
 
-/// What an older release leaves behind: what is open in its spelling, and then this release's schema.
-fn as_an_older_release_wrote_it(store: &TestStore) {
-    const COUNTED: &str =
-        "SELECT counted::text AS value FROM counted_usage counted ORDER BY counted::text COLLATE \"C\"";
-    let counted = query(store.url(), COUNTED);
-    assert!(!counted.is_empty());
-    execute(store.url(), include_str!("../../../../migrations/0097_short_gains/down.sql")).expect("down");
-    assert_eq!(query(store.url(), COUNTED), counted, "read by the older release");
-    execute(store.url(), include_str!("../../../../migrations/0097_short_gains/up.sql")).expect("up");
-    assert_eq!(query(store.url(), COUNTED), counted, "read by this one");
-    let spellings = "SELECT DISTINCT json_typeof(gain.value) AS value FROM open_hours, json_each(gains) gain";
-    assert_eq!(query(store.url(), spellings), ["object"]);
-}
-
-#[test]
-fn an_hour_that_an_older_release_wrote_goes_on_and_is_closed() {
-    let store = TestStore::new();
-    let world = World::new(&store, 1);
-    let metrics = metrics_of_every_aggregation(&world);
-    world.set_clock(datetime!(2024-02-29 12:30 UTC));
-    let times = [time!(12:10), time!(12:40), time!(12:05), time!(12:50), time!(12:50), time!(12:20), time!(13:05)];
-    let events: Vec<Event> = times.into_iter().enumerate().map(|(id, time)| event(id, time)).collect();
-    let send = |event: usize| {
-        store.ingest(world.organization, &events[event..=event], Window::Open).expect("taken in");
-    };
-    for sent in 0..6 {
-        send(sent);
-        as_an_older_release_wrote_it(&store);
-        assert_counted(&world, &metrics, &events[..=sent], &format!("of an older release after event {sent}"));
-    }
-    world.set_clock(datetime!(2024-02-29 13:10 UTC));
-    send(6);
-    assert_eq!(query(store.url(), "SELECT count(*)::text AS value FROM usage_rollup"), ["12"], "closed, with its day");
-    assert_counted(&world, &metrics, &events[..6], "when it is closed");
-}
-
 const METRIC: &str = "0b6f7a10-94a7-4a53-b0c4-5f0d1c2e3a4b";
 
 /// What SQL tells of gains.

@@ -9,12 +9,14 @@ use billing_store::testing::{
 
 use crate::sql::{execute, query};
 
-/// Tables of what customers own. Every other table is catalogue, or one of [`SPANNING`].
+/// What the set of customers makes: the tables of what customers own.
 const CUSTOMER_OWNED: &[&str] = &[
+    "billing_due",
     "billing_records",
     "credit_entries",
     "credits",
     "customers",
+    "event_names",
     "events",
     "invoice_lines",
     "invoices",
@@ -26,8 +28,11 @@ const CUSTOMER_OWNED: &[&str] = &[
     "usage_rollup",
 ];
 
-/// Small tables that span customers: what must be unique across them, and queues.
-const SPANNING: &[&str] = &["billing_due", "customer_emails", "invoice_counters", "invoice_numbers"];
+/// Those of them that are not one customer's.
+const WITHOUT_CUSTOMER: &[&str] = &["event_names"];
+
+/// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
+const NAMING_CUSTOMERS: &[&str] = &["customer_emails", "invoice_numbers", "plan_version_targets"];
 
 /// Unique constraints that only a bug of this program can run into, because it makes the keys up itself.
 const INTERNAL: &[&str] = &[
@@ -69,21 +74,79 @@ fn assert_none(store: &TestStore, what: &str, sql: &'static str) {
     assert!(found.is_empty(), "{what}: {found:#?}");
 }
 
+/// Everything that migrations can make, as Postgres would say it again: tables, columns, constraints, indexes, sequences, views,
+/// functions, triggers, comments and settings, of one schema.
+fn schema_of(url: &str, schema: &str) -> Vec<String> {
+    let description = format!(
+        "WITH relation AS (SELECT * FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relname NOT LIKE '\\_\\_diesel%'),
+            function AS (
+                SELECT oid FROM pg_proc WHERE pronamespace = '{schema}'::regnamespace
+                    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = pg_proc.oid AND d.deptype = 'e')
+            )
+        SELECT concat_ws(' ', relkind, relname, reloptions::text, obj_description(oid, 'pg_class')) AS value FROM relation
+        UNION ALL
+        SELECT concat_ws(' ', relname, attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
+            attcollation::regcollation, pg_get_expr(adbin, adrelid), col_description(attrelid, attnum))
+        FROM relation JOIN pg_attribute ON attrelid = relation.oid AND attnum > 0 AND NOT attisdropped
+        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+        UNION ALL
+        SELECT concat_ws(' ', conrelid::regclass, conname, pg_get_constraintdef(pg_constraint.oid))
+        FROM pg_constraint JOIN relation ON conrelid = relation.oid
+        UNION ALL
+        SELECT pg_get_indexdef(indexrelid) FROM pg_index JOIN relation ON indrelid = relation.oid
+        UNION ALL
+        SELECT pg_get_viewdef(oid) FROM relation WHERE relkind = 'v'
+        UNION ALL
+        SELECT pg_get_triggerdef(pg_trigger.oid) FROM pg_trigger JOIN relation ON tgrelid = relation.oid WHERE NOT tgisinternal
+        UNION ALL
+        SELECT pg_get_functiondef(oid) || coalesce(obj_description(oid, 'pg_proc'), '') FROM function
+        ORDER BY 1"
+    );
+    query(url, &description)
+}
+
 #[test]
 fn migrates_up_down_and_up_again() {
     let database = empty_database();
     let applied = PgStore::migrate(database.url()).expect("up");
-    assert!(!applied.is_empty());
+    assert_eq!(applied, versions());
+    let describe = || [schema_of(database.url(), "public"), schema_of(database.url(), "custom_metric")];
+    let made = describe();
     assert_eq!(PgStore::migrate(database.url()).expect("nothing to do"), Vec::<String>::new());
     let mut reverted = revert(database.url()).expect("down");
     reverted.reverse();
     assert_eq!(reverted, applied);
-    let left = "SELECT relname::text AS value FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') AND relname NOT LIKE '\\_\\_diesel%'
-        UNION ALL
-        SELECT proname::text FROM pg_proc WHERE pronamespace = 'public'::regnamespace";
-    assert_eq!(query(database.url(), left), Vec::<String>::new(), "nothing is left behind");
+    assert_eq!(schema_of(database.url(), "public"), Vec::<String>::new(), "nothing is left behind");
+    let schemas = "SELECT nspname::text AS value FROM pg_namespace WHERE nspname !~ '^(pg_|information_schema$)'";
+    assert_eq!(query(database.url(), schemas), ["public"]);
     assert_eq!(PgStore::migrate(database.url()).expect("up again"), applied);
+    assert_eq!(describe(), made, "the same again");
+}
+
+#[test]
+fn every_version_is_dated_and_in_one_set() {
+    let versions = versions();
+    let mut different = versions.clone();
+    different.sort_unstable();
+    different.dedup();
+    assert_eq!(different.len(), versions.len(), "the sets share their memory of versions: {versions:?}");
+    for version in versions {
+        // Diesel leaves the hyphens of 2026-11-23-000000 out.
+        assert!(version.len() == 14 && version.bytes().all(|byte| byte.is_ascii_digit()), "{version} is not dated");
+    }
+}
+
+#[test]
+fn a_database_of_before_the_first_release_is_refused() {
+    let database = empty_database();
+    let history =
+        "CREATE TABLE __diesel_schema_migrations (version text PRIMARY KEY, run_on timestamp NOT NULL DEFAULT now());
+        INSERT INTO __diesel_schema_migrations VALUES ('0001'), ('0002'); CREATE TABLE organizations (id uuid)";
+    execute(database.url(), history).expect("made");
+    let refused = PgStore::migrate(database.url()).expect_err("other tables").to_string();
+    assert!(refused.contains("before the first release") && refused.contains("pg_dump"), "{refused}");
+    let tables = "SELECT relname::text AS value FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' ORDER BY 1";
+    assert_eq!(query(database.url(), tables), ["__diesel_schema_migrations", "organizations"], "left as it was");
 }
 
 #[test]
@@ -144,11 +207,10 @@ fn every_table_is_of_a_known_kind() {
         store.url(),
         "SELECT relname::text AS value FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND attname = 'customer_key'
-            AND relname <> 'plan_version_targets'
         ORDER BY 1",
     );
-    let mut known: Vec<&str> =
-        CUSTOMER_OWNED.iter().chain(SPANNING).copied().filter(|name| *name != "invoice_counters").collect();
+    let owned = CUSTOMER_OWNED.iter().filter(|table| !WITHOUT_CUSTOMER.contains(table));
+    let mut known: Vec<&str> = owned.chain(NAMING_CUSTOMERS).copied().collect();
     known.sort_unstable();
     assert_eq!(with_customer_key, known);
 }
@@ -169,7 +231,7 @@ fn what_customers_own_lives_under_their_key() {
         WHERE contype = 'p' AND connamespace = 'public'::regnamespace",
     );
     let primary: BTreeMap<String, String> = primary.into_iter().collect();
-    for table in CUSTOMER_OWNED.iter().filter(|table| **table != "events") {
+    for table in CUSTOMER_OWNED.iter().filter(|table| **table != "events" && !WITHOUT_CUSTOMER.contains(table)) {
         assert_eq!(
             primary.get(*table).map(String::as_str),
             Some("customer_key"),
@@ -189,7 +251,8 @@ fn what_customers_own_lives_under_their_key() {
     );
     let owned = |table: &str| CUSTOMER_OWNED.contains(&table) || table.starts_with("events_");
     let mut seen = 0;
-    for (table, definition) in unique.iter().chain(&references).filter(|(table, _)| owned(table)) {
+    let of_customers = |(table, _): &&(String, String)| owned(table) && !WITHOUT_CUSTOMER.contains(&table.as_str());
+    for (table, definition) in unique.iter().chain(&references).filter(of_customers) {
         assert!(definition.contains("customer_key"), "{table}: {definition}");
         seen += 1;
     }

@@ -1,4 +1,0 @@
-DROP TABLE credit_entries;
-DROP FUNCTION refuse_credit_entry_change;
-DROP FUNCTION add_credit_entry;
-DROP TABLE credits;

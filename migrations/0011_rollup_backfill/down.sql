@@ -1,1 +1,0 @@
-ALTER TABLE metric_rollups DROP COLUMN filled_to;

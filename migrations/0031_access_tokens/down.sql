@@ -1,2 +1,0 @@
-DELETE FROM api_keys WHERE kind <> 'api_key';
-ALTER TABLE api_keys DROP COLUMN kind;

@@ -1,1 +1,0 @@
-DROP SCHEMA custom_metric CASCADE;

@@ -1,1 +1,0 @@
-DROP TABLE invoicing_counts;

@@ -1,2 +1,0 @@
--- What the records learned is true; nothing is forgotten.
-SELECT 1;

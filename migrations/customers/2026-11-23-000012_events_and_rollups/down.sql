@@ -1,0 +1,10 @@
+DROP VIEW counted_usage;
+DROP FUNCTION rolled_up_usage;
+DROP TABLE rollup_marks, open_hours, usage_rollup;
+DROP FUNCTION mark_rollups;
+DROP FUNCTION create_events_partition;
+DROP FUNCTION set_events_partition_storage;
+DROP FUNCTION has_events_ahead;
+DROP FUNCTION metered_events;
+DROP VIEW custom_metric.events;
+DROP TABLE events, event_names;
