@@ -72,7 +72,6 @@ pub struct AdjustmentState {
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
     /// What of both was on voided invoices.
-    #[serde(default)]
     pub forgiven: Forgiven,
 }
 

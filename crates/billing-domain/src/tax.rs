@@ -76,10 +76,9 @@ pub struct TaxState {
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
     /// What of that was on voided invoices: nobody pays it, so it does not come back.
-    #[serde(default, with = "decimal::number")]
+    #[serde(with = "decimal::number")]
     pub forgiven: BigDecimal,
     /// What was taxed and may come back, after price adjustments.
-    #[serde(default)]
     pub taxed: TaxedAmounts,
 }
 

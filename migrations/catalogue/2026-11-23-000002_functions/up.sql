@@ -40,31 +40,22 @@ COMMENT ON FUNCTION property_text IS 'The text of an event property that filters
 CREATE FUNCTION gains_of_hour(gains json, metric uuid) RETURNS TABLE (
     event_count bigint, sum numeric, max numeric, min numeric, latest numeric, latest_at timestamptz, latest_id text
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT coalesce(own.listed ->> 0, own.named ->> 'event_count')::bigint,
-        coalesce(own.listed ->> 1, own.named ->> 'sum', '0')::numeric,
-        coalesce(own.listed ->> 2, own.named ->> 'max')::numeric,
-        coalesce(own.listed ->> 3, own.named ->> 'min')::numeric,
-        coalesce(own.listed -> 4 ->> 0, own.named -> 'latest' ->> 'number')::numeric,
-        coalesce(own.listed -> 4 ->> 1, own.named -> 'latest' ->> 'at')::timestamptz,
-        coalesce(own.listed -> 4 ->> 2, own.named -> 'latest' ->> 'id')
-    FROM (
-        -- Each is looked up once, and the older spelling only where the other one is not there.
-        SELECT short.listed, CASE WHEN short.listed IS NULL THEN gains -> metric::text END AS named
-        FROM (SELECT gains -> replace(metric::text, '-', '') AS listed OFFSET 0) short
-        OFFSET 0
-    ) own
-    WHERE coalesce(own.listed, own.named) IS NOT NULL
+    SELECT (own.gain ->> 0)::bigint, coalesce(own.gain ->> 1, '0')::numeric, (own.gain ->> 2)::numeric, (own.gain ->> 3)::numeric,
+        (own.gain -> 4 ->> 0)::numeric, (own.gain -> 4 ->> 1)::timestamptz, own.gain -> 4 ->> 2
+    FROM (SELECT gains -> replace(metric::text, '-', '') AS gain OFFSET 0) own
+    WHERE own.gain IS NOT NULL
 $$;
 COMMENT ON FUNCTION gains_of_hour IS 'What a metric has gained in an open hour; no row when nothing';
 
--- What custom metrics may call, apart from everything else; beside it stands the one view that they may see.
+-- What custom metrics may call, apart from everything else. The one view that they may see, custom_metric_events, stands beside
+-- its table.
 --
 -- Every function here is total: it answers null or 'NaN' where another would raise an error, so that the order in which
 -- Postgres evaluates a query cannot be seen. Each agrees with the interpreter of billing-domain; a property test holds
 -- the two together.
 
 CREATE SCHEMA custom_metric;
-COMMENT ON SCHEMA custom_metric IS 'All that a custom metric can reach';
+COMMENT ON SCHEMA custom_metric IS 'All that a custom metric can call';
 
 CREATE FUNCTION custom_metric.number(value text) RETURNS numeric LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE WHEN value IS NOT NULL THEN coalesce(public.bounded_number(value), 'NaN') END

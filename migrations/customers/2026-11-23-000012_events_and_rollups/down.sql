@@ -6,5 +6,5 @@ DROP FUNCTION create_events_partition;
 DROP FUNCTION set_events_partition_storage;
 DROP FUNCTION has_events_ahead;
 DROP FUNCTION metered_events;
-DROP VIEW custom_metric.events;
+DROP VIEW custom_metric_events;
 DROP TABLE events, event_names;

@@ -28,9 +28,10 @@ COMMENT ON COLUMN events.time_created IS 'When it happened';
 COMMENT ON COLUMN events.properties IS 'As sent, kept as text: jsonb would write 1e30 as 31 digits and refuse 1e200000';
 COMMENT ON COLUMN events.received_at IS 'When it was stored';
 
-CREATE VIEW custom_metric.events AS
+-- In the schema of its table, as all that customers own: custom_metric has what is the same for all.
+CREATE VIEW custom_metric_events AS
     SELECT organization_id, customer_key, time_created, event_name, idempotency_id, properties FROM events;
-COMMENT ON VIEW custom_metric.events IS 'Usage events, for the role that runs custom metrics';
+COMMENT ON VIEW custom_metric_events IS 'Usage events, for the role that runs custom metrics';
 
 -- The events that a part of a usage figure stands on. Postgres puts its text in place of a call, so that the months
 -- outside the part are never looked at.
@@ -110,8 +111,8 @@ DECLARE
     partition text := to_char(month_start AT TIME ZONE 'UTC', '"events_"YYYY"_"MM');
 BEGIN
     -- Lock class 4 is that of partitions.
-    PERFORM pg_advisory_xact_lock(4, hashtext(partition));
-    IF to_regclass(partition) IS NOT NULL THEN
+    PERFORM pg_advisory_xact_lock(4, hashtext(current_schema() || '.' || partition));
+    IF to_regclass(format('%I.%I', current_schema(), partition)) IS NOT NULL THEN
         RETURN;
     END IF;
     EXECUTE format('CREATE TABLE %I (LIKE events INCLUDING DEFAULTS)', partition);
@@ -169,7 +170,7 @@ CREATE TABLE open_hours (
 COMMENT ON TABLE open_hours IS 'The hour that a customer''s events of a name are counted in; what an earlier one gained is in usage_rollup';
 COMMENT ON COLUMN open_hours.dimensions IS 'As in usage_rollup';
 COMMENT ON COLUMN open_hours.hour IS 'Its first instant';
-COMMENT ON COLUMN open_hours.gains IS 'By the 32 digits of a metric''s id: [event_count, sum, max, min, [latest number, at, id]], up to the last that the metric needs. Hours written by older releases: objects with these names, by id with hyphens';
+COMMENT ON COLUMN open_hours.gains IS 'By the 32 digits of a metric''s id: [event_count, sum, max, min, [latest number, at, id]], up to the last that the metric needs';
 
 -- Postgres puts the text of this in place of a call.
 CREATE FUNCTION rolled_up_usage(

@@ -20,10 +20,9 @@ pub struct Billed {
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
     /// How much of `given` was on invoices that were voided: nobody pays it, so it does not come back either.
-    #[serde(default, with = "decimal::number")]
+    #[serde(with = "decimal::number")]
     pub forgiven: BigDecimal,
     /// How much of `given` may come back, before price adjustments.
-    #[serde(default)]
     pub taxed: TaxedAmounts,
 }
 

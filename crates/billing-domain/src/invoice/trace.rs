@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::credit::Drawdown;
 use crate::decimal;
 use crate::id::{CreditId, MetricId};
-use crate::metric::{CategoricalFilter, MetricType, NumericFilter};
+use crate::metric::{CategoricalFilter, NumericFilter};
 use crate::money;
 use crate::period::{Fraction, Period};
 use crate::plan::{ChargeBehavior, ChargeTiming};
@@ -63,7 +63,6 @@ pub enum Trace {
         /// Whether a cut interval costs less.
         charge_behavior: ChargeBehavior,
         /// What the cancellation of the subscription said instead.
-        #[serde(default)]
         flat_fee_behavior: Option<FlatFeeBehavior>,
         /// The time charged so far.
         window: Period,
@@ -155,21 +154,17 @@ pub struct MetricTrace {
     pub metric_name: String,
     /// The events it counts.
     pub event_name: String,
-    /// How it looks at them. Traces made before there was more than one way do not say so.
-    #[serde(default = "counter")]
+    /// How it looks at them.
     pub metric_type: String,
     /// How they are aggregated.
     pub aggregation_type: String,
     /// What of them is aggregated.
     pub property_name: Option<String>,
     /// What the property of a gauge's event is.
-    #[serde(default)]
     pub event_type: Option<String>,
     /// What one unit of a gauge is per, or the window of a rate.
-    #[serde(default)]
     pub granularity: Option<String>,
     /// The buckets that a gauge is weighed by.
-    #[serde(default)]
     pub proration: Option<String>,
     /// The query of a custom metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,10 +175,6 @@ pub struct MetricTrace {
     pub categorical_filters: Vec<CategoricalFilter>,
     /// Which of them count for the subscription.
     pub subscription_filters: SubscriptionFilters,
-}
-
-fn counter() -> String {
-    MetricType::Counter.as_str().to_owned()
 }
 
 /// Prepaid units over a part of a reset interval.

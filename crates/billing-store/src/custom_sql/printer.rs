@@ -118,7 +118,7 @@ impl Printer<'_> {
         format!(
             "{named}SELECT coalesce(bool_or(r.c0 = 'NaN'), false) AS is_invalid, \
              min(nullif(r.c0, 'NaN')) AS least, max(nullif(r.c0, 'NaN')) AS greatest, \
-             (SELECT count(*) FROM custom_metric.events AS e WHERE e.organization_id = {ORGANIZATION} \
+             (SELECT count(*) FROM custom_metric_events AS e WHERE e.organization_id = {ORGANIZATION} \
              AND e.customer_key = {CUSTOMER} AND e.time_created >= {START} AND e.time_created < {END}{filters}) \
              AS event_count \
              FROM (SELECT round(coalesce(q.c0, 0), {RESULT_DECIMALS}) AS c0 FROM ({body} OFFSET 0) AS q OFFSET 0) AS r"
@@ -180,7 +180,7 @@ impl Printer<'_> {
             // The columns are the domain's EVENT_COLUMNS.
             Source::Events => format!(
                 "(SELECT e.properties AS c0, e.time_created AS c1, e.event_name AS c2, {START}::timestamptz AS c3, \
-                 {LAST}::timestamptz AS c4, e.idempotency_id AS c5 FROM custom_metric.events AS e \
+                 {LAST}::timestamptz AS c4, e.idempotency_id AS c5 FROM custom_metric_events AS e \
                  WHERE e.organization_id = {ORGANIZATION} AND e.customer_key = {CUSTOMER} AND e.time_created < {END}{}) \
                  AS r",
                 self.filters

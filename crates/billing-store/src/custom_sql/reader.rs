@@ -66,7 +66,7 @@ const PREPARE: &str = "
             EXECUTE format('GRANT billing_custom_metric TO %I', current_user);
         END IF;
         GRANT USAGE ON SCHEMA custom_metric, public TO billing_custom_metric;
-        GRANT SELECT ON custom_metric.events TO billing_custom_metric;
+        GRANT SELECT ON custom_metric_events TO billing_custom_metric;
     END
     $$
 ";

@@ -91,7 +91,6 @@ impl<'de> Deserialize<'de> for Gains {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Gains, A::Error> {
                 let mut gains = Gains::of_at_most(METRICS_EXPECTED);
                 while let Some((metric, gain)) = map.next_entry::<&str, Gain>()? {
-                    // Older releases write hyphens.
                     let metric = Uuid::parse_str(metric).map_err(de::Error::custom)?;
                     *gains.of(metric) = gain;
                 }
@@ -106,7 +105,7 @@ impl<'de> Deserialize<'de> for Gains {
 /// What one bucket gains. Only what the metric's aggregation needs is there.
 ///
 /// As JSON a list in the order of the fields, which ends with the last that is there: `[12]` of a count. It is written with
-/// nearly every event, and `gains_of_hour` reads it. Older releases write an object of the fields, which is read too.
+/// nearly every event, and `gains_of_hour` reads it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 pub(super) struct Gain {
     pub(super) event_count: i64,

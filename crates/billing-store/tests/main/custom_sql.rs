@@ -172,11 +172,11 @@ fn runs_as_a_role_that_reads_one_view() {
         &store,
         &[
             ("SELECT current_user::text AS value", true),
-            ("SELECT count(*)::text AS value FROM custom_metric.events", true),
+            ("SELECT count(*)::text AS value FROM custom_metric_events", true),
             ("SELECT count(*)::text AS value FROM public.events", false),
             ("SELECT count(*)::text AS value FROM public.api_keys", false),
             ("SELECT count(*)::text AS value FROM public.invoices", false),
-            ("INSERT INTO custom_metric.events (event_name) VALUES ('x')", false),
+            ("INSERT INTO custom_metric_events (event_name) VALUES ('x')", false),
             ("CREATE TABLE stolen (i int)", false),
         ],
     );

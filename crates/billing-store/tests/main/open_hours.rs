@@ -119,38 +119,31 @@ fn told(store: &TestStore, gains: &str) -> Vec<String> {
 }
 
 #[test]
-fn both_spellings_of_gains_are_read_alike() {
+fn gains_are_lists_up_to_the_last_figure_that_is_needed() {
     let store = TestStore::new();
-    let another = "ffffffff-ffff-4fff-bfff-ffffffffffff";
     #[rustfmt::skip]
     let cases = [
-        // in an older release,                      in this one,               what SQL tells,            why
-        (r#"{"event_count":12}"#,                    "[12]",                    "(12,0,,,,,)",             "a count"),
-        (r#"{"event_count":0}"#,                     "[0]",                     "(0,0,,,,,)",              "nothing, as said"),
-        (r#"{"event_count":9223372036854775807}"#,   "[9223372036854775807]",   "(9223372036854775807,0,,,,,)", "as many as there can be"),
-        (r#"{"event_count":2,"sum":34.5}"#,          "[2,34.5]",                "(2,34.5,,,,,)",           "a sum, an average"),
-        (r#"{"event_count":2,"sum":-34.5}"#,         "[2,-34.5]",               "(2,-34.5,,,,,)",          "that is below nothing"),
-        (r#"{"event_count":2,"sum":12345678901234567890.123456789012345678901234567891}"#,
-                                                     "[2,12345678901234567890.123456789012345678901234567891]",
-                                                                                "(2,12345678901234567890.123456789012345678901234567891,,,,,)", "more digits than a float has"),
-        (r#"{"event_count":2,"max":0.25}"#,          "[2,0,0.25]",              "(2,0,0.25,,,,)",          "the greatest"),
-        (r#"{"event_count":2,"max":0}"#,             "[2,0,0]",                 "(2,0,0,,,,)",             "which is a number also when it is 0"),
-        (r#"{"event_count":2,"max":null,"min":-7}"#, "[2,0,null,-7]",           "(2,0,,-7,,,)",            "the least"),
-        (r#"{"event_count":2,"min":0}"#,             "[2,0,null,0]",            "(2,0,,0,,,)",             "0, too"),
-        (r#"{"event_count":2,"latest":{"number":1.5,"at":"2024-02-29T12:50:00.000001Z","id":"it's \"é\""}}"#,
-                                                     r#"[2,0,null,null,[1.5,"2024-02-29T12:50:00.000001Z","it's \"é\""]]"#,
-                                                                                r#"(2,0,,,1.5,"2024-02-29 12:50:00.000001","it's ""é""")"#, "the latest with its id"),
-        (r#"{"event_count":4,"sum":1,"max":2,"min":-3,"latest":{"number":-4,"at":"2024-02-29T12:50:00Z","id":""}}"#,
-                                                     r#"[4,1,2,-3,[-4,"2024-02-29T12:50:00Z",""]]"#,
-                                                                                r#"(4,1,2,-3,-4,"2024-02-29 12:50:00","")"#, "everything"),
+        // gain,                                  what SQL tells,             why
+        ("[12]",                                  "(12,0,,,,,)",              "a count"),
+        ("[0]",                                   "(0,0,,,,,)",               "nothing, as said"),
+        ("[9223372036854775807]",                 "(9223372036854775807,0,,,,,)", "as many as there can be"),
+        ("[2,34.5]",                              "(2,34.5,,,,,)",            "a sum, an average"),
+        ("[2,-34.5]",                             "(2,-34.5,,,,,)",           "that is below nothing"),
+        ("[2,12345678901234567890.123456789012345678901234567891]",
+                                                  "(2,12345678901234567890.123456789012345678901234567891,,,,,)", "more digits than a float has"),
+        ("[2,0,0.25]",                            "(2,0,0.25,,,,)",           "the greatest"),
+        ("[2,0,0]",                               "(2,0,0,,,,)",              "which is a number also when it is 0"),
+        ("[2,0,null,-7]",                         "(2,0,,-7,,,)",             "the least"),
+        ("[2,0,null,0]",                          "(2,0,,0,,,)",              "0, too"),
+        (r#"[2,0,null,null,[1.5,"2024-02-29T12:50:00.000001Z","it's \"é\""]]"#,
+                                                  r#"(2,0,,,1.5,"2024-02-29 12:50:00.000001","it's ""é""")"#, "the latest with its id"),
+        (r#"[4,1,2,-3,[-4,"2024-02-29T12:50:00Z",""]]"#,
+                                                  r#"(4,1,2,-3,-4,"2024-02-29 12:50:00","")"#, "everything"),
     ];
-    for (older, own, sql, why) in cases {
-        let older = format!(r#"{{"{METRIC}":{older},"{another}":{{"event_count":3}}}}"#);
-        let own = format!(r#"{{"{}":{own},"{}":[3]}}"#, METRIC.replace('-', ""), another.replace('-', ""));
-        for spelling in [&older, &own] {
-            assert_eq!(gains_written_again(spelling).expect("gains"), own, "{why}: {spelling}");
-            assert_eq!(told(&store, spelling), [sql], "{why}: {spelling}");
-        }
+    for (gain, sql, why) in cases {
+        let gains = format!(r#"{{"{}":{gain},"ffffffffffff4fffbfffffffffffffff":[3]}}"#, METRIC.replace('-', ""));
+        assert_eq!(gains_written_again(&gains).expect("gains"), gains, "{why}");
+        assert_eq!(told(&store, &gains), [sql], "{why}: {gains}");
     }
     for without in ["{}", r#"{"ffffffffffff4fffbfffffffffffffff":[3]}"#] {
         assert_eq!(told(&store, without), [""; 0], "it gains nothing: {without}");
@@ -160,7 +153,7 @@ fn both_spellings_of_gains_are_read_alike() {
     }
 }
 
-/// The figures of a gain as SQL has them, and as an older release writes them.
+/// The figures of a gain as SQL has them, and as they are written, to the last place.
 fn gain() -> impl Strategy<Value = (String, String)> {
     let number = || prop::option::of("-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?");
     let at = "2024-0[1-9]-[12][0-9]T[01][0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?Z";
@@ -168,23 +161,20 @@ fn gain() -> impl Strategy<Value = (String, String)> {
     (0..=i64::MAX, number(), number(), number(), latest).prop_map(|(event_count, sum, max, min, latest)| {
         let text = |text: &str| format!("'{}'", text.replace('\'', "''"));
         let null = || "NULL".to_owned();
-        let named = [("sum", &sum), ("max", &max), ("min", &min)];
-        let mut json = format!(r#"{{"event_count":{event_count}"#);
-        json.extend(named.iter().filter_map(|(name, figure)| Some(format!(r#","{name}":{}"#, figure.as_ref()?))));
+        let json_of = |figure: &Option<String>| figure.clone().unwrap_or_else(|| "null".to_owned());
+        let sum = sum.unwrap_or_else(|| "0".to_owned());
+        let mut json = format!("[{event_count},{sum},{},{}", json_of(&max), json_of(&min));
         if let Some((number, at, id)) = &latest {
-            json += &format!(
-                r#","latest":{{"number":{number},"at":"{at}","id":{}}}"#,
-                serde_json::Value::from(id.as_str())
-            );
+            json += &format!(r#",[{number},"{at}",{}]"#, serde_json::Value::from(id.as_str()));
         }
-        let [sum, max, min] = named.map(|(_, figure)| figure.clone().unwrap_or_else(null));
+        let [max, min] = [max, min].map(|figure| figure.unwrap_or_else(null));
         let [number, at, id] =
             latest.map_or_else(|| [null(), null(), null()], |(number, at, id)| [number, text(&at), text(&id)]);
         let figures = format!(
-            "{event_count}::bigint, coalesce({sum}, 0)::numeric, {max}::numeric, {min}::numeric,
+            "{event_count}::bigint, {sum}::numeric, {max}::numeric, {min}::numeric,
             {number}::numeric, {at}::timestamptz, {id}::text"
         );
-        (figures, json + "}")
+        (figures, json + "]")
     })
 }
 
@@ -196,21 +186,21 @@ fn sql_tells_of_gains_what_the_program_knows() {
         let rows: Vec<String> = gains
             .iter()
             .map(|(figures, gain)| {
-                let older = format!(r#"{{"{METRIC}":{gain}}}"#);
-                let own = gains_written_again(&older).expect("gains");
+                let whole = format!(r#"{{"{}":{gain}}}"#, METRIC.replace('-', ""));
+                let own = gains_written_again(&whole).expect("gains");
                 assert_eq!(gains_written_again(&own).expect("gains"), own, "what is written is read");
-                format!("SELECT '{}'::json, '{}'::json, {figures}", text(&older), text(&own))
+                format!("SELECT '{}'::json, '{}'::json, {figures}", text(&whole), text(&own))
             })
             .collect();
         let differing = format!(
-            "SELECT known::text || ', ' || told::text || ', ' || told_of_older::text AS value
-            FROM ({}) known (older, own, event_count, sum, max, min, latest, latest_at, latest_id)
+            "SELECT known::text || ', ' || told::text || ', ' || told_of_whole::text AS value
+            FROM ({}) known (whole, own, event_count, sum, max, min, latest, latest_at, latest_id)
             LEFT JOIN LATERAL gains_of_hour(known.own, '{METRIC}') told ON true
-            LEFT JOIN LATERAL gains_of_hour(known.older, '{METRIC}') told_of_older ON true
+            LEFT JOIN LATERAL gains_of_hour(known.whole, '{METRIC}') told_of_whole ON true
             CROSS JOIN LATERAL (
                 SELECT known.event_count, known.sum, known.max, known.min, known.latest, known.latest_at, known.latest_id
             ) figures
-            WHERE told IS DISTINCT FROM figures OR told_of_older IS DISTINCT FROM figures
+            WHERE told IS DISTINCT FROM figures OR told_of_whole IS DISTINCT FROM figures
             LIMIT 1",
             rows.join(" UNION ALL ")
         );

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use billing_store::PgStore;
 use billing_store::testing::{
-    TestStore, columns, empty_database, find_unindexed_partition, refusals, revert, versions,
+    TestStore, columns, empty_database, find_unindexed_partition, make_customers_schema, refusals, revert, versions,
 };
 
 use crate::sql::{execute, query};
@@ -121,6 +121,31 @@ fn migrates_up_down_and_up_again() {
     assert_eq!(query(database.url(), schemas), ["public"]);
     assert_eq!(PgStore::migrate(database.url()).expect("up again"), applied);
     assert_eq!(describe(), made, "the same again");
+}
+
+#[test]
+fn what_customers_own_can_stand_in_several_schemas_beside_one_catalogue() {
+    let database = empty_database();
+    let applied = PgStore::migrate(database.url()).expect("up");
+    let before = schema_of(database.url(), "public");
+    execute(database.url(), "SELECT create_events_partition('2024-02-01 00:00+00')").expect("made");
+    let in_schema = make_customers_schema(database.url(), "lane_00").expect("made");
+    assert!(!in_schema.is_empty() && applied.ends_with(&in_schema), "its own memory of its own set: {in_schema:?}");
+    let tables = "SELECT relname::text AS value FROM pg_class
+        WHERE relnamespace = 'lane_00'::regnamespace AND relkind IN ('r', 'p') AND relname !~ '^__diesel' ORDER BY 1";
+    assert_eq!(query(database.url(), tables), CUSTOMER_OWNED, "all that customers own, and no other table");
+    let month = "SET search_path = lane_00, public; SELECT create_events_partition('2024-02-01 00:00+00')";
+    execute(database.url(), month).expect("made");
+    let months =
+        "SELECT inhrelid::regclass::text AS value FROM pg_inherits WHERE inhparent = 'lane_00.events'::regclass";
+    assert_eq!(query(database.url(), months), ["lane_00.events_2024_02"], "beside that of the other schema");
+    let astray = "SELECT conname::text AS value FROM pg_constraint key
+        JOIN pg_class source ON source.oid = conrelid JOIN pg_class target ON target.oid = confrelid
+        WHERE key.contype = 'f' AND source.relnamespace <> target.relnamespace
+            AND (source.relnamespace <> 'lane_00'::regnamespace OR target.relname <> 'organizations')";
+    assert_eq!(query(database.url(), astray), [""; 0], "references lead from customers to the catalogue");
+    execute(database.url(), "DROP TABLE events_2024_02").expect("dropped");
+    assert_eq!(schema_of(database.url(), "public"), before, "the other schema is as it was");
 }
 
 #[test]
