@@ -101,7 +101,7 @@ fn invoice_of_ten_lines(bencher: Bencher<'_, '_>) {
         usage: UsageBilling::Here,
         prepaid: None,
     };
-    let usage = Usage { quantity: quantity(), event_count: 123_456 };
+    let usage = Usage { quantity: quantity(), event_count: 123_456 }.seen_to(123_456);
     let (filters, rate) = (SubscriptionFilters::none(), BigDecimal::from(8));
     bencher.bench_local(|| {
         let mut settled = Settled::default();

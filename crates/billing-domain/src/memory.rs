@@ -102,6 +102,15 @@ struct AccountState {
     records: BTreeMap<BillingRecordId, BillingRecord>,
     credits: BTreeMap<CreditId, CreditLedger>,
     events: BTreeMap<String, Event>,
+    /// The ids of all events, in the order in which they arrived: the first has the arrival number 1.
+    arrivals: Vec<String>,
+}
+
+impl AccountState {
+    /// The arrival number of the latest event to have arrived; 0 before the first.
+    fn last_arrival(&self) -> u64 {
+        self.arrivals.len() as u64
+    }
 }
 
 impl MemoryStore {
@@ -118,6 +127,16 @@ impl MemoryStore {
     /// The id of an organization to be: create it in the scope of this id.
     pub fn new_organization(&self) -> OrganizationId {
         self.lock().new_uuid().into()
+    }
+
+    /// The events of a customer that arrived up to this number, in the order in which they arrived: what a usage line was counted of,
+    /// by the `last_arrival` of its trace.
+    pub fn arrived(&self, organization: OrganizationId, customer: CustomerKey, last_arrival: u64) -> Vec<Event> {
+        let state = self.lock();
+        let account = state.tenants.get(&organization).and_then(|tenant| tenant.accounts.get(&customer));
+        let limit = usize::try_from(last_arrival).unwrap_or(usize::MAX);
+        let ids = account.into_iter().flat_map(|account| account.arrivals.iter().take(limit).map(move |id| (account, id)));
+        ids.filter_map(|(account, id)| account.events.get(id).cloned()).collect()
     }
 
     /// A panic while the lock was held cannot have left a half-done change: changes are made on a copy.
@@ -207,11 +226,12 @@ impl EventIngest for MemoryStore {
                 continue;
             }
             let tenant = state.tenants.get_mut(&organization).ok_or(Error::NotFound(Noun::Organization))?;
-            let known = &mut tenant.accounts.entry(key).or_default().events;
-            outcomes.push(if known.contains_key(&event.idempotency_id) {
+            let account = tenant.accounts.entry(key).or_default();
+            outcomes.push(if account.events.contains_key(&event.idempotency_id) {
                 Ingested::Duplicate
             } else {
-                known.insert(event.idempotency_id.clone(), event.clone());
+                account.events.insert(event.idempotency_id.clone(), event.clone());
+                account.arrivals.push(event.idempotency_id.clone());
                 Ingested::Stored
             });
         }

@@ -89,6 +89,23 @@ impl Usage {
     pub fn zero() -> Self {
         Self { quantity: BigDecimal::zero(), event_count: 0 }
     }
+
+    /// This usage, read when the last event to have arrived was this one.
+    pub fn seen_to(self, last_arrival: u64) -> SeenUsage {
+        SeenUsage { usage: self, last_arrival }
+    }
+}
+
+/// Usage, and which events it was counted of: whoever keeps both can count it again when others have arrived.
+///
+/// Every event has an arrival number: of two events of one customer, the one that was committed later has the greater. Gaps mean
+/// nothing, and numbers of different customers have nothing to do with each other.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenUsage {
+    /// The usage.
+    pub usage: Usage,
+    /// The customer's events with an arrival number up to this one were seen, and no others.
+    pub last_arrival: u64,
 }
 
 /// What the events of one metric come to, before its aggregation makes a quantity of it.

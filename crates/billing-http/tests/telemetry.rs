@@ -93,7 +93,7 @@ fn what_was_filled_past_the_service_is_planned_anew() {
     world.sql(
         "SELECT create_events_partition('2019-05-01 00:00+00');
         INSERT INTO events
-        SELECT organization_id, customer_key, customer_id, md5(n::text)::uuid, n::text, 'old', '2019-05-02', '{}'
+        SELECT organization_id, customer_key, customer_id, md5(n::text)::uuid, n::text, 'old', '2019-05-02', '{}', now(), n
         FROM customers, generate_series(1, 3000) n",
     );
     world.restart();

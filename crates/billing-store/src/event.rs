@@ -7,7 +7,7 @@ use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::event::{Event, Properties};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
-use billing_domain::usage::{Usage, UsageRequest};
+use billing_domain::usage::{SeenUsage, UsageRequest};
 use diesel::deserialize::{FromSql, FromSqlRow};
 use diesel::dsl::sql;
 use diesel::pg::{Pg, PgValue};
@@ -86,7 +86,7 @@ impl TryFrom<EventRow> for Event {
 }
 
 impl EventRepo for PgTransaction<'_> {
-    fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
+    fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
         match &mut self.at_work {
             Some(at_work) => at_work.usages(requests),
             None => self.read_usages(requests),
@@ -97,7 +97,10 @@ impl EventRepo for PgTransaction<'_> {
         PgTransaction::warm_up(self, requests)
     }
 
-    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+    fn seen_custom_usages(
+        &mut self,
+        requests: &[CustomUsageRequest],
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }

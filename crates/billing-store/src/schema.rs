@@ -158,6 +158,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    event_arrivals (organization_id, lane) {
+        organization_id -> Uuid,
+        lane -> Int4,
+        last_arrival -> Int8,
+    }
+}
+
+diesel::table! {
     event_names (organization_id, name) {
         organization_id -> Uuid,
         name -> Text,
@@ -176,6 +184,7 @@ diesel::table! {
         time_created -> Timestamptz,
         properties -> Json,
         received_at -> Timestamptz,
+        arrival -> Int8,
     }
 }
 
@@ -508,6 +517,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     currencies,
     customer_emails,
     customers,
+    event_arrivals,
     event_names,
     events,
     features,

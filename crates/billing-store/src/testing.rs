@@ -116,7 +116,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE table_schema = 'public'
-            AND table_name NOT IN ('metric_rollups', 'open_hours', 'usage_rollup', 'rollup_marks', 'subscription_marks', 'counted_usage')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'open_hours', 'usage_rollup', 'rollup_marks', 'subscription_marks', 'counted_usage')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -131,7 +131,7 @@ pub fn vacuum(url: &str) {
 }
 
 /// Everything an organization owns, as a line for each table: two are the same when no row has changed. Without
-/// roll-ups, which follow from the events and are filled in the background.
+/// roll-ups, which follow from the events and are filled in the background, and without how far arrival numbers have come.
 ///
 /// # Panics
 /// When the database at `url` does not answer.
@@ -195,6 +195,7 @@ pub fn columns() -> Vec<String> {
         currencies,
         customer_emails,
         customers,
+        event_arrivals,
         event_names,
         events,
         features,

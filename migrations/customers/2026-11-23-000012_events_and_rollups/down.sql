@@ -7,4 +7,4 @@ DROP FUNCTION set_events_partition_storage;
 DROP FUNCTION has_events_ahead;
 DROP FUNCTION metered_events;
 DROP VIEW custom_metric_events;
-DROP TABLE events, event_names;
+DROP TABLE events, event_arrivals, event_names;

@@ -9,6 +9,15 @@ CREATE TABLE event_names (
 COMMENT ON TABLE event_names IS 'Every event name ever sent: from when on a new metric''s roll-ups are complete';
 COMMENT ON COLUMN event_names.latest_before IS 'A whole hour; no event of this name is dated at or after it';
 
+CREATE TABLE event_arrivals (
+    organization_id uuid NOT NULL,
+    lane integer NOT NULL CHECK (lane BETWEEN 0 AND 255),
+    last_arrival bigint NOT NULL,
+    PRIMARY KEY (organization_id, lane)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE event_arrivals IS 'How far the arrival numbers of an organization''s events have come, by the lane of their customers';
+COMMENT ON COLUMN event_arrivals.last_arrival IS 'Goes up in the transaction that stores events, under the lane''s lock: who sees this number sees them all';
+
 CREATE TABLE events (
     organization_id uuid NOT NULL,
     customer_key uuid NOT NULL,
@@ -18,7 +27,8 @@ CREATE TABLE events (
     event_name text NOT NULL,
     time_created timestamptz NOT NULL,
     properties json NOT NULL,
-    received_at timestamptz NOT NULL DEFAULT now()
+    received_at timestamptz NOT NULL DEFAULT now(),
+    arrival bigint NOT NULL
 ) PARTITION BY RANGE (time_created);
 CREATE INDEX events_customer_key_idx ON events (customer_key, time_created);
 COMMENT ON TABLE events IS 'Usage events, one partition per UTC month; a customer''s id is unique in each by an index of the partition''s own';
@@ -27,6 +37,7 @@ COMMENT ON COLUMN events.idempotency_id IS 'The sender''s id: the first event wi
 COMMENT ON COLUMN events.time_created IS 'When it happened';
 COMMENT ON COLUMN events.properties IS 'As sent, kept as text: jsonb would write 1e30 as 31 digits and refuse 1e200000';
 COMMENT ON COLUMN events.received_at IS 'When it was stored';
+COMMENT ON COLUMN events.arrival IS 'Of one customer''s events that one has the greater that was committed later; gaps mean nothing';
 
 -- In the schema of its table, as all that customers own: custom_metric has what is the same for all.
 CREATE VIEW custom_metric_events AS
@@ -253,8 +264,8 @@ BEGIN
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1,
             autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 1000)', name);
     END LOOP;
-    -- A row for each customer, or a few, written again and again.
-    FOREACH name IN ARRAY ARRAY['open_hours', 'rollup_marks']
+    -- A row for each customer or lane, or a few, written again and again.
+    FOREACH name IN ARRAY ARRAY['event_arrivals', 'open_hours', 'rollup_marks']
     LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
             autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)', name);

@@ -186,10 +186,10 @@ fn fill(stage: &Stage, customer: &str, metric: &str, size: u64) -> anyhow::Resul
     let script = format!(
         "SET statement_timeout = 0; SET synchronous_commit = off; SET work_mem = '128MB';
          INSERT INTO events (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name,
-                             time_created, properties)
+                             time_created, properties, arrival)
          SELECT organization_id, customer_key, customer_id,
                 (lpad(to_hex((n << 32) / {size}), 8, '0') || substr(md5(customer_id || n), 9))::uuid, customer_id || n,
-                'asked', now() - interval '1 hour' - n * (interval '20 days' / {size}), '{{}}'
+                'asked', now() - interval '1 hour' - n * (interval '20 days' / {size}), '{{}}', n
          FROM customers, generate_series(0::bigint, {size} - 1) n WHERE customer_id = '{customer}';
          INSERT INTO usage_rollup (customer_key, organization_id, metric_id, dimensions, bucket_hours, bucket,
                                    event_count, sum)

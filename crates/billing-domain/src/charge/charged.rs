@@ -10,7 +10,7 @@ use crate::metric::{AggregationKind, MeasureFields, Metric};
 use crate::period::Period;
 use crate::plan::{ChargeBehavior, ChargeTiming, Component, RecurringCharge};
 use crate::subscription::{FlatFeeBehavior, Subscription, SubscriptionFilters};
-use crate::usage::Usage;
+use crate::usage::SeenUsage;
 
 /// What a record puts on an invoice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,10 +126,11 @@ impl BillingRecord {
         component: &Component,
         metric: &Metric,
         filters: &SubscriptionFilters,
-        usage: &Usage,
+        seen: &SeenUsage,
         decimals: u8,
         at: OffsetDateTime,
     ) -> Charged {
+        let SeenUsage { usage, last_arrival } = seen;
         let rating = component.tiers.rate(&usage.quantity);
         let prepaid_amount = self.prepaid_in_all(component);
         let exact = (&rating.amount - &prepaid_amount).max(BigDecimal::zero());
@@ -146,6 +147,7 @@ impl BillingRecord {
                 metric: metric_trace(metric, filters),
                 window: self.window(at),
                 event_count: usage.event_count,
+                last_arrival: *last_arrival,
                 quantity: usage.quantity.clone(),
                 billed_before,
                 rating,
@@ -162,7 +164,7 @@ impl BillingRecord {
         component: &Component,
         metric: &Metric,
         filters: &SubscriptionFilters,
-        usage: &Usage,
+        usage: &SeenUsage,
         decimals: u8,
     ) -> Option<Charged> {
         let before = self.billed.clone();

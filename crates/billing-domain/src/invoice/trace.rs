@@ -83,6 +83,9 @@ pub enum Trace {
         /// How many events stand behind the quantity.
         #[serde(with = "decimal::integer")]
         event_count: u64,
+        /// Of the customer's events those were there that had arrival numbers up to this one: what came later is late usage.
+        #[serde(with = "decimal::integer")]
+        last_arrival: u64,
         /// The usage since the start of the window.
         #[serde(with = "decimal::number")]
         quantity: BigDecimal,

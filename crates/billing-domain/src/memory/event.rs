@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use time::OffsetDateTime;
 
+use super::AccountState;
 use super::transaction::MemoryTransaction;
 use crate::custom_sql::interpret::fold_custom;
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
@@ -12,24 +13,30 @@ use crate::error::Error;
 use crate::event::Event;
 use crate::id::CustomerKey;
 use crate::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
-use crate::usage::{Usage, UsageRequest, fold};
+use crate::usage::{SeenUsage, UsageRequest, fold};
 
 impl EventRepo for MemoryTransaction {
-    fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
+    fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
         let tenant = self.tenant()?;
         UsageRequest::refuse_custom(requests)?;
         let usage = |request: &UsageRequest| {
-            let events = tenant.accounts.get(&request.customer).into_iter().flat_map(|account| account.events.values());
-            fold(request, events)
+            let account = tenant.accounts.get(&request.customer);
+            let events = account.into_iter().flat_map(|account| account.events.values());
+            fold(request, events).seen_to(account.map_or(0, AccountState::last_arrival))
         };
         Ok(requests.iter().map(usage).collect())
     }
 
-    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+    fn seen_custom_usages(
+        &mut self,
+        requests: &[CustomUsageRequest],
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
         let tenant = self.tenant()?;
         let usage = |request: &CustomUsageRequest| {
-            let events = tenant.accounts.get(&request.customer).into_iter().flat_map(|account| account.events.values());
-            fold_custom(request, events)
+            let account = tenant.accounts.get(&request.customer);
+            let events = account.into_iter().flat_map(|account| account.events.values());
+            let last_arrival = account.map_or(0, AccountState::last_arrival);
+            fold_custom(request, events).map(|usage| usage.seen_to(last_arrival))
         };
         Ok(requests.iter().map(usage).collect())
     }

@@ -7,7 +7,7 @@ use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, Ingested};
 use crate::id::{CustomerKey, OrganizationId};
-use crate::usage::{Usage, UsageRequest};
+use crate::usage::{SeenUsage, Usage, UsageRequest};
 
 /// Which events are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,7 +59,11 @@ impl EventCursor {
 pub trait EventRepo {
     /// The usage behind each request, all from one snapshot, in the order of the requests. Custom metrics are asked for by
     /// [`EventRepo::custom_usages`].
-    fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error>;
+    fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
+        Ok(self.seen_usages(requests)?.into_iter().map(|seen| seen.usage).collect())
+    }
+    /// [`EventRepo::usages`], each with how far into its customer's events the snapshot saw.
+    fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error>;
     /// Remembers what it takes for a [`Question`](super::Question) about this usage to be answered together with others; changes no
     /// answer. A store that remembers nothing has nothing to do.
     fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
@@ -68,7 +72,15 @@ pub trait EventRepo {
     }
     /// What each query makes of its customer's events, or why nothing, all from one snapshot, in the order of the
     /// requests. A query that fails is no error of the transaction.
-    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error>;
+    fn custom_usages(&mut self, requests: &[CustomUsageRequest]) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+        let usages = self.seen_custom_usages(requests)?.into_iter();
+        Ok(usages.map(|seen| seen.map(|seen| seen.usage)).collect())
+    }
+    /// [`EventRepo::custom_usages`], each with how far into its customer's events the snapshot saw.
+    fn seen_custom_usages(
+        &mut self,
+        requests: &[CustomUsageRequest],
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error>;
     /// A customer's events, newest first; at one instant the greatest id, by its bytes, comes first. The cursor of a
     /// page is an [`EventCursor`].
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error>;

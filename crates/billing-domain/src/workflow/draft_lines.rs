@@ -21,7 +21,7 @@ use crate::period::{Fraction, Period};
 use crate::plan::{Component, PriceAdjustmentKind};
 use crate::store::Transaction;
 use crate::subscription::{FlatFeeBehavior, Subscription};
-use crate::usage::{Usage, UsageRequest};
+use crate::usage::{SeenUsage, UsageRequest};
 
 /// The lines of one invoice to be.
 pub(super) struct Draft {
@@ -157,7 +157,7 @@ fn charge(
     account: &Account,
     record: &mut BillingRecord,
     offer: &Offer,
-    (part, usage): (Part, Option<&Usage>),
+    (part, usage): (Part, Option<&SeenUsage>),
     at: OffsetDateTime,
 ) -> Result<Vec<LineItem>, Error> {
     let decimals = offer.currency.decimals;

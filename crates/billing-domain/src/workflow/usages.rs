@@ -4,19 +4,19 @@ use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, Refusal, StoreError};
 use crate::metric::Measure;
 use crate::store::Transaction;
-use crate::usage::{Usage, UsageRequest};
+use crate::usage::{SeenUsage, Usage, UsageRequest};
 
-/// The usage behind each request, or why a custom metric has none, in the order of the requests. Custom metrics are asked
-/// first: what lands between the two statements is late usage.
+/// The usage behind each request and how far it saw, or why a custom metric has none, in the order of the requests. Custom
+/// metrics are asked first: what lands between the two statements is late usage.
 pub(super) fn try_usages(
     tx: &mut dyn Transaction,
     requests: &[UsageRequest],
-) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
     let custom: Vec<CustomUsageRequest> = requests.iter().filter_map(custom_request).collect();
-    let mut custom = tx.events().custom_usages(&custom)?.into_iter();
+    let mut custom = tx.events().seen_custom_usages(&custom)?.into_iter();
     let others: Vec<UsageRequest> =
         requests.iter().filter(|request| custom_request(request).is_none()).cloned().collect();
-    let mut others = tx.events().usages(&others)?.into_iter().map(Ok);
+    let mut others = tx.events().seen_usages(&others)?.into_iter().map(Ok);
     let of_kind = |request: &UsageRequest| match custom_request(request) {
         Some(_) => custom.next(),
         None => others.next(),
@@ -31,7 +31,7 @@ pub(super) fn try_usages(
 /// [`Refusal::CustomMetricFailed`]; [`StoreError::Internal`] when it was not the query that failed.
 pub(super) fn usages(tx: &mut dyn Transaction, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
     let usages = try_usages(tx, requests)?.into_iter();
-    usages.map(|usage| usage.map_err(refusal)).collect()
+    usages.map(|seen| seen.map(|seen| seen.usage).map_err(refusal)).collect()
 }
 
 /// What a caller is told who asks for nothing but the usage.

@@ -77,7 +77,7 @@ impl Charging {
     }
 
     fn bill_usage(&mut self, quantity: &BigDecimal, at: OffsetDateTime, decimals: u8) -> Charged {
-        let usage = Usage { quantity: quantity.clone(), event_count: 1 };
+        let usage = Usage { quantity: quantity.clone(), event_count: 1 }.seen_to(1);
         let filters = SubscriptionFilters::none();
         let charged = self.record.charge_usage(&self.component, &self.metric, &filters, &usage, decimals, at);
         given(Some(charged.clone()), decimals);

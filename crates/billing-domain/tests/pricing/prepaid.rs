@@ -59,7 +59,7 @@ impl Week {
     }
 
     fn bill_usage(&mut self, quantity: &str) -> Charged {
-        let usage = Usage { quantity: number(quantity), event_count: 1 };
+        let usage = Usage { quantity: number(quantity), event_count: 1 }.seen_to(1);
         let at = self.record.period.end();
         self.record.charge_usage(&self.component, &self.metric, &SubscriptionFilters::none(), &usage, DECIMALS, at)
     }

@@ -8,7 +8,7 @@ use billing_domain::charge::BillingRecord;
 use billing_domain::customer::Customer;
 use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::subscription::Subscription;
-use billing_domain::usage::{Usage, UsageRequest};
+use billing_domain::usage::{SeenUsage, UsageRequest};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlUuid};
 use time::{Date, Duration, OffsetDateTime};
@@ -56,7 +56,7 @@ pub(crate) struct Held {
     pub(crate) has_credit: bool,
     invoicings: BTreeMap<SubscriptionId, (Date, i64)>,
     /// Questions about usage, each with its answer from one statement.
-    usages: Vec<(Vec<UsageRequest>, Vec<Usage>)>,
+    usages: Vec<(Vec<UsageRequest>, Vec<SeenUsage>)>,
 }
 
 impl Held {
@@ -70,12 +70,12 @@ impl Held {
         (instant >= self.current_from).then(|| self.current.iter().filter(is_current).cloned().collect())
     }
 
-    pub(super) fn usages(&self, requests: &[UsageRequest]) -> Option<Vec<Usage>> {
+    pub(super) fn usages(&self, requests: &[UsageRequest]) -> Option<Vec<SeenUsage>> {
         self.usages.iter().find(|(asked, _)| asked == requests).map(|(_, usages)| usages.clone())
     }
 
     /// Keeps the answer to a question.
-    pub(super) fn keep(&mut self, requests: Vec<UsageRequest>, usages: Vec<Usage>) {
+    pub(super) fn keep(&mut self, requests: Vec<UsageRequest>, usages: Vec<SeenUsage>) {
         self.usages.push((requests, usages));
     }
 

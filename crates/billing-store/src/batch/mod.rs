@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 
 use billing_domain::id::{CustomerKey, OrganizationId, SubscriptionId};
 use billing_domain::store::{Scope, WorkOfEach};
-use billing_domain::usage::{Usage, UsageRequest};
+use billing_domain::usage::{SeenUsage, UsageRequest};
 use billing_domain::{Error, StoreError};
 use time::Date;
 
@@ -56,7 +56,7 @@ impl AtWork {
     }
 
     /// The usage behind all of these requests from one statement, once that has been read.
-    pub(crate) fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
+    pub(crate) fn usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
@@ -183,7 +183,7 @@ impl PgTransaction<'_> {
     fn answer(&mut self, asking: Vec<(Held, Vec<UsageRequest>)>) -> Result<Vec<Held>, Error> {
         let questions: Vec<&[UsageRequest]> = asking.iter().map(|(_, requests)| requests.as_slice()).collect();
         let answers = self.read_counted_usages(&questions)?;
-        let keep = |((mut held, requests), usages): ((Held, Vec<UsageRequest>), Option<Vec<Usage>>)| {
+        let keep = |((mut held, requests), usages): ((Held, Vec<UsageRequest>), Option<Vec<SeenUsage>>)| {
             held.keep(requests, usages?);
             Some(held)
         };

@@ -10,22 +10,25 @@ mod printer;
 mod reader;
 mod share;
 
+use std::collections::{BTreeSet, HashMap};
 use std::time::Instant;
 
 use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomResult, CustomUsageRequest};
-use billing_domain::usage::Usage;
+use billing_domain::usage::{SeenUsage, Usage};
 use diesel::connection::SimpleConnection;
 use diesel::deserialize::QueryableByName;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
 use uuid::Uuid;
 
 use self::reader::limits;
 use crate::column::count;
 use crate::deadline;
 use crate::error::Failure;
+use crate::rollup::Lanes;
+use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::attempt::Attempts;
@@ -68,17 +71,34 @@ impl ResultRow {
     }
 }
 
+statement! {
+    /// How far the arrival numbers of an organization's events have come in some lanes.
+    LastArrivals -> (Integer, BigInt) {
+        "SELECT lane, last_arrival FROM event_arrivals
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND lane = ANY (" lanes: Vec<i32> as Array<Integer>; ")"
+    }
+}
+
 impl Reader {
-    /// The usage behind each request, all from one snapshot, in the order of the requests, within `budget`.
+    /// The usage behind each request and how far it saw, all from one snapshot, in the order of the requests, within `budget`.
     pub(crate) fn usages(
         &self,
         organization: Uuid,
+        lanes: Lanes,
         requests: &[CustomUsageRequest],
         budget: &mut Budget,
-    ) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
         let usages = self.run(organization, |pg| {
+            let of_requests: BTreeSet<i32> = requests.iter().map(|request| lanes.of(request.customer)).collect();
+            let last_arrivals = LastArrivals { organization, lanes: of_requests.into_iter().collect() };
+            let last_arrivals: HashMap<i32, i64> = last_arrivals.load::<(i32, i64)>(pg)?.into_iter().collect();
             let behind = (0..requests.len()).rev();
-            let usage = |(request, behind)| usage(pg, organization, request, (&mut *budget, behind));
+            let usage = |(request, behind): (&CustomUsageRequest, usize)| {
+                let last_arrival = last_arrivals.get(&lanes.of(request.customer)).copied().unwrap_or_default();
+                let last_arrival = count(last_arrival)?;
+                let usage = usage(pg, organization, request, (&mut *budget, behind))?;
+                Ok(usage.map(|usage| usage.seen_to(last_arrival)))
+            };
             requests.iter().zip(behind).map(usage).collect::<Result<Vec<_>, Failure>>()
         });
         usages.map_err(Failure::into_error)
@@ -90,10 +110,10 @@ impl PgTransaction<'_> {
     pub(crate) fn run_custom(
         &mut self,
         requests: &[CustomUsageRequest],
-    ) -> Result<Vec<Result<Usage, CustomFailure>>, Error> {
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
         self.has_run_custom = true;
         let mut budget = self.custom_budget.unwrap_or_else(Budget::of_call);
-        let usages = self.shared.reader.usages(self.tenant(), requests, &mut budget);
+        let usages = self.shared.reader.usages(self.tenant(), self.shared.ingest.lanes(), requests, &mut budget);
         if let Some(left) = &mut self.custom_budget {
             *left = budget;
         }

@@ -50,7 +50,7 @@ const TEMP_FILE_LIMIT: &str = "SET temp_file_limit = '64MB'";
 /// From here on the connection can read one view.
 const TAKE_ROLE: &str = "SET ROLE billing_custom_metric";
 
-/// Makes the role, where the user may, and lets it read the view and nothing else. A role belongs to all databases of a
+/// Makes the role, where the user may, and lets it read the view, how far events have arrived, and nothing else. A role belongs to all databases of a
 /// server, so another one may have made it, or may be making it right now.
 const PREPARE: &str = "
     DO $$
@@ -66,7 +66,7 @@ const PREPARE: &str = "
             EXECUTE format('GRANT billing_custom_metric TO %I', current_user);
         END IF;
         GRANT USAGE ON SCHEMA custom_metric, public TO billing_custom_metric;
-        GRANT SELECT ON custom_metric_events TO billing_custom_metric;
+        GRANT SELECT ON custom_metric_events, event_arrivals TO billing_custom_metric;
     END
     $$
 ";

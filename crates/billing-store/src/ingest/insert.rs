@@ -12,7 +12,7 @@ use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::query_builder::{AstPass, Query, QueryFragment, QueryId};
 use diesel::result::{DatabaseErrorKind, Error as DieselError};
-use diesel::sql_types::{Array, Json, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Json, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -78,6 +78,7 @@ struct InsertEvents<'e> {
     names: Vec<&'e str>,
     times: Vec<OffsetDateTime>,
     properties: Vec<JsonText<&'e str>>,
+    arrivals: Vec<i64>,
 }
 
 impl<'e> InsertEvents<'e> {
@@ -95,6 +96,7 @@ impl<'e> InsertEvents<'e> {
             names: column(candidates, |row| &*row.event.name),
             times: column(candidates, |row| row.event.time_created),
             properties: column(candidates, |row| JsonText(row.event.properties.as_json())),
+            arrivals: candidates.iter().map(|candidate| candidate.arrival).collect(),
         }
     }
 }
@@ -109,13 +111,14 @@ impl QueryFragment<Pg> for InsertEvents<'_> {
     fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
         out.push_sql(
             "INSERT INTO events
-                (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties)
+                (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties,
+                arrival)
             SELECT ",
         );
         out.push_bind_param::<SqlUuid, _>(&self.organization)?;
         out.push_sql(
             ", sent.customer_key, sent.customer_id, sent.id_hash, sent.idempotency_id, sent.event_name, sent.time_created,
-                sent.properties
+                sent.properties, sent.arrival
             FROM (SELECT unnest(",
         );
         out.push_bind_param::<Array<SqlUuid>, _>(&self.customers)?;
@@ -131,7 +134,9 @@ impl QueryFragment<Pg> for InsertEvents<'_> {
         out.push_bind_param::<Array<Timestamptz>, _>(&self.times)?;
         out.push_sql(") AS time_created, unnest(");
         out.push_bind_param::<Array<Json>, _>(&self.properties)?;
-        out.push_sql(") AS properties) AS sent");
+        out.push_sql(") AS properties, unnest(");
+        out.push_bind_param::<Array<BigInt>, _>(&self.arrivals)?;
+        out.push_sql(") AS arrival) AS sent");
         for (index, month) in self.elsewhere.iter().enumerate() {
             out.push_sql(if index == 0 { " WHERE " } else { " AND " });
             out.push_sql("NOT EXISTS (SELECT FROM ");

@@ -8,7 +8,7 @@ mod collect;
 mod insert;
 mod rules;
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::sync::mpsc;
 
 use billing_domain::api_key::Fingerprint;
@@ -43,6 +43,8 @@ struct Candidate<'r> {
     index: usize,
     row: &'r Row,
     months: Months,
+    /// Its arrival number; 0 until it has one.
+    arrival: i64,
 }
 
 /// The months that matter to an event.
@@ -226,15 +228,17 @@ impl PgStore {
     /// valid. If nobody knows whether it was committed, it is done again: what was stored is then known.
     fn store_group(&self, terms: Terms, keys: &[&Fingerprint], rows: &[&Row]) -> Outcome {
         let (cache, organization) = (&self.shared.ingest, terms.organization.uuid());
-        let lanes: BTreeSet<i32> = rows.iter().map(|row| cache.lanes().of(row.customer)).collect();
+        let mut in_lanes: BTreeMap<i32, i64> = BTreeMap::new();
+        rows.iter().for_each(|row| *in_lanes.entry(cache.lanes().of(row.customer)).or_default() += 1);
         let prefixes = api_key::prefixes(keys.iter().copied());
         let stored = self.transact_again(|pg| {
-            rollup::lock_lanes(pg, lanes.iter().copied().collect())?;
+            let mut arrivals = rollup::enter_lanes(pg, organization, &in_lanes)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
             keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];
             let mut candidates = candidates(rows, &present, terms.window, &mut answers);
+            candidates.iter_mut().for_each(|own| own.arrival = arrivals.next(cache.lanes().of(own.row.customer)));
             let prepared = cache.prepare(pg, organization, &candidates)?;
             insert::store(pg, organization, &mut candidates, cache.wariness())?;
             let mut counting = Vec::with_capacity(candidates.len());
@@ -292,7 +296,7 @@ fn candidates<'r>(rows: &[&'r Row], present: &Present, window: Window, answers: 
             answers[index] = Ingested::OutsideWindow;
         } else if seen.insert(row.key()) {
             let months = Months { own: Month::of(row.event.time_created), probed: present.probed(row, window) };
-            candidates.push(Candidate { index, row, months });
+            candidates.push(Candidate { index, row, months, arrival: 0 });
         }
     }
     candidates

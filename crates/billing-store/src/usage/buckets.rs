@@ -4,7 +4,7 @@ use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Tex
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::statement::ReadUsage;
+use super::statement::{LAST_ARRIVALS, ReadUsage};
 use crate::statement::statement;
 
 statement! {
@@ -30,7 +30,9 @@ statement! {
                 end_at
             )
         ),
-        own AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
+        own AS (
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " lanes: Vec<i32> as Array<Integer>; "::integer[] AS lanes
+        )
         SELECT part.request, NULL::timestamptz, NULL::timestamptz, sum(part.event_count)::bigint,
             coalesce(sum(part.sum), 0), max(part.max), min(part.min),
             (array_agg(part.latest ORDER BY part.latest_at DESC, part.latest_id COLLATE \"C\" DESC)
@@ -58,7 +60,8 @@ statement! {
             ) newest
             WHERE segment.aggregation_type = 'latest'
         ) part
-        GROUP BY part.request"
+        GROUP BY part.request
+        " [LAST_ARRIVALS] ""
     }
 }
 
@@ -75,6 +78,7 @@ impl From<ReadUsage> for ReadBuckets {
             starts: all.bucket_starts,
             ends: all.bucket_ends,
             organization: all.organization,
+            lanes: all.lanes,
         }
     }
 }

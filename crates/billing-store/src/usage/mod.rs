@@ -7,13 +7,15 @@ mod segments;
 mod statement;
 mod warm;
 
+use std::collections::{BTreeSet, HashMap};
+
 use billing_domain::metric::Measure;
-use billing_domain::usage::{Levels, Step, Totals, Usage, UsageRequest};
+use billing_domain::usage::{Levels, SeenUsage, Step, Totals, Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 
 use self::buckets::ReadBuckets;
-use self::statement::{ReadUsage, UsageRow};
+use self::statement::{ReadUsage, UsageRow, lane_of_row};
 use crate::column::count;
 use crate::transaction::PgTransaction;
 
@@ -62,10 +64,13 @@ impl Found {
 }
 
 impl PgTransaction<'_> {
-    /// The usage behind each request, all from one snapshot, in the order of the requests.
-    pub(crate) fn read_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Usage>, Error> {
+    /// The usage behind each request and how far it saw, all from one snapshot, in the order of the requests.
+    pub(crate) fn read_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
         UsageRequest::refuse_custom(requests)?;
         let mut statement = ReadUsage::new(self.tenant());
+        let lanes = self.shared.ingest.lanes();
+        let lane_of = |request: &UsageRequest| lanes.of(request.customer);
+        statement.lanes = requests.iter().map(lane_of).collect::<BTreeSet<i32>>().into_iter().collect();
         let beginnings = self.beginnings(requests)?;
         for (number, (request, beginning)) in (0..).zip(requests.iter().zip(beginnings)) {
             if !request.period.is_empty() {
@@ -73,19 +78,27 @@ impl PgTransaction<'_> {
             }
         }
         let mut found: Vec<Found> = requests.iter().map(|_| Found::default()).collect();
+        let mut last_arrivals: HashMap<i32, u64> = HashMap::new();
         for row in self.read_found(statement)? {
             let number = row.0;
+            if let Some(lane) = lane_of_row(number) {
+                last_arrivals.insert(lane, count(row.3)?);
+                continue;
+            }
             let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));
             of_request.ok_or_else(|| StoreError::Internal(format!("usage of request {number}")))?.keep(row)?;
         }
-        Ok(requests.iter().zip(found).map(|(request, found)| found.usage(request)).collect())
+        let usage = |(request, found): (&UsageRequest, Found)| {
+            found.usage(request).seen_to(last_arrivals.get(&lane_of(request)).copied().unwrap_or_default())
+        };
+        Ok(requests.iter().zip(found).map(usage).collect())
     }
 
     /// [`PgTransaction::read_usages`] of several questions; `None` for those whose answer would take reading events.
     pub(crate) fn read_counted_usages(
         &mut self,
         questions: &[&[UsageRequest]],
-    ) -> Result<Vec<Option<Vec<Usage>>>, Error> {
+    ) -> Result<Vec<Option<Vec<SeenUsage>>>, Error> {
         let requests = questions.concat();
         let mut beginnings = self.beginnings(&requests)?.into_iter();
         let mut is_counted = |question: &[UsageRequest]| {

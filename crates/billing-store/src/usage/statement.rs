@@ -13,6 +13,17 @@ use crate::column::to_json;
 use crate::rollup::{Source, dimensions_of, split};
 use crate::statement::statement;
 
+/// One row more for each lane that has events, under a number below 0: how far their arrival numbers have come in the snapshot.
+pub(super) const LAST_ARRIVALS: &str = "UNION ALL
+        SELECT -1 - arrivals.lane, NULL, NULL, arrivals.last_arrival, 0, NULL, NULL, NULL, 0
+        FROM own JOIN event_arrivals arrivals
+            ON arrivals.organization_id = own.organization_id AND arrivals.lane = ANY (own.lanes)";
+
+/// The lane whose row of [`LAST_ARRIVALS`] has this number.
+pub(super) fn lane_of_row(number: i32) -> Option<i32> {
+    (number < 0).then_some(-1 - number)
+}
+
 statement! {
     /// Reads all parts of all requests in one statement, and so in one snapshot: one row of totals for each request, and
     /// for a gauge one more for each bucket that has events. What most metrics need is one pass over each part; only
@@ -62,7 +73,9 @@ statement! {
                 start_at, end_at, span, window_length
             )
         ),
-        own AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
+        own AS (
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " lanes: Vec<i32> as Array<Integer>; "::integer[] AS lanes
+        )
         SELECT part.request, NULL::timestamptz AS bucket, NULL::timestamptz AS first_at, sum(part.event_count)::bigint,
             coalesce(sum(part.sum), 0), max(part.max), min(part.min),
             (array_agg(part.latest ORDER BY part.latest_at DESC, part.latest_id COLLATE \"C\" DESC)
@@ -215,7 +228,7 @@ statement! {
             ) measured
         ) busiest
         WHERE segment.reading = 'windows' AND segment.aggregation_type = 'max'
-        ORDER BY 1, 2 NULLS FIRST"
+        " [LAST_ARRIVALS] " ORDER BY 1, 2 NULLS FIRST"
     }
 }
 
@@ -310,6 +323,7 @@ impl ReadUsage {
             event_spans: Vec::new(),
             event_windows: Vec::new(),
             organization,
+            lanes: Vec::new(),
         }
     }
 

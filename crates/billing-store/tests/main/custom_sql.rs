@@ -166,13 +166,15 @@ fn agrees_with_the_interpreter() {
 }
 
 #[test]
-fn runs_as_a_role_that_reads_one_view() {
+fn runs_as_a_role_that_reads_one_view_and_how_far_events_have_come() {
     let store = TestStore::new();
     let found = billing_store::testing::as_custom_metric(
         &store,
         &[
             ("SELECT current_user::text AS value", true),
             ("SELECT count(*)::text AS value FROM custom_metric_events", true),
+            ("SELECT count(*)::text AS value FROM event_arrivals", true),
+            ("UPDATE event_arrivals SET last_arrival = 0", false),
             ("SELECT count(*)::text AS value FROM public.events", false),
             ("SELECT count(*)::text AS value FROM public.api_keys", false),
             ("SELECT count(*)::text AS value FROM public.invoices", false),

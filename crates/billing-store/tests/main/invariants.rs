@@ -63,8 +63,8 @@ fn refuses_what_must_never_be() {
         ("UPDATE subscriptions SET quantity = 0",                        "subscriptions_quantity_check"),
         ("UPDATE billing_records SET component_id = id, revision = 2",   "billing_records_charge_check"),
         ("INSERT INTO events (organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name,
-            time_created, properties) SELECT organization_id, customer_key, 'acme', customer_key, '1', 'call',
-            '1850-01-01', '{}' FROM customers",                          "no partition"),
+            time_created, properties, arrival) SELECT organization_id, customer_key, 'acme', customer_key, '1', 'call',
+            '1850-01-01', '{}', 1 FROM customers",                          "no partition"),
     ];
     for (statement, refusal) in cases {
         let error = execute(store.url(), statement).expect_err(statement);

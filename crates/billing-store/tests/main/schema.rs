@@ -16,6 +16,7 @@ const CUSTOMER_OWNED: &[&str] = &[
     "credit_entries",
     "credits",
     "customers",
+    "event_arrivals",
     "event_names",
     "events",
     "invoice_lines",
@@ -29,7 +30,7 @@ const CUSTOMER_OWNED: &[&str] = &[
 ];
 
 /// Those of them that are not one customer's.
-const WITHOUT_CUSTOMER: &[&str] = &["event_names"];
+const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names"];
 
 /// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
 const NAMING_CUSTOMERS: &[&str] = &["customer_emails", "invoice_numbers", "plan_version_targets"];
@@ -43,6 +44,7 @@ const INTERNAL: &[&str] = &[
     "components_pkey",
     "credit_entries_pkey",
     "credits_pkey",
+    "event_arrivals_pkey",
     "event_names_pkey",
     "features_pkey",
     "idempotency_keys_pkey",

@@ -117,6 +117,7 @@ fn traces(ids: &mut Ids, window: Period) -> Vec<Trace> {
             metric: metric.clone(),
             window,
             event_count: u64::from(u32::MAX) + 1,
+            last_arrival: u64::from(u32::MAX) + 2,
             quantity: decimal("250.000000000000000000001"),
             billed_before: Some(decimal("249.5")),
             rating: rating.clone(),
