@@ -81,6 +81,11 @@ impl Month {
         Self(self.0 + 1).start()
     }
 
+    /// The one so many months later.
+    pub(crate) fn later(self, months: i32) -> Self {
+        Self(self.0 + months)
+    }
+
     /// The months from the first to the last, both included.
     pub(crate) fn range((first, last): (Self, Self)) -> impl Iterator<Item = Self> {
         (first.0..=last.0).map(Self)
@@ -96,7 +101,8 @@ impl Month {
         Some(Self(year.parse::<i32>().ok()? * 12 + month.parse::<i32>().ok()? - 1))
     }
 
-    /// Makes its partition, unless it exists.
+    /// Makes its partition, unless it exists. Not beside anything else in one transaction: until it ends nobody else can
+    /// make any.
     pub(crate) fn create(self, pg: &mut PgConnection) -> QueryResult<()> {
         CreatePartition { month_start: self.start() }.execute(pg).map(|_| ())
     }

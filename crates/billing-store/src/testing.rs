@@ -21,6 +21,9 @@ use crate::schema::metric_rollups;
 use crate::statement::statement;
 use crate::{PgStore, custom_sql, migration};
 
+/// Most rows of roll-ups that one transaction writes.
+pub const ROLLUP_ROWS_MAX: usize = crate::rollup::ROWS_PER_TRANSACTION_MAX;
+
 /// Changes whenever a migration does.
 const MIGRATIONS_HASH: &str = env!("MIGRATIONS_HASH");
 /// Connections of one test's store: enough for the threads of a test that races.

@@ -2,10 +2,13 @@
 //!
 //! A group of events is one transaction that holds the locks of the lanes its customers are in. Whoever holds a lane
 //! is alone with its customers' events and roll-ups, so nothing here can deadlock, and the set of metrics cannot
-//! change between storing an event and counting it.
+//! change between storing an event and counting it. How long it holds them is bounded: in events, and in the rows of
+//! roll-ups that they move. What is more is stored in the next transaction.
 
+mod bound;
 mod collect;
 mod insert;
+mod preparation;
 mod rules;
 
 use std::collections::{BTreeMap, HashSet};
@@ -20,13 +23,14 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use self::preparation::Preparation;
 use self::rules::Present;
 use crate::api_key;
 use crate::backfill::EVENTS_PER_LOCK;
 use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::partition::Month;
-use crate::rollup::{self, Counting, Counts};
+use crate::rollup::{self, Counting, Counts, Written};
 use crate::store::PgStore;
 
 pub(crate) use self::rules::{IngestCache, move_epoch};
@@ -186,6 +190,14 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
     }
 }
 
+/// What came of a group.
+enum Attempt {
+    /// Its first events are stored.
+    Stored { answers: Vec<Ingested>, written: Written },
+    /// Something that they need is not there; nothing is stored.
+    Unprepared(Preparation),
+}
+
 /// Those of a caller's events that one writer stores.
 struct Part {
     writer: usize,
@@ -213,25 +225,52 @@ impl PgStore {
         parts
     }
 
-    /// Stores the events of some callers, in one transaction unless one of them has brought more than fit.
+    /// Stores the events of some callers, in one transaction unless they have brought more than fit.
     fn store_all(&self, terms: Terms, jobs: &[Arrival]) -> Outcome {
         let keys: Vec<&Fingerprint> = jobs.iter().filter_map(|job| job.key.as_ref()).collect();
         let rows: Vec<&Row> = jobs.iter().flat_map(|job| &job.rows).collect();
         let mut answers = Vec::with_capacity(rows.len());
-        for chunk in rows.chunks(GROUP_MAX) {
-            answers.extend(self.store_group(terms, &keys, chunk)?);
+        while answers.len() < rows.len() {
+            let left = &rows[answers.len()..];
+            answers.extend(self.store_group(terms, &keys, &left[..left.len().min(GROUP_MAX)])?);
         }
         Ok(answers)
     }
 
-    /// Stores and counts, in one transaction, what of the events is new and dated so that it is taken in, if all keys are
-    /// valid. If nobody knows whether it was committed, it is done again: what was stored is then known.
+    /// Stores a group's first events, as many as one transaction takes, and answers them; at least one. If nobody knows whether
+    /// it was committed, it is done again: what was stored is then known.
     fn store_group(&self, terms: Terms, keys: &[&Fingerprint], rows: &[&Row]) -> Outcome {
+        let organization = terms.organization.uuid();
+        let mut made = Preparation::default();
+        loop {
+            match self.try_group(terms, keys, rows, &made).map_err(Failure::into_error)? {
+                Attempt::Stored { answers, written } => {
+                    self.shared.ingest.hours().remember(written);
+                    return Ok(answers);
+                }
+                Attempt::Unprepared(missing) => {
+                    self.make_ready(organization, &missing).map_err(Failure::into_error)?;
+                    // Not left to what is remembered: that may be forgotten again at any time.
+                    made.join(missing);
+                }
+            }
+        }
+    }
+
+    /// Stores and counts, in one transaction, what of a group's first events is new and dated so that it is taken in, if all
+    /// keys are valid and all that the events need is there.
+    fn try_group(
+        &self,
+        terms: Terms,
+        keys: &[&Fingerprint],
+        rows: &[&Row],
+        made: &Preparation,
+    ) -> Result<Attempt, Failure> {
         let (cache, organization) = (&self.shared.ingest, terms.organization.uuid());
         let mut in_lanes: BTreeMap<i32, i64> = BTreeMap::new();
         rows.iter().for_each(|row| *in_lanes.entry(cache.lanes().of(row.customer)).or_default() += 1);
         let prefixes = api_key::prefixes(keys.iter().copied());
-        let stored = self.transact_again(|pg| {
+        self.transact_again(|pg| {
             let mut arrivals = rollup::enter_lanes(pg, organization, &in_lanes)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
@@ -239,7 +278,13 @@ impl PgStore {
             let mut answers = vec![Ingested::Duplicate; rows.len()];
             let mut candidates = candidates(rows, &present, terms.window, &mut answers);
             candidates.iter_mut().for_each(|own| own.arrival = arrivals.next(cache.lanes().of(own.row.customer)));
-            let prepared = cache.prepare(pg, organization, &candidates)?;
+            let missing = cache.missing(organization, Preparation::of(&candidates).without(made));
+            if !missing.is_empty() {
+                return Ok(Attempt::Unprepared(missing));
+            }
+            let recall = cache.hours().recall(self.shared.clerks.connections_made(), present.transaction);
+            answers.truncate(bound::rows_taken(rows.len(), &candidates, &present, &recall));
+            candidates.retain(|candidate| candidate.index < answers.len());
             insert::store(pg, organization, &mut candidates, cache.wariness())?;
             let mut counting = Vec::with_capacity(candidates.len());
             for Candidate { index, row, .. } in candidates {
@@ -249,14 +294,9 @@ impl PgStore {
                 }
                 answers[index] = Ingested::Stored;
             }
-            let recall = cache.hours().recall(self.shared.clerks.connections_made(), present.transaction);
             let written = Counts::of(counting, &recall).write(pg, organization)?;
-            Ok((answers, prepared, written))
-        });
-        let (answers, prepared, written) = stored.map_err(Failure::into_error)?;
-        cache.remember(prepared);
-        cache.hours().remember(written);
-        Ok(answers)
+            Ok(Attempt::Stored { answers, written })
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! What ingesting looks at besides the events: settings, metrics, months, names, and whose time it is.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use billing_domain::event::AHEAD_MAX;
@@ -13,12 +13,13 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::{Candidate, Row};
+use super::Row;
+use super::preparation::Preparation;
 use crate::api_key::VALID_KEYS;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
-use crate::rollup::{self, Lanes, RolledMetric, Transaction, WrittenHours};
+use crate::rollup::{Lanes, RolledMetric, Transaction, WrittenHours};
 use crate::statement::statement;
 use crate::wariness::Wariness;
 
@@ -86,20 +87,6 @@ statement! {
             ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
         WHERE customer.organization_id = " organization: Uuid as SqlUuid; "
             AND customer.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
-    }
-}
-
-statement! {
-    /// Registers event names, with an hour before which all their events are.
-    RegisterNames -> BigInt {
-        "INSERT INTO event_names AS name (organization_id, name, latest_before)
-        SELECT " organization: Uuid as SqlUuid; ", sent.*
-        FROM unnest(
-            " names: Vec<String> as Array<Text>; ",
-            " latest_before: Vec<OffsetDateTime> as Array<Timestamptz>; "
-        ) AS sent
-        ON CONFLICT (organization_id, name) DO UPDATE SET latest_before = excluded.latest_before
-        WHERE name.latest_before < excluded.latest_before"
     }
 }
 
@@ -185,63 +172,36 @@ impl IngestCache {
         Ok(rules)
     }
 
-    /// Sees to it that everything the events need is there: the months they are in or looked for in, and the note of
-    /// how late the events of each name are. A new metric takes an hour for complete only if no event came before it;
-    /// it looks here, after waiting for the lanes. Answers what to remember once all of it is committed.
-    pub(super) fn prepare(
-        &self,
-        pg: &mut PgConnection,
-        organization: Uuid,
-        candidates: &[Candidate<'_>],
-    ) -> QueryResult<Prepared> {
-        let mut of_events = BTreeSet::new();
-        let mut latest: BTreeMap<&str, OffsetDateTime> = BTreeMap::new();
-        for candidate in candidates {
-            let event = &candidate.row.event;
-            of_events.insert(candidate.months);
-            let latest = latest.entry(&event.name).or_insert(event.time_created);
-            *latest = event.time_created.max(*latest);
-        }
-        let months = of_events.into_iter().flat_map(|months| Month::range(months.probed).chain([months.own]));
-        let months: BTreeSet<Month> = months.collect();
-        let mut names: BTreeMap<&str, OffsetDateTime> =
-            latest.into_iter().map(|(name, latest)| (name, rollup::hour_after(latest))).collect();
-        let months: Vec<Month> = months.difference(&locked(&self.months)).copied().collect();
-        for month in &months {
-            month.create(pg)?;
-        }
+    /// What of it is not known to be there.
+    pub(super) fn missing(&self, organization: Uuid, mut needed: Preparation) -> Preparation {
         {
-            let known = locked(&self.names);
-            names.retain(|name, before| {
-                known.get(&(organization, (*name).to_owned())).is_none_or(|known| *known < *before)
-            });
+            let known = locked(&self.months);
+            needed.months.retain(|month| !known.contains(month));
         }
-        if !names.is_empty() {
-            let (names, latest_before) = names.iter().map(|(name, before)| ((*name).to_owned(), *before)).unzip();
-            RegisterNames { organization, names, latest_before }.execute(pg)?;
-        }
-        let names = names.into_iter().map(|(name, before)| ((organization, name.to_owned()), before)).collect();
-        Ok(Prepared { months, names })
+        let known = locked(&self.names);
+        needed
+            .names
+            .retain(|name, before| known.get(&(organization, name.clone())).is_none_or(|known| *known < *before));
+        needed
     }
 
     /// Remembers what has been committed.
-    pub(crate) fn remember(&self, prepared: Prepared) {
-        locked(&self.months).extend(prepared.months);
+    pub(super) fn remember(&self, organization: Uuid, made: &Preparation) {
+        self.remember_months(made.months.iter().copied());
         let mut known = locked(&self.names);
         if known.len() > NAMES_MAX {
             known.clear();
         }
-        for (name, before) in prepared.names {
-            let latest = known.entry(name).or_insert(before);
-            *latest = before.max(*latest);
+        for (name, before) in &made.names {
+            let latest = known.entry((organization, name.clone())).or_insert(*before);
+            *latest = (*before).max(*latest);
         }
     }
-}
 
-/// What one transaction has made ready for its events.
-pub(crate) struct Prepared {
-    months: Vec<Month>,
-    names: Vec<((Uuid, String), OffsetDateTime)>,
+    /// Remembers months that are there.
+    pub(super) fn remember_months(&self, months: impl IntoIterator<Item = Month>) {
+        locked(&self.months).extend(months);
+    }
 }
 
 /// The rules that hold in one transaction, and the times at which its customers live.

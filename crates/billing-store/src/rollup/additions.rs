@@ -13,6 +13,9 @@ use super::gain::{Gain, Gains, for_each_count};
 use super::{BOTH_LEVELS, HOUR, RolledMetric, floor};
 use crate::statement::statement;
 
+/// Most rows that one statement writes: it ends long before its time is over, also where everything takes ten times as long.
+const ROWS_PER_STATEMENT_MAX: usize = 5_000;
+
 type BucketKey = (Uuid, Uuid, String, i16, OffsetDateTime);
 
 /// What one transaction adds to the roll-ups, in the order of their primary key.
@@ -98,57 +101,67 @@ impl Additions {
     /// Writes everything in the place of what is there. No bucket that is there can be missing here, because a bucket
     /// has events and those are never removed.
     pub(crate) fn replace(self, pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
-        let keys = || self.buckets.keys();
-        let remove = RemoveRollups {
-            customers: keys().map(|key| key.0).collect(),
-            metrics: keys().map(|key| key.1).collect(),
-            dimensions: keys().map(|key| key.2.clone()).collect(),
-            bucket_hours: keys().map(|key| key.3).collect(),
-            buckets: keys().map(|key| key.4).collect(),
-        };
-        remove.execute(pg)?;
+        let keys: Vec<&BucketKey> = self.buckets.keys().collect();
+        for keys in keys.chunks(ROWS_PER_STATEMENT_MAX) {
+            let remove = RemoveRollups {
+                customers: keys.iter().map(|key| key.0).collect(),
+                metrics: keys.iter().map(|key| key.1).collect(),
+                dimensions: keys.iter().map(|key| key.2.clone()).collect(),
+                bucket_hours: keys.iter().map(|key| key.3).collect(),
+                buckets: keys.iter().map(|key| key.4).collect(),
+            };
+            remove.execute(pg)?;
+        }
         self.write(pg, organization)
     }
 
     /// Writes everything in key order, so that no two transactions wait for each other.
     pub(crate) fn write(self, pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
-        if self.buckets.is_empty() {
-            return Ok(());
+        let mut rows = self.buckets.into_iter().peekable();
+        while rows.peek().is_some() {
+            let mut statement = AddToRollups::of(organization);
+            rows.by_ref().take(ROWS_PER_STATEMENT_MAX).for_each(|(key, gain)| statement.push(key, gain));
+            statement.execute(pg)?;
         }
-        let rows = self.buckets.len();
-        let mut statement = AddToRollups {
+        Ok(())
+    }
+}
+
+impl AddToRollups {
+    /// Adds nothing yet.
+    fn of(organization: Uuid) -> Self {
+        Self {
             organization,
-            customers: Vec::with_capacity(rows),
-            metrics: Vec::with_capacity(rows),
-            dimensions: Vec::with_capacity(rows),
-            bucket_hours: Vec::with_capacity(rows),
-            buckets: Vec::with_capacity(rows),
-            event_counts: Vec::with_capacity(rows),
-            sums: Vec::with_capacity(rows),
-            maxima: Vec::with_capacity(rows),
-            minima: Vec::with_capacity(rows),
-            latest: Vec::with_capacity(rows),
-            latest_times: Vec::with_capacity(rows),
-            latest_ids: Vec::with_capacity(rows),
-        };
-        for ((customer, metric, dimensions, hours, bucket), gain) in self.buckets {
-            statement.customers.push(customer);
-            statement.metrics.push(metric);
-            statement.dimensions.push(dimensions);
-            statement.bucket_hours.push(hours);
-            statement.buckets.push(bucket);
-            statement.event_counts.push(gain.event_count);
-            statement.sums.push(gain.sum);
-            statement.maxima.push(gain.max);
-            statement.minima.push(gain.min);
-            let latest = gain.latest.map(|latest| (latest.number, latest.at, latest.id));
-            let (number, at, id) =
-                latest.map_or((None, None, None), |(number, at, id)| (Some(number), Some(at), Some(id)));
-            statement.latest.push(number);
-            statement.latest_times.push(at);
-            statement.latest_ids.push(id);
+            customers: Vec::new(),
+            metrics: Vec::new(),
+            dimensions: Vec::new(),
+            bucket_hours: Vec::new(),
+            buckets: Vec::new(),
+            event_counts: Vec::new(),
+            sums: Vec::new(),
+            maxima: Vec::new(),
+            minima: Vec::new(),
+            latest: Vec::new(),
+            latest_times: Vec::new(),
+            latest_ids: Vec::new(),
         }
-        statement.execute(pg).map(|_| ())
+    }
+
+    fn push(&mut self, (customer, metric, dimensions, hours, bucket): BucketKey, gain: Gain) {
+        self.customers.push(customer);
+        self.metrics.push(metric);
+        self.dimensions.push(dimensions);
+        self.bucket_hours.push(hours);
+        self.buckets.push(bucket);
+        self.event_counts.push(gain.event_count);
+        self.sums.push(gain.sum);
+        self.maxima.push(gain.max);
+        self.minima.push(gain.min);
+        let latest = gain.latest.map(|latest| (latest.number, latest.at, latest.id));
+        let (number, at, id) = latest.map_or((None, None, None), |(number, at, id)| (Some(number), Some(at), Some(id)));
+        self.latest.push(number);
+        self.latest_times.push(at);
+        self.latest_ids.push(id);
     }
 }
 

@@ -32,7 +32,7 @@ use crate::transaction::LOCK_CLASS_LANE;
 
 pub(crate) use self::additions::Additions;
 pub(crate) use self::open_hours::{Counting, Counts};
-pub(crate) use self::written::{Transaction, WrittenHours};
+pub(crate) use self::written::{Recall, Transaction, Written, WrittenHours};
 
 /// Seconds in an hour.
 pub(crate) const HOUR: i64 = 3_600;
@@ -42,6 +42,9 @@ pub(crate) const BOTH_LEVELS: &[i16] = &[1, 24];
 pub(crate) const HOURS_ALONE: &[i16] = &[1];
 /// What stands in the place of a bucket's hours where the open hour is meant.
 pub(crate) const OPEN_HOUR: i16 = 0;
+/// Most rows of roll-ups that one transaction writes, unless one event alone moves more: whoever waits for its lanes waits
+/// for that long.
+pub(crate) const ROWS_PER_TRANSACTION_MAX: usize = 10_000;
 /// Most sets of properties that one metric is rolled up by; usage under further ones is read from the events.
 const KEY_SETS_MAX: i64 = 8;
 /// Longest set of property names, in bytes: it is part of an index entry.

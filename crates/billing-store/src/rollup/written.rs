@@ -12,6 +12,10 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use super::hour_after;
 use super::open_hours::{Hour, OpenKey};
 use crate::wariness::Wariness;
 
@@ -114,6 +118,12 @@ impl Recall<'_> {
         if self.is_wary { None } else { self.written.lock().take(key) }
     }
 
+    /// Whether what is remembered of the customer's events of a name, all of them, is of the hour that ends at `end`.
+    pub(crate) fn has_hour_before(&self, customer: Uuid, event_name: &str, end: OffsetDateTime) -> bool {
+        let key = (customer, event_name.to_owned(), String::new());
+        !self.is_wary && self.written.lock().hours.get(&key).is_some_and(|(_, hour)| hour_after(hour.start) == end)
+    }
+
     /// Something was not so any more: another process writes the same hours.
     pub(super) fn be_wary(&self) {
         self.written.wariness.begin();
@@ -135,7 +145,6 @@ pub(crate) struct Written {
 #[cfg(test)]
 mod tests {
     use billing_domain::period::instant;
-    use uuid::Uuid;
 
     use super::*;
     use crate::rollup::gain::Gains;

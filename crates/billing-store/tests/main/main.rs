@@ -15,6 +15,7 @@ mod custom_sql_lost;
 mod errors;
 mod invariants;
 mod known;
+mod many_metrics;
 mod numbers;
 mod open_hours;
 mod schema;

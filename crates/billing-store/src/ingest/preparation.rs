@@ -1,0 +1,127 @@
+//! What must be there before events are stored: the months they are in, and the note of how late those of each name are.
+//!
+//! Both are made in short transactions of their own, before any lane is held. A month is attached under a lock that all of
+//! the events have, and a name's note is one row for all customers: whoever held either while it stored thousands of events
+//! would keep every other writer from storing any.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use billing_domain::Error;
+use billing_domain::event::AHEAD_MAX;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUuid};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::Candidate;
+use crate::error::Failure;
+use crate::partition::{self, Month, moved};
+use crate::rollup;
+use crate::statement::statement;
+use crate::store::PgStore;
+
+/// Months that are made before the first event can come that is dated in them.
+const MONTHS_AHEAD: i32 = 2;
+
+statement! {
+    /// Registers event names, with an hour before which all their events are.
+    RegisterNames -> BigInt {
+        "INSERT INTO event_names AS name (organization_id, name, latest_before)
+        SELECT " organization: Uuid as SqlUuid; ", sent.*
+        FROM unnest(
+            " names: Vec<String> as Array<Text>; ",
+            " latest_before: Vec<OffsetDateTime> as Array<Timestamptz>; "
+        ) AS sent
+        ON CONFLICT (organization_id, name) DO UPDATE SET latest_before = excluded.latest_before
+        WHERE name.latest_before < excluded.latest_before"
+    }
+}
+
+statement! {
+    /// The present instant, and how many days back some organization takes events in; at least so many.
+    ReadWidestWindow -> (Timestamptz, Integer) {
+        "SELECT clock_timestamp(), greatest(max(event_window_days), " days_min: i32 as Integer; ") FROM organizations"
+    }
+}
+
+/// What some events of one organization need.
+#[derive(Default)]
+pub(super) struct Preparation {
+    /// The months they are in or looked for in.
+    pub(super) months: BTreeSet<Month>,
+    /// By name, the first hour behind all of them. A new metric takes an hour for complete only if no event came before
+    /// it; it looks here, after waiting for the lanes.
+    pub(super) names: BTreeMap<String, OffsetDateTime>,
+}
+
+impl Preparation {
+    /// What the candidates need.
+    pub(super) fn of(candidates: &[Candidate<'_>]) -> Self {
+        let (mut of_events, mut latest) = (BTreeSet::new(), BTreeMap::<&str, OffsetDateTime>::new());
+        for candidate in candidates {
+            let event = &candidate.row.event;
+            of_events.insert(candidate.months);
+            let latest = latest.entry(&event.name).or_insert(event.time_created);
+            *latest = event.time_created.max(*latest);
+        }
+        let months = of_events.into_iter().flat_map(|months| Month::range(months.probed).chain([months.own])).collect();
+        let names = latest.into_iter().map(|(name, latest)| (name.to_owned(), rollup::hour_after(latest))).collect();
+        Self { months, names }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.months.is_empty() && self.names.is_empty()
+    }
+
+    /// Without what is there in `made`.
+    pub(super) fn without(mut self, made: &Self) -> Self {
+        self.months.retain(|month| !made.months.contains(month));
+        self.names.retain(|name, before| made.names.get(name).is_none_or(|made| *made < *before));
+        self
+    }
+
+    /// Together with what is there in `more`.
+    pub(super) fn join(&mut self, more: Self) {
+        self.months.extend(more.months);
+        self.names.extend(more.names);
+    }
+}
+
+impl PgStore {
+    /// Makes what is missing, and remembers that it is there.
+    pub(super) fn make_ready(&self, organization: Uuid, missing: &Preparation) -> Result<(), Failure> {
+        for month in &missing.months {
+            self.transact_again(|pg| Ok(month.create(pg)?))?;
+        }
+        if !missing.names.is_empty() {
+            let (names, latest_before) = missing.names.iter().map(|(name, before)| (name.clone(), *before)).unzip();
+            let register = RegisterNames { organization, names, latest_before };
+            self.transact_again(|pg| Ok(register.clone().execute(pg).map(drop)?))?;
+        }
+        self.shared.ingest.remember(organization, missing);
+        Ok(())
+    }
+
+    /// Makes the months of events before anybody needs them: from the earliest that some organization takes events in for
+    /// to the one after next; how many were missing. Those of older events are made by whoever brings them.
+    ///
+    /// # Errors
+    /// Those of the connection; what was made stays.
+    pub fn make_months_ahead(&self) -> Result<usize, Error> {
+        let (widest, partitions) = (ReadWidestWindow { days_min: 1 }, partition::list);
+        let read = self.shared.pool.run(|pg| {
+            let (now, days): (OffsetDateTime, i32) = widest.clone().get_result(pg)?;
+            Ok((now, days, partitions(pg)?))
+        });
+        let (now, days, known) = read.map_err(Failure::into_error)?;
+        let first = Month::of(moved(now, -Duration::days(i64::from(days))));
+        let last = Month::of(moved(now, AHEAD_MAX)).later(MONTHS_AHEAD);
+        let missing: Vec<Month> = Month::range((first, last)).filter(|month| !known.contains(month)).collect();
+        self.shared.ingest.remember_months(known);
+        for month in &missing {
+            self.transact(|pg| Ok(month.create(pg)?)).map_err(Failure::into_error)?;
+            self.shared.ingest.remember_months([*month]);
+        }
+        Ok(missing.len())
+    }
+}
