@@ -22,6 +22,15 @@ pub trait Backend: Store + EventIngest + KeyRing + BillingQueue + AnswerBook {
         Ok(0)
     }
 
+    /// Makes room for the events of the coming months before the first of them comes, where that has to be made; for how
+    /// many months there was none.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn make_months_ahead(&self) -> Result<usize, Error> {
+        Ok(0)
+    }
+
     /// What it is busy with, where there is something to tell.
     fn load(&self) -> Option<Load> {
         None
@@ -41,6 +50,10 @@ impl Backend for PgStore {
 
     fn refresh_statistics(&self) -> Result<usize, Error> {
         Self::refresh_statistics(self)
+    }
+
+    fn make_months_ahead(&self) -> Result<usize, Error> {
+        Self::make_months_ahead(self)
     }
 
     fn load(&self) -> Option<Load> {

@@ -1,13 +1,20 @@
 //! Back-filling: events of any age from a file of JSON lines.
+//!
+//! It may go on beside a service at work, which then holds what an import needs, and the other way round. What is refused for
+//! the time being is tried again, later and later: a file of a million events must not end at the first moment in which
+//! somebody else was faster.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{EventIngest, Window};
+use billing_domain::{Error, StoreError};
 use flate2::read::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
@@ -17,6 +24,12 @@ use crate::track::read_event;
 
 /// Events handed over at once.
 const BATCH: usize = 5_000;
+/// How often a batch that is refused for the time being is tried again. With the pauses between that is about three minutes.
+const RETRIES_MAX: u32 = 20;
+/// The pause before the first time; each one after it is twice as long as the one before.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+/// No pause is longer.
+const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// Longest line, in bytes.
 const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
@@ -51,7 +64,7 @@ pub fn refused_beside(file: &Path) -> PathBuf {
 pub struct Imported {
     /// Events that are new.
     pub stored: u64,
-    /// Events that had been stored before.
+    /// Events that had been stored before, also by a try that was refused half way.
     pub duplicates: u64,
     /// Lines that are no events; the report says why.
     pub rejected: u64,
@@ -60,7 +73,8 @@ pub struct Imported {
 /// Takes in every event of a file, gzipped or not. Doing it again changes nothing.
 ///
 /// # Errors
-/// When the file cannot be read, or the store fails; what was taken in stays, and the error says from which line to go on.
+/// When the file cannot be read, or the store fails, for long if that may pass; what was taken in stays, and the error says from
+/// which line to go on.
 pub fn import_events(
     ingest: &dyn EventIngest,
     organization: OrganizationId,
@@ -108,8 +122,7 @@ impl Imported {
         if batch.is_empty() {
             return Ok(());
         }
-        let outcomes = ingest.ingest(organization, batch, Window::Open);
-        for outcome in outcomes? {
+        for outcome in store_patiently(ingest, organization, batch)? {
             match outcome {
                 Ingested::Stored => self.stored += 1,
                 Ingested::Duplicate => self.duplicates += 1,
@@ -119,6 +132,31 @@ impl Imported {
         batch.clear();
         Ok(())
     }
+}
+
+/// Stores a batch, again and again while it is refused for reasons that pass. Doing it twice changes nothing.
+fn store_patiently(
+    ingest: &dyn EventIngest,
+    organization: OrganizationId,
+    batch: &[Event],
+) -> Result<Vec<Ingested>, Error> {
+    let (mut pause, mut retries) = (PAUSE_MIN, 0);
+    loop {
+        match ingest.ingest(organization, batch, Window::Open) {
+            Err(Error::Store(error)) if passes(&error) && retries < RETRIES_MAX => {
+                log::warn!("{error}; the same {} events are tried again in {} ms", batch.len(), pause.as_millis());
+                thread::sleep(pause);
+                (pause, retries) = (PAUSE_MAX.min(pause * 2), retries + 1);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Whether it may be over when the same is tried again.
+fn passes(error: &StoreError) -> bool {
+    use StoreError::{DeadlineExceeded, LockTimeout, Overloaded, PoolExhausted, Unavailable};
+    matches!(error, DeadlineExceeded | LockTimeout | Overloaded | PoolExhausted | Unavailable(_))
 }
 
 fn go_on_from(line: u64) -> String {

@@ -1,5 +1,5 @@
 //! The work nobody calls for: billing what falls due, carrying out advances of test clocks, forgetting old answers, and
-//! keeping statistics fresh.
+//! keeping statistics fresh, and making room for the events of the coming months.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -24,6 +24,9 @@ const ROLLUP_PAUSE: Duration = Duration::from_secs(5);
 
 /// How often tables are looked for that are planned by what they were.
 const STATISTICS_PAUSE: Duration = Duration::from_secs(60);
+
+/// How often months are looked for that have no room yet. There is always room for two more.
+const MONTHS_PAUSE: Duration = Duration::from_secs(3_600);
 
 /// A bell that wakes a worker.
 #[derive(Clone)]
@@ -61,11 +64,12 @@ pub struct Workers {
 }
 
 impl Workers {
-    /// Starts all workers; `clock` wakes the one for test clocks.
+    /// Starts all workers, when there is room for the events that may come now; `clock` wakes the one for test clocks.
     ///
     /// # Errors
     /// When the system has no more threads.
     pub fn start(backend: &Arc<dyn Backend>, clock: (Alarm, Receiver<()>)) -> std::io::Result<Self> {
+        make_months_ahead(backend.as_ref());
         let mut workers = Self { alarms: Vec::new(), threads: Vec::new() };
         for _ in 0..billing_run::THREADS {
             workers.add("billing", BILLING_PAUSE, Alarm::new(), backend, bill_due)?;
@@ -75,6 +79,7 @@ impl Workers {
         workers.add("retention", RETENTION_PAUSE, Alarm::new(), backend, forget_answers)?;
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
+        workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
         Ok(workers)
     }
 
@@ -167,6 +172,17 @@ fn refresh_statistics(backend: &dyn Backend) -> bool {
         Ok(0) => {}
         Ok(tables) => log::info!("statistics gathered tables={tables}"),
         Err(error) => log::error!("statistics could not be gathered: {error}"),
+    }
+    false
+}
+
+/// Makes room for the events of the coming months; never more than once a pause. Where it cannot be made whoever stores events
+/// makes it.
+fn make_months_ahead(backend: &dyn Backend) -> bool {
+    match backend.make_months_ahead() {
+        Ok(0) => {}
+        Ok(months) => log::info!("room made for events months={months}"),
+        Err(error) => log::error!("no room could be made for the events of the coming months: {error}"),
     }
     false
 }

@@ -3,8 +3,12 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use billing_http::import::{ImportSource, Imported, import_events};
+use diesel::connection::SimpleConnection;
+use diesel::{Connection, PgConnection, RunQueryDsl};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
@@ -49,4 +53,38 @@ fn files_are_taken_in_once() {
     let body = json!({"idempotency_ids": ["new", "e0", "never"], "number_days_lookback": 365});
     let missing = world.post("/api/verify_idems_received/", &body).ok(200)["ids_not_found"].clone();
     assert_eq!(missing, json!(["new", "e0", "never"]), "older than the lookback");
+}
+
+#[test]
+fn an_import_waits_and_goes_on() {
+    let world = World::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("events.jsonl");
+    let lines: String =
+        (0..12_000).map(|i| format!("{}\n", event("acme", &format!("e{i}"), "2019-05-01T10:00:00Z"))).collect();
+    std::fs::write(&file, lines).expect("written");
+    // Somebody holds the lanes for longer than anybody waits for a lock.
+    let mut other = PgConnection::establish(world.url()).expect("a connection");
+    other
+        .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1, lane) FROM generate_series(0, 255) lane")
+        .expect("locked");
+    let waiting = || {
+        let sql = "SELECT count(*) FROM pg_locks lock JOIN pg_database own ON own.oid = lock.database
+            WHERE own.datname = current_database() AND lock.locktype = 'advisory' AND NOT lock.granted";
+        let mut own = PgConnection::establish(world.url()).expect("a connection");
+        diesel::select(diesel::dsl::sql::<diesel::sql_types::BigInt>(&format!("({sql})")))
+            .get_result::<i64>(&mut own)
+            .expect("a number")
+    };
+    let (store, organization, source) = (world.opened.store.clone(), world.organization, ImportSource::whole(&file));
+    let import = thread::spawn(move || import_events(&store, organization, &source));
+    // It waits, is refused, and waits again.
+    for is_waiting in [true, false, true] {
+        while (waiting() > 0) != is_waiting && !import.is_finished() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+    other.batch_execute("COMMIT").expect("released");
+    let imported = import.join().expect("no panic").expect("imported");
+    assert_eq!(imported, Imported { stored: 12_000, duplicates: 0, rejected: 0 });
 }
