@@ -1,63 +1,19 @@
 //! The service as a client sees it: real HTTP, a real Postgres, one database for each test.
+//!
+//! | folder | what its tests hold |
+//! |---|---|
+//! | `resources` | what each noun of the interface does: its fields, its calls, its amounts |
+//! | `rules` | what holds for every call, and what is refused |
+//! | `durability` | that the books stay right under races, faults and kills, over whole lives of customers |
+//! | `docs` | that the service is what it says of itself |
+//!
+//! Beside them: `support` (a service on an empty database, and its client), `samples` (a valid request for every
+//! route), `seen` (which codes the answers of all tests had).
 
-mod access;
-mod addons;
-mod advancing;
-mod audit;
-mod authorization;
-mod bad_input;
-mod billing_batches;
-mod billing_run;
-mod bodies;
-mod changes;
-mod clock_turns;
-mod commands;
-mod cost_analysis;
-mod credits;
-mod custom_metric_costs;
-mod custom_metrics;
-mod customer_changes;
-mod demo;
 mod docs;
-mod documents;
 mod durability;
-mod events;
-mod every_route;
-mod fairness;
-mod faults;
-mod faults_together;
-mod guides;
-mod import;
-mod invoices;
-mod isolation;
-mod killed_run;
-mod late_usage;
-mod levels;
-mod lists;
-mod lives;
-mod lotus_python;
-mod matching;
-mod metrics;
-mod plan_changes;
-mod plans;
-mod poison;
-mod promises;
-mod races;
-mod refusals;
-mod renewal_races;
-mod retries;
+mod resources;
+mod rules;
 mod samples;
-mod scenarios;
 mod seen;
-mod shapes;
-mod subscriptions;
 mod support;
-mod telemetry;
-mod test_clocks;
-mod tiers;
-mod track;
-mod transport;
-mod unknown_fields;
-mod usage;
-mod usage_laws;
-mod words;

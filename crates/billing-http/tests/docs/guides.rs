@@ -4,12 +4,12 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::lotus_python;
+use super::lotus_python;
 use crate::support::World;
 
 /// The guides' folder.
 const GUIDES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides");
-const README: &str = include_str!("../../../README.md");
+const README: &str = include_str!("../../../../README.md");
 
 /// The blocks of one language.
 fn blocks<'t>(text: &'t str, language: &str) -> Vec<&'t str> {

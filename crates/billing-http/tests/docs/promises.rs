@@ -35,8 +35,8 @@ fn located(test: &str) -> (String, &str) {
     let file = match module.split_once("::") {
         Some(("workflow", file)) => format!("crates/billing-domain/src/workflow/tests/{file}.rs"),
         Some(("pricing", file)) => format!("crates/billing-domain/tests/pricing/{file}.rs"),
+        Some((folder, file)) => format!("crates/billing-http/tests/{folder}/{file}.rs"),
         None => format!("crates/billing-http/tests/{module}.rs"),
-        Some(_) => panic!("{test}: unknown place"),
     };
     (file, name)
 }

@@ -12,7 +12,7 @@ use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
 use postgres_local::Cluster;
 use serde_json::json;
 
-use crate::durability::Process;
+use super::acknowledged::Process;
 
 /// Customers whose billing is due when the first process starts: enough to be in the middle of at every kill.
 const CUSTOMERS_PER_KILL: u64 = 40;

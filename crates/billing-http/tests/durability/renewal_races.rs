@@ -14,7 +14,7 @@ use billing_store::PgStore;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
-use crate::races::{Ring, rounds};
+use super::races::{Ring, rounds};
 use crate::support::{Answer, Field};
 
 /// Racers of each side.

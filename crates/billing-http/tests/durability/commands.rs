@@ -15,7 +15,7 @@ use ureq::Agent;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_billing-http");
 const KEY: &str = "commands.0123456789abcdef0123456789abcdef";
-const OPERATING: &str = include_str!("../../../docs/operating.md");
+const OPERATING: &str = include_str!("../../../../docs/operating.md");
 
 /// A service in a process of its own; stopped when dropped.
 struct Service {

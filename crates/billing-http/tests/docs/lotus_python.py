@@ -1,6 +1,6 @@
 """Every call of the lotus-python client, unmodified and strict: it refuses answers that its own models do not describe.
 
-Run by tests/lotus_python.rs, which prepares the catalogue and names it in the environment.
+Run by lotus_python.rs, which prepares the catalogue and names it in the environment.
 """
 
 import os

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::World;
 
-const FILE: &[u8] = include_bytes!("../src/demo/commits.jsonl.gz");
+const FILE: &[u8] = include_bytes!("../../src/demo/commits.jsonl.gz");
 
 /// What every author owes for October 2022 and the fee of November, in cents: plain arithmetic over the file.
 fn owed() -> BTreeMap<String, u64> {

@@ -6,7 +6,7 @@ use billing_http::endpoint::Endpoint;
 use billing_http::openapi;
 use serde_json::{Value, json};
 
-use crate::every_route::{assert_listed, field_names, protected, state};
+use super::every_route::{assert_listed, field_names, protected, state};
 use crate::samples::{Fixture, Position, Sample, escaped, samples};
 use crate::support::World;
 

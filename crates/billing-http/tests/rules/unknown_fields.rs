@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 
-use crate::every_route::{protected, state};
+use super::every_route::{protected, state};
 use crate::samples::{Fixture, Sample, samples};
 use crate::support::{Answer, World, event, now};
 

@@ -1,0 +1,15 @@
+//! The books stay right under races, faults and kills, and over whole lives of customers.
+
+mod acknowledged;
+mod audit;
+mod billing_batches;
+mod billing_run;
+mod clock_turns;
+mod commands;
+mod faults;
+mod import;
+mod killed_run;
+mod lives;
+mod races;
+mod renewal_races;
+mod scenarios;

@@ -1,0 +1,16 @@
+//! What holds for every call, whatever it is about, and what is refused.
+
+mod advancing;
+mod authorization;
+mod bad_input;
+mod bodies;
+mod custom_metric_costs;
+mod every_route;
+mod fairness;
+mod faults_together;
+mod isolation;
+mod poison;
+mod refusals;
+mod retries;
+mod transport;
+mod unknown_fields;
