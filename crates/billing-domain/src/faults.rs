@@ -7,19 +7,6 @@ use crate::error::{Error, FieldCode, FieldErrors};
 use crate::id::CustomerKey;
 use crate::store::Transaction;
 
-/// A command that can tell every bad field of its own before it is carried out.
-///
-/// Its workflow begins with the same question. Who reads commands from a form asks it also of one whose fields are partly
-/// bad, with something harmless in their place, so that nobody learns of one fault after the other.
-pub trait Faults {
-    /// The bad fields, also those that name what does not exist. What only shows once the command is under way is
-    /// not among them.
-    ///
-    /// # Errors
-    /// Those of the store.
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error>;
-}
-
 /// Notes which of the `items` of the list at `attr` have been there before.
 pub(crate) fn check_once<T: PartialEq>(errors: &mut FieldErrors, attr: &str, items: &[T]) {
     for (i, item) in items.iter().enumerate() {

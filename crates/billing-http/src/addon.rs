@@ -51,9 +51,9 @@ body! {
 }
 
 impl CreateAddonBody {
-    fn read(self, _: &mut FieldErrors) -> Option<CreateAddon> {
+    fn read(self) -> Result<CreateAddon, FieldErrors> {
         let invoice_when = self.invoice_when.unwrap_or(InvoiceWhen::InvoiceOnAttach);
-        Some(CreateAddon {
+        Ok(CreateAddon {
             name: self.addon_name,
             description: self.addon_description,
             terms: AddonTerms { billing_frequency: self.billing_frequency, invoice_when },

@@ -2,11 +2,8 @@
 
 use actix_web::web;
 use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind};
-use billing_domain::store::Transaction;
-use billing_domain::workflow::{CreateApiKey, Faults, RegenerateApiKey, create_api_key, regenerate_api_key};
-use billing_domain::{Error, FieldErrors};
+use billing_domain::workflow::{CreateApiKey, RegenerateApiKey, create_api_key, regenerate_api_key};
 use serde::Serialize;
-use time::OffsetDateTime;
 
 use crate::answer::{Created, NoContent};
 use crate::app::App;
@@ -46,13 +43,6 @@ body! {
 impl KeyBody {
     fn read(self, kind: KeyKind, fingerprint: Fingerprint) -> CreateApiKey {
         CreateApiKey { kind, name: self.name, expires_at: self.expires_at.map(|Instant(at)| at), fingerprint }
-    }
-}
-
-impl Faults for KeyBody {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        let nothing = Fingerprint { prefix: String::new(), digest: Vec::new() };
-        self.clone().read(KeyKind::ApiKey, nothing).faults(tx, now)
     }
 }
 

@@ -39,9 +39,9 @@ body! {
 }
 
 impl CurrencyBody {
-    fn read(self, _: &mut FieldErrors) -> Option<Currency> {
+    fn read(self) -> Result<Currency, FieldErrors> {
         let decimals = self.decimals.unwrap_or(2);
-        Some(Currency { code: self.code, name: self.name, symbol: self.symbol, decimals })
+        Ok(Currency { code: self.code, name: self.name, symbol: self.symbol, decimals })
     }
 }
 
@@ -63,8 +63,8 @@ async fn create(
     caller: Caller,
     ApiJson(currency): ApiJson<Currency>,
 ) -> Result<Created<CurrencyView>, ApiError> {
-    let view = app.on_catalog(&caller, move |tx, now| {
-        let made = create_currency(tx, &currency, now)?;
+    let view = app.on_catalog(&caller, move |tx, _| {
+        let made = create_currency(tx, &currency)?;
         Ok(CurrencyView::from(&made))
     });
     Ok(Created(view.await?))

@@ -34,8 +34,8 @@ body! {
 }
 
 impl CreateFeatureBody {
-    fn read(self, _: &mut FieldErrors) -> Option<CreateFeature> {
-        Some(CreateFeature { name: self.feature_name, description: self.feature_description })
+    fn read(self) -> Result<CreateFeature, FieldErrors> {
+        Ok(CreateFeature { name: self.feature_name, description: self.feature_description })
     }
 }
 
@@ -74,6 +74,6 @@ async fn create(
     caller: Caller,
     ApiJson(command): ApiJson<CreateFeature>,
 ) -> Result<Created<FeatureView>, ApiError> {
-    let view = app.on_catalog(&caller, move |tx, now| Ok(FeatureView::from(&create_feature(tx, &command, now)?)));
+    let view = app.on_catalog(&caller, move |tx, _| Ok(FeatureView::from(&create_feature(tx, &command)?)));
     Ok(Created(view.await?))
 }

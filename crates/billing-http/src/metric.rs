@@ -3,8 +3,8 @@
 use actix_web::web;
 use billing_domain::id::MetricId;
 use billing_domain::metric::{
-    Aggregation, AggregationKind, BillableAggregation, CategoricalFilter, CategoricalOperator, GaugeEventType,
-    Granularity, Measure, MeasureFields, Metric, MetricFilters, MetricType, NumericFilter, NumericOperator,
+    AggregationKind, BillableAggregation, CategoricalFilter, CategoricalOperator, GaugeEventType, Granularity, Measure,
+    MeasureFields, Metric, MetricFilters, MetricType, NumericFilter, NumericOperator,
 };
 use billing_domain::workflow::{CreateMetric, archive_metric, create_metric};
 use billing_domain::{FieldCode, FieldErrors};
@@ -93,11 +93,14 @@ body! {
 }
 
 impl CreateMetricBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<CreateMetric> {
-        let (aggregation_type, said_at) = self.aggregation(errors);
-        self.check_billable_aggregation(errors);
+    fn read(self) -> Result<CreateMetric, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        let (aggregation_type, said_at) = self.aggregation(&mut errors);
+        let agrees = errors.is_empty();
+        self.check_billable_aggregation(&mut errors);
+        let metric_type = self.metric_type.unwrap_or_default();
         let fields = MeasureFields {
-            metric_type: self.metric_type.unwrap_or_default(),
+            metric_type,
             aggregation_type,
             property_name: self.property_name,
             event_type: self.event_type,
@@ -105,36 +108,30 @@ impl CreateMetricBody {
             proration: self.proration,
             custom_sql: self.custom_sql,
         };
-        let metric_type = fields.metric_type;
-        // What it needs depends on its kind.
-        let is_known =
-            !["metric_type", "aggregation_type", "usage_aggregation_type"].iter().any(|name| errors.mentions(name));
-        let measure = is_known.then(|| errors.keep_all("", at_own_name(fields.measure(), said_at))).flatten();
-        let measure = measure.unwrap_or(Measure::Counter(Aggregation::Count));
-        let event_name = match (self.event_name, &measure) {
-            (Some(name), _) => name,
-            (None, Measure::Custom(_)) => String::new(),
-            (None, _) => {
-                if metric_type != MetricType::Custom && is_known {
-                    errors.push("event_name", FieldCode::Required, "This field is required.");
-                }
-                // Any name: what is missing is not blank as well.
-                "missing".to_owned()
+        // Of two aggregations that differ neither is the one to judge the other fields by.
+        let measure = agrees.then(|| errors.keep_all("", at_own_name(fields.measure(), said_at))).flatten();
+        let event_name = match self.event_name {
+            Some(name) => name,
+            // The query of a custom metric says itself which events count.
+            None if metric_type == MetricType::Custom => String::new(),
+            None => {
+                errors.push("event_name", FieldCode::Required, "This field is required.");
+                return Err(errors);
             }
         };
-        let filters = MetricFilters {
-            numeric_filters: self.numeric_filters.unwrap_or_default(),
-            categorical_filters: self.categorical_filters.unwrap_or_default(),
-        };
+        let Some(measure) = measure else { return Err(errors) };
         let command = CreateMetric {
             name: self.metric_name,
             event_name,
             measure,
-            filters,
+            filters: MetricFilters {
+                numeric_filters: self.numeric_filters.unwrap_or_default(),
+                categorical_filters: self.categorical_filters.unwrap_or_default(),
+            },
             is_cost_metric: self.is_cost_metric.unwrap_or(false),
         };
         errors.keep_all("", command.check());
-        Some(command)
+        errors.finish(command)
     }
 
     /// What the aggregation is to be, and the name of the field that says so.
@@ -154,7 +151,7 @@ impl CreateMetricBody {
         let Some(asked) = self.billable_aggregation_type else { return };
         let metric_type = self.metric_type.unwrap_or_default();
         let only = metric_type.billable_aggregation();
-        if asked != only && !errors.mentions("metric_type") {
+        if asked != only {
             let (kind, only) = (metric_type.as_str(), only.as_str());
             let detail = format!("The billable_aggregation_type of a {kind} is {only}; say that or leave it out.");
             errors.push("billable_aggregation_type", FieldCode::InvalidChoice, detail);
@@ -173,16 +170,16 @@ fn at_own_name(measure: Result<Measure, FieldErrors>, said_at: &str) -> Result<M
 }
 
 impl NumericFilterBody {
-    fn read(self, _: &mut FieldErrors) -> Option<NumericFilter> {
+    fn read(self) -> Result<NumericFilter, FieldErrors> {
         let Self { property_name, operator, comparison_value: Number(comparison_value) } = self;
-        Some(NumericFilter { property_name, operator, comparison_value })
+        Ok(NumericFilter { property_name, operator, comparison_value })
     }
 }
 
 impl CategoricalFilterBody {
-    fn read(self, _: &mut FieldErrors) -> Option<CategoricalFilter> {
+    fn read(self) -> Result<CategoricalFilter, FieldErrors> {
         let Self { property_name, operator, comparison_value } = self;
-        Some(CategoricalFilter { property_name, operator, comparison_value })
+        Ok(CategoricalFilter { property_name, operator, comparison_value })
     }
 }
 

@@ -5,14 +5,14 @@ use billing_domain::id::OrganizationId;
 use billing_domain::organization::{AccessPolicy, Address, Organization};
 use billing_domain::store::Transaction;
 use billing_domain::workflow::{OrganizationPatch, find_currency, update_organization};
-use billing_domain::{Error, FieldCode, FieldErrors};
+use billing_domain::{Error, FieldErrors};
 
 use crate::app::App;
 use crate::auth::Caller;
 use crate::endpoint::{Endpoint, get, patch};
 use crate::error::ApiError;
 use crate::json::ApiJson;
-use crate::wire::{AddressView, CurrencyView, Number, Patch, Word, body, read_through, view};
+use crate::wire::{AddressView, CurrencyView, Number, Word, body, read_through, view};
 
 /// The calls about the organization.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -28,52 +28,40 @@ body! {
     /// Settings to change; those left out stay.
     OrganizationBody {
         /// Its name, as invoices show it.
-        patch organization_name: String,
+        change organization_name: String,
         /// Code of the currency that customers get when none is named.
-        patch default_currency_code: String,
+        change default_currency_code: String,
         /// IANA zone that new customers inherit.
-        patch timezone: String,
+        change timezone: String,
         /// Sales tax in percent; null: none.
         patch tax_rate: Number,
         /// Days from an invoice's issue to its due date; null: no due date.
         patch payment_grace_period: u16,
         /// How long a scheduled invoice waits for late events, in minutes.
-        patch invoice_grace_minutes: u32,
+        change invoice_grace_minutes: u32,
         /// Event properties that subscription filters may name. Keys are added, never taken away.
-        patch subscription_filter_keys: Vec<String>,
+        change subscription_filter_keys: Vec<String>,
         /// How several subscriptions decide one access check together.
-        patch access_policy: AccessPolicy,
+        change access_policy: AccessPolicy,
         /// How old an event may be when it arrives, in days.
-        patch event_window_days: u16,
+        change event_window_days: u16,
         /// The seller's address on invoices; null: none.
         patch address: Address,
     }
 }
 
 impl OrganizationBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<OrganizationPatch> {
-        let never_null = [
-            ("organization_name", matches!(self.organization_name, Patch::Clear)),
-            ("default_currency_code", matches!(self.default_currency_code, Patch::Clear)),
-            ("timezone", matches!(self.timezone, Patch::Clear)),
-            ("invoice_grace_minutes", matches!(self.invoice_grace_minutes, Patch::Clear)),
-            ("subscription_filter_keys", matches!(self.subscription_filter_keys, Patch::Clear)),
-            ("access_policy", matches!(self.access_policy, Patch::Clear)),
-            ("event_window_days", matches!(self.event_window_days, Patch::Clear)),
-        ];
-        for (attr, _) in never_null.into_iter().filter(|(_, is_null)| *is_null) {
-            errors.push(attr, FieldCode::Null, "This field may not be null.");
-        }
-        Some(OrganizationPatch {
-            name: self.organization_name.set(),
-            default_currency_code: self.default_currency_code.set(),
-            timezone: self.timezone.set(),
+    fn read(self) -> Result<OrganizationPatch, FieldErrors> {
+        Ok(OrganizationPatch {
+            name: self.organization_name,
+            default_currency_code: self.default_currency_code,
+            timezone: self.timezone,
             tax_rate: self.tax_rate.nullable().map(|rate| rate.map(|Number(rate)| rate)),
             payment_grace_period_days: self.payment_grace_period.nullable(),
-            invoice_grace_minutes: self.invoice_grace_minutes.set(),
-            subscription_filter_keys: self.subscription_filter_keys.set(),
-            access_policy: self.access_policy.set(),
-            event_window_days: self.event_window_days.set(),
+            invoice_grace_minutes: self.invoice_grace_minutes,
+            subscription_filter_keys: self.subscription_filter_keys,
+            access_policy: self.access_policy,
+            event_window_days: self.event_window_days,
             address: self.address.nullable(),
         })
     }
@@ -143,8 +131,8 @@ async fn update(
     caller: Caller,
     ApiJson(patch): ApiJson<OrganizationPatch>,
 ) -> Result<web::Json<OrganizationView>, ApiError> {
-    let view = app.on_catalog(&caller, move |tx, now| {
-        let organization = update_organization(tx, &patch, now)?;
+    let view = app.on_catalog(&caller, move |tx, _| {
+        let organization = update_organization(tx, &patch)?;
         OrganizationView::new(tx, organization)
     });
     Ok(web::Json(view.await?))

@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::wire::{Instant, Word, body, faultless, read_through, view};
+use crate::wire::{Instant, Word, body, read_through, view};
 
 /// The calls about test clocks.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -41,8 +41,8 @@ body! {
 }
 
 impl TestClockBody {
-    fn read(self, _: &mut FieldErrors) -> Option<CreateTestClock> {
-        Some(CreateTestClock { name: self.name, frozen_time: self.frozen_time.0 })
+    fn read(self) -> Result<CreateTestClock, FieldErrors> {
+        Ok(CreateTestClock { name: self.name, frozen_time: self.frozen_time.0 })
     }
 }
 
@@ -55,8 +55,6 @@ body! {
         required frozen_time: Instant,
     }
 }
-
-faultless! { AdvanceBody }
 
 view! {
     /// A test clock.

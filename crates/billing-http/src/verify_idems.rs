@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
-use crate::json::{RawBody, decode, parse_or_empty};
+use crate::json::{RawBody, decode, known, parse_or_empty};
 use crate::unknown_field;
 use crate::wire::{FromJson, OneOrMany, body, view};
 
@@ -47,11 +47,8 @@ impl VerifyBody {
     fn read(request: &HttpRequest, text: &str) -> Result<Self, ApiError> {
         let value = parse_or_empty(text)?;
         let unknown = unknown_field::of_body(request, &value);
-        let mut errors = FieldErrors::default();
-        let body = Self::read_on(value, &mut errors);
-        errors.0.extend(unknown.0);
-        errors.add_found_later(body.as_ref().map(Self::faults).unwrap_or_default());
-        body.filter(|_| errors.is_empty()).ok_or_else(|| errors.into())
+        let body = known(Self::from_json(value), unknown)?;
+        Ok(body.faults().finish(body)?)
     }
 
     /// What is wrong with its lengths and numbers.

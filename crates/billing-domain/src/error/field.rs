@@ -69,22 +69,6 @@ impl FieldErrors {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-
-    /// Whether something was noted of `attr`, of what is in it, or of what it is in.
-    pub fn mentions(&self, attr: &str) -> bool {
-        self.0.iter().any(|error| is_inside(&error.attr, attr) || is_inside(attr, &error.attr))
-    }
-
-    /// Notes what was found later, and on the strength of what stood in for bad fields: of these nothing more is said.
-    pub fn add_found_later(&mut self, later: Self) {
-        let new: Vec<_> = later.0.into_iter().filter(|error| !self.mentions(&error.attr)).collect();
-        self.0.extend(new);
-    }
-}
-
-/// Whether `inner` is `outer` or a part of it.
-fn is_inside(inner: &str, outer: &str) -> bool {
-    inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || outer.is_empty() || rest.starts_with('.'))
 }
 
 impl fmt::Display for FieldErrors {
@@ -142,31 +126,5 @@ codes! {
         NotAllowedTogether = "not_allowed_together", "Exactly one of several fields may be given.";
         UnknownField = "unknown_field", "The call knows no field or parameter of this name; the detail says the nearest one.";
         CustomSqlNotAllowed = "custom_sql_not_allowed", "The query is outside the language of custom metrics; the detail says where, and what is allowed.";
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn of_a_bad_field_nothing_more_is_said() {
-        #[rustfmt::skip]
-        let cases = [
-            // noted,            found later,           is said, why
-            ("a",                "b",                   true,    "another field"),
-            ("a",                "a",                   false,   "the same"),
-            ("a",                "a.0.b",               false,   "a part of it"),
-            ("a.0.b",            "a",                   false,   "what it is in"),
-            ("a.0.b",            "a.1.b",               true,    "its neighbour"),
-            ("a",                "ab",                  true,    "only a longer name"),
-            ("",                 "a",                   false,   "a part of what is bad as a whole"),
-        ];
-        let error = |attr: &str| FieldErrors(vec![FieldError::new(attr, FieldCode::Invalid, "no")]);
-        for (noted, later, is_said, why) in cases {
-            let mut errors = error(noted);
-            errors.add_found_later(error(later));
-            assert_eq!(errors.0.len() == 2, is_said, "{noted}, {later}: {why}");
-        }
     }
 }

@@ -69,7 +69,7 @@ fn set_up(
     let (plan, metrics) = store.run_for(&catalog, |tx, now| {
         create_organization(tx, &CreateOrganization { name: "simulation".to_owned() }, now)?;
         let tax_rate = simulation.tax_rate.clone().map(Some);
-        update_organization(tx, &OrganizationPatch { tax_rate, ..OrganizationPatch::default() }, now)?;
+        update_organization(tx, &OrganizationPatch { tax_rate, ..OrganizationPatch::default() })?;
         let mut metrics = Vec::new();
         for metered in &offer.metered {
             metrics.push(create_metric(tx, &metered.metric, now)?);

@@ -166,7 +166,7 @@ impl World {
 
     /// Changes settings of the organization.
     pub fn set(&self, patch: &OrganizationPatch) {
-        self.catalog(|tx, now| update_organization(tx, patch, now)).expect("settings");
+        self.catalog(|tx, _| update_organization(tx, patch)).expect("settings");
     }
 
     /// A metric that counts the events of `event_name`, or sums a property of theirs.

@@ -10,7 +10,7 @@ use super::issue_invoices::issue_invoices;
 use crate::addon::{self, BillingFrequency};
 use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
-use crate::faults::{Faults, look_up};
+use crate::faults::look_up;
 use crate::id::{AddonId, CustomerKey, PlanVersionId, SubscriptionId};
 use crate::period::Period;
 use crate::store::Transaction;
@@ -61,7 +61,7 @@ pub fn attach_addon(
     command: &AttachAddon,
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
-    command.faults(tx, now)?.finish(())?;
+    command.faults(tx)?.finish(())?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
     let parent = process_due_of(tx, &mut account, command.parent, now)?;
@@ -82,9 +82,9 @@ pub fn attach_addon(
     tx.subscriptions().get(command.customer, id)
 }
 
-impl Faults for AttachAddon {
+impl AttachAddon {
     /// What is wrong whatever the subscription is.
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
         let found = find(tx, self.addon);
         look_up(&mut errors, self.addon.attr(), found)?;

@@ -4,8 +4,7 @@ use time::OffsetDateTime;
 
 use super::cancel_subscription::{CancelSubscription, cancel_subscription};
 use super::find_subscriptions::{FindSubscriptions, find_subscriptions};
-use crate::error::{Error, FieldErrors};
-use crate::faults::Faults;
+use crate::error::Error;
 use crate::id::CustomerKey;
 use crate::store::Transaction;
 use crate::subscription::{Cancellation, InvoicingBehavior, Subscription};
@@ -35,12 +34,4 @@ pub fn cancel_matching(
     let CancelMatching { cancellation, invoicing_behavior, .. } = *command;
     let command = CancelSubscription { customer, subscriptions, cancellation, invoicing_behavior };
     cancel_subscription(tx, &command, now)
-}
-
-impl Faults for CancelMatching {
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        let mut errors = FieldErrors::default();
-        self.wanted.look_up(tx, &mut errors)?;
-        Ok(errors)
-    }
 }

@@ -9,7 +9,6 @@ use super::draft_lines::Part;
 use super::issue_invoices::issue_parts;
 use crate::charge::{BillingRecord, ChargeRef};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors};
-use crate::faults::Faults;
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::plan::{Component, PlanVersion};
 use crate::store::Transaction;
@@ -30,14 +29,14 @@ pub struct ChangePrepaidUnits {
     pub invoice_now: bool,
 }
 
-impl Faults for ChangePrepaidUnits {
+impl ChangePrepaidUnits {
     /// What is wrong whatever the subscription is.
-    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    fn check(&self) -> Result<(), FieldErrors> {
         let mut errors = FieldErrors::default();
         if self.units.is_negative() {
             errors.push("units", FieldCode::MinValue, "Ensure this value is greater than or equal to 0.");
         }
-        Ok(errors)
+        errors.finish(())
     }
 }
 
@@ -53,7 +52,7 @@ pub fn change_prepaid_units(
     command: &ChangePrepaidUnits,
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
-    command.faults(tx, now)?.finish(())?;
+    command.check()?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
     let id = process_due_of(tx, &mut account, command.subscription, now)?;

@@ -6,7 +6,6 @@ use super::NewPlanVersion;
 use super::create_plan_version::build;
 use crate::addon::{self, Addon, AddonTerms};
 use crate::error::{Error, FieldErrors};
-use crate::faults::Faults;
 use crate::id::AddonId;
 use crate::store::Transaction;
 use crate::text;
@@ -43,7 +42,7 @@ pub fn create_addon(tx: &mut dyn Transaction, command: &CreateAddon, now: Offset
     Ok(addon)
 }
 
-impl Faults for CreateAddon {
+impl CreateAddon {
     fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
         errors.keep("addon_name", text::check(&self.name, text::NAME_CHARACTERS_MAX));

@@ -4,7 +4,6 @@ use time::OffsetDateTime;
 
 use crate::api_key::{ApiKey, Fingerprint, KeyKind};
 use crate::error::{Error, FieldCode, FieldErrors};
-use crate::faults::Faults;
 use crate::store::Transaction;
 use crate::text;
 
@@ -26,7 +25,7 @@ pub struct CreateApiKey {
 /// # Errors
 /// A bad name; an expiry that has passed already.
 pub fn create_api_key(tx: &mut dyn Transaction, command: &CreateApiKey, now: OffsetDateTime) -> Result<ApiKey, Error> {
-    command.faults(tx, now)?.finish(())?;
+    command.check(now)?;
     let CreateApiKey { kind, name, expires_at, fingerprint } = command.clone();
     let Fingerprint { prefix, digest } = fingerprint;
     let key = ApiKey { kind, prefix, organization: tx.organization(), name, digest, created_at: now, expires_at };
@@ -34,13 +33,13 @@ pub fn create_api_key(tx: &mut dyn Transaction, command: &CreateApiKey, now: Off
     Ok(key)
 }
 
-impl Faults for CreateApiKey {
-    fn faults(&self, _tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl CreateApiKey {
+    fn check(&self, now: OffsetDateTime) -> Result<(), FieldErrors> {
         let mut errors = FieldErrors::default();
         errors.keep("name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
         if self.expires_at.is_some_and(|at| at <= now) {
             errors.push("expires_at", FieldCode::Invalid, "The expiry must not be in the past.");
         }
-        Ok(errors)
+        errors.finish(())
     }
 }

@@ -11,7 +11,7 @@ use crate::credit::{Credit, CreditError, CreditLedger};
 use crate::customer::CustomerId;
 use crate::decimal;
 use crate::error::{Error, FieldCode, FieldErrors};
-use crate::faults::{Faults, look_up, look_up_now};
+use crate::faults::{look_up, look_up_now};
 use crate::id::CustomerKey;
 use crate::invoice::{LineItem, Trace};
 use crate::period::instant;
@@ -49,7 +49,7 @@ pub fn create_credit(
     now: OffsetDateTime,
 ) -> Result<CreditLedger, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
-    command.faults(tx, now)?.finish(())?;
+    command.faults(tx)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
     account.refuse_while_advancing(tx)?;
     let paid_in = match &command.amount_paid_currency_code {
@@ -82,8 +82,8 @@ pub fn create_credit(
     Ok(ledger)
 }
 
-impl Faults for CreateCredit {
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl CreateCredit {
+    fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
         let now = look_up_now(&mut errors, tx, &self.customer)?;
         check(self, now, &mut errors);

@@ -1,10 +1,7 @@
 //! Adds a currency to those of ISO 4217.
 
-use time::OffsetDateTime;
-
 use crate::currency::Currency;
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
-use crate::faults::Faults;
 use crate::store::Transaction;
 use crate::text;
 
@@ -17,8 +14,8 @@ const DECIMALS_MAX: u8 = 15;
 ///
 /// # Errors
 /// Every bad field; [`Refusal::DuplicateResource`] when the code is taken, by ISO 4217 or the organization.
-pub fn create_currency(tx: &mut dyn Transaction, currency: &Currency, now: OffsetDateTime) -> Result<Currency, Error> {
-    currency.faults(tx, now)?.finish(())?;
+pub fn create_currency(tx: &mut dyn Transaction, currency: &Currency) -> Result<Currency, Error> {
+    check(currency)?;
     let own = tx.currencies().list()?;
     if Currency::iso_4217(&currency.code).is_some() || own.iter().any(|other| other.code == currency.code) {
         return Err(Refusal::DuplicateResource("A currency with this code already exists").into());
@@ -27,15 +24,13 @@ pub fn create_currency(tx: &mut dyn Transaction, currency: &Currency, now: Offse
     Ok(currency.clone())
 }
 
-impl Faults for Currency {
-    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        let mut errors = FieldErrors::default();
-        errors.keep("code", text::check(&self.code, CODE_CHARACTERS_MAX));
-        errors.keep("name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
-        errors.keep("symbol", text::check(&self.symbol, CODE_CHARACTERS_MAX));
-        if self.decimals > DECIMALS_MAX {
-            errors.push("decimals", FieldCode::MaxValue, format!("Ensure this value is at most {DECIMALS_MAX}."));
-        }
-        Ok(errors)
+fn check(currency: &Currency) -> Result<(), FieldErrors> {
+    let mut errors = FieldErrors::default();
+    errors.keep("code", text::check(&currency.code, CODE_CHARACTERS_MAX));
+    errors.keep("name", text::check(&currency.name, text::NAME_CHARACTERS_MAX));
+    errors.keep("symbol", text::check(&currency.symbol, CODE_CHARACTERS_MAX));
+    if currency.decimals > DECIMALS_MAX {
+        errors.push("decimals", FieldCode::MaxValue, format!("Ensure this value is at most {DECIMALS_MAX}."));
     }
+    errors.finish(())
 }

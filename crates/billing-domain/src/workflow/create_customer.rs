@@ -7,7 +7,7 @@ use super::find_currency;
 use super::update_organization::check_tax_rate;
 use crate::customer::{Customer, CustomerId, PaymentProvider};
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
-use crate::faults::{Faults, look_up};
+use crate::faults::look_up;
 use crate::id::{CustomerKey, TestClockId};
 use crate::organization::Address;
 use crate::store::Transaction;
@@ -74,7 +74,7 @@ pub fn create_customer(
     now: OffsetDateTime,
 ) -> Result<Customer, Error> {
     let organization = tx.organizations().get()?;
-    command.faults(tx, now)?.finish(())?;
+    command.faults(tx)?.finish(())?;
     let now = match command.test_clock {
         Some(clock) => time_of_clock(tx, clock)?,
         None => now,
@@ -112,8 +112,8 @@ fn time_of_clock(tx: &mut dyn Transaction, id: TestClockId) -> Result<OffsetDate
     }
 }
 
-impl Faults for CreateCustomer {
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl CreateCustomer {
+    pub(super) fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = check(self);
         if let Some(code) = &self.default_currency_code {
             look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;

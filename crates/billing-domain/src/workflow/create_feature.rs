@@ -1,9 +1,6 @@
 //! Creates a feature.
 
-use time::OffsetDateTime;
-
 use crate::error::{Error, FieldErrors, Refusal};
-use crate::faults::Faults;
 use crate::plan::Feature;
 use crate::store::Transaction;
 use crate::text;
@@ -21,12 +18,8 @@ pub struct CreateFeature {
 ///
 /// # Errors
 /// Bad text; [`Refusal::DuplicateResource`] when a feature has the name already.
-pub fn create_feature(
-    tx: &mut dyn Transaction,
-    command: &CreateFeature,
-    now: OffsetDateTime,
-) -> Result<Feature, Error> {
-    command.faults(tx, now)?.finish(())?;
+pub fn create_feature(tx: &mut dyn Transaction, command: &CreateFeature) -> Result<Feature, Error> {
+    command.check()?;
     if tx.features().list()?.iter().any(|other| other.name == command.name) {
         return Err(Refusal::DuplicateResource("A feature with this name already exists").into());
     }
@@ -36,13 +29,13 @@ pub fn create_feature(
     Ok(feature)
 }
 
-impl Faults for CreateFeature {
-    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl CreateFeature {
+    fn check(&self) -> Result<(), FieldErrors> {
         let mut errors = FieldErrors::default();
         errors.keep("feature_name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
         if let Some(description) = &self.description {
             errors.keep("feature_description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
         }
-        Ok(errors)
+        errors.finish(())
     }
 }

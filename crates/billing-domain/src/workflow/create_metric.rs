@@ -4,7 +4,6 @@ use time::OffsetDateTime;
 
 use crate::custom_sql::CustomUsageRequest;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
-use crate::faults::Faults;
 use crate::id::CustomerKey;
 use crate::metric::{Measure, Metric, MetricFilters};
 use crate::period::Period;
@@ -61,12 +60,6 @@ impl CreateMetric {
         }
         errors.keep_all("", self.filters.check());
         errors.finish(())
-    }
-}
-
-impl Faults for CreateMetric {
-    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        Ok(self.check().err().unwrap_or_default())
     }
 }
 

@@ -5,7 +5,6 @@ use time::OffsetDateTime;
 use super::create_plan_version::create_checked;
 use super::{CreatePlanVersion, NewPlanVersion};
 use crate::error::{Error, FieldCode, FieldErrors};
-use crate::faults::Faults;
 use crate::period::PlanDuration;
 use crate::plan::{ExternalLink, Plan, PlanVersion};
 use crate::store::Transaction;
@@ -58,7 +57,7 @@ pub fn create_plan(
     Ok((plan, vec![version]))
 }
 
-impl Faults for CreatePlan {
+impl CreatePlan {
     fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
         let mut errors = check_texts(&self.name, self.description.as_deref(), &self.tags, &self.external_links);
         if let Some(version) = &self.initial_version {

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use super::find_currency;
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
-use crate::faults::{Faults, check_once, look_up};
+use crate::faults::{check_once, look_up};
 use crate::id::{CustomerKey, FeatureId, MetricId, PlanId};
 use crate::period::{Anchors, Interval};
 use crate::plan::{
@@ -261,8 +261,8 @@ pub(super) fn build(
     Ok(version)
 }
 
-impl Faults for NewPlanVersion {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl NewPlanVersion {
+    pub(super) fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
         let mut errors = check_values(self);
         check_references(tx, self, &mut errors)?;
         let metrics = self.components.iter().map(|component| component.metric).collect::<Vec<_>>();

@@ -11,7 +11,7 @@ use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
-use crate::faults::{Faults, look_up, look_up_now};
+use crate::faults::{look_up, look_up_now};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
 use crate::period::{Cadence, Calendar, Period, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};
@@ -78,7 +78,7 @@ pub fn create_subscription(
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
-    command.faults(tx, now)?.finish(())?;
+    command.faults(tx)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
@@ -107,8 +107,8 @@ pub fn create_subscription(
     tx.subscriptions().get(key, id)
 }
 
-impl Faults for CreateSubscription {
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl CreateSubscription {
+    fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
         let now = look_up_now(&mut errors, tx, &self.customer)?;
         find_choice(tx, (self.version, ChoiceFields::CREATE), &mut errors)?;

@@ -3,7 +3,6 @@
 use time::OffsetDateTime;
 
 use crate::error::{Error, FieldErrors};
-use crate::faults::Faults;
 use crate::period::instant;
 use crate::store::Transaction;
 use crate::test_clock::{TestClock, TestClockStatus};
@@ -27,7 +26,7 @@ pub fn create_test_clock(
     command: &CreateTestClock,
     now: OffsetDateTime,
 ) -> Result<TestClock, Error> {
-    command.faults(tx, now)?.finish(())?;
+    command.check()?;
     let clock = TestClock {
         id: tx.new_uuid().into(),
         name: command.name.clone(),
@@ -39,10 +38,10 @@ pub fn create_test_clock(
     Ok(clock)
 }
 
-impl Faults for CreateTestClock {
-    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl CreateTestClock {
+    fn check(&self) -> Result<(), FieldErrors> {
         let mut errors = FieldErrors::default();
         errors.keep("name", text::check(&self.name, text::NAME_CHARACTERS_MAX));
-        Ok(errors)
+        errors.finish(())
     }
 }

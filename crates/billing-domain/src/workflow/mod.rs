@@ -56,7 +56,6 @@ mod usages;
 mod void_credit;
 mod void_invoice;
 
-pub use crate::faults::Faults;
 pub use advance_test_clock::{AdvanceTestClock, advance_customer, advance_test_clock, finish_test_clock};
 pub use analyze_costs::{ANALYZED_DAYS_MAX, AnalyzeCosts, AnalyzedDay, CostAnalysis, analyze_costs};
 pub use archive_metric::archive_metric;

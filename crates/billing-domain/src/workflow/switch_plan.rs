@@ -12,7 +12,6 @@ use super::draft_lines::Part;
 use super::issue_invoices::issue_parts;
 use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling, carried_usage_at};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
-use crate::faults::Faults;
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
 use crate::period::Period;
 use crate::plan::{ChargeTiming, Component};
@@ -53,7 +52,7 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     let old = tx.subscriptions().get(command.customer, id)?;
     account.check_open(&old, now)?;
     let old_offer = account.offer(tx, old.version)?;
-    command.faults(tx, now)?.finish(())?;
+    command.faults(tx)?.finish(())?;
     let chosen = choose(tx, &account, (command.version, ChoiceFields::SWITCH), &old_offer.currency.code, now)?;
     let offer = account.offer(tx, chosen.id)?;
     check(&old_offer, &offer)?;
@@ -71,9 +70,9 @@ pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDa
     switch.carry_out(tx, &mut account, new, fresh)
 }
 
-impl Faults for SwitchPlan {
+impl SwitchPlan {
     /// What is wrong whatever the subscription is.
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
         find_choice(tx, (self.version, ChoiceFields::SWITCH), &mut errors)?;
         check_units(&self.prepaid_units, &mut errors);

@@ -6,7 +6,6 @@ use super::account::Account;
 use super::bill_customer::process_due;
 use crate::credit::{CreditError, CreditLedger};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
-use crate::faults::Faults;
 use crate::id::{CreditId, CustomerKey};
 use crate::period::instant;
 use crate::store::Transaction;
@@ -34,7 +33,7 @@ pub fn update_credit(
     command: &UpdateCredit,
     now: OffsetDateTime,
 ) -> Result<CreditLedger, Error> {
-    command.faults(tx, now)?.finish(())?;
+    command.check()?;
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_advancing(tx)?;
     process_due(tx, &mut account, now)?;
@@ -51,13 +50,13 @@ pub fn update_credit(
     Ok(ledger)
 }
 
-impl Faults for UpdateCredit {
+impl UpdateCredit {
     /// What is wrong whatever the credit is.
-    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    fn check(&self) -> Result<(), FieldErrors> {
         let mut errors = FieldErrors::default();
         if let Some(Some(description)) = &self.description {
             errors.keep("description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
         }
-        Ok(errors)
+        errors.finish(())
     }
 }

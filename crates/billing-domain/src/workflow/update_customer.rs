@@ -5,9 +5,8 @@ use time::OffsetDateTime;
 
 use super::account::catch_up;
 use super::create_customer::CreateCustomer;
-use crate::customer::{Customer, CustomerId, PaymentProvider};
-use crate::error::{Error, FieldErrors};
-use crate::faults::Faults;
+use crate::customer::{Customer, PaymentProvider};
+use crate::error::Error;
 use crate::id::CustomerKey;
 use crate::organization::Address;
 use crate::store::Transaction;
@@ -64,32 +63,10 @@ pub fn update_customer(
     customer.has_payment_method = patch.has_payment_method.unwrap_or(customer.has_payment_method);
     customer.properties = patch.properties.unwrap_or(customer.properties);
     let said = CreateCustomer { test_clock: None, ..said_of(&customer) };
-    said.faults(tx, now)?.finish(())?;
+    said.faults(tx)?.finish(())?;
     catch_up(tx, key, now)?;
     tx.customers().update(&customer)?;
     Ok(customer)
-}
-
-impl Faults for CustomerPatch {
-    /// What is wrong whoever the customer is.
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        let Ok(anyone) = "-".parse::<CustomerId>() else { return Ok(FieldErrors::default()) };
-        let Self { payment_provider, payment_provider_id, .. } = self.clone();
-        // Whether these two go together depends on what the customer has already.
-        let provider = payment_provider.flatten().zip(payment_provider_id.flatten()).unzip();
-        let said = CreateCustomer {
-            name: self.name.clone().flatten(),
-            default_currency_code: self.default_currency_code.clone(),
-            billing_address: self.billing_address.clone().flatten(),
-            shipping_address: self.shipping_address.clone().flatten(),
-            tax_rate: self.tax_rate.clone().flatten(),
-            timezone: self.timezone.clone(),
-            payment_provider: provider.0,
-            payment_provider_id: provider.1,
-            ..CreateCustomer::new(anyone, self.email.as_deref().unwrap_or("nobody@example.com"))
-        };
-        said.faults(tx, now)
-    }
 }
 
 /// The customer as one that is to be made, to be checked by the same rules.

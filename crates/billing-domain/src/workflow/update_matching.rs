@@ -7,7 +7,6 @@ use super::find_subscriptions::{FindSubscriptions, find_subscriptions};
 use super::switch_plan::{SwitchPlan, switch_plan};
 use super::update_subscription::{UpdateSubscription, check_end, update_subscription};
 use crate::error::{Error, FieldErrors, Noun};
-use crate::faults::Faults;
 use crate::id::{CustomerKey, PlanId};
 use crate::store::Transaction;
 use crate::subscription::{InvoicingBehavior, Subscription, SwitchUsageBehavior};
@@ -55,7 +54,7 @@ pub fn update_matching(
     command: &UpdateMatching,
     now: OffsetDateTime,
 ) -> Result<Vec<Subscription>, Error> {
-    command.faults(tx, now)?.finish(())?;
+    command.faults(tx)?.finish(())?;
     let found = find_subscriptions(tx, &command.wanted, now)?;
     if found.is_empty() {
         return Err(Error::NotFound(Noun::Subscription));
@@ -79,9 +78,9 @@ pub fn update_matching(
     Ok(changed)
 }
 
-impl Faults for UpdateMatching {
+impl UpdateMatching {
     /// What is wrong whatever the subscriptions are.
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
         let now = self.wanted.look_up(tx, &mut errors)?;
         match self.change {

@@ -1,12 +1,11 @@
 //! Changes settings of an organization.
 
 use bigdecimal::{BigDecimal, Signed};
-use time::OffsetDateTime;
 
 use super::create_customer::check_address;
 use super::find_currency;
 use crate::error::{Error, FieldCode, FieldErrors};
-use crate::faults::{Faults, look_up};
+use crate::faults::look_up;
 use crate::organization::{AccessPolicy, Address, Organization};
 use crate::store::Transaction;
 use crate::{text, timezone};
@@ -50,12 +49,8 @@ const TAX_RATE_LIMIT: u16 = 1_000;
 ///
 /// # Errors
 /// Every setting that cannot be what it is set to.
-pub fn update_organization(
-    tx: &mut dyn Transaction,
-    patch: &OrganizationPatch,
-    now: OffsetDateTime,
-) -> Result<Organization, Error> {
-    patch.faults(tx, now)?.finish(())?;
+pub fn update_organization(tx: &mut dyn Transaction, patch: &OrganizationPatch) -> Result<Organization, Error> {
+    patch.faults(tx)?.finish(())?;
     let mut organization = tx.organizations().get()?;
     let patch = patch.clone();
     organization.name = patch.name.unwrap_or(organization.name);
@@ -76,8 +71,8 @@ pub fn update_organization(
     tx.organizations().get()
 }
 
-impl Faults for OrganizationPatch {
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl OrganizationPatch {
+    fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = check(self);
         if let Some(code) = &self.default_currency_code {
             look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;

@@ -3,8 +3,7 @@
 use time::OffsetDateTime;
 
 use super::create_plan::check_texts;
-use crate::error::{Error, FieldCode, FieldErrors, Refusal};
-use crate::faults::Faults;
+use crate::error::{Error, FieldCode, Refusal};
 use crate::id::PlanId;
 use crate::period::PlanDuration;
 use crate::plan::{ExternalLink, Plan};
@@ -31,29 +30,21 @@ pub struct UpdatePlan {
 ///
 /// # Errors
 /// [`Error::NotFound`]; every bad field, another `plan_duration` among them.
-pub fn update_plan(tx: &mut dyn Transaction, command: &UpdatePlan, now: OffsetDateTime) -> Result<Plan, Error> {
+pub fn update_plan(tx: &mut dyn Transaction, command: &UpdatePlan) -> Result<Plan, Error> {
     let mut plan = tx.plans().get(command.plan)?;
-    let mut errors = command.faults(tx, now)?;
-    if command.duration.is_some_and(|duration| duration != plan.duration) {
-        errors.push("plan_duration", FieldCode::Invalid, "The duration of a plan cannot be changed.");
-    }
-    errors.finish(())?;
     let command = command.clone();
+    let is_other = command.duration.is_some_and(|duration| duration != plan.duration);
     plan.name = command.name.unwrap_or(plan.name);
     plan.description = command.description.unwrap_or(plan.description);
     plan.tags = command.tags.unwrap_or(plan.tags);
     plan.external_links = command.external_links.unwrap_or(plan.external_links);
+    let mut errors = check_texts(&plan.name, plan.description.as_deref(), &plan.tags, &plan.external_links);
+    if is_other {
+        errors.push("plan_duration", FieldCode::Invalid, "The duration of a plan cannot be changed.");
+    }
+    errors.finish(())?;
     tx.plans().update(&plan)?;
     Ok(plan)
-}
-
-impl Faults for UpdatePlan {
-    /// What is wrong whatever the plan is.
-    fn faults(&self, _tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        let name = self.name.as_deref().unwrap_or("unchanged");
-        let (tags, links) = (self.tags.as_deref().unwrap_or_default(), self.external_links.as_deref());
-        Ok(check_texts(name, self.description.as_ref().and_then(Option::as_deref), tags, links.unwrap_or_default()))
-    }
 }
 
 /// Deletes a plan and its versions. What was billed by them stays.

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use super::create_plan_version::{MakeActiveType, check_targets, take_places};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
-use crate::faults::{Faults, look_up};
+use crate::faults::look_up;
 use crate::id::{CustomerKey, PlanId, PlanVersionId};
 use crate::plan::{PlanVersion, TargetCustomer};
 use crate::store::Transaction;
@@ -43,7 +43,7 @@ pub fn update_plan_version(
     now: OffsetDateTime,
 ) -> Result<PlanVersion, Error> {
     let before = find(tx, command.version)?;
-    check(tx, command, &before, now)?.finish(())?;
+    command.faults(tx, &before)?.finish(())?;
     let mut version = before.clone();
     let command = command.clone();
     version.localized_name = command.localized_name.unwrap_or(version.localized_name);
@@ -88,45 +88,30 @@ fn find(tx: &mut dyn Transaction, id: PlanVersionId) -> Result<PlanVersion, Erro
     if is_there { Ok(version) } else { Err(Error::NotFound(Noun::PlanVersion)) }
 }
 
-impl Faults for UpdatePlanVersion {
-    /// What is wrong whatever the version is.
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
+impl UpdatePlanVersion {
+    /// What is wrong with this change of `version`.
+    fn faults(&self, tx: &mut dyn Transaction, version: &PlanVersion) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
         if let Some(Some(name)) = &self.localized_name {
             errors.keep("localized_name", text::check(name, text::NAME_CHARACTERS_MAX));
         }
         if let Some(other) = self.replace_with.flatten() {
             let found = find(tx, other);
-            look_up(&mut errors, "replace_with", found)?;
+            let other = look_up(&mut errors, "replace_with", found)?;
+            if other.is_some_and(|other| other.plan != version.plan || other.currency_code != version.currency_code) {
+                let detail = "Only another version of the same plan in the same currency can replace it.";
+                errors.push("replace_with", FieldCode::Invalid, detail);
+            }
         }
         if let Some(plan) = self.transition_to.flatten() {
             look_up(&mut errors, "transition_to", tx.plans().get(plan))?;
         }
         check_targets(tx, self.target_customers.as_deref().unwrap_or_default(), &mut errors)?;
+        if self.transition_to.flatten() == Some(version.plan) {
+            errors.push("transition_to", FieldCode::Invalid, "It is the version's own plan; use replace_with.");
+        }
+        let (from, to) = (self.active_from.unwrap_or(version.active_from), self.active_to.unwrap_or(version.active_to));
+        errors.0.extend(PlanVersion::faults_of(&[], &[], (from, to)).0);
         Ok(errors)
     }
-}
-
-/// What is wrong with a change of this version.
-fn check(
-    tx: &mut dyn Transaction,
-    command: &UpdatePlanVersion,
-    version: &PlanVersion,
-    now: OffsetDateTime,
-) -> Result<FieldErrors, Error> {
-    let mut errors = command.faults(tx, now)?;
-    if let Some(other) = command.replace_with.flatten().filter(|_| !errors.mentions("replace_with")) {
-        let other = find(tx, other)?;
-        if other.plan != version.plan || other.currency_code != version.currency_code {
-            let detail = "Only another version of the same plan in the same currency can replace it.";
-            errors.push("replace_with", FieldCode::Invalid, detail);
-        }
-    }
-    if command.transition_to.flatten() == Some(version.plan) {
-        errors.push("transition_to", FieldCode::Invalid, "It is the version's own plan; use replace_with.");
-    }
-    let (from, to) =
-        (command.active_from.unwrap_or(version.active_from), command.active_to.unwrap_or(version.active_to));
-    errors.0.extend(PlanVersion::faults_of(&[], &[], (from, to)).0);
-    Ok(errors)
 }

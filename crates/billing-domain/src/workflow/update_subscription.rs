@@ -6,7 +6,6 @@ use super::account::Account;
 use super::bill_customer::{process_due, process_due_of};
 use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
-use crate::faults::Faults;
 use crate::id::{CustomerKey, SubscriptionId};
 use crate::period::{Period, instant};
 use crate::store::Transaction;
@@ -79,12 +78,6 @@ pub fn update_subscription(
     }
     process_due(tx, &mut account, now)?;
     tx.subscriptions().get(command.customer, id)
-}
-
-impl Faults for UpdateSubscription {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        Ok(self.faults_of(&tx.subscriptions().get(self.customer, self.subscription)?, now))
-    }
 }
 
 impl UpdateSubscription {

@@ -9,13 +9,9 @@ use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::credit::{CreditLedger, CreditStatus};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CreditId, CustomerKey};
-use billing_domain::store::Transaction;
-use billing_domain::workflow::{
-    CreateCredit, Faults, UpdateCredit, create_credit, find_currency, update_credit, void_credit,
-};
+use billing_domain::workflow::{CreateCredit, UpdateCredit, create_credit, find_currency, update_credit, void_credit};
 use billing_domain::{Error, FieldErrors};
 use time::OffsetDateTime;
-use uuid::Uuid;
 
 use crate::answer::Created;
 use crate::app::App;
@@ -81,8 +77,8 @@ body! {
 }
 
 impl CreditBody {
-    fn read(self, _: &mut FieldErrors) -> Option<CreateCredit> {
-        Some(CreateCredit {
+    fn read(self) -> Result<CreateCredit, FieldErrors> {
+        Ok(CreateCredit {
             customer: self.customer_id,
             amount: self.amount.0,
             currency_code: self.currency_code,
@@ -115,12 +111,6 @@ impl CreditUpdateBody {
             Patch::Set(Instant(at)) => Some(Some(at)),
         };
         UpdateCredit { customer, credit, description: self.description.nullable(), expires_at }
-    }
-}
-
-impl Faults for CreditUpdateBody {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        self.clone().read(Uuid::nil().into(), Uuid::nil().into()).faults(tx, now)
     }
 }
 

@@ -41,9 +41,9 @@ body! {
 }
 
 impl CreateCustomerBody {
-    fn read(self, _: &mut FieldErrors) -> Option<CreateCustomer> {
+    fn read(self) -> Result<CreateCustomer, FieldErrors> {
         let not_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Some(CreateCustomer {
+        Ok(CreateCustomer {
             id: self.customer_id,
             name: not_empty(self.customer_name),
             email: self.email,

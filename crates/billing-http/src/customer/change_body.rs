@@ -1,9 +1,9 @@
 //! What is changed of customers.
 
+use billing_domain::FieldErrors;
 use billing_domain::customer::PaymentProvider;
 use billing_domain::organization::Address;
 use billing_domain::workflow::CustomerPatch;
-use billing_domain::{FieldCode, FieldErrors};
 
 use crate::wire::{FreeForm, Number, Patch, body, read_through};
 
@@ -13,9 +13,9 @@ body! {
         /// Display name; null: none.
         patch customer_name: String,
         /// Primary e-mail address, unique in the organization.
-        patch email: String,
+        change email: String,
         /// Code of the preferred currency.
-        patch default_currency_code: String,
+        change default_currency_code: String,
         /// The same as billing_address, which wins.
         patch address: Address,
         /// Where invoices are addressed to; null: nowhere.
@@ -25,41 +25,32 @@ body! {
         /// Sales tax in percent; null: the organization's.
         patch tax_rate: Number,
         /// IANA zone.
-        patch timezone: String,
+        change timezone: String,
         /// The payment provider it is registered with, as given; null: none.
         patch payment_provider: PaymentProvider,
         /// Its id there, as given; null: none.
         patch payment_provider_id: String,
         /// Whether a payment method is on file there, as given.
-        patch has_payment_method: bool,
+        change has_payment_method: bool,
         /// Takes the place of the properties there were.
         patch properties: FreeForm,
     }
 }
 
 impl CustomerPatchBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<CustomerPatch> {
-        let never_null = [
-            ("email", matches!(self.email, Patch::Clear)),
-            ("default_currency_code", matches!(self.default_currency_code, Patch::Clear)),
-            ("timezone", matches!(self.timezone, Patch::Clear)),
-            ("has_payment_method", matches!(self.has_payment_method, Patch::Clear)),
-        ];
-        for (attr, _) in never_null.into_iter().filter(|(_, is_null)| *is_null) {
-            errors.push(attr, FieldCode::Null, "This field may not be null.");
-        }
+    fn read(self) -> Result<CustomerPatch, FieldErrors> {
         let not_empty = |patch: Patch<String>| patch.nullable().map(|text| text.filter(|text| !text.is_empty()));
-        Some(CustomerPatch {
+        Ok(CustomerPatch {
             name: not_empty(self.customer_name),
-            email: self.email.set(),
-            default_currency_code: self.default_currency_code.set(),
+            email: self.email,
+            default_currency_code: self.default_currency_code,
             billing_address: self.billing_address.nullable().or(self.address.nullable()),
             shipping_address: self.shipping_address.nullable(),
             tax_rate: self.tax_rate.nullable().map(|rate| rate.map(|Number(rate)| rate)),
-            timezone: self.timezone.set(),
+            timezone: self.timezone,
             payment_provider: self.payment_provider.nullable(),
             payment_provider_id: not_empty(self.payment_provider_id),
-            has_payment_method: self.has_payment_method.set(),
+            has_payment_method: self.has_payment_method,
             properties: self.properties.nullable().map(|own| own.unwrap_or_default().0),
         })
     }

@@ -23,7 +23,7 @@ use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::query::Query;
-use crate::wire::{FromJson, body, faultless, words_of};
+use crate::wire::{FromJson, body, words_of};
 use explanation::ExplanationView;
 use view::VoidedInvoiceView;
 pub use view::{InvoiceBriefView, InvoiceView, LineItemView};
@@ -57,8 +57,6 @@ body! {
         required payment_status: Settlement,
     }
 }
-
-faultless! { UpdateInvoiceBody }
 
 /// What can be said of the payment of an invoice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

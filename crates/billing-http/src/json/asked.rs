@@ -1,4 +1,4 @@
-//! What a request asks for with its path or query and its body together.
+//! A query and the body beside it.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -6,34 +6,23 @@ use std::pin::Pin;
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest};
 use billing_domain::FieldErrors;
-use billing_domain::workflow::Faults;
 
-use super::extract::{BodyError, refusal, value_of};
+use super::extract::{BodyError, value_of};
 use crate::error::ApiError;
+use crate::query::Query;
 use crate::unknown_field;
 use crate::wire::FromJson;
 
-/// What is made of a body and of what the path or the query says beside it.
-pub trait Ask: Faults + Sized {
-    /// The body.
-    type Body: FromJson;
-
-    /// Puts both together; what is wrong with path and query is noted. `None`: there is nothing to be put together.
-    ///
-    /// # Errors
-    /// When path or query cannot be read at all.
-    fn read(
-        request: &HttpRequest,
-        body: Option<Self::Body>,
-        errors: &mut FieldErrors,
-    ) -> Result<Option<Self>, ApiError>;
+/// What the parameters of a query say.
+pub trait FromQuery: Sized {
+    /// Reads them. `None`: they are bad, and that is noted.
+    fn from_query(query: &mut Query) -> Option<Self>;
 }
 
-/// An ordinary body and what stands beside it, both read to their end: a bad one is refused with everything that is
-/// wrong with either.
-pub struct Asked<T>(pub T);
+/// What a query says, and an ordinary body: everything that is wrong with the form of either is told together.
+pub struct QueryAndBody<Q, B>(pub Q, pub B);
 
-impl<T: Ask + Send + 'static> FromRequest for Asked<T> {
+impl<Q: FromQuery + 'static, B: FromJson + 'static> FromRequest for QueryAndBody<Q, B> {
     type Error = BodyError;
     type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
 
@@ -43,14 +32,14 @@ impl<T: Ask + Send + 'static> FromRequest for Asked<T> {
         Box::pin(async move {
             let value = value.await?;
             let unknown = unknown_field::of_body(&request, &value);
-            let (mut errors, mut in_body) = (FieldErrors::default(), FieldErrors::default());
-            let body = T::Body::read_on(value, &mut in_body);
-            let asked = T::read(&request, body, &mut errors)?;
-            errors.0.extend(in_body.0);
+            let mut query = Query::parse(request.query_string())?;
+            let asked = Q::from_query(&mut query);
+            let mut errors: FieldErrors = query.into_errors();
+            let body = errors.keep_all("", B::from_json(value));
             errors.0.extend(unknown.0);
-            match asked {
-                Some(asked) if errors.is_empty() => Ok(Self(asked)),
-                asked => Err(refusal(&request, asked, errors).await.into()),
+            match (asked, body) {
+                (Some(asked), Some(body)) if errors.is_empty() => Ok(Self(asked, body)),
+                _ => Err(ApiError::from(errors).into()),
             }
         })
     }

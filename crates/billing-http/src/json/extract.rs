@@ -14,16 +14,13 @@ use actix_web::http::header::{
 };
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::web::Bytes;
-use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use billing_domain::FieldErrors;
-use billing_domain::workflow::Faults;
 use flate2::bufread::GzDecoder;
 use serde_json::Value;
 
 use super::budget::{BodyBudget, Share};
 use super::scan::{JsonFault, scan};
-use crate::app::App;
-use crate::auth::Caller;
 use crate::error::{ApiError, codes};
 use crate::unknown_field;
 use crate::unread::hold;
@@ -44,11 +41,11 @@ const BODY_DEADLINE: Duration = Duration::from_secs(10);
 
 /// An ordinary body, read as `T`. None at all is an object without fields, so a call that needs none can be made without.
 ///
-/// A bad one is refused with everything that is wrong with it: what is bad by its form, and what the rules and the store
-/// have to say about the rest.
+/// A bad one is refused with everything that is wrong with its form. What the rules and the store have to say is asked once
+/// the form is right.
 pub struct ApiJson<T>(pub T);
 
-impl<T: FromJson + Faults + Send + 'static> FromRequest for ApiJson<T> {
+impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
     type Error = BodyError;
     type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
 
@@ -58,13 +55,7 @@ impl<T: FromJson + Faults + Send + 'static> FromRequest for ApiJson<T> {
         Box::pin(async move {
             let value = value.await?;
             let unknown = unknown_field::of_body(&request, &value);
-            let mut errors = FieldErrors::default();
-            let command = T::read_on(value, &mut errors);
-            errors.0.extend(unknown.0);
-            match command {
-                Some(command) if errors.is_empty() => Ok(Self(command)),
-                command => Err(refusal(&request, command, errors).await.into()),
-            }
+            Ok(Self(known(T::from_json(value), unknown)?))
         })
     }
 }
@@ -78,20 +69,18 @@ pub fn value_of(
     async move { Ok(parse_or_empty(&decode(body.await?, BODY_BYTES_MAX)?)?) }
 }
 
-/// What is wrong with a request: the `errors` of its form, and what the rules and the store have to say about what could
-/// be read of it.
-pub async fn refusal<T>(request: &HttpRequest, command: Option<T>, mut errors: FieldErrors) -> ApiError
-where
-    T: Faults + Send + 'static,
-{
-    let app = request.app_data::<web::Data<App>>().cloned();
-    let caller = request.extensions().get::<Caller>().cloned();
-    if let (Some(command), Some(app), Some(caller)) = (command, app, caller) {
-        // Whatever keeps the store from answering is no news to somebody whose request is bad.
-        let found = app.read(&caller, move |tx, now| command.faults(tx, now)).await;
-        errors.add_found_later(found.unwrap_or_default());
+/// What was read of a body, if it had no fields that are `unknown`.
+///
+/// # Errors
+/// Everything that is wrong with its form, then what is unknown.
+pub fn known<T>(read: Result<T, FieldErrors>, unknown: FieldErrors) -> Result<T, ApiError> {
+    match read {
+        Ok(read) => Ok(unknown.finish(read)?),
+        Err(mut errors) => {
+            errors.0.extend(unknown.0);
+            Err(errors.into())
+        }
     }
-    errors.into()
 }
 
 /// A body of at most `BYTES_MAX` bytes as it was sent, of a media type that can hold JSON.

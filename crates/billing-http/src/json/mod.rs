@@ -6,10 +6,10 @@ mod extract;
 mod fields;
 mod scan;
 
-pub use asked::{Ask, Asked};
+pub use asked::{FromQuery, QueryAndBody};
 pub use budget::BodyBudget;
 pub use extract::{
-    ApiJson, BODY_BYTES_MAX, BodyDeadline, BodyError, RawBody, decode, parse, parse_or_empty, peek, receive_all,
+    ApiJson, BODY_BYTES_MAX, BodyDeadline, BodyError, RawBody, decode, known, parse, parse_or_empty, peek, receive_all,
 };
 pub use fields::read_fields;
 pub use scan::{DEPTH_MAX, JsonFault, scan};

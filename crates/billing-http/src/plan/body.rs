@@ -27,8 +27,8 @@ body! {
 }
 
 impl CreatePlanBody {
-    fn read(self, _: &mut FieldErrors) -> Option<CreatePlan> {
-        Some(CreatePlan {
+    fn read(self) -> Result<CreatePlan, FieldErrors> {
+        Ok(CreatePlan {
             name: self.plan_name,
             description: self.plan_description,
             duration: self.plan_duration,
@@ -50,8 +50,8 @@ body! {
 }
 
 impl ExternalLinkBody {
-    fn read(self, _: &mut FieldErrors) -> Option<ExternalLink> {
-        Some(ExternalLink { source: self.source.text().to_owned(), external_plan_id: self.external_plan_id })
+    fn read(self) -> Result<ExternalLink, FieldErrors> {
+        Ok(ExternalLink { source: self.source.text().to_owned(), external_plan_id: self.external_plan_id })
     }
 }
 

@@ -4,11 +4,7 @@ use billing_domain::customer::CustomerId;
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::ExternalLink;
-use billing_domain::store::Transaction;
-use billing_domain::workflow::{Faults, MakeActiveType, UpdatePlan, UpdatePlanVersion};
-use billing_domain::{Error, FieldCode, FieldErrors};
-use time::OffsetDateTime;
-use uuid::Uuid;
+use billing_domain::workflow::{MakeActiveType, UpdatePlan, UpdatePlanVersion};
 
 use crate::wire::{Instant, Patch, body};
 
@@ -16,7 +12,7 @@ body! {
     /// What to change of a plan; what is left out stays.
     UpdatePlanBody {
         /// Its name.
-        patch plan_name: String,
+        change plan_name: String,
         /// What it is; null: nothing is said.
         patch plan_description: String,
         /// The duration it has; it cannot be changed.
@@ -29,27 +25,14 @@ body! {
 }
 
 impl UpdatePlanBody {
-    pub fn read(self, plan: PlanId) -> Result<UpdatePlan, FieldErrors> {
-        let mut errors = FieldErrors::default();
-        if matches!(self.plan_name, Patch::Clear) {
-            errors.push("plan_name", FieldCode::Null, "This field may not be null.");
-        }
-        errors.finish(UpdatePlan {
+    pub fn read(self, plan: PlanId) -> UpdatePlan {
+        UpdatePlan {
             plan,
-            name: self.plan_name.set(),
+            name: self.plan_name,
             description: self.plan_description.nullable(),
             duration: self.plan_duration.nullable(),
             tags: self.tags.nullable().map(Option::unwrap_or_default),
             external_links: self.external_links.nullable().map(Option::unwrap_or_default),
-        })
-    }
-}
-
-impl Faults for UpdatePlanBody {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        match self.clone().read(Uuid::nil().into()) {
-            Ok(command) => command.faults(tx, now),
-            Err(errors) => Ok(errors),
         }
     }
 }
@@ -87,11 +70,5 @@ impl UpdatePlanVersionBody {
             target_customers: self.target_customers.nullable().map(Option::unwrap_or_default),
             make_active_type: self.make_active_type.unwrap_or(MakeActiveType::ReplaceOnRenewal),
         }
-    }
-}
-
-impl Faults for UpdatePlanVersionBody {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        self.clone().read(Uuid::nil().into()).faults(tx, now)
     }
 }

@@ -163,9 +163,9 @@ async fn update(
     PathParam(id): PathParam<PlanId>,
     ApiJson(body): ApiJson<UpdatePlanBody>,
 ) -> Result<web::Json<PlanView>, ApiError> {
-    let command = body.read(id).map_err(Error::from)?;
+    let command = body.read(id);
     let view = app.on_catalog(&caller, move |tx, now| {
-        let plan = update_plan(tx, &command, now)?;
+        let plan = update_plan(tx, &command)?;
         let mut catalog = Catalog::load(tx, Some(plan.id), now)?;
         PlanView::new(tx, &mut catalog, &plan, &VersionFilter::default())
     });

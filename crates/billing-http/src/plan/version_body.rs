@@ -1,6 +1,6 @@
 //! What a plan version is made from.
 
-use bigdecimal::{BigDecimal, Zero};
+use bigdecimal::BigDecimal;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{FeatureId, MetricId};
 use billing_domain::period::{AnchorError, Anchors, Interval, IntervalUnit};
@@ -48,16 +48,15 @@ body! {
 }
 
 impl PlanVersionBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<NewPlanVersion> {
-        let anchors = Anchors::new(self.day_anchor, self.month_anchor).unwrap_or_else(|error| {
+    fn read(self) -> Result<NewPlanVersion, FieldErrors> {
+        let anchors = Anchors::new(self.day_anchor, self.month_anchor).map_err(|error| {
             let attr = match error {
                 AnchorError::Day => "day_anchor",
                 AnchorError::Month => "month_anchor",
             };
-            errors.push(attr, FieldCode::Invalid, error.to_string());
-            Anchors::NONE
-        });
-        Some(NewPlanVersion {
+            FieldErrors(vec![FieldError::new(attr, FieldCode::Invalid, error.to_string())])
+        })?;
+        Ok(NewPlanVersion {
             number: self.version,
             localized_name: self.localized_name,
             description: self.description,
@@ -102,19 +101,20 @@ body! {
 }
 
 impl ComponentBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<NewComponent> {
-        let tiers = read_tiers(self.tiers, self.bulk_pricing_enabled.unwrap_or(false), errors)?;
+    fn read(self) -> Result<NewComponent, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        let tiers = TierSchedule::new(self.tiers, self.bulk_pricing_enabled.unwrap_or(false));
+        let tiers = tiers.map_err(|faults| FieldErrors(faults.into_iter().map(field_error).collect()));
+        let tiers = errors.keep_all("", tiers);
         let invoicing = interval("invoicing", self.invoicing_interval_unit, self.invoicing_interval_count);
-        let invoicing_interval = errors.keep("", invoicing).flatten();
         let reset = interval("reset", self.reset_interval_unit, self.reset_interval_count);
-        let reset_interval = errors.keep("", reset).flatten();
-        Some(NewComponent {
-            metric: self.metric_id,
-            tiers,
-            invoicing_interval,
-            reset_interval,
-            prepaid_charge: self.prepaid_charge,
-        })
+        match (tiers, errors.keep("", invoicing), errors.keep("", reset)) {
+            (Some(tiers), Some(invoicing_interval), Some(reset_interval)) => {
+                let (metric, prepaid_charge) = (self.metric_id, self.prepaid_charge);
+                Ok(NewComponent { metric, tiers, invoicing_interval, reset_interval, prepaid_charge })
+            }
+            _ => Err(errors),
+        }
     }
 }
 
@@ -151,35 +151,22 @@ body! {
 }
 
 impl TierBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<Tier> {
-        let cost = self.cost_per_batch.map(|Number(cost)| cost);
-        if cost.is_none() && self.r#type != StepKind::Free && !errors.mentions("type") {
-            errors.push("cost_per_batch", FieldCode::Required, "This field is required.");
-        }
-        let cost = cost.unwrap_or_else(BigDecimal::zero);
+    fn read(self) -> Result<Tier, FieldErrors> {
+        let cost = self.cost_per_batch.map(|Number(cost)| cost).ok_or_else(|| {
+            FieldErrors(vec![FieldError::new("cost_per_batch", FieldCode::Required, "This field is required.")])
+        });
         let price = match self.r#type {
             StepKind::Free => TierPrice::Free,
-            StepKind::Flat => TierPrice::Flat { cost },
+            StepKind::Flat => TierPrice::Flat { cost: cost? },
             StepKind::PerUnit => TierPrice::PerUnit {
-                cost_per_batch: cost,
+                cost_per_batch: cost?,
                 metric_units_per_batch: self.metric_units_per_batch.map_or(BigDecimal::from(1), |Number(units)| units),
                 batch_rounding: self.batch_rounding_type,
             },
         };
         let range_end = self.range_end.map(|Number(end)| end);
-        Some(Tier { range_start: self.range_start.0, range_end, price })
+        Ok(Tier { range_start: self.range_start.0, range_end, price })
     }
-}
-
-/// The schedule, or a free one in the place of one that does not fit together.
-fn read_tiers(tiers: Vec<Tier>, bulk: bool, errors: &mut FieldErrors) -> Option<TierSchedule> {
-    let faults = match TierSchedule::new(tiers, bulk) {
-        Ok(schedule) => return Some(schedule),
-        Err(faults) => faults,
-    };
-    errors.0.extend(faults.into_iter().map(field_error));
-    let free = Tier { range_start: BigDecimal::zero(), range_end: None, price: TierPrice::Free };
-    TierSchedule::new(vec![free], false).ok()
 }
 
 fn field_error(fault: TierFault) -> FieldError {
@@ -211,9 +198,9 @@ body! {
 }
 
 impl PrepaidChargeBody {
-    fn read(self, _: &mut FieldErrors) -> Option<PrepaidCharge> {
+    fn read(self) -> Result<PrepaidCharge, FieldErrors> {
         let behavior = self.charge_behavior.unwrap_or(ChargeBehavior::Prorate);
-        Some(PrepaidCharge { units: self.units.map(|Number(units)| units), behavior })
+        Ok(PrepaidCharge { units: self.units.map(|Number(units)| units), behavior })
     }
 }
 
@@ -256,7 +243,8 @@ pub fn fees(read: Option<Vec<Fee>>, default: ChargeBehavior) -> Vec<NewRecurring
 }
 
 impl RecurringChargeBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<Fee> {
+    fn read(self) -> Result<Fee, FieldErrors> {
+        let mut errors = FieldErrors::default();
         let invoicing = interval("invoicing", self.invoicing_interval_unit, self.invoicing_interval_count);
         let reset = interval("reset", self.reset_interval_unit, self.reset_interval_count);
         let (invoicing_interval, reset_interval) = (errors.keep("", invoicing), errors.keep("", reset));
@@ -268,7 +256,7 @@ impl RecurringChargeBody {
             invoicing_interval: invoicing_interval.flatten(),
             reset_interval: reset_interval.flatten(),
         };
-        Some(Fee { charge, is_behavior_said: self.charge_behavior.is_some() })
+        errors.finish(Fee { charge, is_behavior_said: self.charge_behavior.is_some() })
     }
 }
 
@@ -287,8 +275,8 @@ body! {
 }
 
 impl PriceAdjustmentBody {
-    fn read(self, _: &mut FieldErrors) -> Option<PriceAdjustment> {
-        Some(PriceAdjustment {
+    fn read(self) -> Result<PriceAdjustment, FieldErrors> {
+        Ok(PriceAdjustment {
             name: self.price_adjustment_name,
             description: self.price_adjustment_description,
             kind: self.price_adjustment_type,

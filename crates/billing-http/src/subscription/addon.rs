@@ -5,13 +5,9 @@ use billing_domain::FieldErrors;
 use billing_domain::id::{AddonId, AddonSubscriptionId, AddonVersionId, CustomerKey, PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
-use billing_domain::workflow::{
-    AddonChoice, AttachAddon, AttachedAddon, CancelAddon, Faults, attach_addon, cancel_addon,
-};
-use billing_domain::{Error, FieldCode, FieldError, Noun};
+use billing_domain::workflow::{AddonChoice, AttachAddon, AttachedAddon, CancelAddon, attach_addon, cancel_addon};
+use billing_domain::{Error, FieldCode, Noun};
 use serde_json::{Map, Value};
-use time::OffsetDateTime;
-use uuid::Uuid;
 
 use super::change::CancelBody;
 use super::view::{Holder, SubscriptionView};
@@ -23,7 +19,8 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::path::{PathPair, PathParam};
 use crate::wire::{
-    CustomerBriefView, Described, FreeForm, FromJson, Instant, PlanVersionBriefView, Schema, Schemas, body, view,
+    CustomerBriefView, Described, FreeForm, FromFields, FromJson, Instant, Object, ObjectFields, PlanVersionBriefView,
+    Schema, Schemas, body, view,
 };
 
 /// The calls about attached add-ons.
@@ -45,10 +42,7 @@ pub fn endpoints() -> Vec<Endpoint> {
 body! {
     /// What is attached. Exactly one of addon_id and addon_version_id is given.
     AttachBody {
-        /// The add-on.
-        optional addon_id: AddonId,
-        /// The add-on, by its content.
-        optional addon_version_id: AddonVersionId,
+        together addon: AttachChoice,
         /// Multiplies fees, not usage; 1 when missing.
         optional quantity: u32,
         /// Free-form, given back as it came.
@@ -56,27 +50,34 @@ body! {
     }
 }
 
-impl AttachBody {
-    fn read(self, customer: CustomerKey, parent: SubscriptionId) -> Result<AttachAddon, FieldError> {
-        let addon = match (self.addon_id, self.addon_version_id) {
-            (Some(id), None) => AddonChoice::Addon(id),
-            (None, Some(id)) => AddonChoice::Version(id.uuid().into()),
-            (both, _) => {
-                let code = if both.is_some() { FieldCode::NotAllowedTogether } else { FieldCode::Required };
-                return Err(FieldError::new("addon_id", code, "Give exactly one of addon_id and addon_version_id."));
+/// Which add-on is attached: by itself, or by its content.
+#[derive(Clone, Copy, Debug)]
+pub struct AttachChoice(AddonChoice);
+
+impl FromFields for AttachChoice {
+    fn from_fields(object: &mut Object) -> Option<Self> {
+        let (addon, version) = (object.optional("addon_id"), object.optional::<AddonVersionId>("addon_version_id"));
+        match (addon?, version?) {
+            (Some(id), None) => Some(Self(AddonChoice::Addon(id))),
+            (None, Some(id)) => Some(Self(AddonChoice::Version(id.uuid().into()))),
+            (addon, _) => {
+                let code = if addon.is_some() { FieldCode::NotAllowedTogether } else { FieldCode::Required };
+                object.note("addon_id", code, "Give exactly one of addon_id and addon_version_id.")
             }
-        };
-        let quantity = self.quantity.unwrap_or(1);
-        Ok(AttachAddon { customer, parent, addon, quantity, metadata: self.metadata.unwrap_or_default().0 })
+        }
+    }
+
+    fn describe_fields(object: &mut ObjectFields<'_>) {
+        object.field::<AddonId>("addon_id", "The add-on.", false);
+        object.field::<AddonVersionId>("addon_version_id", "The add-on, by its content.", false);
     }
 }
 
-impl Faults for AttachBody {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        match self.clone().read(Uuid::nil().into(), Uuid::nil().into()) {
-            Ok(command) => command.faults(tx, now),
-            Err(error) => Ok(FieldErrors(vec![error])),
-        }
+impl AttachBody {
+    fn read(self, customer: CustomerKey, parent: SubscriptionId) -> AttachAddon {
+        let AttachChoice(addon) = self.addon;
+        let quantity = self.quantity.unwrap_or(1);
+        AttachAddon { customer, parent, addon, quantity, metadata: self.metadata.unwrap_or_default().0 }
     }
 }
 
@@ -194,7 +195,7 @@ async fn attach(
     ApiJson(body): ApiJson<AttachBody>,
 ) -> Result<web::Json<AddonSubscriptionView>, ApiError> {
     let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(parent)).await?;
-    let command = body.read(customer, parent).map_err(Error::from)?;
+    let command = body.read(customer, parent);
     let view = app.on_customer_key(&caller, customer, move |tx, now| {
         let attached = attach_addon(tx, &command, now)?;
         AddonSubscriptionView::new(tx, &attached)

@@ -6,7 +6,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::workflow::{CreateSubscription, VersionChoice};
 use billing_domain::{FieldCode, FieldErrors};
 
-use crate::wire::{EndDate, FreeForm, FromJson, Number, StartDate, body, read_through};
+use crate::wire::{EndDate, FreeForm, FromFields, Number, Object, ObjectFields, StartDate, body, read_through};
 
 body! {
     /// A new subscription. Exactly one of plan_id and version_id is given.
@@ -17,10 +17,7 @@ body! {
         required start_date: StartDate,
         /// Its last moment; as long as the plan lasts when missing.
         optional end_date: EndDate,
-        /// The plan; its one active version that suits the customer is taken.
-        optional plan_id: PlanId,
-        /// The plan version.
-        optional version_id: PlanVersionId,
+        together version: CreateChoice,
         /// Whether it renews at its end; true when missing.
         optional auto_renew: bool,
         /// What it shall say of itself; true when missing.
@@ -44,22 +41,35 @@ body! {
     }
 }
 
-impl CreateSubscriptionBody {
-    fn read(self, errors: &mut FieldErrors) -> Option<CreateSubscription> {
-        let version = match (self.plan_id, self.version_id) {
-            (Some(plan), None) => VersionChoice::Plan(plan),
-            (None, Some(version)) => VersionChoice::Version(version),
+/// Which version is subscribed to: by plan, or by itself.
+#[derive(Clone, Copy, Debug)]
+pub struct CreateChoice(VersionChoice);
+
+impl FromFields for CreateChoice {
+    fn from_fields(object: &mut Object) -> Option<Self> {
+        let (plan, version) = (object.optional("plan_id"), object.optional("version_id"));
+        match (plan?, version?) {
+            (Some(plan), None) => Some(Self(VersionChoice::Plan(plan))),
+            (None, Some(version)) => Some(Self(VersionChoice::Version(version))),
             (plan, _) => {
-                let detail = "Give exactly one of plan_id and version_id.";
                 let code = if plan.is_some() { FieldCode::NotAllowedTogether } else { FieldCode::Required };
-                errors.push("plan_id", code, detail);
-                VersionChoice::Plan(plan.or(PlanId::stand_in())?)
+                object.note("plan_id", code, "Give exactly one of plan_id and version_id.")
             }
-        };
+        }
+    }
+
+    fn describe_fields(object: &mut ObjectFields<'_>) {
+        object.field::<PlanId>("plan_id", "The plan; its one active version that suits the customer is taken.", false);
+        object.field::<PlanVersionId>("version_id", "The plan version.", false);
+    }
+}
+
+impl CreateSubscriptionBody {
+    fn read(self) -> Result<CreateSubscription, FieldErrors> {
         let units = self.component_fixed_charges_initial_units.unwrap_or_default();
-        Some(CreateSubscription {
+        Ok(CreateSubscription {
             customer: self.customer_id,
-            version,
+            version: self.version.0,
             start: self.start_date.0,
             end: self.end_date.map(|EndDate(end)| end),
             auto_renew: self.auto_renew.unwrap_or(true),

@@ -1,16 +1,13 @@
 //! Changing and ending one subscription.
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
+use billing_domain::FieldCode;
 use billing_domain::id::{CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId};
-use billing_domain::store::Transaction;
 use billing_domain::subscription::{Cancellation, InvoicingBehavior, SwitchUsageBehavior, UsageBehavior};
 use billing_domain::workflow::{
-    CancelSubscription, ChangePrepaidUnits, Faults, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
+    CancelSubscription, ChangePrepaidUnits, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
     change_prepaid_units, switch_plan, update_subscription,
 };
-use billing_domain::{Error, FieldCode, FieldError, FieldErrors};
-use time::OffsetDateTime;
-use uuid::Uuid;
 
 use super::spelling::{FlatFee, InitialUnits, SwitchInvoicing};
 use super::view::SubscriptionView;
@@ -18,9 +15,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
-use crate::json::{ApiJson, Ask, Asked};
+use crate::json::ApiJson;
 use crate::path::{PathPair, PathParam};
-use crate::wire::{EndDate, FreeForm, Number, body, faultless};
+use crate::wire::{EndDate, FreeForm, FromFields, Number, Object, ObjectFields, body};
 
 /// The calls that change subscriptions.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -84,34 +81,6 @@ body! {
     }
 }
 
-/// What to change of which subscription.
-#[derive(Clone, Debug)]
-struct UpdateOne {
-    subscription: SubscriptionId,
-    body: UpdateBody,
-}
-
-impl Ask for UpdateOne {
-    type Body = UpdateBody;
-
-    fn read(
-        request: &HttpRequest,
-        body: Option<UpdateBody>,
-        errors: &mut FieldErrors,
-    ) -> Result<Option<Self>, ApiError> {
-        let subscription = PathParam::read(request, errors);
-        Ok(subscription.zip(body).map(|(subscription, body)| Self { subscription, body }))
-    }
-}
-
-impl Faults for UpdateOne {
-    fn faults(&self, tx: &mut dyn Transaction, _now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        let customer = tx.subscriptions().customer_of(self.subscription)?;
-        let now = tx.customers().now(customer)?;
-        self.body.clone().read(customer, self.subscription).faults(tx, now)
-    }
-}
-
 impl UpdateBody {
     fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> UpdateSubscription {
         UpdateSubscription {
@@ -127,10 +96,7 @@ impl UpdateBody {
 body! {
     /// What a subscription is switched to. One of switch_plan_id and switch_plan_version_id is given.
     SwitchBody {
-        /// The new plan; its one active version that suits the customer is taken.
-        optional switch_plan_id: PlanId,
-        /// The new plan version; it wins over the plan.
-        optional switch_plan_version_id: PlanVersionId,
+        together version: SwitchChoice,
         /// Whether the difference is invoiced now or at the end of the period; `invoice_now` when missing.
         optional invoicing_behavior: SwitchInvoicing,
         /// Whether usage goes on or stays with the old plan; `transfer_to_new_subscription` when missing.
@@ -140,34 +106,42 @@ body! {
     }
 }
 
-impl SwitchBody {
-    fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> Result<SwitchPlan, FieldError> {
-        let version = match (self.switch_plan_version_id, self.switch_plan_id) {
-            (Some(version), _) => VersionChoice::Version(version),
-            (None, Some(plan)) => VersionChoice::Plan(plan),
+/// Which version is switched to: by plan, or by itself, which wins.
+#[derive(Clone, Copy, Debug)]
+pub struct SwitchChoice(VersionChoice);
+
+impl FromFields for SwitchChoice {
+    fn from_fields(object: &mut Object) -> Option<Self> {
+        let (plan, version) = (object.optional("switch_plan_id"), object.optional("switch_plan_version_id"));
+        match (plan?, version?) {
+            (_, Some(version)) => Some(Self(VersionChoice::Version(version))),
+            (Some(plan), None) => Some(Self(VersionChoice::Plan(plan))),
             (None, None) => {
                 let detail = "Give switch_plan_id or switch_plan_version_id.";
-                return Err(FieldError::new("switch_plan_id", FieldCode::Required, detail));
+                object.note("switch_plan_id", FieldCode::Required, detail)
             }
-        };
-        let units = self.component_fixed_charges_initial_units.unwrap_or_default().0;
-        let (invoicing_behavior, usage_behavior) = SwitchInvoicing::read(self.invoicing_behavior, self.usage_behavior);
-        Ok(SwitchPlan {
-            customer,
-            subscription,
-            version,
-            invoicing_behavior,
-            usage_behavior,
-            prepaid_units: units.into_iter().map(|own| (own.metric_id, own.units.0)).collect(),
-        })
+        }
+    }
+
+    fn describe_fields(object: &mut ObjectFields<'_>) {
+        let plan = "The new plan; its one active version that suits the customer is taken.";
+        object.field::<PlanId>("switch_plan_id", plan, false);
+        let version = "The new plan version; it wins over the plan.";
+        object.field::<PlanVersionId>("switch_plan_version_id", version, false);
     }
 }
 
-impl Faults for SwitchBody {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        match self.clone().read(Uuid::nil().into(), Uuid::nil().into()) {
-            Ok(command) => command.faults(tx, now),
-            Err(error) => Ok(FieldErrors(vec![error])),
+impl SwitchBody {
+    fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> SwitchPlan {
+        let units = self.component_fixed_charges_initial_units.unwrap_or_default().0;
+        let (invoicing_behavior, usage_behavior) = SwitchInvoicing::read(self.invoicing_behavior, self.usage_behavior);
+        SwitchPlan {
+            customer,
+            subscription,
+            version: self.version.0,
+            invoicing_behavior,
+            usage_behavior,
+            prepaid_units: units.into_iter().map(|own| (own.metric_id, own.units.0)).collect(),
         }
     }
 }
@@ -189,14 +163,6 @@ impl PrepaidChangeBody {
     }
 }
 
-impl Faults for PrepaidChangeBody {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
-        self.clone().read(Uuid::nil().into(), Uuid::nil().into(), Uuid::nil().into()).faults(tx, now)
-    }
-}
-
-faultless! { CancelBody }
-
 /// `POST /api/subscriptions/{subscription_id}/switch_plan/`
 async fn switch(
     app: web::Data<App>,
@@ -205,7 +171,7 @@ async fn switch(
     ApiJson(body): ApiJson<SwitchBody>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
     let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
-    let command = body.read(customer, id).map_err(Error::from)?;
+    let command = body.read(customer, id);
     let view = app.on_customer_key(&caller, customer, move |tx, now| {
         let new = switch_plan(tx, &command, now)?;
         SubscriptionView::new(tx, &new)
@@ -217,7 +183,8 @@ async fn switch(
 async fn update(
     app: web::Data<App>,
     caller: Caller,
-    Asked(UpdateOne { subscription: id, body }): Asked<UpdateOne>,
+    PathParam(id): PathParam<SubscriptionId>,
+    ApiJson(body): ApiJson<UpdateBody>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
     let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
     let command = body.read(customer, id);

@@ -1,7 +1,8 @@
 //! Changing and ending all subscriptions of a customer that a plan and filters choose. Deprecated: a call by id says which
 //! one is meant.
 
-use actix_web::{HttpRequest, web};
+use actix_web::web;
+use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, PlanId};
 use billing_domain::store::Transaction;
@@ -9,7 +10,6 @@ use billing_domain::subscription::{InvoicingBehavior, Subscription, SwitchUsageB
 use billing_domain::workflow::{
     CancelMatching, FindSubscriptions, MatchingChange, UpdateMatching, cancel_matching, update_matching,
 };
-use billing_domain::{Error, FieldErrors};
 
 use super::change::CancelBody;
 use super::view::{Holder, SubscriptionView};
@@ -17,9 +17,9 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::endpoint::{Endpoint, Parameter, post};
 use crate::error::ApiError;
-use crate::json::{Ask, Asked};
+use crate::json::{FromQuery, QueryAndBody};
 use crate::query::Query;
-use crate::wire::{EndDate, FromJson, body};
+use crate::wire::{EndDate, body};
 
 const FILTERS: Parameter = Parameter::list(
     "subscription_filters",
@@ -88,44 +88,27 @@ impl UpdateMatchingBody {
     }
 }
 
-/// Which of a customer's running and coming subscriptions a call is about; whether their plan must be named.
-fn wanted(
-    request: &HttpRequest,
-    needs_plan: bool,
-    errors: &mut FieldErrors,
-) -> Result<Option<FindSubscriptions>, ApiError> {
-    let mut query = Query::parse(request.query_string())?;
-    let customer = query.required("customer_id").or_else(CustomerId::stand_in);
-    let plan = if needs_plan { query.required("plan_id") } else { query.optional("plan_id").flatten() };
-    let filters = query.filters().unwrap_or_default();
-    errors.0.extend(query.into_errors().0);
-    Ok(customer.map(|customer| FindSubscriptions { customer, plan, filters }))
-}
+/// Which of a customer's running and coming subscriptions are cancelled.
+struct Cancelled(FindSubscriptions);
 
-impl Ask for CancelMatching {
-    type Body = CancelBody;
-
-    fn read(
-        request: &HttpRequest,
-        body: Option<CancelBody>,
-        errors: &mut FieldErrors,
-    ) -> Result<Option<Self>, ApiError> {
-        let asked = wanted(request, false, errors)?.zip(body.map(CancelBody::options));
-        Ok(asked.map(|(wanted, (cancellation, invoicing_behavior))| Self { wanted, cancellation, invoicing_behavior }))
+impl FromQuery for Cancelled {
+    fn from_query(query: &mut Query) -> Option<Self> {
+        wanted(query, |query| query.optional("plan_id")).map(Self)
     }
 }
 
-impl Ask for UpdateMatching {
-    type Body = UpdateMatchingBody;
+/// Which of a customer's running and coming subscriptions are changed: their plan must be named.
+struct Changed(FindSubscriptions);
 
-    fn read(
-        request: &HttpRequest,
-        body: Option<UpdateMatchingBody>,
-        errors: &mut FieldErrors,
-    ) -> Result<Option<Self>, ApiError> {
-        let asked = wanted(request, true, errors)?.zip(body.map(UpdateMatchingBody::read));
-        Ok(asked.map(|(wanted, change)| Self { wanted, change }))
+impl FromQuery for Changed {
+    fn from_query(query: &mut Query) -> Option<Self> {
+        wanted(query, |query| query.required("plan_id").map(Some)).map(Self)
     }
+}
+
+fn wanted(query: &mut Query, plan: fn(&mut Query) -> Option<Option<PlanId>>) -> Option<FindSubscriptions> {
+    let (customer, plan, filters) = (query.required("customer_id"), plan(query), query.filters());
+    Some(FindSubscriptions { customer: customer?, plan: plan?, filters: filters? })
 }
 
 /// Subscriptions of one customer, as answers show them.
@@ -144,8 +127,10 @@ fn views(
 async fn cancel(
     app: web::Data<App>,
     caller: Caller,
-    Asked(command): Asked<CancelMatching>,
+    QueryAndBody(Cancelled(wanted), body): QueryAndBody<Cancelled, CancelBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
+    let (cancellation, invoicing_behavior) = body.options();
+    let command = CancelMatching { wanted, cancellation, invoicing_behavior };
     let customer = command.wanted.customer.clone();
     let shown = app.on_customer(&caller, &customer, move |tx, now| {
         let canceled = cancel_matching(tx, &command, now)?;
@@ -158,8 +143,9 @@ async fn cancel(
 async fn update(
     app: web::Data<App>,
     caller: Caller,
-    Asked(command): Asked<UpdateMatching>,
+    QueryAndBody(Changed(wanted), body): QueryAndBody<Changed, UpdateMatchingBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
+    let command = UpdateMatching { wanted, change: body.read() };
     let customer = command.wanted.customer.clone();
     let shown = app.on_customer(&caller, &customer, move |tx, now| {
         let updated = update_matching(tx, &command, now)?;

@@ -11,7 +11,6 @@ use billing_domain::id::{
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
 use utoipa::openapi::schema::Type;
-use uuid::Uuid;
 
 use super::body::{FromJson, incorrect_type, one, quoted};
 use super::number::Number;
@@ -23,10 +22,6 @@ impl FromJson for String {
             Value::String(text) => Ok(text),
             other => Err(incorrect_type("a string", &other)),
         }
-    }
-
-    fn stand_in() -> Option<Self> {
-        Some(Self::new())
     }
 }
 
@@ -47,10 +42,6 @@ impl FromJson for bool {
             other => Err(incorrect_type("a boolean", &other)),
         }
     }
-
-    fn stand_in() -> Option<Self> {
-        Some(false)
-    }
 }
 
 macro_rules! whole_numbers {
@@ -62,9 +53,6 @@ macro_rules! whole_numbers {
                 number.with_scale(0).to_string().parse().map_err(|_| one(FieldCode::Invalid, "A valid integer is required."))
             }
 
-            fn stand_in() -> Option<Self> {
-                Some(0)
-            }
         })*
     };
 }
@@ -94,10 +82,6 @@ macro_rules! ids {
                         }),
                         other => Err(incorrect_type("a string", &other)),
                     }
-                }
-
-                fn stand_in() -> Option<Self> {
-                    Some(Uuid::nil().into())
                 }
             }
 
@@ -130,10 +114,6 @@ impl FromJson for CustomerId {
         let text = String::from_json(value)?;
         text.parse().map_err(|error| FieldErrors(vec![error]))
     }
-
-    fn stand_in() -> Option<Self> {
-        "-".parse().ok()
-    }
 }
 
 impl Described for CustomerId {
@@ -152,10 +132,6 @@ impl FromJson for OneOrMany {
             Value::String(text) => Ok(Self(vec![text])),
             other => Vec::from_json(other).map(Self),
         }
-    }
-
-    fn stand_in() -> Option<Self> {
-        Some(Self(Vec::new()))
     }
 }
 

@@ -3,40 +3,24 @@
 use billing_domain::{FieldCode, FieldError, FieldErrors};
 use serde_json::{Map, Value};
 
+use super::schema::ObjectFields;
+
 /// A type that a JSON value can be read as.
 pub trait FromJson: Sized {
     /// Reads the value, which is not null.
     ///
     /// # Errors
-    /// Everything that is wrong with it; paths are relative to the value.
+    /// Everything that is wrong with its form; paths are relative to the value.
     fn from_json(value: Value) -> Result<Self, FieldErrors>;
-
-    /// Reads the value and goes on when it is bad: what is wrong is noted, and something harmless stands in for it, so that
-    /// what is around it can be held against the rules as well. Nothing that was read like this is ever acted upon.
-    /// `None`: nothing can stand in for it.
-    fn read_on(value: Value, errors: &mut FieldErrors) -> Option<Self> {
-        match Self::from_json(value) {
-            Ok(value) => Some(value),
-            Err(faults) => {
-                errors.0.extend(faults.0);
-                Self::stand_in()
-            }
-        }
-    }
-
-    /// What stands in for a value that is bad or missing.
-    fn stand_in() -> Option<Self> {
-        None
-    }
 }
 
-/// [`FromJson::from_json`] of a type that reads on by itself.
-pub fn read_whole<T: FromJson>(value: Value) -> Result<T, FieldErrors> {
-    let mut errors = FieldErrors::default();
-    match T::read_on(value, &mut errors) {
-        Some(value) if errors.is_empty() => Ok(value),
-        _ => Err(errors),
-    }
+/// What several fields of an object say together.
+pub trait FromFields: Sized {
+    /// Reads them. `None`: they are bad, and that is noted.
+    fn from_fields(object: &mut Object) -> Option<Self>;
+
+    /// Describes each of them.
+    fn describe_fields(object: &mut ObjectFields<'_>);
 }
 
 /// What a PATCH says about a field.
@@ -88,86 +72,79 @@ impl Object {
         }
     }
 
-    /// A field that must be there and not null. `None`: it was not, and nothing stands in for it.
+    /// A field that must be there and not null. `None`: it is bad, and that is noted; so it is with all kinds of fields.
     pub fn required<T: FromJson>(&mut self, name: &str) -> Option<T> {
         match self.fields.remove(name) {
             None => self.note(name, FieldCode::Required, "This field is required."),
             Some(Value::Null) => self.note(name, FieldCode::Null, "This field may not be null."),
-            Some(value) => self.read_on(name, value),
+            Some(value) => self.read(name, value),
         }
     }
 
-    /// A field that may be missing or null. One that is bad as a whole is as good as missing.
+    /// A field that may be missing or null.
     pub fn optional<T: FromJson>(&mut self, name: &str) -> Option<Option<T>> {
-        Some(match self.fields.remove(name) {
-            None | Some(Value::Null) => None,
-            Some(value) => {
-                let before = self.errors.0.len();
-                let read = self.read_on(name, value);
-                let is_bad = self.errors.0[before..].iter().any(|error| error.attr == name);
-                read.filter(|_| !is_bad)
-            }
-        })
+        match self.fields.remove(name) {
+            None | Some(Value::Null) => Some(None),
+            Some(value) => self.read(name, value).map(Some),
+        }
     }
 
-    /// A field where missing and null differ. One that is bad and that nothing stands in for is as good as missing.
+    /// A field that may be missing, but not null.
+    pub fn change<T: FromJson>(&mut self, name: &str) -> Option<Option<T>> {
+        match self.fields.remove(name) {
+            None => Some(None),
+            Some(Value::Null) => self.note(name, FieldCode::Null, "This field may not be null."),
+            Some(value) => self.read(name, value).map(Some),
+        }
+    }
+
+    /// A field where missing and null differ.
     pub fn patch<T: FromJson>(&mut self, name: &str) -> Option<Patch<T>> {
-        Some(match self.fields.remove(name) {
-            None => Patch::Keep,
-            Some(Value::Null) => Patch::Clear,
-            Some(value) => self.read_on(name, value).map_or(Patch::Keep, Patch::Set),
-        })
+        match self.fields.remove(name) {
+            None => Some(Patch::Keep),
+            Some(Value::Null) => Some(Patch::Clear),
+            Some(value) => self.read(name, value).map(Patch::Set),
+        }
     }
 
-    /// All that was noted.
-    pub fn into_errors(self) -> FieldErrors {
-        self.errors
+    /// Several fields that say one thing together; `name` is what that is called, and no field.
+    pub fn together<T: FromFields>(&mut self, _name: &str) -> Option<T> {
+        T::from_fields(self)
     }
 
-    fn read_on<T: FromJson>(&mut self, name: &str, value: Value) -> Option<T> {
-        let mut faults = FieldErrors::default();
-        let read = T::read_on(value, &mut faults);
-        self.errors.0.extend(faults.under(name).0);
-        read
-    }
-
-    fn note<T: FromJson>(&mut self, name: &str, code: FieldCode, detail: &str) -> Option<T> {
+    /// Notes a fault of a field.
+    pub fn note<T>(&mut self, name: &str, code: FieldCode, detail: &str) -> Option<T> {
         self.errors.push(name, code, detail);
-        T::stand_in()
+        None
+    }
+
+    /// What was read, if nothing was noted.
+    ///
+    /// # Errors
+    /// All that was noted.
+    pub fn finish<T>(self, read: impl FnOnce() -> Option<T>) -> Result<T, FieldErrors> {
+        if self.errors.is_empty() { read().ok_or(self.errors) } else { Err(self.errors) }
+    }
+
+    fn read<T: FromJson>(&mut self, name: &str, value: Value) -> Option<T> {
+        self.errors.keep_all(name, T::from_json(value))
     }
 }
 
 impl<T: FromJson> FromJson for Vec<T> {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
-        read_whole(value)
-    }
-
-    fn read_on(value: Value, errors: &mut FieldErrors) -> Option<Self> {
         let Value::Array(values) = value else {
-            errors.push("", FieldCode::NotAList, format!("Expected a list of items but got {}.", kind_of(&value)));
-            return Self::stand_in();
+            return Err(one(FieldCode::NotAList, format!("Expected a list of items but got {}.", kind_of(&value))));
         };
-        let mut items = Self::with_capacity(values.len());
-        let mut is_whole = true;
+        let (mut items, mut errors) = (Self::with_capacity(values.len()), FieldErrors::default());
         for (i, value) in values.into_iter().enumerate() {
-            let mut faults = FieldErrors::default();
             let item = match value {
-                Value::Null => {
-                    faults.push("", FieldCode::Null, "This field may not be null.");
-                    T::stand_in()
-                }
-                value => T::read_on(value, &mut faults),
+                Value::Null => Err(one(FieldCode::Null, "This field may not be null.")),
+                value => T::from_json(value),
             };
-            errors.0.extend(faults.under(&i.to_string()).0);
-            is_whole &= item.is_some();
-            items.extend(item);
+            items.extend(errors.keep_all(&i.to_string(), item));
         }
-        // Without one of them the others would have the wrong places.
-        if is_whole { Some(items) } else { Self::stand_in() }
-    }
-
-    fn stand_in() -> Option<Self> {
-        Some(Self::new())
+        errors.finish(items)
     }
 }
 

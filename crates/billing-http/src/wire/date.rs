@@ -171,21 +171,11 @@ impl FromJson for Instant {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
         read(&value).map(|written| Self(written.instant))
     }
-
-    /// Early: nothing that must come later is found too early.
-    fn stand_in() -> Option<Self> {
-        Some(Self(OffsetDateTime::UNIX_EPOCH))
-    }
 }
 
 impl FromJson for StartDate {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
         read(&value).map(|written| Self(written.instant))
-    }
-
-    /// Early: nothing that must come later is found too early.
-    fn stand_in() -> Option<Self> {
-        Some(Self(OffsetDateTime::UNIX_EPOCH))
     }
 }
 

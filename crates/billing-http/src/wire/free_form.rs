@@ -24,10 +24,6 @@ impl FromJson for FreeForm {
         }
         Ok(Self(map))
     }
-
-    fn stand_in() -> Option<Self> {
-        Some(Self::default())
-    }
 }
 
 /// Whether a number is larger than a database keeps exactly.

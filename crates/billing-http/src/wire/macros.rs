@@ -2,8 +2,8 @@
 
 /// Declares what a call takes: a struct that reads itself from JSON, all faults at once, and describes itself.
 ///
-/// A field is `required` (there and not null), `optional` (missing and null are `None`) or a `patch` (missing
-/// keeps, null clears). What else the object has is left to [`crate::unknown_field`].
+/// A field is `required` (there and not null), `optional` (missing and null are `None`), a `change` (missing keeps, null
+/// is refused) or a `patch` (missing keeps, null clears); `together` is what several fields say as one. What else the object has is left to [`crate::unknown_field`].
 macro_rules! body {
     (
         $(#[doc = $doc:literal])*
@@ -17,31 +17,29 @@ macro_rules! body {
 
         impl $crate::wire::FromJson for $name {
             fn from_json(value: serde_json::Value) -> Result<Self, billing_domain::FieldErrors> {
-                $crate::wire::read_whole(value)
-            }
-
-            fn read_on(value: serde_json::Value, errors: &mut billing_domain::FieldErrors) -> Option<Self> {
-                let object = $crate::wire::Object::new(value);
-                let mut object = object.map_err(|faults| errors.0.extend(faults.0)).ok()?;
+                let mut object = $crate::wire::Object::new(value)?;
                 $( let $field = object.$kind::<$type>($crate::wire::body!(@name $field)); )*
-                errors.0.extend(object.into_errors().0);
-                Some(Self { $($field: $field?,)* })
+                object.finish(|| Some(Self { $($field: $field?,)* }))
             }
         }
 
         impl $crate::wire::Described for $name {
             fn describe(schemas: &mut $crate::wire::Schemas) -> $crate::wire::Schema {
                 schemas.object::<Self>(stringify!($name), concat!($($doc),*), |object| {
-                    $( object.field::<$type>(
-                        $crate::wire::body!(@name $field),
-                        concat!($($field_doc),*),
-                        $crate::wire::body!(@required $kind),
-                    ); )*
+                    $( $crate::wire::body!(@describe $kind object, $type, $field, concat!($($field_doc),*)); )*
                 })
             }
         }
     };
+    (@describe together $object:ident, $type:ty, $field:ident, $doc:expr) => {
+        <$type as $crate::wire::FromFields>::describe_fields($object)
+    };
+    (@describe $kind:ident $object:ident, $type:ty, $field:ident, $doc:expr) => {
+        $object.field::<$type>($crate::wire::body!(@name $field), $doc, $crate::wire::body!(@required $kind))
+    };
     (@type required $type:ty) => { $type };
+    (@type together $type:ty) => { $type };
+    (@type change $type:ty) => { Option<$type> };
     (@type optional $type:ty) => { Option<$type> };
     (@type patch $type:ty) => { $crate::wire::Patch<$type> };
     (@required required) => { true };
@@ -88,25 +86,14 @@ macro_rules! view {
     };
 }
 
-/// Lets a domain type be read as the body that it is made from: `command from its Body`, by `Body::read`. That gets to
-/// see what was wrong with the fields, and adds what is wrong with them together.
+/// Lets a domain type be read as the body that it is made from, by `Body::read`. That is asked once each field is right by
+/// itself, and tells what is wrong with them together.
 macro_rules! read_through {
     ($($type:ty = $body:ty;)*) => {
         $(
             impl $crate::wire::FromJson for $type {
                 fn from_json(value: serde_json::Value) -> Result<Self, billing_domain::FieldErrors> {
-                    $crate::wire::read_whole(value)
-                }
-
-                fn read_on(value: serde_json::Value, errors: &mut billing_domain::FieldErrors) -> Option<Self> {
-                    let mut all = billing_domain::FieldErrors::default();
-                    let body = <$body as $crate::wire::FromJson>::read_on(value, &mut all);
-                    let by_field = all.0.len();
-                    let read = body.and_then(|body| body.read(&mut all));
-                    let later = billing_domain::FieldErrors(all.0.split_off(by_field));
-                    all.add_found_later(later);
-                    errors.0.extend(all.0);
-                    read
+                    <$body as $crate::wire::FromJson>::from_json(value)?.read()
                 }
             }
 
@@ -119,21 +106,4 @@ macro_rules! read_through {
     };
 }
 
-/// Declares bodies whose fields can be bad by their form alone, or by what only shows under way.
-macro_rules! faultless {
-    ($($body:ty),*) => {
-        $(
-            impl billing_domain::workflow::Faults for $body {
-                fn faults(
-                    &self,
-                    _: &mut dyn billing_domain::store::Transaction,
-                    _: time::OffsetDateTime,
-                ) -> Result<billing_domain::FieldErrors, billing_domain::Error> {
-                    Ok(billing_domain::FieldErrors::default())
-                }
-            }
-        )*
-    };
-}
-
-pub(crate) use {body, faultless, read_through, view};
+pub(crate) use {body, read_through, view};

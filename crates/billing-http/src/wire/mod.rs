@@ -16,7 +16,7 @@ mod word;
 mod macros;
 
 pub use basic::OneOrMany;
-pub use body::{FromJson, Object, Patch, read_whole, under};
+pub use body::{FromFields, FromJson, Object, Patch, under};
 pub(crate) use date::read_instant;
 pub use date::{Day, EndDate, Instant, StartDate, UntilDate};
 pub use free_form::FreeForm;
@@ -28,4 +28,4 @@ pub use schema::{Described, Empty, Null, ObjectFields, Schema, Schemas, Secret};
 pub(crate) use word::words_of;
 pub use word::{Word, Words, read as read_word};
 
-pub(crate) use macros::{body, faultless, read_through, view};
+pub(crate) use macros::{body, read_through, view};

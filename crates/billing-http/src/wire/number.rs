@@ -30,10 +30,6 @@ impl FromJson for Number {
             one(code, error.to_string())
         })
     }
-
-    fn stand_in() -> Option<Self> {
-        Some(Self(BigDecimal::default()))
-    }
 }
 
 impl Serialize for Number {

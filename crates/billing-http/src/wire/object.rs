@@ -31,10 +31,10 @@ body! {
 }
 
 impl AddressBody {
-    fn read(self, _: &mut FieldErrors) -> Option<Address> {
+    fn read(self) -> Result<Address, FieldErrors> {
         let Self { city, country, line1, line2, postal_code, state } = self;
         let not_empty = |part: Option<String>| part.filter(|part| !part.is_empty());
-        Some(Address { city, country, line1, line2: not_empty(line2), postal_code, state: not_empty(state) })
+        Ok(Address { city, country, line1, line2: not_empty(line2), postal_code, state: not_empty(state) })
     }
 }
 

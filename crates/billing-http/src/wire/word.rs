@@ -67,10 +67,6 @@ macro_rules! words {
                 fn from_json(value: serde_json::Value) -> Result<Self, billing_domain::FieldErrors> {
                     $crate::wire::read_word(&value)
                 }
-
-                fn stand_in() -> Option<Self> {
-                    <Self as $crate::wire::Words>::all().first().copied()
-                }
             }
 
             impl $crate::wire::Described for $type {

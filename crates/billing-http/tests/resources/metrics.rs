@@ -114,16 +114,21 @@ fn what_a_metric_cannot_use_is_refused_at_its_field() {
 #[test]
 fn every_bad_field_is_named_at_once() {
     let world = World::new();
-    let body = json!({
+    let mut body = json!({
         "event_name": "", "aggregation_type": "latest", "granularity": "days",
         "numeric_filters": [{"property_name": "a\nb", "operator": "eq", "comparison_value": 1}],
         "categorical_filters": [{"property_name": "p", "operator": "isin", "comparison_value": []}],
     });
     let faults = world.post("/api/metrics/", &body).faults();
+    assert_eq!(
+        faults,
+        [fault("granularity", "invalid_choice"), fault("property_name", "required")],
+        "what it measures"
+    );
+    (body["granularity"], body["property_name"]) = (Value::Null, json!("mb"));
+    let faults = world.post("/api/metrics/", &body).faults();
     #[rustfmt::skip]
     assert_eq!(faults, [
-        fault("granularity", "invalid_choice"),
-        fault("property_name", "required"),
         fault("event_name", "blank"),
         fault("numeric_filters.0.property_name", "invalid"),
         fault("categorical_filters.0.comparison_value", "empty"),

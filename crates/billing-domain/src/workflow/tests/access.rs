@@ -141,7 +141,7 @@ fn unknown_references_name_their_field() {
 fn a_feature_is_granted_by_any_subscription_that_runs() {
     let world = World::at(START);
     let create = CreateFeature { name: "sso".to_owned(), description: None };
-    let feature = world.catalog(|tx, now| create_feature(tx, &create, now)).expect("a feature").id;
+    let feature = world.catalog(|tx, _| create_feature(tx, &create)).expect("a feature").id;
     let mut with = version(Vec::new(), Vec::new());
     with.features = vec![feature];
     let (with, without) = (

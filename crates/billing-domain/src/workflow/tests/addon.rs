@@ -318,7 +318,7 @@ fn access_looks_at_addons_too() {
     let (world, parent) = free();
     let (mail, mut content) = mails(&world);
     let sso = CreateFeature { name: "sso".to_owned(), description: None };
-    let sso = world.catalog(|tx, now| create_feature(tx, &sso, now)).expect("a feature").id;
+    let sso = world.catalog(|tx, _| create_feature(tx, &sso)).expect("a feature").id;
     content.features = vec![sso];
     let (once, again) = (world.addon(ONCE, content.clone()), world.addon(AGAIN, content));
     let asked = |customer: &str| {
