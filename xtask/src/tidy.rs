@@ -42,6 +42,7 @@ impl Files {
         problems.extend(self.migration_problems());
         problems.extend(self.link_problems());
         problems.extend(self.workflow_problems());
+        problems.extend(self.licence_problems());
         problems
     }
 
@@ -90,6 +91,17 @@ impl Files {
                 !text.contains(&format!("pub fn {name}(")) && !text.contains(&format!("pub fn {name}<"))
             })
             .map(|(path, _, name)| format!("{}: has no `pub fn {name}`", path.display()))
+            .collect()
+    }
+
+    /// What is packed of a crate has the licences' texts beside it: the same as in `docs`.
+    fn licence_problems(&self) -> Vec<String> {
+        let copies = self.0.iter().filter(|(path, _)| path.starts_with("crates"));
+        copies
+            .filter_map(|(path, text)| Some((path, text, path.file_name()?)))
+            .filter(|(_, _, name)| name.to_string_lossy().starts_with("LICENSE-"))
+            .filter(|(_, text, name)| self.0.get(&Path::new("docs").join(name)) != Some(text))
+            .map(|(path, ..)| format!("{}: differs from its original in docs", path.display()))
             .collect()
     }
 
@@ -242,6 +254,7 @@ mod tests {
             ("notes.txt",         "",                            1, "clutter at the top"),
             ("migrations/a/1_b/up.sql", "",                      1, "no way down"),
             ("migrations/README.md", "",                         0, "no migration"),
+            ("crates/a/LICENSE-MIT", "MIT",                      1, "a licence without its original"),
         ];
         for (path, text, complaints, why) in cases {
             let files = Files(BTreeMap::from([(path.into(), text.to_owned())]));
