@@ -70,6 +70,10 @@ pub struct Customer {
     pub properties: serde_json::Map<String, serde_json::Value>,
     /// The clock the customer lives by; `None`: real time.
     pub test_clock: Option<TestClockId>,
+    /// Whether something that fell due in the past is still to be billed, by the billing run or its clock's worker: until
+    /// then nothing else changes the customer. Kept by
+    /// [`CustomerRepo::set_catching_up`](crate::store::CustomerRepo::set_catching_up) alone.
+    pub catching_up: bool,
     /// When it was created, in its own time.
     pub created_at: OffsetDateTime,
     /// When it was deleted, if it was, in its own time.

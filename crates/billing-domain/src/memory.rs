@@ -135,7 +135,8 @@ impl MemoryStore {
         let state = self.lock();
         let account = state.tenants.get(&organization).and_then(|tenant| tenant.accounts.get(&customer));
         let limit = usize::try_from(last_arrival).unwrap_or(usize::MAX);
-        let ids = account.into_iter().flat_map(|account| account.arrivals.iter().take(limit).map(move |id| (account, id)));
+        let ids =
+            account.into_iter().flat_map(|account| account.arrivals.iter().take(limit).map(move |id| (account, id)));
         ids.filter_map(|(account, id)| account.events.get(id).cloned()).collect()
     }
 
@@ -145,7 +146,43 @@ impl MemoryStore {
     }
 }
 
+/// A customer whose billing is due: since when, as it is leased, and its account.
+type Due<'s> = (OffsetDateTime, Leased, &'s mut AccountState);
+
+impl AccountState {
+    fn is_catching_up(&self) -> bool {
+        self.customer.as_ref().is_some_and(|customer| customer.catching_up)
+    }
+}
+
 impl State {
+    /// Leases those of the due customers that `choose` keeps; they come with the longest overdue first.
+    fn lease(
+        &mut self,
+        lease: Duration,
+        until: Option<OffsetDateTime>,
+        choose: impl FnOnce(&mut Vec<Due<'_>>),
+    ) -> Vec<Leased> {
+        let now = self.now;
+        let by = until.map_or(now, |until| until.min(now));
+        let mut due: Vec<Due<'_>> = Vec::new();
+        for (organization, tenant) in &mut self.tenants {
+            for (key, account) in &mut tenant.accounts {
+                let is_free = !account.is_parked && account.leased_until.is_none_or(|until| until <= now);
+                let Some(at) = account.due_at.filter(|at| *at <= by && is_free) else { continue };
+                let leased = Leased { organization: *organization, customer: *key, failures: account.failures };
+                due.push((at, leased, account));
+            }
+        }
+        due.sort_by_key(|(at, leased, _)| (*at, leased.customer));
+        choose(&mut due);
+        let taken = due.into_iter().map(|(_, leased, account)| {
+            account.leased_until = Some(now + lease);
+            leased
+        });
+        taken.collect()
+    }
+
     fn new_uuid(&mut self) -> Uuid {
         self.uuids_given += 1;
         Uuid::from_u128(self.uuids_given)
@@ -258,24 +295,24 @@ impl KeyRing for MemoryStore {
 
 impl BillingQueue for MemoryStore {
     fn lease_due(&self, limit: u32, lease: Duration, until: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
-        let mut state = self.lock();
-        let now = state.now;
-        let by = until.map_or(now, |until| until.min(now));
-        let mut due: Vec<(OffsetDateTime, Leased, &mut AccountState)> = Vec::new();
-        for (organization, tenant) in &mut state.tenants {
-            for (key, account) in &mut tenant.accounts {
-                let is_free = !account.is_parked && account.leased_until.is_none_or(|until| until <= now);
-                let Some(at) = account.due_at.filter(|at| *at <= by && is_free) else { continue };
-                let leased = Leased { organization: *organization, customer: *key, failures: account.failures };
-                due.push((at, leased, account));
-            }
-        }
-        due.sort_by_key(|(at, leased, _)| (*at, leased.customer));
-        let taken = due.into_iter().take(limit as usize).map(|(_, leased, account)| {
-            account.leased_until = Some(now + lease);
-            leased
-        });
-        Ok(taken.collect())
+        Ok(self.lock().lease(lease, until, |due| {
+            due.retain(|(_, _, account)| !account.is_catching_up());
+            due.truncate(limit as usize);
+        }))
+    }
+
+    fn lease_catching_up(
+        &self,
+        limit: u32,
+        lease: Duration,
+        until: Option<OffsetDateTime>,
+    ) -> Result<Vec<Leased>, Error> {
+        Ok(self.lock().lease(lease, until, |due| {
+            due.retain(|(_, _, account)| account.is_catching_up());
+            due.sort_by_key(|(at, leased, _)| (leased.organization, *at));
+            due.dedup_by_key(|(_, leased, _)| leased.organization);
+            due.truncate(limit as usize);
+        }))
     }
 
     fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<Duration>) -> Result<(), Error> {
@@ -330,7 +367,10 @@ impl BillingQueue for MemoryStore {
         for account in accounts {
             let Some(due_at) = account.due_at.filter(|at| *at <= state.now) else { continue };
             backlog.customers += 1;
-            backlog.lag = backlog.lag.max(state.now - due_at);
+            match account.is_catching_up() {
+                true => backlog.catching_up += 1,
+                false => backlog.lag = backlog.lag.max(state.now - due_at),
+            }
             backlog.parked += u64::from(account.is_parked);
             backlog.failing += u64::from(account.failures > 0 && !account.is_parked);
         }
@@ -344,6 +384,20 @@ impl BillingQueue for MemoryStore {
             advancing.map(|clock| (*organization, clock.id))
         });
         Ok(clocks.collect())
+    }
+
+    fn list_catching_up(&self, each: u32) -> Result<Vec<(OrganizationId, TestClockId, CustomerKey)>, Error> {
+        let state = self.lock();
+        let found = state.tenants.iter().flat_map(|(organization, tenant)| {
+            let stands =
+                |id: &TestClockId| tenant.test_clocks.get(id).is_some_and(|own| own.status == TestClockStatus::Ready);
+            let customers = tenant.accounts.values().filter_map(|account| account.customer.as_ref());
+            let own = customers
+                .filter(|customer| customer.catching_up)
+                .filter_map(move |customer| Some((*organization, customer.test_clock.filter(stands)?, customer.key)));
+            own.take(each as usize)
+        });
+        Ok(found.collect())
     }
 }
 

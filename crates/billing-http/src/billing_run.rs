@@ -1,6 +1,6 @@
 //! The billing run: bills the customers that are due, whoever starts it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::panic::resume_unwind;
 use std::thread;
@@ -10,7 +10,7 @@ use billing_domain::Error;
 use billing_domain::billing_run::{AfterFailure, after_failure};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Leased, Parked};
-use billing_domain::workflow::bill_customer;
+use billing_domain::workflow::{Progress, WORKER_WORK_MAX, bill_customer_partly};
 use indicatif::{ProgressBar, ProgressStyle};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
@@ -41,27 +41,50 @@ impl BillingRun {
     /// # Errors
     /// When no customers could be leased. What goes wrong with one customer is noted with it, and the others go on.
     pub fn take_some(&mut self, backend: &dyn Backend, until: Option<OffsetDateTime>) -> Result<bool, Error> {
-        let leased = backend.lease_due(LEASED_MAX, LEASE, until)?;
+        let due = backend.lease_due(LEASED_MAX, LEASE, until)?;
         let mut own: BTreeMap<OrganizationId, Vec<Leased>> = BTreeMap::new();
-        for one in &leased {
+        for one in &due {
             own.entry(one.organization).or_default().push(*one);
         }
         for (organization, some) in own {
-            let customers: Vec<CustomerKey> = some.iter().map(|one| one.customer).collect();
-            let results = backend.run_each(organization, &customers, &mut |tx, customer, now| {
-                bill_customer(tx, customer, until.map_or(now, |until| until.min(now)))
-            });
-            for (one, result) in some.iter().zip(results) {
-                match result {
-                    Ok(()) => self.billed += 1,
-                    Err(error) => {
-                        self.failed += 1;
-                        put_off(backend, one, &error);
-                    }
+            self.bill(backend, organization, &some, until);
+        }
+        // One transaction of each, and not in a batch: it would be left out there, for what it is about is long ago.
+        let catching_up = backend.lease_catching_up(LEASED_MAX, LEASE, until)?;
+        for one in &catching_up {
+            self.bill(backend, one.organization, &[*one], until);
+        }
+        Ok(!(due.is_empty() && catching_up.is_empty()))
+    }
+
+    /// Bills these customers, each as far as one transaction goes; what is left of a customer comes up again.
+    fn bill(
+        &mut self,
+        backend: &dyn Backend,
+        organization: OrganizationId,
+        some: &[Leased],
+        until: Option<OffsetDateTime>,
+    ) {
+        let customers: Vec<CustomerKey> = some.iter().map(|one| one.customer).collect();
+        let mut on_the_way = BTreeSet::new();
+        let results = backend.run_each(organization, &customers, &mut |tx, customer, now| {
+            let until = until.map_or(now, |until| until.min(now));
+            // Tried again, a customer may arrive who did not before.
+            match bill_customer_partly(tx, customer, until, WORKER_WORK_MAX)? {
+                Progress::Arrived => on_the_way.remove(&customer),
+                Progress::OnTheWay => on_the_way.insert(customer),
+            };
+            Ok(())
+        });
+        for (one, result) in some.iter().zip(results) {
+            match result {
+                Ok(()) => self.billed += u64::from(!on_the_way.contains(&one.customer)),
+                Err(error) => {
+                    self.failed += 1;
+                    put_off(backend, one, &error);
                 }
             }
         }
-        Ok(!leased.is_empty())
     }
 }
 

@@ -1,4 +1,5 @@
-//! Carries out the advances of test clocks: organizations take turns, so that nobody's clocks wait for another's.
+//! Carries out the advances of test clocks, and what customers under a clock that stands have to catch up with:
+//! organizations take turns, so that nobody's clocks wait for another's.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,9 +8,11 @@ use std::time::{Duration, Instant};
 
 use billing_domain::billing_run::{AfterFailure, after_failure};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
-use billing_domain::store::{Scope, Store};
+use billing_domain::store::{Scope, Store, Transaction};
 use billing_domain::test_clock::TestClockStatus;
-use billing_domain::workflow::{Progress, advance_customer, finish_test_clock};
+use billing_domain::workflow::{
+    Progress, WORKER_WORK_MAX, advance_customer, bill_customer_partly, fail_test_clock, finish_test_clock,
+};
 use billing_domain::{Error, StoreError};
 use time::OffsetDateTime;
 
@@ -20,15 +23,30 @@ const TURN: Duration = Duration::from_millis(100);
 /// How long an advance is left alone that met a customer held elsewhere, or a store that did not answer: who waits for a
 /// lock keeps the others waiting.
 const PUT_ASIDE: Duration = Duration::from_secs(5);
+/// Customers of each organization who are catching up that are taken up at once.
+const CATCHING_UP_MAX: u32 = 20;
 /// The pause when all advances are put aside.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// All advances that are on their way, and how far this process knows them to be.
+/// All that clocks have to do, and how far this process knows it to be done.
 ///
-/// Several processes may be at the same advance: each brings customers on, and whoever comes second finds less to do.
+/// Several processes may be at the same: each brings customers on, and whoever comes second finds less to do.
 #[derive(Default)]
 pub struct ClockTurns {
-    queues: BTreeMap<OrganizationId, VecDeque<Advance>>,
+    queues: BTreeMap<OrganizationId, VecDeque<Task>>,
+}
+
+/// Something to do, in many transactions.
+struct Task {
+    kind: TaskKind,
+    /// It is left alone until then.
+    put_aside_until: Option<Instant>,
+}
+
+enum TaskKind {
+    Advance(Advance),
+    /// Of a customer under a clock that stands.
+    CatchUp(TestClockId, CustomerKey),
 }
 
 /// One clock on its way.
@@ -36,8 +54,6 @@ struct Advance {
     clock: TestClockId,
     /// What is left of it; unknown before its first turn.
     rest: Option<Rest>,
-    /// It is left alone until then.
-    put_aside_until: Option<Instant>,
 }
 
 /// What is left of an advance.
@@ -48,12 +64,12 @@ struct Rest {
 }
 
 impl ClockTurns {
-    /// Gives every organization with clocks on their way one turn; whether there is more to do.
+    /// Gives every organization whose clocks have something to do one turn; whether there may be more.
     pub fn go_round(&mut self, backend: &dyn Backend) -> bool {
-        match backend.list_advancing_clocks() {
-            Ok(clocks) => self.take_up(&clocks),
+        match list_tasks(backend) {
+            Ok(tasks) => self.take_up(tasks),
             Err(error) => {
-                log::error!("advancing test clocks could not be listed: {error}");
+                log::error!("what test clocks have to do could not be listed: {error}");
                 return false;
             }
         }
@@ -65,43 +81,54 @@ impl ClockTurns {
         if is_idle && !self.queues.is_empty() {
             thread::sleep(IDLE);
         }
-        !self.queues.is_empty()
+        !(is_idle && self.queues.is_empty())
     }
 
-    /// Lines up what is new and forgets what has arrived by another process.
-    fn take_up(&mut self, clocks: &[(OrganizationId, TestClockId)]) {
+    /// Lines up what is new and forgets what another process has done.
+    fn take_up(&mut self, tasks: Vec<(OrganizationId, TaskKind)>) {
+        let is_listed = |organization: OrganizationId, task: &Task| {
+            tasks.iter().any(|(owner, kind)| *owner == organization && kind.subject() == task.kind.subject())
+        };
         for (organization, queue) in &mut self.queues {
-            queue.retain(|advance| clocks.contains(&(*organization, advance.clock)));
+            queue.retain(|task| is_listed(*organization, task));
         }
-        for (organization, clock) in clocks {
-            let queue = self.queues.entry(*organization).or_default();
-            if !queue.iter().any(|advance| advance.clock == *clock) {
-                queue.push_back(Advance { clock: *clock, rest: None, put_aside_until: None });
+        for (organization, kind) in tasks {
+            let queue = self.queues.entry(organization).or_default();
+            if !queue.iter().any(|task| task.kind.subject() == kind.subject()) {
+                queue.push_back(Task { kind, put_aside_until: None });
             }
         }
     }
 }
 
-/// Advances an organization's clocks, one transaction of each after the other, until the turn is over; whether there was
+fn list_tasks(backend: &dyn Backend) -> Result<Vec<(OrganizationId, TaskKind)>, Error> {
+    let clocks = backend.list_advancing_clocks()?.into_iter();
+    let advances = clocks.map(|(owner, clock)| (owner, TaskKind::Advance(Advance { clock, rest: None })));
+    let customers = backend.list_catching_up(CATCHING_UP_MAX)?.into_iter();
+    let catch_ups = customers.map(|(owner, clock, customer)| (owner, TaskKind::CatchUp(clock, customer)));
+    Ok(advances.chain(catch_ups).collect())
+}
+
+/// Goes on with an organization's tasks, one transaction of each after the other, until the turn is over; whether there was
 /// anything to do.
-fn take_turn(store: &dyn Store, organization: OrganizationId, queue: &mut VecDeque<Advance>) -> bool {
+fn take_turn(store: &dyn Store, organization: OrganizationId, queue: &mut VecDeque<Task>) -> bool {
     let began = Instant::now();
     let mut is_used = false;
-    while let Some(mut advance) = next_of(queue) {
+    while let Some(mut task) = next_of(queue) {
         is_used = true;
-        match advance.go_on(store, organization) {
+        match task.kind.go_on(store, organization) {
             Ok(Progress::Arrived) => {}
-            Ok(Progress::OnTheWay) => queue.push_back(advance),
+            Ok(Progress::OnTheWay) => queue.push_back(task),
             Err(error) => {
-                let clock = advance.clock;
+                let (clock, _) = task.kind.subject();
                 match error {
                     Error::Store(StoreError::LockTimeout) => {
                         log::info!("test clock {clock} waits: one of its customers is held elsewhere");
                     }
                     error => log::error!("test clock {clock} could not be advanced: {error}"),
                 }
-                advance.put_aside_until = Some(Instant::now() + PUT_ASIDE);
-                queue.push_back(advance);
+                task.put_aside_until = Some(Instant::now() + PUT_ASIDE);
+                queue.push_back(task);
             }
         }
         if began.elapsed() >= TURN {
@@ -111,12 +138,49 @@ fn take_turn(store: &dyn Store, organization: OrganizationId, queue: &mut VecDeq
     is_used
 }
 
-/// The first advance that is not put aside.
-fn next_of(queue: &mut VecDeque<Advance>) -> Option<Advance> {
+/// The first task that is not put aside.
+fn next_of(queue: &mut VecDeque<Task>) -> Option<Task> {
     let now = Instant::now();
-    let is_free = |advance: &Advance| advance.put_aside_until.is_none_or(|until| until <= now);
+    let is_free = |task: &Task| task.put_aside_until.is_none_or(|until| until <= now);
     let place = queue.iter().position(is_free)?;
     queue.remove(place)
+}
+
+impl TaskKind {
+    /// The clock, and which of its customers; `None`: all of them.
+    fn subject(&self) -> (TestClockId, Option<CustomerKey>) {
+        match self {
+            Self::Advance(advance) => (advance.clock, None),
+            Self::CatchUp(clock, customer) => (*clock, Some(*customer)),
+        }
+    }
+
+    /// One transaction's worth of it.
+    fn go_on(&mut self, store: &dyn Store, organization: OrganizationId) -> Result<Progress, Error> {
+        match self {
+            Self::Advance(advance) => advance.go_on(store, organization),
+            Self::CatchUp(clock, customer) => catch_up(store, organization, *clock, *customer),
+        }
+    }
+}
+
+/// Brings a customer on who is catching up. When that fails, the clock has.
+fn catch_up(
+    store: &dyn Store,
+    organization: OrganizationId,
+    clock: TestClockId,
+    customer: CustomerKey,
+) -> Result<Progress, Error> {
+    let billed =
+        bill_on(store, organization, customer, &|tx, now| bill_customer_partly(tx, customer, now, WORKER_WORK_MAX));
+    match billed {
+        Err(error) if !is_nobodys_failure(&error) => {
+            log::error!("test clock {clock} failed customer_key={} error={error}", customer.uuid());
+            store.run_for(&Scope::Catalog(organization), |tx, _| fail_test_clock(tx, clock))?;
+            Ok(Progress::Arrived)
+        }
+        billed => billed,
+    }
 }
 
 impl Advance {
@@ -133,7 +197,7 @@ impl Advance {
             store.run_for(&scope, |tx, _| finish_test_clock(tx, clock, frozen_time, status))?;
             return Ok(Progress::Arrived);
         };
-        match bill_on(store, organization, clock, customer) {
+        match bill_on(store, organization, customer, &|tx, _| advance_customer(tx, clock, customer)) {
             Ok(Progress::OnTheWay) => {}
             Ok(Progress::Arrived) => drop(rest.customers.pop_front()),
             // It says nothing of the customer: the clock stays on its way.
@@ -158,15 +222,15 @@ impl Rest {
     }
 }
 
-/// Bills a customer of the clock on. A panic is a failure of this customer alone.
+/// Bills a customer of a clock on. A panic is a failure of this customer alone.
 fn bill_on(
     store: &dyn Store,
     organization: OrganizationId,
-    clock: TestClockId,
     customer: CustomerKey,
+    bill: &dyn Fn(&mut dyn Transaction, OffsetDateTime) -> Result<Progress, Error>,
 ) -> Result<Progress, Error> {
     let scope = Scope::Customer(organization, customer);
-    let work = || store.run_for(&scope, |tx, _| advance_customer(tx, clock, customer));
+    let work = || store.run_for(&scope, bill);
     let panicked = |_| Err(StoreError::Internal("the billing panicked".to_owned()).into());
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(panicked)
 }

@@ -143,7 +143,7 @@ fn bill_due(backend: &dyn Backend) -> bool {
         log::error!("customers due for billing could not be leased: {error}");
         false
     });
-    if there_is_more {
+    if run.billed + run.failed > 0 {
         log::info!("billing run billed={} failed={}", run.billed, run.failed);
     }
     there_is_more

@@ -41,6 +41,7 @@ pub(crate) struct CustomerRow {
     created_at: OffsetDateTime,
     last_instant: OffsetDateTime,
     deleted_at: Option<OffsetDateTime>,
+    catching_up: bool,
 }
 
 impl TryFrom<&Customer> for CustomerRow {
@@ -66,6 +67,7 @@ impl TryFrom<&Customer> for CustomerRow {
             created_at: customer.created_at,
             last_instant: customer.created_at,
             deleted_at: customer.deleted_at,
+            catching_up: customer.catching_up,
         })
     }
 }
@@ -91,6 +93,7 @@ impl TryFrom<CustomerRow> for Customer {
             has_payment_method: row.has_payment_method,
             properties: from_json(row.properties)?,
             test_clock: row.test_clock_id.map(Into::into),
+            catching_up: row.catching_up,
             created_at: row.created_at,
             deleted_at: row.deleted_at,
         })
@@ -106,7 +109,7 @@ pub(crate) const COLUMNS: &str =
     customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
     customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
     customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
-    customers.last_instant, customers.deleted_at";
+    customers.last_instant, customers.deleted_at, customers.catching_up";
 
 statement! {
     /// The time that a customer lives at (of one that does not exist yet: real time), the stamp of the organization's
@@ -290,6 +293,18 @@ impl CustomerRepo for PgTransaction<'_> {
                 let own = billing_due::table.find(key.uuid()).filter(billing_due::organization_id.eq(tenant));
                 self.query(|pg| diesel::delete(own).execute(pg))?;
             }
+        }
+        Ok(())
+    }
+
+    fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {
+        let own = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
+        let change = customers::catching_up.eq(catching_up);
+        if self.query(|pg| diesel::update(own).set(change).execute(pg))? == 0 {
+            return Err(Error::NotFound(Noun::Customer));
+        }
+        if let Some(customer) = self.own_customer.as_mut().filter(|own| own.key == key) {
+            customer.catching_up = catching_up;
         }
         Ok(())
     }

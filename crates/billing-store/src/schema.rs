@@ -154,6 +154,7 @@ diesel::table! {
         created_at -> Timestamptz,
         last_instant -> Timestamptz,
         deleted_at -> Nullable<Timestamptz>,
+        catching_up -> Bool,
     }
 }
 

@@ -23,11 +23,14 @@ CREATE TABLE customers (
     test_clock_id uuid,
     created_at timestamptz NOT NULL,
     last_instant timestamptz NOT NULL,
-    deleted_at timestamptz
+    deleted_at timestamptz,
+    catching_up boolean NOT NULL DEFAULT false
 );
 CREATE INDEX customers_organization_id_idx ON customers (organization_id, position);
 CREATE INDEX customers_test_clock_id_idx ON customers (organization_id, test_clock_id, customer_key)
     WHERE test_clock_id IS NOT NULL;
+-- Few, and mostly none.
+CREATE INDEX customers_catching_up_idx ON customers (organization_id, customer_key) WHERE catching_up;
 COMMENT ON TABLE customers IS 'Who holds subscriptions and receives invoices';
 COMMENT ON COLUMN customers.customer_key IS 'UUIDv5 of the organization''s id and customer_id: derived, never looked up';
 COMMENT ON COLUMN customers.customer_id IS 'The caller''s own id';
@@ -37,6 +40,7 @@ COMMENT ON COLUMN customers.properties IS 'The caller''s own, kept as text: ever
 COMMENT ON COLUMN customers.test_clock_id IS 'The clock the customer lives by; null: real time';
 COMMENT ON COLUMN customers.last_instant IS 'The customer''s now is never before this instant';
 COMMENT ON COLUMN customers.deleted_at IS 'From when on it is found by nobody; id and e-mail address stay taken';
+COMMENT ON COLUMN customers.catching_up IS 'Whether something that fell due in the past is still to be billed: until then nothing else changes the customer';
 
 CREATE TABLE billing_due (
     customer_key uuid PRIMARY KEY,

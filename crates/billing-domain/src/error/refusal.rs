@@ -65,6 +65,9 @@ pub enum Refusal {
     /// The customer's test clock is on its way; wait until it is ready.
     #[error("The customer's test clock is advancing.")]
     TestClockAdvancing,
+    /// What fell due in the past of the customer is still being billed; wait until it is done.
+    #[error("The customer is catching up: what fell due in the past is still being billed.")]
+    CatchingUp,
     /// A request with the same idempotency key is at work, or has just been answered.
     #[error("A request with this Idempotency-Key is being worked on.")]
     IdempotencyKeyInUse,
@@ -93,12 +96,13 @@ impl Refusal {
             Self::MetricInUse | Self::PlanInUse => "invalid_operation",
             Self::CustomMetricFailed(_) => "custom_metric_failed",
             Self::TestClockAdvancing => "test_clock_advancing",
+            Self::CatchingUp => "catching_up",
             Self::IdempotencyKeyInUse => "idempotency_key_in_use",
         }
     }
 
     /// Whether the same request may be granted a little later although nobody changes anything.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::TestClockAdvancing | Self::IdempotencyKeyInUse)
+        matches!(self, Self::TestClockAdvancing | Self::CatchingUp | Self::IdempotencyKeyInUse)
     }
 }

@@ -51,8 +51,8 @@ impl CustomerRepo for MemoryTransaction {
         if others.any(is_taken) {
             return Err(Refusal::DuplicateResource("Customer email already exists").into());
         }
-        let Customer { id, organization, test_clock, created_at, .. } = before;
-        let updated = Customer { id, organization, test_clock, created_at, ..customer.clone() };
+        let Customer { id, organization, test_clock, catching_up, created_at, .. } = before;
+        let updated = Customer { id, organization, test_clock, catching_up, created_at, ..customer.clone() };
         self.account(customer.key)?.customer = Some(updated);
         Ok(())
     }
@@ -84,6 +84,12 @@ impl CustomerRepo for MemoryTransaction {
         let lives_by_clock = account.customer.as_ref().is_some_and(|customer| customer.test_clock.is_some());
         account.due_at = due_at.filter(|_| !lives_by_clock);
         (account.leased_until, account.failures, account.failure, account.is_parked) = (None, 0, None, false);
+        Ok(())
+    }
+
+    fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {
+        let customer = self.account(key)?.customer.as_mut();
+        customer.ok_or(Error::NotFound(Noun::Customer))?.catching_up = catching_up;
         Ok(())
     }
 }

@@ -37,20 +37,31 @@ pub struct Parked {
 pub struct Backlog {
     /// Customers in real time whose billing is due.
     pub customers: u64,
-    /// How long ago the first of them fell due; zero when there is none.
+    /// How long ago the first of them fell due who is not catching up; zero when there is none.
     pub lag: time::Duration,
     /// Those of them whose last billing failed and that will be tried again.
     pub failing: u64,
     /// Those of them that are left alone because their billing failed too often.
     pub parked: u64,
+    /// Those of them who are catching up with what fell due before it was known.
+    pub catching_up: u64,
 }
 
 /// Hands out the customers that have something to be billed.
 pub trait BillingQueue: Send + Sync {
     /// Leases up to `limit` customers in real time whose billing is due (by `until`, when given, and in any case by
-    /// now) for `lease`, the longest overdue first; nobody else gets them meanwhile. Parked ones are left out.
+    /// now) for `lease`, the longest overdue first; nobody else gets them meanwhile. Parked ones are left out, and so are
+    /// those who are catching up: [`BillingQueue::lease_catching_up`].
     fn lease_due(&self, limit: u32, lease: time::Duration, until: Option<OffsetDateTime>)
     -> Result<Vec<Leased>, Error>;
+    /// [`BillingQueue::lease_due`] of customers who are catching up: at most one of each organization, so that nobody's
+    /// many years keep others waiting. When there are more organizations than `limit`, each is as likely as another.
+    fn lease_catching_up(
+        &self,
+        limit: u32,
+        lease: time::Duration,
+        until: Option<OffsetDateTime>,
+    ) -> Result<Vec<Leased>, Error>;
     /// Notes that the billing of a leased customer failed and why; it comes up again after `retry_after`, or is parked
     /// when that is `None`. A customer that was billed meanwhile is left as it is.
     fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<time::Duration>) -> Result<(), Error>;
@@ -62,4 +73,7 @@ pub trait BillingQueue: Send + Sync {
     fn backlog(&self) -> Result<Backlog, Error>;
     /// The clocks that were told to advance and have not arrived.
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error>;
+    /// Up to `each` of every organization's customers who are catching up under a clock that stands and has not failed,
+    /// with their clocks.
+    fn list_catching_up(&self, each: u32) -> Result<Vec<(OrganizationId, TestClockId, CustomerKey)>, Error>;
 }

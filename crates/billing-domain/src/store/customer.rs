@@ -25,7 +25,7 @@ pub trait CustomerRepo {
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error>;
     /// The customer, deleted or not.
     fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error>;
-    /// Writes back what can change: all but id, clock and creation.
+    /// Writes back what can change: all but id, clock, creation and whether it is catching up.
     ///
     /// # Errors
     /// [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when its e-mail is taken.
@@ -54,6 +54,11 @@ pub trait CustomerRepo {
         self.reach(key, instant)?;
         self.set_billing_due(key, due_at)
     }
+    /// Notes whether something that fell due in the past is still to be billed: [`Customer::catching_up`].
+    ///
+    /// # Errors
+    /// [`Error::NotFound`].
+    fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error>;
 }
 
 /// Subscriptions of the organization's customers.

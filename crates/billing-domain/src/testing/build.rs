@@ -211,6 +211,7 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
         has_payment_method: false,
         properties: serde_json::Map::new(),
         test_clock: None,
+        catching_up: false,
         created_at: now,
         deleted_at: None,
     }

@@ -264,11 +264,11 @@ impl World {
         self.on(customer, |tx, now| bill_customer(tx, key, now)).expect("billing");
     }
 
-    /// [`World::advance`] in as many transactions as it takes when each does `steps_max` steps.
-    pub fn advance_partly(&self, customer: &str, now: OffsetDateTime, steps_max: u32) {
+    /// [`World::advance`] in as many transactions as it takes when each does about `work_max` of work.
+    pub fn advance_partly(&self, customer: &str, now: OffsetDateTime, work_max: usize) {
         self.store.set_now(now);
         let key = self.key(customer);
-        let part = |tx: &mut dyn Transaction, now| bill_customer_partly(tx, key, now, steps_max);
+        let part = |tx: &mut dyn Transaction, now| bill_customer_partly(tx, key, now, work_max);
         while self.on(customer, part).expect("billing") == Progress::OnTheWay {}
     }
 

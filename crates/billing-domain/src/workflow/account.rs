@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use time::{Duration, OffsetDateTime};
 
-use super::bill_customer::process_due;
+use super::bill_customer::finish_due;
 use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
 use crate::billing_run::LOOK_BACK;
 use crate::charge::{BillingRecord, records_of};
@@ -41,6 +41,8 @@ pub(super) struct Account {
     pub credits: BTreeMap<CreditId, CreditLedger>,
     /// What has been looked up of the catalogue.
     pub catalog: Catalog,
+    /// Billing records made since it was loaded.
+    pub records_made: usize,
     unsaved: Unsaved,
 }
 
@@ -88,8 +90,18 @@ impl Account {
         let customer = tx.customers().get(customer)?;
         let credits = tx.credits().list_open(customer.key)?;
         let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
-        let (catalog, unsaved) = (Catalog::default(), Unsaved::default());
-        Ok(Self { organization, customer, subscriptions, complete_after, records, late, credits, catalog, unsaved })
+        Ok(Self {
+            organization,
+            customer,
+            subscriptions,
+            complete_after,
+            records,
+            late,
+            credits,
+            catalog: Catalog::default(),
+            records_made: 0,
+            unsaved: Unsaved::default(),
+        })
     }
 
     /// What the customer holds that ends after `instant` or still awaits renewal. The store is asked only about what is
@@ -113,13 +125,19 @@ impl Account {
         self.organization.invoice_grace().max(CLOSING_GRACE_MIN)
     }
 
-    /// Refuses while the customer's test clock is on its way.
-    pub fn refuse_while_advancing(&self, tx: &mut dyn Transaction) -> Result<(), Error> {
-        let Some(clock) = self.customer.test_clock else { return Ok(()) };
-        match tx.test_clocks().get(clock)?.status {
-            TestClockStatus::Advancing => Err(Refusal::TestClockAdvancing.into()),
-            TestClockStatus::Ready | TestClockStatus::Failed => Ok(()),
+    /// Refuses while the customer's test clock is on its way, and while what fell due in the past is still being billed:
+    /// books are kept in order.
+    ///
+    /// # Errors
+    /// [`Refusal::TestClockAdvancing`], [`Refusal::CatchingUp`].
+    pub fn refuse_while_on_the_way(&self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        if let Some(clock) = self.customer.test_clock {
+            match tx.test_clocks().get(clock)?.status {
+                TestClockStatus::Advancing => return Err(Refusal::TestClockAdvancing.into()),
+                TestClockStatus::Ready | TestClockStatus::Failed => {}
+            }
         }
+        if self.customer.catching_up { Err(Refusal::CatchingUp.into()) } else { Ok(()) }
     }
 
     /// [`Subscription::check_open`] that says which subscription goes on in the place of one that was renewed.
@@ -221,6 +239,7 @@ impl Account {
 
     /// [`Account::add`] that leaves the store for [`Account::save`].
     pub fn add_unsaved(&mut self, subscription: Subscription, records: Vec<BillingRecord>) {
+        self.records_made += records.len();
         self.unsaved.new.insert(subscription.id);
         self.unsaved.records.extend(records.iter().cloned());
         self.records.extend(records);
@@ -268,15 +287,15 @@ impl Account {
 /// deleted has nothing due, but what they left can still be settled.
 ///
 /// # Errors
-/// [`Refusal::TestClockAdvancing`].
+/// [`Refusal::TestClockAdvancing`], [`Refusal::CatchingUp`].
 pub(super) fn catch_up(tx: &mut dyn Transaction, customer: CustomerKey, now: OffsetDateTime) -> Result<(), Error> {
     match tx.customers().get(customer) {
         Err(Error::NotFound(_)) => return Ok(()),
         found => drop(found?),
     }
     let mut account = Account::load(tx, customer, now)?;
-    account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)
+    account.refuse_while_on_the_way(tx)?;
+    finish_due(tx, &mut account, now)
 }
 
 fn no_subscription(id: SubscriptionId) -> Error {

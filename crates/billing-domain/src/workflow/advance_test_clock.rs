@@ -4,18 +4,15 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use super::account::Catalog;
-use super::{Progress, bill_customer_partly};
+use super::bill_customer::{Progress, WORKER_WORK_MAX, bill_customer_partly};
 use crate::error::{Error, FieldCode, FieldError, Refusal};
 use crate::id::{CustomerKey, TestClockId};
 use crate::period::{PlanDuration, instant};
 use crate::store::Transaction;
 use crate::test_clock::{TestClock, TestClockStatus};
 
-/// Renewals, expiries and scheduled invoices of one customer after which its advance is kept as far as it has come.
-pub const STEPS_MAX: u32 = 20;
-
-/// Most billing intervals that a clock may advance by at once, of the shortest that a subscription of its customers has:
-/// more than three years of days, a century of months.
+/// Most billing intervals that a clock may advance by at once, of the shortest that a subscription of its customers has, and
+/// that a new subscription may start in the past: more than three years of days, a century of months.
 pub const INTERVALS_MAX: u32 = 1_200;
 
 /// A clock and the time it shall advance to.
@@ -90,7 +87,21 @@ pub fn advance_customer(
     customer: CustomerKey,
 ) -> Result<Progress, Error> {
     let clock = tx.test_clocks().get(clock)?;
-    bill_customer_partly(tx, customer, clock.frozen_time, STEPS_MAX)
+    bill_customer_partly(tx, customer, clock.frozen_time, WORKER_WORK_MAX)
+}
+
+/// Says of a clock that stands that what is past of one of its customers could not be billed: as after an advance that
+/// failed, advancing it to the same or a later time tries again.
+///
+/// # Errors
+/// [`Error::NotFound`].
+pub fn fail_test_clock(tx: &mut dyn Transaction, clock: TestClockId) -> Result<(), Error> {
+    let mut clock = tx.test_clocks().get(clock)?;
+    if clock.status == TestClockStatus::Ready {
+        clock.status = TestClockStatus::Failed;
+        tx.test_clocks().update(&clock)?;
+    }
+    Ok(())
 }
 
 /// Says that the advance to `frozen_time` has arrived, or that it failed. Of two processes that carried out the same

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
-use super::bill_customer::{process_due, process_due_of};
+use super::bill_customer::{finish_due_of, process_due};
 use super::issue_invoices::issue_invoices;
 use crate::addon::{self, BillingFrequency};
 use crate::charge::{BillingRecord, count_records};
@@ -63,8 +63,8 @@ pub fn attach_addon(
 ) -> Result<Subscription, Error> {
     command.faults(tx)?.finish(())?;
     let mut account = Account::load(tx, command.customer, now)?;
-    account.refuse_while_advancing(tx)?;
-    let parent = process_due_of(tx, &mut account, command.parent, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    let parent = finish_due_of(tx, &mut account, command.parent, now)?;
     let parent = tx.subscriptions().get(command.customer, parent)?;
     account.check_open(&parent, now)?;
     let version = find(tx, command.addon)?;

@@ -11,7 +11,7 @@ use super::issue_invoices::{bill_due, issue_drafts};
 use super::renew_subscription::renew_subscription;
 use crate::billing_run::check_bound;
 use crate::charge::BillingRecord;
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 use crate::id::{CreditId, CustomerKey, SubscriptionId};
 use crate::store::Transaction;
 
@@ -23,11 +23,19 @@ use crate::store::Transaction;
 pub fn bill_customer(tx: &mut dyn Transaction, customer: CustomerKey, until: OffsetDateTime) -> Result<(), Error> {
     // What awaits renewal is listed whenever it ended, so the beginning of the list is `until` itself.
     let mut account = Account::load(tx, customer, until)?;
-    process_due(tx, &mut account, until)
+    process_some(tx, &mut account, until, usize::MAX).map(drop)
 }
 
-/// [`bill_customer`] that goes no further than about `steps_max` renewals, expiries and scheduled invoices: what falls due
-/// at one instant is done whole. Doing it again until it has arrived gives the same invoices as doing all at once.
+/// Renewals, expiries, scheduled invoices and billing records made, all told, that one call does of what is due: a year of
+/// months or a month of days is done at once, within about half a second. The rest is left to the billing run.
+pub const CALL_WORK_MAX: usize = 250;
+
+/// As much of what a worker does in one transaction: it is short, for locks and turns are held until it ends.
+pub const WORKER_WORK_MAX: usize = 50;
+
+/// [`bill_customer`] that goes no further than about `work_max` renewals, expiries, scheduled invoices and billing records
+/// made: what falls due at one instant is done whole. Doing it again until it has arrived gives the same invoices as doing
+/// all at once. Until then the customer is [catching up](crate::customer::Customer::catching_up).
 ///
 /// # Errors
 /// As [`bill_customer`].
@@ -35,10 +43,10 @@ pub fn bill_customer_partly(
     tx: &mut dyn Transaction,
     customer: CustomerKey,
     until: OffsetDateTime,
-    steps_max: u32,
+    work_max: usize,
 ) -> Result<Progress, Error> {
     let mut account = Account::load(tx, customer, until)?;
-    process_some(tx, &mut account, until, steps_max)
+    process_some(tx, &mut account, until, work_max)
 }
 
 /// How far billing has come that is done in parts.
@@ -50,36 +58,49 @@ pub enum Progress {
     OnTheWay,
 }
 
-/// [`process_due`] before a call about one subscription: the one to change. When its renewal was due and only now is made,
+/// [`finish_due`] before a call about one subscription: the one to change. When its renewal was due and only now is made,
 /// that is what it was renewed to, so that the call does not depend on whether the run came by before it.
-pub(super) fn process_due_of(
+pub(super) fn finish_due_of(
     tx: &mut dyn Transaction,
     account: &mut Account,
     id: SubscriptionId,
     now: OffsetDateTime,
 ) -> Result<SubscriptionId, Error> {
     let is_renewed_here = account.is_renewal_due(id, now);
-    process_due(tx, account, now)?;
+    finish_due(tx, account, now)?;
     let ended = account.subscriptions.get(&id).filter(|_| is_renewed_here);
     Ok(ended.and_then(|ended| account.successor(ended, now)).unwrap_or(id))
 }
 
-/// [`bill_customer`] on a customer that is at work already.
-pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, until: OffsetDateTime) -> Result<(), Error> {
-    process_some(tx, account, until, u32::MAX).map(drop)
+/// Processes all that is due before a call changes anything.
+///
+/// # Errors
+/// [`Refusal::CatchingUp`] when that is more than a call does: the billing run is behind, and has to come by first.
+pub(super) fn finish_due(tx: &mut dyn Transaction, account: &mut Account, now: OffsetDateTime) -> Result<(), Error> {
+    match process_some(tx, account, now, CALL_WORK_MAX)? {
+        Progress::Arrived => Ok(()),
+        Progress::OnTheWay => Err(Refusal::CatchingUp.into()),
+    }
 }
 
-/// [`process_due`] that ends behind the instant at which it has done `steps_max` steps.
-fn process_some(
+/// Processes what a call has made due, as far as one call goes. The rest is left to the billing run or the clock's worker.
+pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, now: OffsetDateTime) -> Result<(), Error> {
+    process_some(tx, account, now, CALL_WORK_MAX).map(drop)
+}
+
+/// Processes what is due up to and with `until`, and ends behind the instant at which it has done as much as `work_max`.
+pub(super) fn process_some(
     tx: &mut dyn Transaction,
     account: &mut Account,
     until: OffsetDateTime,
-    steps_max: u32,
+    work_max: usize,
 ) -> Result<Progress, Error> {
+    let made_before = account.records_made;
     let (mut steps, mut reached) = (0, None);
     let mut progress = Progress::Arrived;
     while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {
-        if steps >= steps_max && reached.is_some_and(|reached| reached < at) {
+        let work = steps + (account.records_made - made_before);
+        if work >= work_max && reached.is_some_and(|reached| reached < at) {
             progress = Progress::OnTheWay;
             break;
         }
@@ -88,12 +109,37 @@ fn process_some(
         reached = reached.max(Some(at));
     }
     account.save(tx)?;
-    let now = match (progress, reached) {
-        (Progress::OnTheWay, Some(reached)) => reached,
+    let next_at = next_step(account).map(|(at, _)| at);
+    let key = account.customer.key;
+    let instant = match (progress, reached) {
+        // What was past when it fell due does not take the customer back.
+        (Progress::OnTheWay, Some(reached)) => reached.max(tx.customers().now(key)?),
         _ => until,
     };
-    tx.customers().settle(account.customer.key, now, next_step(account).map(|(at, _)| at))?;
+    tx.customers().settle(key, instant, next_at)?;
+    note_catching_up(tx, account, progress, next_at)?;
     Ok(progress)
+}
+
+/// Notes when a customer begins to catch up, and when they have: nothing is due any more up to their own now. That of a
+/// customer whose clock advances is the instant reached, so they only catch up with what was past before.
+fn note_catching_up(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    progress: Progress,
+    next_at: Option<OffsetDateTime>,
+) -> Result<(), Error> {
+    let (key, before) = (account.customer.key, account.customer.catching_up);
+    if !before && progress == Progress::Arrived {
+        return Ok(());
+    }
+    let now = tx.customers().now(key)?;
+    let catching_up = next_at.is_some_and(|next_at| next_at <= now);
+    if catching_up != before {
+        tx.customers().set_catching_up(key, catching_up)?;
+        account.customer.catching_up = catching_up;
+    }
+    Ok(())
 }
 
 fn take_step(tx: &mut dyn Transaction, account: &mut Account, step: Step, at: OffsetDateTime) -> Result<(), Error> {

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::{process_due, process_due_of};
+use super::bill_customer::{finish_due_of, process_due};
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling};
 use crate::error::Error;
@@ -37,10 +37,10 @@ pub fn cancel_subscription(
     now: OffsetDateTime,
 ) -> Result<Vec<Subscription>, Error> {
     let mut account = Account::load(tx, command.customer, now)?;
-    account.refuse_while_advancing(tx)?;
+    account.refuse_while_on_the_way(tx)?;
     let mut cancelled = Vec::with_capacity(command.subscriptions.len());
     for id in &command.subscriptions {
-        cancelled.push(process_due_of(tx, &mut account, *id, now)?);
+        cancelled.push(finish_due_of(tx, &mut account, *id, now)?);
     }
     let mut settled = cancelled.clone();
     for id in &cancelled {

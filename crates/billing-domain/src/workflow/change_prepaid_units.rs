@@ -4,7 +4,7 @@ use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::{process_due, process_due_of};
+use super::bill_customer::{finish_due_of, process_due};
 use super::draft_lines::Part;
 use super::issue_invoices::issue_parts;
 use crate::charge::{BillingRecord, ChargeRef};
@@ -54,8 +54,8 @@ pub fn change_prepaid_units(
 ) -> Result<Subscription, Error> {
     command.check()?;
     let mut account = Account::load(tx, command.customer, now)?;
-    account.refuse_while_advancing(tx)?;
-    let id = process_due_of(tx, &mut account, command.subscription, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    let id = finish_due_of(tx, &mut account, command.subscription, now)?;
     let mut subscription = tx.subscriptions().get(command.customer, id)?;
     account.check_open(&subscription, now)?;
     tx.metrics().get(command.metric)?;

@@ -4,7 +4,7 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::process_due;
+use super::bill_customer::{finish_due, process_due};
 use super::find_currency;
 use super::issue_invoices::issue_alone;
 use crate::credit::{Credit, CreditError, CreditLedger};
@@ -51,12 +51,12 @@ pub fn create_credit(
     let key = CustomerKey::derive(tx.organization(), &command.customer);
     command.faults(tx)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
-    account.refuse_while_advancing(tx)?;
+    account.refuse_while_on_the_way(tx)?;
     let paid_in = match &command.amount_paid_currency_code {
         Some(code) if !command.amount_paid.is_zero() => Some(find_currency(tx, code)?),
         _ => None,
     };
-    process_due(tx, &mut account, now)?;
+    finish_due(tx, &mut account, now)?;
 
     let credit = Credit {
         id: tx.new_uuid().into(),

@@ -96,6 +96,7 @@ pub fn create_customer(
         has_payment_method: false,
         properties: command.properties,
         test_clock: command.test_clock,
+        catching_up: false,
         created_at: now,
         deleted_at: None,
     };

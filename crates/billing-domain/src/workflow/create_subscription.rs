@@ -6,14 +6,15 @@ use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
-use super::bill_customer::process_due;
+use super::advance_test_clock::INTERVALS_MAX;
+use super::bill_customer::{CALL_WORK_MAX, finish_due, process_some};
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::faults::{look_up, look_up_now};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
-use crate::period::{Cadence, Calendar, Period, Tile, instant};
+use crate::period::{Cadence, Calendar, Period, PlanDuration, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};
 use crate::store::Transaction;
 use crate::subscription::{Settled, Subscription, SubscriptionFilters};
@@ -66,22 +67,33 @@ impl ChoiceFields {
     pub(super) const SWITCH: Self = Self { plan: "switch_plan_id", version: "switch_plan_version_id" };
 }
 
-/// Creates a subscription, invoices what is due in advance, and catches up with what is due since a start in
-/// the past. Filter properties that are new to the organization become known to it.
+/// Creates a subscription, invoices what is due in advance, and catches up with what is due since a start in the past, as
+/// far as one call goes: the customer is [catching up](crate::customer::Customer::catching_up) with the rest. Filter properties that are new to the organization become known to it.
 ///
 /// # Errors
 /// Unknown references and bad dates by field; the refusals of [`choose_version`];
-/// [`Refusal::OverlappingPlans`], [`Refusal::PrepaymentCantDetermineUnits`], [`Refusal::TestClockAdvancing`].
+/// [`Refusal::OverlappingPlans`], [`Refusal::PrepaymentCantDetermineUnits`], [`Refusal::TestClockAdvancing`],
+/// [`Refusal::CatchingUp`].
 pub fn create_subscription(
     tx: &mut dyn Transaction,
     command: &CreateSubscription,
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
+    create_within(tx, command, now, CALL_WORK_MAX)
+}
+
+/// [`create_subscription`] that does about `work_max` of what is past.
+pub(super) fn create_within(
+    tx: &mut dyn Transaction,
+    command: &CreateSubscription,
+    now: OffsetDateTime,
+    work_max: usize,
+) -> Result<Subscription, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
     command.faults(tx)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
-    account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    finish_due(tx, &mut account, now)?;
 
     let currency = account.customer.default_currency_code.clone();
     let version = choose(tx, &account, (command.version, ChoiceFields::CREATE), &currency, now)?;
@@ -103,7 +115,7 @@ pub fn create_subscription(
     let due_at_start =
         |record: &BillingRecord| record.subscription == id && record.next_invoicing_at() == Some(start) && start <= now;
     issue_invoices(tx, &mut account, &due_at_start, start, now)?;
-    process_due(tx, &mut account, now)?;
+    process_some(tx, &mut account, now, work_max)?;
     tx.subscriptions().get(key, id)
 }
 
@@ -210,11 +222,26 @@ fn build(
         uncancelled_end: None,
         created_at: now,
     };
+    check_start(&subscription, offer, now)?;
     if count_records(&offer.version, &subscription) > BillingRecord::PER_SUBSCRIPTION_MAX {
         let detail = "The period holds too many reset intervals of the plan.";
         return Err(FieldError::new("end_date", FieldCode::Invalid, detail).into());
     }
     Ok(subscription)
+}
+
+/// Refuses a start so long ago that there would be no end of billing what has fallen due since.
+fn check_start(subscription: &Subscription, offer: &Offer, now: OffsetDateTime) -> Result<(), FieldError> {
+    let duration = offer.plan.duration.filter(|_| subscription.auto_renew).map(PlanDuration::interval);
+    // What ends has nothing to be billed behind its end.
+    let last = if duration.is_some() { now } else { subscription.period.end().min(now) };
+    let start = subscription.period.start();
+    if offer.version.intervals().chain(duration).all(|interval| interval.boundary(start, INTERVALS_MAX) >= last) {
+        return Ok(());
+    }
+    let detail =
+        format!("A start in the past is at most {INTERVALS_MAX} of the plan's shortest billing intervals ago.");
+    Err(FieldError::new("start_date", FieldCode::MinValue, detail))
 }
 
 fn tile_of(command: &CreateSubscription, offer: &Offer, now: OffsetDateTime) -> Result<Tile, FieldError> {

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::process_due;
+use super::bill_customer::finish_due;
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::CustomerKey;
@@ -32,8 +32,8 @@ pub fn delete_customer(
     now: OffsetDateTime,
 ) -> Result<DeletedCustomer, Error> {
     let mut account = Account::load(tx, key, now)?;
-    account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    finish_due(tx, &mut account, now)?;
     for mut record in account.take_records() {
         record.close();
         tx.billing_records().update(key, &record)?;

@@ -56,11 +56,13 @@ mod usages;
 mod void_credit;
 mod void_invoice;
 
-pub use advance_test_clock::{AdvanceTestClock, advance_customer, advance_test_clock, finish_test_clock};
+pub use advance_test_clock::{
+    AdvanceTestClock, INTERVALS_MAX, advance_customer, advance_test_clock, fail_test_clock, finish_test_clock,
+};
 pub use analyze_costs::{ANALYZED_DAYS_MAX, AnalyzeCosts, AnalyzedDay, CostAnalysis, analyze_costs};
 pub use archive_metric::archive_metric;
 pub use attach_addon::{AddonChoice, AttachAddon, attach_addon};
-pub use bill_customer::{Progress, bill_customer, bill_customer_partly};
+pub use bill_customer::{CALL_WORK_MAX, Progress, WORKER_WORK_MAX, bill_customer, bill_customer_partly};
 pub use cancel_addon::{AttachedAddon, CancelAddon, cancel_addon};
 pub use cancel_matching::{CancelMatching, cancel_matching};
 pub use cancel_subscription::{CancelSubscription, cancel_subscription};

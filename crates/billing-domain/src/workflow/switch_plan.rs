@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
-use super::bill_customer::{process_due, process_due_of};
+use super::bill_customer::{finish_due_of, process_due};
 use super::create_subscription::{ChoiceFields, VersionChoice, check_units, choose, find_choice, prepaid_units};
 use super::draft_lines::Part;
 use super::issue_invoices::issue_parts;
@@ -47,8 +47,8 @@ pub struct SwitchPlan {
 /// [`Refusal::PrepaymentCantDetermineUnits`], [`Refusal::TestClockAdvancing`].
 pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDateTime) -> Result<Subscription, Error> {
     let mut account = Account::load(tx, command.customer, now)?;
-    account.refuse_while_advancing(tx)?;
-    let id = process_due_of(tx, &mut account, command.subscription, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    let id = finish_due_of(tx, &mut account, command.subscription, now)?;
     let old = tx.subscriptions().get(command.customer, id)?;
     account.check_open(&old, now)?;
     let old_offer = account.offer(tx, old.version)?;

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::process_due;
+use super::bill_customer::{finish_due, process_due};
 use crate::credit::{CreditError, CreditLedger};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::{CreditId, CustomerKey};
@@ -35,8 +35,8 @@ pub fn update_credit(
 ) -> Result<CreditLedger, Error> {
     command.check()?;
     let mut account = Account::load(tx, command.customer, now)?;
-    account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    finish_due(tx, &mut account, now)?;
     let mut ledger = tx.credits().get(command.customer, command.credit)?;
     let expires_at = command.expires_at.map(|at| at.map(instant::whole));
     ledger.update(command.description.clone(), expires_at, now).map_err(|error| match error {

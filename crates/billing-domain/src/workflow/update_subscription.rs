@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::{process_due, process_due_of};
+use super::bill_customer::{finish_due_of, process_due};
 use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::{CustomerKey, SubscriptionId};
@@ -38,8 +38,8 @@ pub fn update_subscription(
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
     let mut account = Account::load(tx, command.customer, now)?;
-    account.refuse_while_advancing(tx)?;
-    let id = process_due_of(tx, &mut account, command.subscription, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    let id = finish_due_of(tx, &mut account, command.subscription, now)?;
     let mut subscription = tx.subscriptions().get(command.customer, id)?;
     account.check_open(&subscription, now)?;
     command.faults_of(&subscription, now).finish(())?;

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::account::Account;
-use super::bill_customer::process_due;
+use super::bill_customer::{finish_due, process_due};
 use crate::credit::CreditLedger;
 use crate::error::Error;
 use crate::id::{CreditId, CustomerKey};
@@ -20,8 +20,8 @@ pub fn void_credit(
     now: OffsetDateTime,
 ) -> Result<CreditLedger, Error> {
     let mut account = Account::load(tx, customer, now)?;
-    account.refuse_while_advancing(tx)?;
-    process_due(tx, &mut account, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    finish_due(tx, &mut account, now)?;
     let mut ledger = tx.credits().get(customer, credit)?;
     let entry = tx.new_uuid().into();
     if ledger.void(entry, now).is_some() {

@@ -184,11 +184,11 @@ proptest! {
     fn billing_in_parts_is_billing_at_once(
         life in any_life(),
         minutes in prop::option::of(0..DAYS * 24 * 60),
-        steps_max in 0..5_u32,
+        work_max in 0..5_usize,
     ) {
         let mut runs: Vec<_> = minutes.map(|minutes| START + Duration::minutes(minutes)).into_iter().collect();
         runs.push(end());
-        let (in_parts, at_once) = (life.books_in_parts(&runs, steps_max), life.books(&[end()]));
+        let (in_parts, at_once) = (life.books_in_parts(&runs, work_max), life.books(&[end()]));
         prop_assert_eq!(in_parts, at_once);
     }
 }

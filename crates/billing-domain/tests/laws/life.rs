@@ -238,8 +238,8 @@ impl Life {
     }
 
     /// [`Life::books`] by billing runs that do a few steps in each transaction.
-    pub fn books_in_parts(&self, runs: &[OffsetDateTime], steps_max: u32) -> Books {
-        self.books_by(runs, &|world, run| world.advance_partly("acme", run, steps_max))
+    pub fn books_in_parts(&self, runs: &[OffsetDateTime], work_max: usize) -> Books {
+        self.books_by(runs, &|world, run| world.advance_partly("acme", run, work_max))
     }
 
     fn books_by(&self, runs: &[OffsetDateTime], advance: &dyn Fn(&World, OffsetDateTime)) -> Books {

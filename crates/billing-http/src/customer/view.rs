@@ -58,6 +58,8 @@ view! {
         tax_providers: Vec<String>,
         /// The test clock it lives by.
         test_clock_id: Option<TestClockId>,
+        /// Whether what fell due in the past is still being billed: until then calls that change the customer answer 409.
+        catching_up: bool,
     }
 }
 
@@ -242,6 +244,7 @@ impl Shelf {
             timezone: customer.timezone.clone(),
             tax_providers: Vec::new(),
             test_clock_id: customer.test_clock,
+            catching_up: customer.catching_up,
         })
     }
 }

@@ -4,11 +4,11 @@ use actix_web::http::Method;
 use billing_domain::FieldCode;
 
 use super::codes::{
-    AMBIGUOUS_PLAN_VERSION, AUTHENTICATION_FAILED, CONFLICT_RETRY, CREDIT_EXPIRY_IN_PAST, CREDIT_NOT_ACTIVE,
-    CUSTOM_METRIC_FAILED, Code, DB_POOL_EXHAUSTED, DB_UNAVAILABLE, DEADLINE_EXCEEDED, DUPLICATE_JSON_KEY,
-    DUPLICATE_RESOURCE, IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED, INTERNAL_ERROR,
-    INVALID_ENCODING, INVALID_OPERATION, INVALID_STATE, JSON_TOO_DEEP, NO_MATCHING_PLAN_VERSION, NOT_AUTHENTICATED,
-    NOT_FOUND, OVERLAPPING_PLANS, PARSE_ERROR, PAYLOAD_TOO_LARGE, PLAN_NOT_AVAILABLE_TO_CUSTOMER,
+    AMBIGUOUS_PLAN_VERSION, AUTHENTICATION_FAILED, CATCHING_UP, CONFLICT_RETRY, CREDIT_EXPIRY_IN_PAST,
+    CREDIT_NOT_ACTIVE, CUSTOM_METRIC_FAILED, Code, DB_POOL_EXHAUSTED, DB_UNAVAILABLE, DEADLINE_EXCEEDED,
+    DUPLICATE_JSON_KEY, DUPLICATE_RESOURCE, IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED,
+    INTERNAL_ERROR, INVALID_ENCODING, INVALID_OPERATION, INVALID_STATE, JSON_TOO_DEEP, NO_MATCHING_PLAN_VERSION,
+    NOT_AUTHENTICATED, NOT_FOUND, OVERLAPPING_PLANS, PARSE_ERROR, PAYLOAD_TOO_LARGE, PLAN_NOT_AVAILABLE_TO_CUSTOMER,
     PREPAYMENT_CANT_DETERMINE_UNITS, READ_ONLY_MODE, REQUEST_TIMEOUT, RESOURCE_NOT_FOUND, SHUTTING_DOWN,
     STORAGE_UNAVAILABLE, TEST_CLOCK_ADVANCING, TOO_MANY_IN_FLIGHT, UNSUPPORTED_MEDIA_TYPE, URI_TOO_LONG,
 };
@@ -42,6 +42,7 @@ const OF_A_NEW_SUBSCRIPTION: &[&Code] = &[
     &PREPAYMENT_CANT_DETERMINE_UNITS,
     &OVERLAPPING_PLANS,
     &TEST_CLOCK_ADVANCING,
+    &CATCHING_UP,
 ];
 const OF_ANOTHER_PLAN: &[&Code] = &[
     &NO_MATCHING_PLAN_VERSION,
@@ -51,12 +52,13 @@ const OF_ANOTHER_PLAN: &[&Code] = &[
     &OVERLAPPING_PLANS,
     &INVALID_STATE,
     &TEST_CLOCK_ADVANCING,
+    &CATCHING_UP,
 ];
-const OF_A_RUNNING_SUBSCRIPTION: &[&Code] = &[&INVALID_STATE, &TEST_CLOCK_ADVANCING];
+const OF_A_RUNNING_SUBSCRIPTION: &[&Code] = &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP];
 
 /// Codes of the rules that calls with `PATCH` carry out, by path.
 const RULES_OF_PATCH: &[(&str, &[&Code])] = &[
-    ("/api/customers/{customer_id}/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING]),
+    ("/api/customers/{customer_id}/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/invoices/{invoice_id}/", &[&INVALID_OPERATION, &TEST_CLOCK_ADVANCING]),
 ];
 
@@ -68,26 +70,32 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/plans/{plan_id}/versions/", &[&DUPLICATE_RESOURCE]),
     ("/api/plans/{plan_id}/delete/", &[&INVALID_OPERATION]),
     ("/api/plan_versions/{version_id}/delete/", &[&INVALID_OPERATION]),
-    ("/api/customers/{customer_id}/delete/", &[&TEST_CLOCK_ADVANCING]),
-    ("/api/invoices/{invoice_id}/void/", &[&INVALID_STATE, &TEST_CLOCK_ADVANCING]),
+    ("/api/customers/{customer_id}/delete/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    ("/api/invoices/{invoice_id}/void/", &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/customers/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING]),
     ("/api/subscriptions/", OF_A_NEW_SUBSCRIPTION),
     ("/api/subscriptions/add/", OF_A_NEW_SUBSCRIPTION),
     // These two find what runs under the customer's lock, so that nothing of it has ended.
     ("/api/subscriptions/update/", OF_A_NEW_SUBSCRIPTION),
-    ("/api/subscriptions/cancel/", &[&TEST_CLOCK_ADVANCING]),
-    ("/api/subscriptions/{subscription_id}/update/", &[&OVERLAPPING_PLANS, &INVALID_STATE, &TEST_CLOCK_ADVANCING]),
+    ("/api/subscriptions/cancel/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    (
+        "/api/subscriptions/{subscription_id}/update/",
+        &[&OVERLAPPING_PLANS, &INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
+    ),
     ("/api/subscriptions/{subscription_id}/cancel/", OF_A_RUNNING_SUBSCRIPTION),
     ("/api/subscriptions/{subscription_id}/switch_plan/", OF_ANOTHER_PLAN),
     ("/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/", OF_A_RUNNING_SUBSCRIPTION),
     (
         "/api/subscriptions/{subscription_id}/addons/attach/",
-        &[&PREPAYMENT_CANT_DETERMINE_UNITS, &INVALID_STATE, &TEST_CLOCK_ADVANCING],
+        &[&PREPAYMENT_CANT_DETERMINE_UNITS, &INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
     ),
     ("/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/", OF_A_RUNNING_SUBSCRIPTION),
-    ("/api/credits/", &[&TEST_CLOCK_ADVANCING]),
-    ("/api/credits/{credit_id}/update/", &[&CREDIT_EXPIRY_IN_PAST, &CREDIT_NOT_ACTIVE, &TEST_CLOCK_ADVANCING]),
-    ("/api/credits/{credit_id}/void/", &[&TEST_CLOCK_ADVANCING]),
+    ("/api/credits/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    (
+        "/api/credits/{credit_id}/update/",
+        &[&CREDIT_EXPIRY_IN_PAST, &CREDIT_NOT_ACTIVE, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
+    ),
+    ("/api/credits/{credit_id}/void/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/test_clocks/{test_clock_id}/advance/", &[&TEST_CLOCK_ADVANCING]),
     ("/api/currencies/", &[&DUPLICATE_RESOURCE]),
     ("/api/api_keys/{prefix}/regenerate/", &[&INVALID_STATE]),

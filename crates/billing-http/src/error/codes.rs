@@ -55,6 +55,8 @@ codes! {
     CUSTOM_METRIC_FAILED = 409, "custom_metric_failed",
         "The query of a custom metric has no usable result for the customer; the detail says why.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
+    CATCHING_UP = 409, "catching_up",
+        "What fell due in the past of the customer is still being billed; wait until the customer no longer says catching_up.";
     CONFLICT_RETRY = 409, "conflict_retry", "Another operation on the same customer held on for too long; try again.";
     IDEMPOTENCY_KEY_IN_USE = 409, "idempotency_key_in_use",
         "A request with this Idempotency-Key is being worked on; try again.";
@@ -110,6 +112,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::MetricInUse | Refusal::PlanInUse => &INVALID_OPERATION,
         Refusal::CustomMetricFailed(_) => &CUSTOM_METRIC_FAILED,
         Refusal::TestClockAdvancing => &TEST_CLOCK_ADVANCING,
+        Refusal::CatchingUp => &CATCHING_UP,
         Refusal::IdempotencyKeyInUse => &IDEMPOTENCY_KEY_IN_USE,
     }
 }
@@ -171,6 +174,7 @@ mod tests {
             Refusal::PlanInUse,
             Refusal::CustomMetricFailed(billing_domain::custom_sql::CustomFailure::Invalid),
             Refusal::TestClockAdvancing,
+            Refusal::CatchingUp,
             Refusal::IdempotencyKeyInUse,
         ];
         for refusal in refusals {

@@ -140,7 +140,12 @@ async fn create(
         let subscription = create_subscription(tx, &command, now)?;
         SubscriptionView::new(tx, &subscription)
     });
-    Ok(web::Json(view.await?))
+    let view = view.await?;
+    if view.customer.catching_up {
+        // When the customer lives by a clock; the billing run looks often enough by itself.
+        app.clock_alarm.ring();
+    }
+    Ok(web::Json(view))
 }
 
 /// `GET /api/subscriptions/{subscription_id}/`

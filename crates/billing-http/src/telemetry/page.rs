@@ -130,7 +130,7 @@ impl Page {
     fn database(&mut self, backlog: Option<Backlog>) {
         let is_up = u8::from(backlog.is_some());
         self.one("billing_database_up", "gauge", "Whether the database answered half a second long.", is_up);
-        let Some(Backlog { customers, lag, failing, parked }) = backlog else { return };
+        let Some(Backlog { customers, lag, failing, parked, catching_up }) = backlog else { return };
         self.one("billing_due_customers", "gauge", "Customers whose billing is due and not done.", customers);
         self.one(
             "billing_failing_customers",
@@ -144,8 +144,19 @@ impl Page {
             "Those of them that are left alone: it failed too often.",
             parked,
         );
+        self.one(
+            "billing_catching_up_customers",
+            "gauge",
+            "Those of them that began long ago and are billed in turns.",
+            catching_up,
+        );
         let lag_us = u64::try_from(lag.whole_microseconds()).unwrap_or(0);
-        self.one("billing_lag_seconds", "gauge", "How long the first of them has been due.", seconds(lag_us));
+        self.one(
+            "billing_lag_seconds",
+            "gauge",
+            "How long the first of them has been due that is not catching up.",
+            seconds(lag_us),
+        );
     }
 
     fn load(&mut self, load: &Load) {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use billing_domain::api_key::ApiKey;
 use billing_domain::event::{Event, Ingested};
-use billing_domain::id::{OrganizationId, TestClockId};
+use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
 use billing_domain::idempotency::{Answer, AnswerBook, Claim, ClaimedWork, KeptAnswer};
 use billing_domain::store::{
     Asker, Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Reply, Scope, Store, Window, Work,
@@ -106,6 +106,14 @@ impl BillingQueue for Broken {
 
     fn backlog(&self) -> Result<Backlog, Error> {
         self.fail()
+    }
+
+    fn lease_catching_up(&self, _: u32, _: time::Duration, _: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
+        Ok(Vec::new())
+    }
+
+    fn list_catching_up(&self, _: u32) -> Result<Vec<(OrganizationId, TestClockId, CustomerKey)>, Error> {
+        Ok(Vec::new())
     }
 
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {

@@ -10,19 +10,25 @@ use billing_domain::id::CustomerKey;
 use billing_domain::store::{Scope, Store};
 use serde_json::json;
 
-use crate::support::{Field, World};
+use super::catching_up::daily_plan;
+use crate::support::{Field, World, ago};
 
-/// A plan that starts again every day: years of it take long.
-fn daily_plan(world: &World) -> String {
-    let fee = json!({"name": "base", "amount": 1, "charge_timing": "in_arrears", "reset_interval_unit": "day",
-        "reset_interval_count": 1, "invoicing_interval_unit": "day", "invoicing_interval_count": 1});
-    let version = json!({"currency_code": "USD", "recurring_charges": [fee]});
-    let body = json!({"plan_name": "Daily", "plan_duration": "monthly", "initial_version": version});
+/// A plan whose invoices are many, and take long each: one a day, with the usage of many metrics.
+fn slow_plan(world: &World) -> String {
+    let metered = (0..10).map(|n| {
+        let metric = world.post("/api/metrics/", &json!({"event_name": format!("event {n}")})).ok(201).id("metric_id");
+        json!({"metric_id": metric, "invoicing_interval_unit": "day", "invoicing_interval_count": 1, "tiers": [
+            {"type": "per_unit", "range_start": 0, "cost_per_batch": 1, "metric_units_per_batch": 1}]})
+    });
+    let version = json!({"currency_code": "USD", "components": metered.collect::<Vec<_>>()});
+    let body = json!({"plan_name": "Slow", "plan_duration": "monthly", "initial_version": version});
     world.post("/api/plans/", &body).ok(201).id("plan_id")
 }
 
-fn from_1990(plan: &str) -> serde_json::Value {
-    json!({"customer_id": "acme", "plan_id": plan, "start_date": "1990-01-01"})
+/// As much of it as one call does.
+fn from_last_year(plan: &str) -> serde_json::Value {
+    let start = &ago(time::Duration::days(300))[..10];
+    json!({"customer_id": "acme", "plan_id": plan, "start_date": start})
 }
 
 #[test]
@@ -64,10 +70,10 @@ fn an_organization_whose_calls_all_wait_leaves_places_to_others() {
 #[test]
 fn work_beyond_the_deadline_is_given_up_and_leaves_nothing() {
     let world = World::with(|settings| settings.request_deadline = Duration::from_millis(300));
-    let plan = daily_plan(&world);
+    let plan = slow_plan(&world);
     world.customer("acme");
     let before = world.snapshot();
-    let answer = world.post("/api/subscriptions/", &from_1990(&plan));
+    let answer = world.post("/api/subscriptions/", &from_last_year(&plan));
     assert_eq!((answer.status, answer.error()), (504, "deadline_exceeded".to_owned()));
     assert_eq!(world.snapshot(), before);
 }
@@ -75,10 +81,10 @@ fn work_beyond_the_deadline_is_given_up_and_leaves_nothing() {
 #[test]
 fn work_whose_client_has_gone_is_given_up_and_leaves_nothing() {
     let world = World::with(|settings| settings.request_deadline = Duration::from_secs(600));
-    let plan = daily_plan(&world);
+    let plan = slow_plan(&world);
     world.customer("acme");
     let before = world.snapshot();
-    let body = from_1990(&plan).to_string();
+    let body = from_last_year(&plan).to_string();
     let free = || {
         let page = world.get("/metrics").text;
         page.lines()
@@ -106,4 +112,44 @@ fn work_whose_client_has_gone_is_given_up_and_leaves_nothing() {
         thread::sleep(Duration::from_millis(10));
     }
     panic!("its place is still held");
+}
+
+#[test]
+fn starts_long_ago_of_one_organization_keep_no_other_waiting() {
+    let world = World::new();
+    let greedy_plan = daily_plan(&|path, body| world.post(path, body).ok(201));
+    let modest_key = world.other_key();
+    let headers = [("X-API-KEY", modest_key.as_str()), ("Content-Type", "application/json")];
+    let modest = |path: &str, body: &serde_json::Value| {
+        let answer = world.send("POST", path, &headers, body.to_string().as_bytes());
+        assert!((200..300).contains(&answer.status), "{path}: {}", answer.text);
+        answer.json()
+    };
+    let plan = daily_plan(&modest);
+    let start = &ago(time::Duration::days(3))[..10];
+    modest("/api/customers/", &json!({"customer_id": "modest", "email": "m@acme.io"}));
+    modest("/api/subscriptions/", &json!({"customer_id": "modest", "plan_id": plan, "start_date": start}));
+
+    let start = &ago(time::Duration::days(1_190))[..10];
+    let mut sockets = Vec::new();
+    for n in 0..18 {
+        let id = format!("greedy-{n}");
+        let customer = json!({"customer_id": id, "email": format!("{n}@acme.io")});
+        world.post("/api/customers/", &customer).ok(201);
+        let body = json!({"customer_id": id, "plan_id": greedy_plan, "start_date": start}).to_string();
+        let mut stream = world.raw();
+        let head = format!(
+            "POST /api/subscriptions/ HTTP/1.1\r\nHost: localhost\r\nX-API-KEY: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            world.key,
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).expect("sent");
+        // Nobody reads the answer, and the work goes on.
+        sockets.push(stream);
+    }
+    for _ in 0..25 {
+        modest("/api/credits/", &json!({"customer_id": "modest", "amount": 1, "currency_code": "USD"}));
+        let draft = world.send("GET", "/api/customers/modest/draft_invoice/", &headers, b"");
+        assert_eq!(draft.status, 200, "{}", draft.text);
+    }
 }

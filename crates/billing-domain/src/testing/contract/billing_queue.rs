@@ -123,3 +123,45 @@ pub(super) fn puts_off_what_fails(harness: &Harness<'_>) {
     assert_eq!(queue.release_parked(), Ok(before.parked + 1));
     assert_eq!(take().failures, 0, "it starts anew");
 }
+
+pub(super) fn leases_those_who_catch_up_apart(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let [first, second, usual] = ["first", "second", "usual"].map(|id| tenant.new_customer(id));
+    let now = first.created_at;
+    let lags = [(first.key, Duration::weeks(6_000)), (second.key, Duration::weeks(5_999)), (usual.key, Duration::ZERO)];
+    for (key, lag) in lags {
+        set_due(&tenant, key, Some(now - lag));
+    }
+    let before = harness.queue.backlog().expect("a backlog");
+    for key in [first.key, second.key] {
+        tenant.customer(key, |tx, _| tx.customers().set_catching_up(key, true));
+    }
+    let backlog = harness.queue.backlog().expect("a backlog");
+    assert_eq!((backlog.customers, backlog.catching_up), (before.customers, before.catching_up + 2));
+    assert!(
+        before.lag >= Duration::weeks(6_000) && backlog.lag < Duration::weeks(5_999),
+        "it is no delay: {backlog:?}"
+    );
+    assert_eq!(lease(&tenant, Duration::ZERO), [usual.key], "only whose billing has just fallen due");
+
+    let leases = |lease, until| {
+        let leased = harness.queue.lease_catching_up(MANY, lease, until).expect("leased");
+        leased.into_iter().filter(|leased| leased.organization == tenant.id).map(|leased| leased.customer)
+    };
+    assert_eq!(harness.queue.lease_catching_up(0, Duration::ZERO, None), Ok(Vec::new()), "not more than wanted");
+    let early = now - Duration::weeks(6_001);
+    assert_eq!(leases(Duration::ZERO, Some(early)).count(), 0, "nothing was due by then");
+    let one = leases(Duration::hours(1), None).collect::<Vec<_>>();
+    assert_eq!(one, [first.key], "one of each organization, the furthest behind");
+    assert_eq!(leases(Duration::hours(1), None).collect::<Vec<_>>(), [second.key], "while that one is at work");
+    assert_eq!(leases(Duration::hours(1), None).count(), 0);
+    set_due(&tenant, first.key, Some(now - Duration::weeks(5_998)));
+    assert_eq!(leases(Duration::ZERO, None).collect::<Vec<_>>(), [first.key], "set anew, it is free again");
+    tenant.customer(first.key, |tx, _| tx.customers().set_catching_up(first.key, false));
+    assert_eq!(leases(Duration::ZERO, None).count(), 0, "it has caught up");
+    assert!(lease(&tenant, Duration::ZERO).contains(&first.key), "and is one of the others");
+    for key in [first.key, second.key] {
+        tenant.customer(key, |tx, _| tx.customers().set_catching_up(key, false));
+        set_due(&tenant, key, None);
+    }
+}

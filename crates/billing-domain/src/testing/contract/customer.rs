@@ -148,3 +148,22 @@ pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
     let again = tenant.try_customer(made.key, |tx, _| tx.customers().insert(&made));
     assert!(matches!(again, Err(Error::Refused(Refusal::DuplicateResource(_)))), "the id stays taken: {again:?}");
 }
+
+pub(super) fn notes_who_is_catching_up(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let made = tenant.new_customer("acme");
+    assert!(!made.catching_up);
+    for catching_up in [true, false] {
+        let seen = tenant.customer(made.key, |tx, _| {
+            tx.customers().set_catching_up(made.key, catching_up)?;
+            Ok(tx.customers().get(made.key)?.catching_up)
+        });
+        assert_eq!(seen, catching_up, "at once");
+        tenant.customer(made.key, |tx, _| tx.customers().update(&made));
+        let expected = Customer { catching_up, ..made.clone() };
+        assert_eq!(tenant.look(|tx, _| tx.customers().get(made.key)), expected, "an update leaves it alone");
+    }
+    let absent = customer(tenant.id, "absent", made.created_at).key;
+    let missing = tenant.try_customer(absent, |tx, _| tx.customers().set_catching_up(absent, true));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Customer)));
+}

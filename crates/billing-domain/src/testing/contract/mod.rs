@@ -138,6 +138,7 @@ cases! {
         lists_its_customers,
         lists_the_versions_that_they_hold,
         lists_advancing_clocks,
+        lists_who_catches_up,
     }
     customer {
         keeps_every_field,
@@ -147,6 +148,7 @@ cases! {
         never_goes_back_in_time,
         tells_the_times_of_many,
         updates_and_deletes,
+        notes_who_is_catching_up,
     }
     subscription {
         keeps_every_field,
@@ -173,6 +175,7 @@ cases! {
         puts_off_what_fails,
         leaves_out_what_is_not_due,
         leaves_out_test_clocks,
+        leases_those_who_catch_up_apart,
         tells_how_far_billing_is_behind,
     }
     invoice {

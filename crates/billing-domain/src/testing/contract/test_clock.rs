@@ -136,3 +136,26 @@ pub(super) fn lists_advancing_clocks(harness: &Harness<'_>) {
         assert_eq!(is_listed(), listed, "{status:?}");
     }
 }
+
+pub(super) fn lists_who_catches_up(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let clock = tenant.new_clock(datetime!(2030-01-01 0:00 UTC));
+    let mut keys = ["a", "b"].map(|id| tenant.new_customer_of(&clock, id).key);
+    keys.sort();
+    tenant.new_customer_of(&clock, "c");
+    let in_real_time = tenant.new_customer("d").key;
+    for key in keys.into_iter().chain([in_real_time]) {
+        tenant.customer(key, |tx, _| tx.customers().set_catching_up(key, true));
+    }
+    let listed = |each| {
+        let all = harness.queue.list_catching_up(each).expect("customers");
+        all.into_iter().filter(|(owner, ..)| *owner == tenant.id).collect::<Vec<_>>()
+    };
+    let both = keys.map(|key| (tenant.id, clock.id, key));
+    assert_eq!(listed(9), both, "who lives by a clock");
+    assert_eq!(listed(1), both[..1], "so many of each organization");
+    for status in [TestClockStatus::Advancing, TestClockStatus::Failed] {
+        tenant.catalog(|tx, _| tx.test_clocks().update(&TestClock { status, ..clock.clone() }));
+        assert_eq!(listed(9), [], "{status:?}: its advance takes them along");
+    }
+}

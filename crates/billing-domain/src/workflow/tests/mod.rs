@@ -7,6 +7,7 @@ mod api_key;
 mod billing;
 mod cancel;
 mod catalog;
+mod catching_up;
 mod credit;
 mod custom;
 mod daily;

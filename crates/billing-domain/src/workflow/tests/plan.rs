@@ -29,7 +29,7 @@ fn subscribed() -> (World, PlanId) {
     (world, plan)
 }
 
-fn versions(world: &World, plan: PlanId) -> Vec<PlanVersion> {
+pub(super) fn versions(world: &World, plan: PlanId) -> Vec<PlanVersion> {
     world.catalog(|tx, _| tx.plans().list_versions(Some(plan))).expect("versions")
 }
 
@@ -38,7 +38,7 @@ fn add(world: &World, plan: PlanId, version: NewPlanVersion) -> Result<PlanVersi
     world.catalog(|tx, now| create_plan_version(tx, &command, now)).map(|made| made.id)
 }
 
-fn change(id: PlanVersionId) -> UpdatePlanVersion {
+pub(super) fn change(id: PlanVersionId) -> UpdatePlanVersion {
     UpdatePlanVersion {
         version: id,
         localized_name: None,
