@@ -1,5 +1,6 @@
 //! What every handler has: the backend, a bounded way to block on it, and whether the service is draining.
 
+use std::any::TypeId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +23,7 @@ use crate::places::{Holder, Places};
 use crate::request_id;
 use crate::server::{self, ServerSettings};
 use crate::telemetry::Telemetry;
+use crate::usual_time::UsualTimes;
 use crate::worker::Alarm;
 
 /// How long a request waits for one of the places that block on the database.
@@ -35,6 +37,7 @@ pub struct App {
     backend: Arc<dyn Backend>,
     /// One per database connection: the pool of blocking threads has an endless queue of its own.
     places: Arc<Places>,
+    usual_times: UsualTimes,
     request_deadline: Duration,
     /// What keys are digested with.
     pub pepper: Pepper,
@@ -56,6 +59,7 @@ impl App {
         Self {
             backend,
             places: Places::new(settings.connections),
+            usual_times: UsualTimes::default(),
             request_deadline: settings.request_deadline,
             pepper: settings.pepper.clone(),
             known_keys: KnownKeys::default(),
@@ -92,27 +96,35 @@ impl App {
         self.backend.load()
     }
 
-    /// Runs `work` on a blocking thread, once there is a place for `holder`. It ends with the deadline of a request, or when
-    /// nobody waits for its answer any more.
+    /// Runs `work` on a blocking thread, once there is a place for `holder`. It ends with the deadline of a request, which
+    /// runs while it waits, or when nobody waits for its answer any more.
     ///
     /// # Errors
-    /// Those of `work`; [`codes::DB_POOL_EXHAUSTED`] when there is no place for a second.
-    pub async fn block<T: Send + 'static>(
-        &self,
-        holder: Holder,
-        work: impl FnOnce(&dyn Backend) -> Result<T, ApiError> + Send + 'static,
-    ) -> Result<T, ApiError> {
+    /// Those of `work`; [`codes::DB_POOL_EXHAUSTED`] when there is no place for a second, or when what has waited has less
+    /// time left than its kind usually takes: it would run for nothing, and others wait. What need not wait is always
+    /// begun, so that what is usual is found out anew.
+    pub async fn block<T, W>(&self, holder: Holder, work: W) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        W: FnOnce(&dyn Backend) -> Result<T, ApiError> + Send + 'static,
+    {
+        let (kind, ends_at) = (TypeId::of::<W>(), Instant::now() + self.request_deadline);
         let place = tokio::time::timeout(BLOCKING_WAIT, self.places.take(holder)).await;
         let Ok(place) = place else { return Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED)) };
+        let began = Instant::now();
+        if place.has_waited() && !self.usual_times.fits(kind, ends_at.saturating_duration_since(began)) {
+            return Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED));
+        }
         let backend = self.backend.clone();
         // Dropped with this future, that is when the client has gone.
-        let (deadline, _waiting) = Deadline::new(Instant::now() + self.request_deadline);
+        let (deadline, _waiting) = Deadline::new(ends_at);
         let done = web::block(move || {
             // Held until the work is done, even when nobody waits for it any more.
             let _place = place;
             deadline.run(|| work(backend.as_ref()))
         });
         let done = done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?;
+        self.usual_times.note(kind, began.elapsed());
         done.map_err(|error| self.with_reason(error))
     }
 
@@ -235,4 +247,60 @@ impl App {
 /// The scope of one customer.
 pub fn customer_scope(organization: OrganizationId, customer: &CustomerId) -> Scope {
     Scope::Customer(organization, CustomerKey::derive(organization, customer))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{self, Receiver};
+
+    use billing_domain::memory::MemoryStore;
+
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_millis(200);
+
+    fn app() -> App {
+        let addr = "127.0.0.1:0".parse().expect("an address");
+        let mut settings = ServerSettings::new(addr, Pepper::from_text("pepper"), 1);
+        settings.request_deadline = DEADLINE;
+        App::new(Arc::new(MemoryStore::at(OffsetDateTime::UNIX_EPOCH)), &settings, Alarm::new().0)
+    }
+
+    /// Work that ends when it is told to.
+    async fn hold(app: &App, end: Receiver<()>) -> Result<(), ApiError> {
+        app.block(None, move |_| Ok(end.recv().unwrap_or_default())).await
+    }
+
+    /// Work that takes longer than there is time; whether it ran.
+    async fn slow(app: &App) -> bool {
+        let (begun, has_begun) = mpsc::channel();
+        let work = app.block(None, move |_| {
+            begun.send(()).unwrap_or_default();
+            std::thread::sleep(DEADLINE);
+            Ok(())
+        });
+        drop(work.await);
+        has_begun.try_recv().is_ok()
+    }
+
+    async fn quick(app: &App) -> bool {
+        app.block(None, |_| Ok(true)).await.unwrap_or(false)
+    }
+
+    #[actix_web::test]
+    async fn what_cannot_end_in_time_is_not_begun_when_it_has_waited() {
+        let app = app();
+        assert!(slow(&app).await, "nothing is known of its kind");
+        assert!(slow(&app).await, "what need not wait is begun");
+        let (end, ends) = mpsc::channel();
+        let release = async {
+            // Polled last, when all of them wait for the only place.
+            end.send(()).expect("it is held");
+        };
+        let (held, slow_ran, quick_ran, ()) = tokio::join!(biased; hold(&app, ends), slow(&app), quick(&app), release);
+        assert!(held.is_ok());
+        assert!(!slow_ran, "less is left than its kind takes");
+        assert!(quick_ran, "another kind is begun");
+        assert!(slow(&app).await, "and its own, once nobody is in its way");
+    }
 }

@@ -70,6 +70,7 @@ mod track;
 pub mod unknown_field;
 mod unread;
 mod usage;
+mod usual_time;
 mod verify_idems;
 pub mod wire;
 pub mod worker;

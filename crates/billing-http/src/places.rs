@@ -31,6 +31,8 @@ struct State {
 pub struct Place {
     places: Arc<Places>,
     holder: Holder,
+    /// Whether somebody else had to give it back first.
+    has_waited: bool,
     /// False for one that was given to nobody.
     is_held: bool,
 }
@@ -58,17 +60,23 @@ impl Places {
 
     /// A place, once there is one for `holder`. Whoever stops waiting leaves the queue.
     pub async fn take(self: &Arc<Self>, holder: Holder) -> Place {
-        let receiver = {
+        let mut receiver = {
             let mut state = self.lock();
             let (sender, receiver) = oneshot::channel();
             state.waiting.push_back((holder, sender));
             self.give_out(&mut state);
             receiver
         };
+        if let Ok(place) = receiver.try_recv() {
+            return place;
+        }
         match receiver.await {
-            Ok(place) => place,
+            Ok(mut place) => {
+                place.has_waited = true;
+                place
+            }
             // Never: a sender is dropped only after it has sent.
-            Err(_) => Place { places: self.clone(), holder, is_held: false },
+            Err(_) => Place { places: self.clone(), holder, has_waited: true, is_held: false },
         }
     }
 
@@ -84,7 +92,9 @@ impl Places {
             *state.held.entry(holder).or_default() += 1;
             state.taken += 1;
             // Who has gone meanwhile gives it back; the lock is held here, so not by dropping it.
-            if let Err(mut place) = sender.send(Place { places: self.clone(), holder, is_held: true }) {
+            if let Err(mut place) =
+                sender.send(Place { places: self.clone(), holder, has_waited: false, is_held: true })
+            {
                 place.is_held = false;
                 state.give_back(holder);
             }
@@ -105,6 +115,13 @@ impl State {
                 self.held.remove(&holder);
             }
         }
+    }
+}
+
+impl Place {
+    /// Whether it was not free at once.
+    pub fn has_waited(&self) -> bool {
+        self.has_waited
     }
 }
 

@@ -13,6 +13,7 @@ use postgres_local::Cluster;
 use serde_json::json;
 
 use super::acknowledged::Process;
+use crate::rules::catching_up::daily_plan;
 
 /// Customers whose billing is due when the first process starts: enough to be in the middle of at every kill.
 const CUSTOMERS_PER_KILL: u64 = 40;
@@ -98,6 +99,65 @@ fn every_invoice_exists_once_however_often_the_run_is_killed() {
         ) wrong";
     assert_eq!(count(&mut pg, unlike), 0, "three months of fees in advance, the running one, and three calls");
     assert_eq!(count(&mut pg, "SELECT count(*) FROM invoices"), i64::try_from(customers * 4).expect("small"));
+    let report = audit_database(&url, &mut |_| {}).expect("an audit");
+    assert!(report.is_clean(), "{report}");
+    server.kill();
+}
+
+#[test]
+fn whoever_is_catching_up_is_billed_once_however_often_the_process_is_killed() {
+    const CUSTOMERS: i64 = 6;
+    const DAYS: i64 = 400;
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = Cluster::persistent(&folder.path().join("postgres")).expect("a durable cluster");
+    cluster.create_database_if_absent("billing").expect("a database");
+    let (url, data_dir) = (cluster.url("billing"), folder.path().join("server"));
+    let mut server = Process::start(&url, &data_dir);
+    let mut pg = PgConnection::establish(&url).expect("a connection");
+    let plan = daily_plan(&|path, body| server.post(path, body));
+    let now = time::OffsetDateTime::now_utc();
+    let start = (now - time::Duration::days(DAYS)).date().to_string();
+    let clock = json!({"name": "now", "frozen_time": format!("{}T12:00:00Z", now.date())});
+    let clock = server.post("/api/test_clocks/", &clock)["test_clock_id"].clone();
+    for n in 0..CUSTOMERS {
+        let id = format!("customer-{n}");
+        let mut customer = json!({"customer_id": id, "email": format!("{n}@acme.io")});
+        if n % 2 == 0 {
+            customer["test_clock_id"] = clock.clone();
+        }
+        server.post("/api/customers/", &customer);
+        server.post("/api/subscriptions/", &json!({"customer_id": id, "plan_id": plan, "start_date": start}));
+    }
+    let mut in_the_middle = 0;
+    for _ in 0..2 {
+        let before = count(&mut pg, "SELECT count(*) FROM invoices");
+        let deadline = Instant::now() + Duration::from_secs(20);
+        while count(&mut pg, "SELECT count(*) FROM invoices") == before && Instant::now() < deadline {
+            thread::sleep(Duration::from_millis(1));
+        }
+        server.kill();
+        in_the_middle += count(&mut pg, "SELECT count(*) FROM customers WHERE catching_up");
+        let report = audit_database(&url, &mut |_| {}).expect("an audit");
+        assert!(report.is_clean(), "in the middle: {report}");
+        pg.batch_execute("UPDATE billing_due SET claimed_until = NULL").expect("leases run out");
+        server = Process::start(&url, &data_dir);
+    }
+    assert!(in_the_middle > 0, "it was killed in the middle");
+    let deadline = Instant::now() + Duration::from_secs(180);
+    while count(&mut pg, "SELECT count(*) FROM customers WHERE catching_up") > 0 {
+        assert!(Instant::now() < deadline, "they do not catch up");
+        thread::sleep(Duration::from_millis(50));
+    }
+    // In real time the last day waits for late events around midnight.
+    let unlike = format!(
+        "SELECT count(*) FROM (
+            SELECT customer_key FROM customers JOIN invoice_lines USING (customer_key) GROUP BY customer_key
+            HAVING count(*) <> count(DISTINCT start_at) OR count(*) NOT BETWEEN {} AND {DAYS}
+        ) wrong",
+        DAYS - 1
+    );
+    assert_eq!(count(&mut pg, &unlike), 0, "each day once");
+    assert_eq!(count(&mut pg, "SELECT count(DISTINCT customer_key) FROM invoice_lines"), CUSTOMERS);
     let report = audit_database(&url, &mut |_| {}).expect("an audit");
     assert!(report.is_clean(), "{report}");
     server.kill();

@@ -81,6 +81,28 @@ fn nothing_of_a_customer_on_the_way_can_be_changed() {
 /// Whether a payment came in is nothing that billing looks at.
 const GOES_ON: &str = "/api/invoices/{invoice_id}/";
 
+/// The answer to a sample whose customers are catching up, and whether anything was written. A worker that had leased one of
+/// them before finds that nothing is due: then it is tried again.
+fn send_to_historians(world: &World, sample: &Sample) -> (u16, String, bool) {
+    for _ in 0..5 {
+        let fixture = Fixture::new(world, "historians");
+        let owner = format!("organization_id = '{}'", fixture.organization.uuid());
+        world.sql(&format!(
+            "UPDATE customers SET catching_up = true WHERE {owner}; DELETE FROM billing_due WHERE {owner}"
+        ));
+        let before = fingerprint(world.url(), fixture.organization);
+        let answer = sample.send(world, &fixture);
+        let customers = world.send("GET", "/api/customers/", &[("X-API-KEY", fixture.key.as_str())], b"").ok(200);
+        let catches_up = |customer: &serde_json::Value| customer["catching_up"] == true;
+        if customers.as_array().expect("a list").iter().all(catches_up) {
+            let is_untouched = fingerprint(world.url(), fixture.organization) == before;
+            let error = if answer.status >= 400 { answer.error() } else { answer.text };
+            return (answer.status, error, is_untouched);
+        }
+    }
+    panic!("{} {} ends it", sample.method, sample.path)
+}
+
 #[test]
 fn nothing_of_a_customer_who_catches_up_can_be_changed() {
     let world = World::new();
@@ -90,19 +112,12 @@ fn nothing_of_a_customer_who_catches_up_can_be_changed() {
         let listed = calls::of_call(&endpoint).contains(&"catching_up");
         assert_eq!(listed, !goes_on, "{} {}: list catching_up in error/calls.rs", endpoint.method, endpoint.path);
         for sample in samples(&endpoint) {
-            let fixture = Fixture::new(&world, "historians");
-            // Nothing is due of them, so that no worker comes by and finds them done.
-            let organization = fixture.organization.uuid();
-            world.sql(&format!("UPDATE customers SET catching_up = true WHERE organization_id = '{organization}'"));
-            let before = fingerprint(world.url(), fixture.organization);
-            let answer = sample.send(&world, &fixture);
             if goes_on {
-                assert_eq!(answer.status, 200, "{}", answer.text);
+                assert_eq!(send_to_historians(&world, &sample).0, 200, "{}", sample.path);
                 continue;
             }
-            let is_untouched = fingerprint(world.url(), fixture.organization) == before;
-            let found = (answer.status, answer.error(), is_untouched);
-            assert_eq!(found, (409, "catching_up".to_owned(), true), "{} {}", sample.method, sample.path);
+            let expected = (409, "catching_up".to_owned(), true);
+            assert_eq!(send_to_historians(&world, &sample), expected, "{} {}", sample.method, sample.path);
             tried += 1;
         }
     }

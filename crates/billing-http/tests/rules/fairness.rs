@@ -131,11 +131,12 @@ fn starts_long_ago_of_one_organization_keep_no_other_waiting() {
     modest("/api/subscriptions/", &json!({"customer_id": "modest", "plan_id": plan, "start_date": start}));
 
     let start = &ago(time::Duration::days(1_190))[..10];
+    let greedy = (0..18).map(|n| format!("greedy-{n}")).collect::<Vec<_>>();
+    for id in &greedy {
+        world.post("/api/customers/", &json!({"customer_id": id, "email": format!("{id}@acme.io")})).ok(201);
+    }
     let mut sockets = Vec::new();
-    for n in 0..18 {
-        let id = format!("greedy-{n}");
-        let customer = json!({"customer_id": id, "email": format!("{n}@acme.io")});
-        world.post("/api/customers/", &customer).ok(201);
+    for id in &greedy {
         let body = json!({"customer_id": id, "plan_id": greedy_plan, "start_date": start}).to_string();
         let mut stream = world.raw();
         let head = format!(

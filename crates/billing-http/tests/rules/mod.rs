@@ -4,7 +4,7 @@ mod advancing;
 mod authorization;
 mod bad_input;
 mod bodies;
-mod catching_up;
+pub mod catching_up;
 mod custom_metric_costs;
 mod every_route;
 mod fairness;
