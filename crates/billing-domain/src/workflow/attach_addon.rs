@@ -55,7 +55,8 @@ impl AddonChoice {
 /// # Errors
 /// [`Error::NotFound`] for the subscription; an unknown add-on, one in another currency, one that meters what the plan
 /// or another add-on does, a `quantity` of 0; [`Refusal::AlreadyEnded`], [`Refusal::PrepaymentCantDetermineUnits`],
-/// [`Refusal::TestClockAdvancing`].
+/// [`Refusal::TestClockAdvancing`],
+/// [`Refusal::CatchingUp`].
 pub fn attach_addon(
     tx: &mut dyn Transaction,
     command: &AttachAddon,

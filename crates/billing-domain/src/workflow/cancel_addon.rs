@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::bill_customer::bill_customer;
+use super::account::catch_up;
 use super::cancel_subscription::{CancelSubscription, cancel_subscription};
 use crate::addon;
 use crate::error::{Error, Noun, Refusal};
@@ -50,13 +50,14 @@ impl AttachedAddon {
 /// answered when several are meant.
 ///
 /// # Errors
-/// [`Error::NotFound`] when it was never attached; [`Refusal::AlreadyEnded`]; [`Refusal::TestClockAdvancing`].
+/// [`Error::NotFound`] when it was never attached; [`Refusal::AlreadyEnded`]; [`Refusal::TestClockAdvancing`],
+/// [`Refusal::CatchingUp`].
 pub fn cancel_addon(
     tx: &mut dyn Transaction,
     command: &CancelAddon,
     now: OffsetDateTime,
 ) -> Result<Subscription, Error> {
-    bill_customer(tx, command.customer, now)?;
+    catch_up(tx, command.customer, now)?;
     let mut attached = tx.subscriptions().list(command.customer)?;
     attached.retain(|own| own.parent == Some(command.parent) && command.addon.names(own));
     if attached.is_empty() {

@@ -30,7 +30,8 @@ pub struct CancelSubscription {
 /// they are attached to, in the same way. All are billed on one invoice.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Subscription::check_open`]; [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+/// [`Error::NotFound`]; [`Subscription::check_open`]; [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
+/// [`CatchingUp`](crate::Refusal::CatchingUp).
 pub fn cancel_subscription(
     tx: &mut dyn Transaction,
     command: &CancelSubscription,

@@ -46,7 +46,8 @@ impl ChangePrepaidUnits {
 ///
 /// # Errors
 /// [`Error::NotFound`]; a metric without prepaid component, negative units; [`Subscription::check_open`];
-/// [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+/// [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
+/// [`CatchingUp`](crate::Refusal::CatchingUp).
 pub fn change_prepaid_units(
     tx: &mut dyn Transaction,
     command: &ChangePrepaidUnits,

@@ -42,7 +42,8 @@ pub struct CreateCredit {
 /// Grants a credit. Something paid for it is invoiced at once, without tax, and not paid from other credits.
 ///
 /// # Errors
-/// Every bad field; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+/// Every bad field; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
+/// [`CatchingUp`](crate::Refusal::CatchingUp).
 pub fn create_credit(
     tx: &mut dyn Transaction,
     command: &CreateCredit,

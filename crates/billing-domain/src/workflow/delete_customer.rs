@@ -25,7 +25,8 @@ pub struct DeletedCustomer {
 /// more. Id and e-mail stay taken; invoices and credits stay.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+/// [`Error::NotFound`]; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
+/// [`CatchingUp`](crate::Refusal::CatchingUp).
 pub fn delete_customer(
     tx: &mut dyn Transaction,
     key: CustomerKey,

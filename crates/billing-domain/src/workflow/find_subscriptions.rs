@@ -36,7 +36,8 @@ impl FindSubscriptions {
 /// first, so that one whose end has come is found as what it renewed to.
 ///
 /// # Errors
-/// `customer_id` or `plan_id` does not exist; [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+/// `customer_id` or `plan_id` does not exist; [`TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
+/// [`CatchingUp`](crate::Refusal::CatchingUp).
 pub fn find_subscriptions(
     tx: &mut dyn Transaction,
     wanted: &FindSubscriptions,

@@ -44,7 +44,8 @@ pub struct SwitchPlan {
 /// # Errors
 /// `switch_plan_id`: the same version, a plan of another duration or currency; the refusals of
 /// [`choose_version`](crate::plan::choose_version); [`Refusal::AlreadyEnded`], [`Refusal::OverlappingPlans`],
-/// [`Refusal::PrepaymentCantDetermineUnits`], [`Refusal::TestClockAdvancing`].
+/// [`Refusal::PrepaymentCantDetermineUnits`], [`Refusal::TestClockAdvancing`],
+/// [`Refusal::CatchingUp`].
 pub fn switch_plan(tx: &mut dyn Transaction, command: &SwitchPlan, now: OffsetDateTime) -> Result<Subscription, Error> {
     let mut account = Account::load(tx, command.customer, now)?;
     account.refuse_while_on_the_way(tx)?;

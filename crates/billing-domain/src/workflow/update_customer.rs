@@ -42,7 +42,8 @@ pub struct CustomerPatch {
 ///
 /// # Errors
 /// [`Error::NotFound`]; every bad field; [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when the
-/// e-mail is taken; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+/// e-mail is taken; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
+/// [`CatchingUp`](crate::Refusal::CatchingUp).
 pub fn update_customer(
     tx: &mut dyn Transaction,
     key: CustomerKey,

@@ -31,7 +31,8 @@ pub struct UpdateSubscription {
 ///
 /// # Errors
 /// [`Error::NotFound`]; an `end_date` in the past or before the start; [`Refusal::AlreadyEnded`],
-/// [`Refusal::OverlappingPlans`], [`Refusal::TestClockAdvancing`].
+/// [`Refusal::OverlappingPlans`], [`Refusal::TestClockAdvancing`],
+/// [`Refusal::CatchingUp`].
 pub fn update_subscription(
     tx: &mut dyn Transaction,
     command: &UpdateSubscription,

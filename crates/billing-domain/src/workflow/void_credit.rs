@@ -12,7 +12,8 @@ use crate::store::Transaction;
 /// Voids a credit; nothing happens to one that is expired, used up or voided.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing).
+/// [`Error::NotFound`]; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
+/// [`CatchingUp`](crate::Refusal::CatchingUp).
 pub fn void_credit(
     tx: &mut dyn Transaction,
     customer: CustomerKey,

@@ -24,7 +24,8 @@ use crate::subscription::Settled;
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Refusal::InvoiceNotUnpaid`]; [`Refusal::LinesTakenBack`] when a later document took any of what
-/// it charged back; [`Refusal::CreditDrawn`]; [`Refusal::TestClockAdvancing`].
+/// it charged back; [`Refusal::CreditDrawn`]; [`Refusal::TestClockAdvancing`],
+/// [`Refusal::CatchingUp`].
 ///
 /// # Source
 /// `docs/pricing.md`, "Voided invoices".
