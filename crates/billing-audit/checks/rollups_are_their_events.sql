@@ -1,11 +1,11 @@
 -- Hours and days, counted again from the events: totals, and for each set of properties that filters name the rows of
--- their values. Counters of every kind that is rolled up, filtered ones too. An hour that is open counts with the others.
+-- their values. Counters and rates of every kind, filtered ones too; of different texts only how many events have one. An hour that is open counts with the others.
 WITH rolled AS (
     SELECT metric.organization_id, metric.id AS metric_id, metric.event_name, metric.aggregation_type, metric.property_name,
         metric.filters, kept.filter_keys, kept.rolled_up_from
     FROM metric_rollups kept
     JOIN metrics metric ON metric.organization_id = kept.organization_id AND metric.id = kept.metric_id
-    WHERE metric.metric_type = 'counter' AND metric.aggregation_type <> 'unique'
+    WHERE metric.metric_type IN ('counter', 'rate')
 ),
 measured AS (
     SELECT rolled.metric_id, rolled.property_name, rolled.aggregation_type, rolled.rolled_up_from, event.customer_key,
@@ -16,7 +16,8 @@ measured AS (
                 AND event.properties ->> rolled.property_name
                     ~ '^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?0*([0-2]?[0-9]|30))?$'
             THEN (event.properties ->> rolled.property_name)::numeric
-        END AS number
+        END AS number,
+        json_typeof(event.properties -> rolled.property_name) IN ('string', 'boolean', 'number') AS has_text
     FROM rolled
     JOIN events event ON event.organization_id = rolled.organization_id AND event.event_name = rolled.event_name
     CROSS JOIN LATERAL (
@@ -69,7 +70,7 @@ counted AS (
     CROSS JOIN LATERAL (
         VALUES (1::smallint, date_trunc('hour', at) AT TIME ZONE 'UTC'), (24::smallint, date_trunc('day', at) AT TIME ZONE 'UTC')
     ) AS width (hours, bucket)
-    WHERE (property_name IS NULL OR number IS NOT NULL) AND width.bucket >= rolled_up_from
+    WHERE (property_name IS NULL OR CASE aggregation_type WHEN 'unique' THEN has_text ELSE number IS NOT NULL END) AND width.bucket >= rolled_up_from
     GROUP BY customer_key, metric_id, dimensions, aggregation_type, width.hours, width.bucket
 ),
 kept AS (

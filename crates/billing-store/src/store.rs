@@ -24,7 +24,7 @@ use crate::plan::Contents;
 use crate::pool::{Pool, expect_same_statements};
 use crate::question::Asked;
 use crate::statement::statement;
-use crate::usage::{Beginnings, Calms, RaggedStarts, Sums};
+use crate::usage::{Beginnings, Calms, RaggedStarts, Sums, UnchangedFigures};
 use crate::{api_key, ingest, migration, partition, question, schema};
 
 /// How long the readiness check may take, in milliseconds.
@@ -60,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) beginnings: Beginnings,
     pub(crate) ragged: RaggedStarts,
     pub(crate) sums: Sums,
+    pub(crate) unchanged: UnchangedFigures,
     pub(crate) calms: Calms,
     pub(crate) holdings: Holdings,
     pub(crate) contents: Contents,
@@ -120,6 +121,7 @@ impl PgStore {
             beginnings: Beginnings::default(),
             ragged: RaggedStarts::default(),
             sums: Sums::default(),
+            unchanged: UnchangedFigures::default(),
             calms: Calms::default(),
             holdings: Holdings::default(),
             contents: Contents::default(),

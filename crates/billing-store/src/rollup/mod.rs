@@ -141,8 +141,6 @@ statement! {
         FROM metrics metric, (SELECT " filter_keys: Vec<String> as Array<Text>; "::text[] AS filter_keys) wanted
         WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
             AND metric.id = ANY (" metrics: Vec<Uuid> as Array<SqlUuid>; ")
-            -- Different texts do not add up: see Aggregation::adds_up.
-            AND metric.aggregation_type <> 'unique'
             AND NOT EXISTS (
                 SELECT FROM metric_rollups rollup
                 WHERE rollup.organization_id = metric.organization_id

@@ -76,9 +76,7 @@ impl PgTransaction<'_> {
     /// Since when the roll-ups of each request are complete; `None`: never, or there are none.
     pub(super) fn beginnings(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<OffsetDateTime>>, Error> {
         let beginnings = self.shared.beginnings.find(requests);
-        let unknown = requests.iter().zip(&beginnings);
-        let unknown =
-            unknown.filter(|(request, known)| known.is_none() && request.metric.measure.aggregation().adds_up());
+        let unknown = requests.iter().zip(&beginnings).filter(|(_, known)| known.is_none());
         let metrics: HashSet<Uuid> = unknown.map(|(request, _)| request.metric.id.uuid()).collect();
         if metrics.is_empty() {
             return Ok(beginnings);

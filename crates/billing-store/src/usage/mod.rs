@@ -5,6 +5,7 @@ mod buckets;
 mod remembered;
 mod segments;
 mod statement;
+mod unchanged;
 mod warm;
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,13 +17,18 @@ use diesel::prelude::*;
 
 use self::buckets::ReadBuckets;
 use self::statement::{ReadUsage, UsageRow, lane_of_row};
+use self::unchanged::Plan;
 use crate::column::count;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::beginnings::Beginnings;
 pub(crate) use self::remembered::{Calm, Calms, RaggedStarts, Sums, TallyKey};
 pub(crate) use self::segments::OPEN_TALLY;
+pub(crate) use self::unchanged::UnchangedFigures;
 pub(crate) use self::warm::{Open, OpenRow};
+
+/// The number of the last event that has arrived in each lane.
+type LastArrivals = HashMap<i32, u64>;
 
 /// What is read for one request, and what becomes of it.
 #[derive(Default)]
@@ -67,18 +73,93 @@ impl PgTransaction<'_> {
     /// The usage behind each request and how far it saw, all from one snapshot, in the order of the requests.
     pub(crate) fn read_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
         UsageRequest::refuse_custom(requests)?;
-        let mut statement = ReadUsage::new(self.tenant());
+        let (beginnings, shared) = (self.beginnings(requests)?, self.shared);
+        let (mut plans, mut places, mut shared_days) = (Vec::new(), Vec::new(), HashMap::new());
+        for (request, from) in requests.iter().zip(beginnings) {
+            let parts = unchanged::parts(request);
+            let is_divided = parts.len() > 1;
+            let mut of_request = Vec::with_capacity(parts.len());
+            for part in parts {
+                // A period and each of its windows may be asked for at once: they stand on the same days.
+                let place = match is_divided {
+                    true => *shared_days.entry(unchanged::key_of(&part)).or_insert(plans.len()),
+                    false => plans.len(),
+                };
+                if place == plans.len() {
+                    plans.push(Plan::new(part, from, &shared.unchanged));
+                }
+                of_request.push(place);
+            }
+            places.push(of_request);
+        }
+        let (usages, last_arrivals) = self.read_plans(&mut plans)?;
+        let of_request = |places: Vec<usize>| match places[..] {
+            [only] => usages[only].clone(),
+            _ => unchanged::put_together(places.into_iter().map(|place| usages[place].clone()).collect()),
+        };
         let lanes = self.shared.ingest.lanes();
-        let lane_of = |request: &UsageRequest| lanes.of(request.customer);
-        statement.lanes = requests.iter().map(lane_of).collect::<BTreeSet<i32>>().into_iter().collect();
-        let beginnings = self.beginnings(requests)?;
-        for (number, (request, beginning)) in (0..).zip(requests.iter().zip(beginnings)) {
-            if !request.period.is_empty() {
-                statement.add(number, request, beginning)?;
+        let seen = |(request, places): (&UsageRequest, Vec<usize>)| {
+            of_request(places).seen_to(last_arrivals.get(&lanes.of(request.customer)).copied().unwrap_or_default())
+        };
+        Ok(requests.iter().zip(places).map(seen).collect())
+    }
+
+    /// The usage of each plan and the last arrivals of their lanes, all from one snapshot.
+    fn read_plans(&mut self, plans: &mut [Plan<'_>]) -> Result<(Vec<Usage>, LastArrivals), Error> {
+        let figures = &self.shared.unchanged;
+        if plans.iter().any(|plan| plan.known().is_some()) {
+            // Whether that is so still costs little to know, and much to find out beside what takes reading events.
+            let (counts, last_arrivals) = self.read_hours(plans)?;
+            forget_changed(plans, &counts);
+            if let Some(usages) = plans.iter().map(|plan| plan.known().cloned()).collect() {
+                return Ok((usages, last_arrivals));
             }
         }
-        let mut found: Vec<Found> = requests.iter().map(|_| Found::default()).collect();
-        let mut last_arrivals: HashMap<i32, u64> = HashMap::new();
+        loop {
+            let mut statement = ReadUsage::new(self.tenant());
+            for (number, plan) in (0..).zip(&*plans) {
+                if !plan.request.period.is_empty() && plan.known().is_none() {
+                    statement.add(number, &plan.request, plan.beginning)?;
+                }
+            }
+            let (mut found, last_arrivals) = self.read_with_hours(statement, plans)?;
+            let counts: Vec<Found> = found.split_off(plans.len());
+            // Something may have come in since the look before: what is remembered would be of another snapshot.
+            if forget_changed(plans, &counts) {
+                continue;
+            }
+            let usage = |((plan, found), hours): ((&Plan<'_>, Found), Found)| {
+                let usage = plan.known().cloned().unwrap_or_else(|| found.usage(&plan.request));
+                plan.keep(hours.totals.event_count, &usage, figures);
+                usage
+            };
+            return Ok((plans.iter().zip(found).zip(counts).map(usage).collect(), last_arrivals));
+        }
+    }
+
+    /// The events of the hours that the figures to be remembered stand on.
+    fn read_hours(&mut self, plans: &[Plan<'_>]) -> Result<(Vec<Found>, LastArrivals), Error> {
+        let statement = ReadUsage::new(self.tenant());
+        let (mut found, last_arrivals) = self.read_with_hours(statement, plans)?;
+        Ok((found.split_off(plans.len()), last_arrivals))
+    }
+
+    /// What a statement finds for each plan, and behind that the events of each plan's hours, in the same snapshot.
+    fn read_with_hours(
+        &mut self,
+        mut statement: ReadUsage,
+        plans: &[Plan<'_>],
+    ) -> Result<(Vec<Found>, LastArrivals), Error> {
+        let lanes = self.shared.ingest.lanes();
+        let lanes: BTreeSet<i32> = plans.iter().map(|plan| lanes.of(plan.request.customer)).collect();
+        statement.lanes = lanes.into_iter().collect();
+        for (number, plan) in (0..).zip(plans) {
+            if let Some(hours) = &plan.hours {
+                statement.add_hours(number + plans.len() as i32, &plan.request, hours);
+            }
+        }
+        let mut found: Vec<Found> = (0..2 * plans.len()).map(|_| Found::default()).collect();
+        let mut last_arrivals = LastArrivals::new();
         for row in self.read_found(statement)? {
             let number = row.0;
             if let Some(lane) = lane_of_row(number) {
@@ -88,10 +169,7 @@ impl PgTransaction<'_> {
             let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));
             of_request.ok_or_else(|| StoreError::Internal(format!("usage of request {number}")))?.keep(row)?;
         }
-        let usage = |(request, found): (&UsageRequest, Found)| {
-            found.usage(request).seen_to(last_arrivals.get(&lane_of(request)).copied().unwrap_or_default())
-        };
-        Ok(requests.iter().zip(found).map(usage).collect())
+        Ok((found, last_arrivals))
     }
 
     /// [`PgTransaction::read_usages`] of several questions; `None` for those whose answer would take reading events.
@@ -128,4 +206,10 @@ impl PgTransaction<'_> {
             (_, false) => self.query(|pg| statement.load(pg)),
         }
     }
+}
+
+/// Forgets the figures whose hours have another number of events now; whether there were any.
+fn forget_changed(plans: &mut [Plan<'_>], counts: &[Found]) -> bool {
+    let forget = |(plan, hours): (&mut Plan<'_>, &Found)| plan.forget_unless(hours.totals.event_count);
+    plans.iter_mut().zip(counts).map(forget).fold(false, |any, own| any | own)
 }

@@ -42,7 +42,7 @@ impl FigureKey {
 }
 
 /// Figures of one kind.
-struct Figures<K, T>(Mutex<HashMap<K, T>>);
+pub(super) struct Figures<K, T>(Mutex<HashMap<K, T>>);
 
 impl<K, T> Default for Figures<K, T> {
     fn default() -> Self {
@@ -51,13 +51,13 @@ impl<K, T> Default for Figures<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T: Clone> Figures<K, T> {
-    fn find(&self, key: &K, is_so_still: impl FnOnce(&T) -> bool) -> Option<T> {
+    pub(super) fn find(&self, key: &K, is_so_still: impl FnOnce(&T) -> bool) -> Option<T> {
         // Nobody panics half way through a change in here.
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.get(key).filter(|own| is_so_still(own)).cloned()
     }
 
-    fn keep(&self, key: &K, figure: T) {
+    pub(super) fn keep(&self, key: &K, figure: T) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= FIGURES_MAX {
             known.clear();

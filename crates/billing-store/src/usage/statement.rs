@@ -353,7 +353,17 @@ impl ReadUsage {
         }
     }
 
-    /// What `aggregation` needs of `period`, from roll-ups where there are any.
+    /// Adds the events of whole hours in which roll-ups are complete.
+    pub(super) fn add_hours(&mut self, number: i32, request: &UsageRequest, hours: &Period) {
+        let aggregation = request.metric.measure.aggregation();
+        for (source, part) in split(hours, Some(hours.start())) {
+            if let Source::Buckets(hours) = source {
+                self.add_buckets(number, request, &aggregation, hours, &part);
+            }
+        }
+    }
+
+    /// What `aggregation` needs of `period`, from roll-ups where there are any that tell it.
     fn add_totals(
         &mut self,
         number: i32,
@@ -362,7 +372,7 @@ impl ReadUsage {
         period: &Period,
         beginning: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
-        for (source, part) in split(period, beginning) {
+        for (source, part) in split(period, beginning.filter(|_| aggregation.adds_up())) {
             match source {
                 Source::Buckets(hours) => self.add_buckets(number, request, aggregation, hours, &part),
                 Source::Events => self.add_events(number, request, aggregation, Reading::Totals, &part)?,
