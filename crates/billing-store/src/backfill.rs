@@ -1,7 +1,7 @@
 //! Filling in the roll-ups of metrics, and of sets of filters, that are younger than their events.
 //!
 //! From the moment a roll-up is started every event that comes in adds to it, however it is dated. What came before is
-//! missing until it is filled in here: customer by customer, month by month, the buckets are deleted, counted again from
+//! missing until it is filled in here, together with others of the same event name: customer by customer, month by month, the buckets are deleted, counted again from
 //! the events and inserted, under the lock of the customer's lane, so that nobody adds to them meanwhile. When the last
 //! customer is done the roll-up is complete from the beginning of time; a customer that is new by then has brought
 //! nothing but events that added to it.
@@ -34,6 +34,8 @@ use crate::transaction::LOCK_CLASS_BACKFILL;
 const EVENTS_MAX: i64 = 5_000;
 /// Most events that are counted under one lock, unless a single hour has more.
 pub(crate) const EVENTS_PER_LOCK: i64 = 20_000;
+/// Most roll-ups that are filled in by one pass over the events: a month of one customer's has some 800 hours and days of each.
+const ROLLUPS_MAX: usize = 10;
 /// Most customers in one call.
 const CUSTOMERS_MAX: usize = 50;
 
@@ -43,7 +45,7 @@ statement! {
 }
 
 statement! {
-    /// A roll-up that is not complete, and what is rolled up by it.
+    /// Roll-ups that are not complete, and what is rolled up by them.
     FindIncomplete -> (
         SqlUuid, SqlUuid, Array<Text>, Timestamptz, Nullable<SqlUuid>, Text,
         (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>),
@@ -55,7 +57,8 @@ statement! {
         FROM metric_rollups rollup
         JOIN metrics metric ON metric.organization_id = rollup.organization_id AND metric.id = rollup.metric_id
         WHERE rollup.rolled_up_from > '-infinity' AND metric.metric_type <> 'custom'
-        ORDER BY rollup.metric_id, rollup.filter_keys
+        -- What is counted in one pass over the events stands together, and what was begun is ended first.
+        ORDER BY rollup.organization_id, metric.event_name, rollup.filled_to DESC NULLS LAST, rollup.metric_id, rollup.filter_keys
         LIMIT " limit: i64 as BigInt; ""
     }
 }
@@ -166,6 +169,13 @@ impl TryFrom<IncompleteRow> for Incomplete {
     }
 }
 
+impl Incomplete {
+    /// Whose it is, of which events, and how far it is filled in.
+    fn place(&self) -> (Uuid, String, Uuid) {
+        (self.organization, self.event_name.clone(), self.filled_to)
+    }
+}
+
 impl PgStore {
     /// Fills in a few customers; whether there is more to do.
     pub(crate) fn fill_in(&self, events_per_lock: i64) -> Result<bool, Error> {
@@ -190,38 +200,42 @@ impl PgStore {
 
     /// Counts one piece of a customer's again.
     fn count_again(&self, pg: &mut PgConnection, step: &Step, piece: Piece) -> Result<(), Failure> {
-        let Step { rollup, customer: Some(customer), .. } = step else { return Ok(()) };
+        let (Some(first), Some(customer)) = (step.rollups.first(), step.customer.as_ref()) else { return Ok(()) };
         lock_lanes(pg, vec![self.shared.ingest.lanes().of(CustomerKey::from(*customer))])?;
-        open_hours::close(pg, rollup.organization, *customer, &rollup.event_name)?;
+        open_hours::close(pg, first.organization, *customer, &first.event_name)?;
         let (start, end, levels) = match piece {
             Piece::Days(start, end) => (start, end, BOTH_LEVELS),
             Piece::Hour(start) => (start, start.saturating_add(Duration::HOUR), HOURS_ALONE),
             Piece::DayOfHours(day) => {
-                let (customer, metric) = (*customer, rollup.metric.id);
-                RemoveDay { customer, metric, day }.execute(pg)?;
-                AddDay { day, customer, metric }.execute(pg)?;
+                for rollup in &step.rollups {
+                    let (customer, metric) = (*customer, rollup.metric.id);
+                    RemoveDay { customer, metric, day }.execute(pg)?;
+                    AddDay { day, customer, metric }.execute(pg)?;
+                }
                 return Ok(());
             }
         };
+        let metrics: Vec<RolledMetric> = step.rollups.iter().map(|rollup| rollup.metric.clone()).collect();
         let mut additions = Additions::default();
         let mut after: Option<Event> = None;
         loop {
-            let page = events_of(pg, rollup, *customer, (start, end), after.as_ref())?;
+            let page = events_of(pg, first, *customer, (start, end), after.as_ref())?;
             for event in &page {
-                additions.add(levels, *customer, event, std::slice::from_ref(&rollup.metric));
+                additions.add(levels, *customer, event, &metrics);
             }
             after = page.into_iter().last();
             if after.is_none() {
                 break;
             }
         }
-        Ok(additions.replace(pg, rollup.organization)?)
+        Ok(additions.replace(pg, first.organization)?)
     }
 }
 
-/// What is done next: one customer of one roll-up, or the note that there is no other.
+/// What is done next: one customer of some roll-ups, or the note that there is no other.
 struct Step {
-    rollup: Incomplete,
+    /// Of one organization and event name, filled in equally far.
+    rollups: Vec<Incomplete>,
     customer: Option<Uuid>,
     /// Months to be counted again; none for another organization's customer.
     months: Vec<Month>,
@@ -232,20 +246,30 @@ fn next_step(pg: &mut PgConnection) -> Result<Option<Step>, Failure> {
     if !(TryLock { class: LOCK_CLASS_BACKFILL }).get_result::<bool>(pg)? {
         return Ok(None);
     }
-    let Some(row) = FindIncomplete { limit: 1 }.get_result::<IncompleteRow>(pg).optional()? else { return Ok(None) };
-    let rollup = Incomplete::try_from(row)?;
-    let next: Option<(Uuid, Uuid)> = FindCustomer { after: rollup.filled_to }.get_result(pg).optional()?;
-    let (customer, owner) = next.unzip();
-    let mut months = if owner == Some(rollup.organization) { partition::list(pg)? } else { Vec::new() };
-    months.retain(|month| month.start() < rollup.rolled_up_from);
-    Ok(Some(Step { rollup, customer, months }))
+    let rows: Vec<IncompleteRow> = FindIncomplete { limit: ROLLUPS_MAX as i64 }.load(pg)?;
+    let mut rollups = rows.into_iter().map(Incomplete::try_from).collect::<Result<Vec<_>, _>>()?;
+    let Some((owner, event_name, after)) = rollups.first().map(Incomplete::place) else { return Ok(None) };
+    rollups.retain(|rollup| rollup.place() == (owner, event_name.clone(), after));
+    let next: Option<(Uuid, Uuid)> = FindCustomer { after }.get_result(pg).optional()?;
+    let (customer, organization) = next.unzip();
+    let mut months = if organization == Some(owner) { partition::list(pg)? } else { Vec::new() };
+    months.retain(|month| rollups.iter().any(|rollup| month.start() < rollup.rolled_up_from));
+    Ok(Some(Step { rollups, customer, months }))
 }
 
 impl Step {
     /// The pieces that a month is counted again in, so that none has more than so many events, where that can be.
     fn pieces(&self, pg: &mut PgConnection, month: Month, events_max: i64) -> Result<Vec<Piece>, Failure> {
         let Some(customer) = self.customer else { return Ok(Vec::new()) };
-        let mut has_more = |start, end| HasMoreEvents { customer, start, end, events_max }.get_result::<bool>(pg);
+        // Each event is counted by all of them.
+        let events_max = (events_max / self.rollups.len().max(1) as i64).max(1);
+        let mut has_events =
+            |start, end, events_max| HasMoreEvents { customer, start, end, events_max }.get_result::<bool>(pg);
+        // Months are many, and most have nothing of most customers: no bucket either, since a bucket has events.
+        if !has_events(month.start(), month.end(), 0)? {
+            return Ok(Vec::new());
+        }
+        let mut has_more = |start, end| has_events(start, end, events_max);
         if !has_more(month.start(), month.end())? {
             return Ok(vec![Piece::Days(month.start(), month.end())]);
         }
@@ -264,12 +288,14 @@ impl Step {
     }
 
     fn note(&self, pg: &mut PgConnection) -> Result<(), Failure> {
-        let (organization, metric) = (self.rollup.organization, self.rollup.metric.id);
-        let filter_keys = self.rollup.filter_keys.clone();
-        match self.customer {
-            Some(filled_to) => NoteProgress { filled_to, organization, metric, filter_keys }.execute(pg)?,
-            None => NoteComplete { organization, metric, filter_keys }.execute(pg)?,
-        };
+        for rollup in &self.rollups {
+            let (organization, metric, filter_keys) =
+                (rollup.organization, rollup.metric.id, rollup.filter_keys.clone());
+            match self.customer {
+                Some(filled_to) => NoteProgress { filled_to, organization, metric, filter_keys }.execute(pg)?,
+                None => NoteComplete { organization, metric, filter_keys }.execute(pg)?,
+            };
+        }
         Ok(())
     }
 }
