@@ -47,12 +47,12 @@ pub(super) fn key_of(request: &UsageRequest) -> Key {
 /// Most days that a rate is put together from.
 const DAYS_MAX: i64 = 400;
 
-/// What a request is put together from: itself, or the days of a rate in UTC. Not where a window is longer than an hour: each
+/// What a request is put together from: itself, or the days of a rate in UTC. Not where a window is longer than a day: each
 /// day would be read with what its windows begin in, which may be a year.
 pub(super) fn parts(request: &UsageRequest) -> Vec<Cow<'_, UsageRequest>> {
     let (start, end) = (request.period.start(), request.period.end());
     let is_divided =
-        matches!(&request.metric.measure, Measure::Rate(Rate { window, .. }) if longest(*window) <= Duration::HOUR);
+        matches!(&request.metric.measure, Measure::Rate(Rate { window, .. }) if longest(*window) <= Duration::DAY);
     let (Some(first), last) = (ceiling(start, DAY), floor(end, DAY)) else { return vec![Cow::Borrowed(request)] };
     let days = (last - first).whole_days();
     if !is_divided || !(0..=DAYS_MAX).contains(&days) {
