@@ -268,7 +268,11 @@ mod tests {
 
     /// Work that ends when it is told to.
     async fn hold(app: &App, end: Receiver<()>) -> Result<(), ApiError> {
-        app.block(None, move |_| Ok(end.recv().unwrap_or_default())).await
+        let work = app.block(None, move |_| {
+            end.recv().unwrap_or_default();
+            Ok(())
+        });
+        work.await
     }
 
     /// Work that takes longer than there is time; whether it ran.
