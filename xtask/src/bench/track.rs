@@ -117,8 +117,7 @@ fn rows_a_second(stage: &Stage, transactions: u64, transaction: &dyn Fn(&str) ->
     Ok((WRITERS * transactions * STAGED) as f64 / took.as_secs_f64())
 }
 
-const COLUMNS: &str =
-    "organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties";
+const COLUMNS: &str = "organization_id, customer_key, customer_id, id_hash, idempotency_id, event_name, time_created, properties, arrival";
 
 /// The rows of a writer's transaction of that number, of which none was there before.
 fn rows(run: u64, writer: u64, number: u64) -> String {
@@ -129,7 +128,7 @@ fn rows(run: u64, writer: u64, number: u64) -> String {
         let customer = scrambled(id + 7) % CUSTOMERS;
         format!(
             "00000000-0000-0000-0000-000000000001\t{:016x}{:016x}\tcustomer-{customer:03}\t{hash:016x}{:016x}\t{id:016x}\t\
-             event_0\t{second}.{:06}Z\t{{\"amount\":{:2},\"region\":\"eu\"}}\n",
+             event_0\t{second}.{:06}Z\t{{\"amount\":{:2},\"region\":\"eu\"}}\t{row}\n",
             scrambled(customer),
             scrambled(customer + CUSTOMERS),
             scrambled(hash),

@@ -7,6 +7,7 @@ mod invoices;
 mod life;
 mod meetings;
 mod properties;
+mod rebuild;
 mod recompute;
 mod usage;
 mod values;

@@ -1,5 +1,6 @@
 //! The store on a real Postgres: one binary, because each one links libpq.
 
+mod arrivals;
 #[cfg(target_os = "linux")]
 mod backend;
 mod backfill;

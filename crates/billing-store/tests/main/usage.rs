@@ -57,7 +57,7 @@ fn values() -> impl Strategy<Value = String> {
 }
 
 /// Events of two names, some with the same id.
-fn events() -> impl Strategy<Value = Vec<Event>> {
+pub fn events() -> impl Strategy<Value = Vec<Event>> {
     let dimension = || prop_oneof![Just("\"a\""), Just("\"b\""), Just("1"), Just("1.0"), Just("null")];
     let event = (0..40_u8, prop::bool::weighted(0.9), instants(), values(), dimension(), dimension());
     let event = event.prop_map(|(id, is_call, time, amount, env, region)| {

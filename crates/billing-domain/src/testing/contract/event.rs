@@ -64,6 +64,35 @@ pub(super) fn stores_each_event_once(harness: &Harness<'_>) {
     assert_eq!(missing, ["5"]);
 }
 
+/// Of one customer, whatever others send: the number goes up with each transaction that stores an event that counts, and with those
+/// that no metric counts.
+pub(super) fn says_how_far_usage_saw(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer_at_now();
+    let (metric, _) = tenant.new_metrics();
+    let (none, period) = (SubscriptionFilters::none(), days_from(NOW - Duration::days(2), 4));
+    let request = UsageRequest::billed(acme, metric, none, period, &period);
+    let read = || tenant.look(|tx, _| tx.events().seen_usages(std::slice::from_ref(&request))).remove(0);
+    let mut last = read();
+    assert_eq!(last.usage.event_count, 0, "nothing has arrived");
+    #[rustfmt::skip]
+    let steps = [
+        // name,   id,  hours before now, counted, why
+        ("call",  "1",  0,                1,       "the first event"),
+        ("call",  "2",  30,               2,       "one that is late, but dated before"),
+        ("other", "3",  0,                2,       "one that no metric counts, and one may later"),
+        ("call",  "4",  0,                3,       "one more"),
+    ];
+    for (name, id, hours, counted, why) in steps {
+        assert_eq!(tenant.send(&[event("acme", name, id, NOW - Duration::hours(hours))]), [Ingested::Stored], "{why}");
+        let seen = read();
+        assert_eq!(seen.usage.event_count, counted, "{why}");
+        assert!(seen.last_arrival > last.last_arrival, "{why}: {} after {}", seen.last_arrival, last.last_arrival);
+        last = seen;
+    }
+    assert_eq!(read(), last, "nothing came in between");
+}
+
 pub(super) fn knows_an_id_across_months(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let acme = tenant.new_customer_at_now();

@@ -196,6 +196,7 @@ cases! {
     }
     event {
         stores_each_event_once,
+        says_how_far_usage_saw,
         knows_an_id_across_months,
         keeps_ids_apart_by_customer,
         accepts_its_window,
