@@ -76,6 +76,7 @@ impl Stage {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn faults_of_form_are_told_together_and_before_those_of_rules() {
     let stage = Stage::new();
     let Stage { metric, plan, version, addon, .. } = &stage;
@@ -164,6 +165,7 @@ fn faults_of_form_are_told_together_and_before_those_of_rules() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn faults_of_rules_and_unknown_references_are_told_together() {
     let stage = Stage::new();
     let Stage { metric, plan, version, .. } = &stage;
