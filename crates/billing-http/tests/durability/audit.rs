@@ -199,7 +199,7 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE metrics SET aggregation_type = 'max' WHERE name = 'busiest month'", "usage_is_what_events_say"),
     ("UPDATE events SET time_created = time_created - interval '1 day' WHERE idempotency_id = 'l1'", "usage_is_what_events_say"),
     ("UPDATE events SET arrival = arrival + 1000000 WHERE idempotency_id = 'e2'", "usage_is_what_events_say"),
-    ("UPDATE events SET arrival = 0 WHERE arrival = (SELECT max(arrival) FROM events WHERE time_created < '2024-04-01')", "usage_is_what_events_say"),
+    ("UPDATE events SET arrival = 0", "usage_is_what_events_say"),
     ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{last_arrival}', '0') WHERE trace ->> 'kind' = 'usage_charge'", "usage_is_what_events_say"),
     ("UPDATE events SET idempotency_id = 'another' WHERE idempotency_id = 'e2'", "event_ids_are_unique"),
     ("DROP INDEX events_2024_02_id_hash_key", "event_months_have_their_indexes"),
