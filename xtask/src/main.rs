@@ -36,7 +36,10 @@ cargo xtask bench     how fast events come in and access is answered; options:
     --full            access with 10,000,000 events too; minutes more
     --output FILE     where the figures go as JSON (target/bench.json)
 cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,
-    --customers N     how many are due (10,000), with 100 events each";
+    --customers N     how many are due (10,000), with 100 events each
+cargo xtask bench many-metrics   imports, calls and roll-ups being filled in where 1, 26 and 100 metrics count one event name;
+    options: --seconds, --profile, --output as above
+cargo xtask bench usage   usage of many days that no roll-up tells, from the events and remembered; options: --profile, --output";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -58,6 +61,8 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["races"] => ci::races(),
         ["tidy"] => house_rules(),
         ["bench", "billing", ref options @ ..] => bench::billing::run(options),
+        ["bench", "usage", ref options @ ..] => bench::usage::run(options),
+        ["bench", "many-metrics", ref options @ ..] => bench::many_metrics::run(options),
         ["bench", ref options @ ..] => bench::run(options),
         ["packaging"] => packaging::lint(),
         ["advisories"] => advisories::check(),

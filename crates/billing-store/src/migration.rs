@@ -5,6 +5,7 @@
 //! which migrations it has; in one schema the two sets share that memory, so no version is in both.
 
 use billing_domain::StoreError;
+use diesel::connection::SimpleConnection;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::pg::Pg;
 use diesel::prelude::*;

@@ -7,9 +7,11 @@ mod beside;
 pub mod billing;
 mod limits;
 mod load;
+pub mod many_metrics;
 mod report;
 mod stage;
 mod track;
+pub mod usage;
 
 use std::fs;
 use std::net::SocketAddr;
