@@ -5,7 +5,6 @@
 //! which migrations it has; in one schema the two sets share that memory, so no version is in both.
 
 use billing_domain::StoreError;
-use diesel::connection::SimpleConnection;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -102,6 +101,8 @@ pub(crate) fn revert(url: &str) -> Result<Vec<String>, StoreError> {
 /// Makes a schema with what customers own, and nothing else, beside the catalogue in `public`: for tests.
 #[cfg(feature = "testing")]
 pub(crate) fn make_customers_schema(url: &str, name: &str) -> Result<Vec<String>, StoreError> {
+    use diesel::connection::SimpleConnection;
+
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let schema = format!("CREATE SCHEMA {name}; SET search_path = {name}, public");
     connection.batch_execute(&schema).map_err(|error| Failure::from(error).into_store_error())?;
