@@ -11,8 +11,8 @@ use diesel::sql_types::Timestamptz;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::batcher::{BatchBudget, Job};
 use crate::column::choice;
-use crate::desk::{Job, Room};
 use crate::error::Failure;
 use crate::schema::api_keys;
 use crate::statement::fixed;
@@ -106,8 +106,8 @@ pub(crate) struct KeyLookup {
 const LOOKUPS_MAX: usize = 1_000;
 
 impl Job for KeyLookup {
-    fn goes_with(&self, _: &Self, room: &mut Room) -> bool {
-        room.take(1, LOOKUPS_MAX)
+    fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
+        budget.take(1, LOOKUPS_MAX)
     }
 
     fn refuse(self, error: Error) {
@@ -120,7 +120,7 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<KeyLookup>) {
     let mut prefixes: Vec<&str> = jobs.iter().map(|job| job.prefix.as_str()).collect();
     prefixes.sort_unstable();
     prefixes.dedup();
-    let found = store.shared.clerks.run(|pg| {
+    let found = store.shared.worker_pool.run(|pg| {
         let query = api_keys::table.filter(api_keys::prefix.eq_any(&prefixes));
         let query = query.select((ApiKeyRow::as_select(), fixed::<Timestamptz>("clock_timestamp()")));
         query.load::<(ApiKeyRow, OffsetDateTime)>(pg)

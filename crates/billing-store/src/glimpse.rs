@@ -29,7 +29,7 @@ pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
     else {
         return jobs;
     };
-    let outcomes = store.shared.clerks.try_run(|pg| {
+    let outcomes = store.shared.worker_pool.try_run(|pg| {
         let mut tx = PgTransaction::new(pg, &store.shared, organization);
         if let Err(error) = tx.look_ahead(glimpse.clone()) {
             return Err(tx.into_failure().unwrap_or_else(|| error.into()));

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `store`, `pool`, `migration` | connecting, health, durability; connections that heal; bringing a database up to date |
 //! | `transaction` | scopes, locks, the instant that holds, retries |
-//! | `desk`, `question`, `read_ahead` | answering together what many ask at once |
+//! | `batcher`, `question`, `read_ahead` | answering together what many ask at once |
 //! | `glimpse`, `catalog`, `holdings` | answering out of memory what still holds |
 //! | `batch` | several customers' work in one transaction |
 //! | `error` | what a database error means |
@@ -26,6 +26,7 @@ mod addon;
 mod api_key;
 mod backfill;
 mod batch;
+mod batcher;
 mod billing_queue;
 mod billing_record;
 mod catalog;
@@ -35,7 +36,6 @@ mod currency;
 mod custom_sql;
 mod customer;
 mod deadline;
-mod desk;
 mod error;
 mod event;
 mod feature;

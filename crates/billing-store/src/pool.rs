@@ -29,7 +29,7 @@ const SESSION: &str = "
     SET enable_seqscan = off;
 ";
 
-/// What the connections of clerks have set on top: they send the same few statements all day, each of which finds its
+/// What the connections of workers have set on top: they send the same few statements all day, each of which finds its
 /// rows by an index whatever the parameters are, so none of them is planned more than once. While a table is small the other
 /// kinds of joins read all of it, and would go on to when it is large.
 const SAME_STATEMENTS: &str = "
@@ -202,9 +202,9 @@ impl Pool {
         self.take_within(CHECK_OUT_MAX)
     }
 
-    /// As [`Pool::take`], with a patience of the caller's.
-    pub(crate) fn take_within(&self, patience: Duration) -> Result<Loan, StoreError> {
-        self.inner.get_timeout(patience).map_err(|error| match self.inner.state().connections {
+    /// As [`Pool::take`], with a timeout of the caller's.
+    pub(crate) fn take_within(&self, timeout: Duration) -> Result<Loan, StoreError> {
+        self.inner.get_timeout(timeout).map_err(|error| match self.inner.state().connections {
             0 => unreachable(error.to_string()),
             _ => StoreError::PoolExhausted,
         })

@@ -5,7 +5,7 @@ use billing_domain::usage::{Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 
 use crate::api_key;
-use crate::desk::{Job, Room};
+use crate::batcher::{BatchBudget, Job};
 use crate::error::Failure;
 use crate::glimpse;
 use crate::store::PgStore;
@@ -34,8 +34,8 @@ impl Asked {
 }
 
 impl Job for Asked {
-    fn goes_with(&self, first: &Self, room: &mut Room) -> bool {
-        self.asker.organization == first.asker.organization && room.take(1, QUESTIONS_MAX)
+    fn joins_batch(&self, first: &Self, budget: &mut BatchBudget) -> bool {
+        self.asker.organization == first.asker.organization && budget.take(1, QUESTIONS_MAX)
     }
 
     fn refuse(self, error: Error) {

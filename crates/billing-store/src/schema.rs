@@ -283,22 +283,22 @@ diesel::table! {
 }
 
 diesel::table! {
-    metric_rollups (organization_id, metric_id, filter_keys) {
-        organization_id -> Uuid,
-        metric_id -> Uuid,
-        filter_keys -> Array<Text>,
-        rolled_up_from -> Timestamptz,
-        filled_to -> Nullable<Uuid>,
-    }
-}
-
-diesel::table! {
     invoicing_counts (customer_key, subscription_id) {
         customer_key -> Uuid,
         subscription_id -> Uuid,
         organization_id -> Uuid,
         invoiced_on -> Date,
         invoices -> Int8,
+    }
+}
+
+diesel::table! {
+    metric_rollups (organization_id, metric_id, filter_keys) {
+        organization_id -> Uuid,
+        metric_id -> Uuid,
+        filter_keys -> Array<Text>,
+        rolled_up_from -> Timestamptz,
+        filled_to -> Nullable<Uuid>,
     }
 }
 

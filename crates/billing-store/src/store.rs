@@ -14,9 +14,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::api_key::{Found, KeyLookup};
+use crate::batcher::{Batcher, spawn_workers};
 use crate::catalog::Catalogs;
 use crate::custom_sql::Reader;
-use crate::desk::{Desk, employ};
 use crate::error::Failure;
 use crate::holdings::Holdings;
 use crate::ingest::{Arrival, IngestCache, WRITERS};
@@ -30,10 +30,10 @@ use crate::{api_key, ingest, migration, partition, question, schema};
 /// How long the readiness check may take, in milliseconds.
 const PING_MAX: Duration = Duration::from_millis(500);
 
-/// Clerks that look keys up: one may hang with its connection.
-const KEEPERS: usize = 2;
-/// Clerks that answer questions about usage: one may hang with its connection.
-const READERS: usize = 2;
+/// Workers that look keys up: one may hang with its connection.
+const KEY_WORKERS: usize = 2;
+/// Workers that answer questions about usage: one may hang with its connection.
+const QUESTION_WORKERS: usize = 2;
 /// Most memory that waiting events may take; beyond that callers are told to come back.
 const WAITING_BYTES_MAX: usize = 24 * 1024 * 1024;
 /// Most look-ups, and most questions, that may wait.
@@ -51,12 +51,12 @@ pub struct PgStore {
 pub(crate) struct Shared {
     pub(crate) pool: Pool,
     pub(crate) ingest: IngestCache,
-    /// Connections of the clerks, who never wait behind requests.
-    pub(crate) clerks: Pool,
+    /// Connections of the workers, who never wait behind requests.
+    pub(crate) worker_pool: Pool,
     /// One for each writer.
-    pub(crate) arrivals: Vec<Arc<Desk<Arrival>>>,
-    keys: Arc<Desk<KeyLookup>>,
-    questions: Arc<Desk<Asked>>,
+    pub(crate) arrivals: Vec<Arc<Batcher<Arrival>>>,
+    keys: Arc<Batcher<KeyLookup>>,
+    questions: Arc<Batcher<Asked>>,
     pub(crate) beginnings: Beginnings,
     pub(crate) ragged: RaggedStarts,
     pub(crate) sums: Sums,
@@ -113,11 +113,15 @@ impl PgStore {
         let lane_bits = lane_bits.map_err(Failure::into_store_error)?;
         let shared = Arc::new(Shared {
             pool,
-            clerks: Pool::on_demand(url, (WRITERS + KEEPERS + READERS) as u32, expect_same_statements),
+            worker_pool: Pool::on_demand(
+                url,
+                (WRITERS + KEY_WORKERS + QUESTION_WORKERS) as u32,
+                expect_same_statements,
+            ),
             ingest: IngestCache::new(lane_bits),
-            arrivals: (0..WRITERS).map(|_| Arc::new(Desk::patient(WAITING_BYTES_MAX / WRITERS))).collect(),
-            keys: Arc::new(Desk::hasty(WAITING_MAX)),
-            questions: Arc::new(Desk::hasty(WAITING_MAX)),
+            arrivals: (0..WRITERS).map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS))).collect(),
+            keys: Arc::new(Batcher::with_timeout(WAITING_MAX)),
+            questions: Arc::new(Batcher::with_timeout(WAITING_MAX)),
             beginnings: Beginnings::default(),
             ragged: RaggedStarts::default(),
             sums: Sums::default(),
@@ -129,11 +133,11 @@ impl PgStore {
             snapshots: Catalogs::default(),
             reader: Reader::new(url),
         });
-        for desk in &shared.arrivals {
-            employ(&shared, (desk, 1), ingest::serve)?;
+        for batcher in &shared.arrivals {
+            spawn_workers(&shared, (batcher, 1), ingest::serve)?;
         }
-        employ(&shared, (&shared.keys, KEEPERS), api_key::serve)?;
-        employ(&shared, (&shared.questions, READERS), question::serve)?;
+        spawn_workers(&shared, (&shared.keys, KEY_WORKERS), api_key::serve)?;
+        spawn_workers(&shared, (&shared.questions, QUESTION_WORKERS), question::serve)?;
         Ok(Self { shared })
     }
 
@@ -172,7 +176,7 @@ impl PgStore {
     /// What the store is busy with; asks the database nothing.
     pub fn load(&self) -> Load {
         let (connections, idle_connections, connections_max) = self.shared.pool.counts();
-        let loads = self.shared.arrivals.iter().map(|desk| desk.load());
+        let loads = self.shared.arrivals.iter().map(|batcher| batcher.load());
         let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
         let lanes = self.shared.ingest.lanes().count();
         Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, lanes }
@@ -225,7 +229,7 @@ impl Store for PgStore {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        self.arrivals.iter().for_each(|desk| desk.close());
+        self.arrivals.iter().for_each(|batcher| batcher.close());
         self.keys.close();
         self.questions.close();
     }

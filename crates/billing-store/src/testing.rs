@@ -263,9 +263,9 @@ pub fn as_custom_metric<'s>(
     statements.iter().map(|(sql, is_allowed)| (*sql, *is_allowed, run(sql))).collect()
 }
 
-/// How the threads are called that ask the database for requests: those that wait for it, and the clerks that ask for many at
+/// How the threads are called that ask the database for requests: those that wait for it, and the workers that ask for many at
 /// once. Others ask it in their own time.
-const OF_REQUESTS: [&str; 2] = ["tokio", "clerk"];
+const OF_REQUESTS: [&str; 2] = ["tokio", "batch-worker"];
 
 /// How many statements were sent to each database by name, on threads [`OF_REQUESTS`].
 static SENT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());

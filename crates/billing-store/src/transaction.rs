@@ -295,21 +295,21 @@ impl PgStore {
         self.transact_at(Isolation::ReadCommitted, work)
     }
 
-    /// [`PgStore::transact`] of a clerk's work that may be done twice without harm: also when nobody knows whether it
+    /// [`PgStore::transact`] of a worker's work that may be done twice without harm: also when nobody knows whether it
     /// was committed.
     pub(crate) fn transact_again<T>(
         &self,
         work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.transact_on(&self.shared.clerks, (Isolation::ReadCommitted, Repeatable::Always), work)
+        self.transact_on(&self.shared.worker_pool, (Isolation::ReadCommitted, Repeatable::Always), work)
     }
 
-    /// A clerk's reading, all of it as of one instant.
+    /// A worker's reading, all of it as of one instant.
     pub(crate) fn read_together<T>(
         &self,
         work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
-        self.transact_on(&self.shared.clerks, (Isolation::OneSnapshot, Repeatable::Always), work)
+        self.transact_on(&self.shared.worker_pool, (Isolation::OneSnapshot, Repeatable::Always), work)
     }
 
     fn transact_at<T>(

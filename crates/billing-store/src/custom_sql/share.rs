@@ -30,9 +30,9 @@ impl Shares {
     /// A place, when it is the organization's turn.
     ///
     /// # Errors
-    /// [`StoreError::PoolExhausted`] when that takes longer than `patience`.
-    pub(crate) fn take(&self, organization: Uuid, patience: Duration) -> Result<Place<'_>, StoreError> {
-        let until = Instant::now() + patience;
+    /// [`StoreError::PoolExhausted`] when that takes longer than `timeout`.
+    pub(crate) fn take(&self, organization: Uuid, timeout: Duration) -> Result<Place<'_>, StoreError> {
+        let until = Instant::now() + timeout;
         let mut queue = self.queue();
         let ticket = queue.enter(organization);
         loop {

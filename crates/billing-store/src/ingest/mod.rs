@@ -27,7 +27,7 @@ use self::preparation::Preparation;
 use self::rules::Present;
 use crate::api_key;
 use crate::backfill::EVENTS_PER_LOCK;
-use crate::desk::{Job, Room};
+use crate::batcher::{BatchBudget, Job};
 use crate::error::Failure;
 use crate::partition::Month;
 use crate::rollup::{self, Counting, Counts, Written};
@@ -118,8 +118,8 @@ pub(crate) struct Arrival {
 }
 
 impl Job for Arrival {
-    fn goes_with(&self, first: &Self, room: &mut Room) -> bool {
-        self.terms == first.terms && room.take(self.rows.len(), GROUP_MAX)
+    fn joins_batch(&self, first: &Self, budget: &mut BatchBudget) -> bool {
+        self.terms == first.terms && budget.take(self.rows.len(), GROUP_MAX)
     }
 
     fn refuse(self, error: Error) {
@@ -149,11 +149,11 @@ impl EventIngest for PgStore {
         let Asker { organization, key } = asker;
         let terms = Terms { organization, window };
         let parts = self.split(organization, events);
-        let desks: Vec<_> = parts.iter().map(|part| (&self.shared.arrivals[part.writer], part.weight)).collect();
+        let batchers: Vec<_> = parts.iter().map(|part| (&self.shared.arrivals[part.writer], part.weight)).collect();
         // All of it is taken or nothing.
-        let reserved = desks.iter().take_while(|(desk, weight)| desk.reserve(*weight)).count();
-        if reserved < desks.len() {
-            desks[..reserved].iter().for_each(|(desk, weight)| desk.release(*weight));
+        let reserved = batchers.iter().take_while(|(batcher, weight)| batcher.reserve(*weight)).count();
+        if reserved < batchers.len() {
+            batchers[..reserved].iter().for_each(|(batcher, weight)| batcher.release(*weight));
             return reply(Err(StoreError::Overloaded.into()));
         }
         let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
@@ -282,7 +282,7 @@ impl PgStore {
             if !missing.is_empty() {
                 return Ok(Attempt::Unprepared(missing));
             }
-            let recall = cache.hours().recall(self.shared.clerks.connections_made(), present.transaction);
+            let recall = cache.hours().recall(self.shared.worker_pool.connections_made(), present.transaction);
             answers.truncate(bound::rows_taken(rows.len(), &candidates, &present, &recall));
             candidates.retain(|candidate| candidate.index < answers.len());
             insert::store(pg, organization, &mut candidates, cache.wariness())?;

@@ -1,8 +1,8 @@
-//! Desks: callers leave what they want and go on; clerks serve what has come in, as much of it at once as goes together.
+//! Batchers: callers leave what they want and go on; workers serve what has come in, as much of it at once as fits into one batch.
 //!
-//! There is no timer. A clerk that is free takes what is there, if only one job; what comes in while it is busy it takes
+//! There is no timer. A worker that is free takes what is there, if only one job; what comes in while it is busy it takes
 //! together as soon as it is free again. So a lone caller never waits, and a crowd shares statements and commits. The other
-//! clerks of a desk step in when somebody has waited for long: two groups of half the size would cost all their round trips
+//! workers of a batcher step in when somebody has waited for long: two groups of half the size would cost all their round trips
 //! twice.
 
 use std::collections::VecDeque;
@@ -16,17 +16,17 @@ use billing_domain::{Error, StoreError};
 use crate::pool::CHECK_OUT_MAX;
 use crate::store::{PgStore, Shared};
 
-/// How long a clerk waits before it looks whether its store is still there.
-const LOOK_UP: Duration = Duration::from_secs(60);
-/// How long a job waits for a clerk that is busy before another one takes it. Several times what a group takes: that clerk's
+/// How long a worker waits before it looks whether its store is still there.
+const IDLE_POLL: Duration = Duration::from_secs(60);
+/// How long a job waits for a worker that is busy before another one takes it. Several times what a group takes: that worker's
 /// connection may hang.
-const RELIEF: Duration = Duration::from_millis(30);
+const SECOND_WORKER_DELAY: Duration = Duration::from_millis(30);
 
 /// What somebody wants, and where the answer goes. One that is dropped unanswered tells its caller so.
 pub(crate) trait Job: Send + 'static {
     /// Whether it is served together with `first`, the job that waited longest. Called for `first` itself too, and then
-    /// for those behind it in order; what fits is noted in `room`.
-    fn goes_with(&self, first: &Self, room: &mut Room) -> bool;
+    /// for those behind it in order; what fits is noted in `budget`.
+    fn joins_batch(&self, first: &Self, budget: &mut BatchBudget) -> bool;
     /// Tells the caller that there will be no answer.
     fn refuse(self, error: Error);
 }
@@ -42,44 +42,44 @@ struct Queue<J> {
     /// That of all who wait.
     weight: usize,
     busy: usize,
-    /// A free clerk will look whether somebody has waited for long.
+    /// A free worker will look whether somebody has waited for long.
     is_watched: bool,
     is_closed: bool,
 }
 
 impl<J> Queue<J> {
-    /// How long a free clerk has nothing to do.
+    /// How long a free worker has nothing to do.
     fn idle(&self) -> Duration {
         match self.waiting.front() {
-            None => LOOK_UP,
+            None => IDLE_POLL,
             Some(_) if self.busy == 0 => Duration::ZERO,
-            Some(first) => RELIEF.saturating_sub(first.since.elapsed()),
+            Some(first) => SECOND_WORKER_DELAY.saturating_sub(first.since.elapsed()),
         }
     }
 }
 
 /// Where jobs of one kind wait.
-pub(crate) struct Desk<J> {
+pub(crate) struct Batcher<J> {
     queue: Mutex<Queue<J>>,
     filled: Condvar,
     weight_max: usize,
     /// Jobs that waited longer are told that everybody is busy; `None`: they wait as long as it takes.
-    patience: Option<Duration>,
+    timeout: Option<Duration>,
 }
 
-/// How a clerk serves the jobs it took.
+/// How a worker serves the jobs it took.
 pub(crate) type Serve<J> = fn(&PgStore, Vec<J>);
 
-impl<J: Job> Desk<J> {
-    /// A desk for jobs that wait at most a second. Weights add up to at most `weight_max`.
-    pub(crate) fn hasty(weight_max: usize) -> Self {
-        Self { patience: Some(CHECK_OUT_MAX), ..Self::patient(weight_max) }
+impl<J: Job> Batcher<J> {
+    /// A batcher for jobs that wait at most a second. Weights add up to at most `weight_max`.
+    pub(crate) fn with_timeout(weight_max: usize) -> Self {
+        Self { timeout: Some(CHECK_OUT_MAX), ..Self::without_timeout(weight_max) }
     }
 
-    /// A desk for jobs that wait for as long as it takes.
-    pub(crate) fn patient(weight_max: usize) -> Self {
+    /// A batcher for jobs that wait for as long as it takes.
+    pub(crate) fn without_timeout(weight_max: usize) -> Self {
         let queue = Queue { waiting: VecDeque::new(), weight: 0, busy: 0, is_watched: false, is_closed: false };
-        Self { queue: Mutex::new(queue), filled: Condvar::new(), weight_max, patience: None }
+        Self { queue: Mutex::new(queue), filled: Condvar::new(), weight_max, timeout: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<J>> {
@@ -87,7 +87,7 @@ impl<J: Job> Desk<J> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a job; it is refused at once when the desk is full.
+    /// Leaves a job; it is refused at once when the batcher is full.
     pub(crate) fn submit(&self, job: J, weight: usize) {
         match self.reserve(weight) {
             true => self.submit_reserved(job, weight),
@@ -95,7 +95,7 @@ impl<J: Job> Desk<J> {
         }
     }
 
-    /// Makes room for a job, if there is any. A job of any weight is taken by an empty desk.
+    /// Makes room for a job, if there is any. A job of any weight is taken by an empty batcher.
     pub(crate) fn reserve(&self, weight: usize) -> bool {
         let mut queue = self.lock();
         let has_room = queue.weight == 0 || queue.weight + weight <= self.weight_max;
@@ -117,14 +117,14 @@ impl<J: Job> Desk<J> {
         self.call(&queue);
     }
 
-    /// Wakes a clerk for those who wait, unless that is somebody's business already.
+    /// Wakes a worker for those who wait, unless that is somebody's business already.
     fn call(&self, queue: &Queue<J>) {
         if queue.busy == 0 || !queue.is_watched {
             self.filled.notify_one();
         }
     }
 
-    /// The weight of what waits, and the clerks at work.
+    /// The weight of what waits, and the workers at work.
     pub(crate) fn load(&self) -> (usize, usize) {
         let queue = self.lock();
         (queue.weight, queue.busy)
@@ -136,8 +136,8 @@ impl<J: Job> Desk<J> {
         self.filled.notify_all();
     }
 
-    /// What the next clerk serves: the job that waited longest, and those that go with it, in their order. Empty after
-    /// a while without any for it; `None` once the desk is closed.
+    /// What the next worker serves: the job that waited longest, and those that go with it, in their order. Empty after
+    /// a while without any for it; `None` once the batcher is closed.
     fn take(&self) -> Option<Vec<Waiting<J>>> {
         let mut queue = self.lock();
         if queue.is_closed {
@@ -152,12 +152,12 @@ impl<J: Job> Desk<J> {
             return Some(Vec::new());
         }
         let Some(first) = queue.waiting.pop_front() else { return Some(Vec::new()) };
-        let mut room = Room::default();
-        first.job.goes_with(&first.job, &mut room);
+        let mut budget = BatchBudget::default();
+        first.job.joins_batch(&first.job, &mut budget);
         let mut weight = first.weight;
         let (mut taken, mut left) = (vec![first], VecDeque::new());
         for waiting in std::mem::take(&mut queue.waiting) {
-            if waiting.job.goes_with(&taken[0].job, &mut room) {
+            if waiting.job.joins_batch(&taken[0].job, &mut budget) {
                 weight += waiting.weight;
                 taken.push(waiting);
             } else {
@@ -168,14 +168,14 @@ impl<J: Job> Desk<J> {
         queue.weight -= weight;
         queue.busy += 1;
         if !queue.waiting.is_empty() {
-            // Whoever was told of them may be this very clerk.
+            // Whoever was told of them may be this very worker.
             self.call(&queue);
         }
         Some(taken)
     }
 
     fn work(&self, store: &PgStore, taken: Vec<Waiting<J>>, serve: Serve<J>) {
-        let is_late = |since: Instant| self.patience.is_some_and(|patience| since.elapsed() > patience);
+        let is_late = |since: Instant| self.timeout.is_some_and(|timeout| since.elapsed() > timeout);
         let mut jobs = Vec::with_capacity(taken.len());
         for Waiting { job, since, .. } in taken {
             match is_late(since) {
@@ -185,25 +185,25 @@ impl<J: Job> Desk<J> {
         }
         // What a panic leaves behind is dropped, and so whoever waits for it is told.
         if !jobs.is_empty() && catch_unwind(AssertUnwindSafe(|| serve(store, jobs))).is_err() {
-            log::error!("a clerk panicked");
+            log::error!("a worker panicked");
         }
         self.finish();
     }
 
-    /// A clerk has served what it took.
+    /// A worker has served what it took.
     fn finish(&self) {
         self.lock().busy -= 1;
     }
 }
 
-/// How much one clerk has taken at once.
+/// How much one worker has taken at once.
 #[derive(Default)]
-pub(crate) struct Room {
+pub(crate) struct BatchBudget {
     pub(crate) jobs: usize,
     pub(crate) parts: usize,
 }
 
-impl Room {
+impl BatchBudget {
     /// Takes one more job of so many parts, if it fits; the first always does.
     pub(crate) fn take(&mut self, parts: usize, parts_max: usize) -> bool {
         let fits = self.jobs == 0 || self.parts + parts <= parts_max;
@@ -215,25 +215,25 @@ impl Room {
     }
 }
 
-/// Puts clerks behind a desk. They leave when the store is dropped.
-pub(crate) fn employ<J: Job>(
+/// Puts workers behind a batcher. They leave when the store is dropped.
+pub(crate) fn spawn_workers<J: Job>(
     shared: &Arc<Shared>,
-    (desk, clerks): (&Arc<Desk<J>>, usize),
+    (batcher, workers): (&Arc<Batcher<J>>, usize),
     serve: Serve<J>,
 ) -> Result<(), StoreError> {
-    for _ in 0..clerks {
-        let (desk, shared): (_, Weak<Shared>) = (Arc::clone(desk), Arc::downgrade(shared));
+    for _ in 0..workers {
+        let (batcher, shared): (_, Weak<Shared>) = (Arc::clone(batcher), Arc::downgrade(shared));
         let work = move || {
-            while let Some(taken) = desk.take() {
+            while let Some(taken) = batcher.take() {
                 if taken.is_empty() {
                     continue;
                 }
                 let Some(shared) = shared.upgrade() else { return };
-                desk.work(&PgStore { shared }, taken, serve);
+                batcher.work(&PgStore { shared }, taken, serve);
             }
         };
-        let spawned = thread::Builder::new().name("clerk".to_owned()).spawn(work);
-        spawned.map_err(|error| StoreError::Unavailable(format!("no thread for a clerk: {error}")))?;
+        let spawned = thread::Builder::new().name("batch-worker".to_owned()).spawn(work);
+        spawned.map_err(|error| StoreError::Unavailable(format!("no thread for a worker: {error}")))?;
     }
     Ok(())
 }
@@ -243,21 +243,21 @@ mod tests {
     use super::*;
 
     impl Job for u32 {
-        fn goes_with(&self, _: &Self, room: &mut Room) -> bool {
-            room.take(1, 3)
+        fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
+            budget.take(1, 3)
         }
 
         fn refuse(self, _: Error) {}
     }
 
     fn jobs(taken: Option<Vec<Waiting<u32>>>) -> Vec<u32> {
-        taken.expect("an open desk").into_iter().map(|waiting| waiting.job).collect()
+        taken.expect("an open batcher").into_iter().map(|waiting| waiting.job).collect()
     }
 
-    /// What the next clerk takes, however long that takes.
-    fn take(desk: &Desk<u32>) -> Vec<u32> {
+    /// What the next worker takes, however long that takes.
+    fn take(batcher: &Batcher<u32>) -> Vec<u32> {
         loop {
-            let taken = jobs(desk.take());
+            let taken = jobs(batcher.take());
             if !taken.is_empty() {
                 return taken;
             }
@@ -266,38 +266,38 @@ mod tests {
 
     #[test]
     fn one_clerk_takes_all_until_somebody_has_waited_for_long() {
-        let desk = Desk::patient(100);
-        let submit = |jobs: &[u32]| jobs.iter().for_each(|job| desk.submit(*job, 1));
+        let batcher = Batcher::without_timeout(100);
+        let submit = |jobs: &[u32]| jobs.iter().for_each(|job| batcher.submit(*job, 1));
         submit(&[1]);
-        assert_eq!(jobs(desk.take()), [1], "a lone job is taken at once");
+        assert_eq!(jobs(batcher.take()), [1], "a lone job is taken at once");
         let began = Instant::now();
         submit(&[2, 3]);
-        assert_eq!(take(&desk), [2, 3]);
-        assert!(began.elapsed() >= RELIEF, "the first clerk might have come back");
-        desk.finish();
+        assert_eq!(take(&batcher), [2, 3]);
+        assert!(began.elapsed() >= SECOND_WORKER_DELAY, "the first worker might have come back");
+        batcher.finish();
         submit(&[4, 5, 6, 7]);
-        desk.finish();
-        assert_eq!(jobs(desk.take()), [4, 5, 6], "as many as fit, at once: nobody else is at work");
-        desk.finish();
-        assert_eq!(jobs(desk.take()), [7]);
+        batcher.finish();
+        assert_eq!(jobs(batcher.take()), [4, 5, 6], "as many as fit, at once: nobody else is at work");
+        batcher.finish();
+        assert_eq!(jobs(batcher.take()), [7]);
     }
 
     #[test]
     fn whoever_waits_is_served_while_a_clerk_hangs() {
-        let desk = Desk::patient(100);
-        desk.submit(1, 1);
-        assert_eq!(take(&desk), [1], "this clerk never comes back");
+        let batcher = Batcher::without_timeout(100);
+        batcher.submit(1, 1);
+        assert_eq!(take(&batcher), [1], "this worker never comes back");
         thread::scope(|threads| {
             let other = threads.spawn(|| {
                 let mut served = Vec::new();
                 while served.len() < 20 {
-                    served.extend(take(&desk));
-                    desk.finish();
+                    served.extend(take(&batcher));
+                    batcher.finish();
                 }
                 served
             });
             for job in 0..20 {
-                desk.submit(job, 1);
+                batcher.submit(job, 1);
                 thread::sleep(Duration::from_millis(3));
             }
             let served = other.join().expect("no panic");
