@@ -202,7 +202,7 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error> {
-        if let Some(present) = self.ahead.customers.get(&key.uuid()) {
+        if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
             return Ok(present.customer.clone());
         }
         if let Some(customer) = self.own_customer.as_ref().filter(|own| own.key == key) {
@@ -259,7 +259,7 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
-        if let Some(present) = self.ahead.customers.get(&key.uuid()) {
+        if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
             return Ok(present.now);
         }
         let organization = self.organization;

@@ -8,7 +8,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::read_ahead::{Present, SubscriptionMark};
+use crate::prefetch::{Present, SubscriptionMark};
 
 /// Most memory that all of it takes, in bytes, roughly.
 const BYTES_MAX: usize = 32 * 1024 * 1024;

@@ -8,8 +8,8 @@
 //! |---|---|
 //! | `store`, `pool`, `migration` | connecting, health, durability; connections that heal; bringing a database up to date |
 //! | `transaction` | scopes, locks, the instant that holds, retries |
-//! | `batcher`, `question`, `read_ahead` | answering together what many ask at once |
-//! | `glimpse`, `catalog`, `holdings` | answering out of memory what still holds |
+//! | `batcher`, `question`, `prefetch` | answering together what many ask at once |
+//! | `answer_from_cache`, `catalog`, `holdings` | answering out of memory what still holds |
 //! | `batch` | several customers' work in one transaction |
 //! | `error` | what a database error means |
 //! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
@@ -23,6 +23,7 @@
 //! in are committed together.
 
 mod addon;
+mod answer_from_cache;
 mod api_key;
 mod backfill;
 mod batch;
@@ -39,7 +40,6 @@ mod deadline;
 mod error;
 mod event;
 mod feature;
-mod glimpse;
 mod holdings;
 mod idempotency;
 mod ingest;
@@ -50,8 +50,8 @@ mod organization;
 mod partition;
 mod plan;
 mod pool;
+mod prefetch;
 mod question;
-mod read_ahead;
 mod rollup;
 mod schema;
 mod statement;

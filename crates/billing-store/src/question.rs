@@ -4,10 +4,10 @@ use billing_domain::store::{Answered, Asker, Question};
 use billing_domain::usage::{Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 
+use crate::answer_from_cache;
 use crate::api_key;
 use crate::batcher::{BatchBudget, Job};
 use crate::error::Failure;
-use crate::glimpse;
 use crate::store::PgStore;
 use crate::transaction::PgTransaction;
 
@@ -23,7 +23,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// The usage that must be known for an answer, to whoever has a valid key.
     pub(crate) fn prepare(&mut self, tx: &mut PgTransaction<'_>) -> Result<Vec<UsageRequest>, Error> {
-        api_key::expect_valid(self.asker.key.as_ref(), &tx.ahead.valid_keys)?;
+        api_key::expect_valid(self.asker.key.as_ref(), &tx.prefetched.valid_keys)?;
         self.question.prepare(tx)
     }
 
@@ -45,7 +45,7 @@ impl Job for Asked {
 
 /// Answers questions of one organization: out of memory where that is enough.
 pub(crate) fn serve(store: &PgStore, jobs: Vec<Asked>) {
-    let mut jobs = glimpse::answer(store, jobs);
+    let mut jobs = answer_from_cache::answer(store, jobs);
     let Some(organization) = jobs.first().map(|job| job.asker.organization) else { return };
     let served = store.read_together(|pg| {
         if jobs.is_empty() {
@@ -78,7 +78,7 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Asked>) {
 fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered>, Error> {
     let customers = jobs.iter().map(|job| job.question.customer().uuid()).collect();
     let metrics = jobs.iter().map(|job| job.question.metric().uuid()).collect();
-    tx.read_ahead(customers, metrics, Asked::prefixes(jobs))?;
+    tx.prefetch(customers, metrics, Asked::prefixes(jobs))?;
     let mut requests = Vec::new();
     let mut prepared = Vec::with_capacity(jobs.len());
     for job in jobs {

@@ -358,7 +358,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
         if let Some(current) = self.held(customer).and_then(|held| held.list_current(instant)) {
             return Ok(current);
         }
-        match self.ahead.list_current(customer, instant) {
+        match self.prefetched.list_current(customer, instant) {
             Some(current) => Ok(current),
             None => self.load_current(&[customer.uuid()], instant),
         }

@@ -25,7 +25,7 @@ use crate::deadline;
 use crate::error::Failure;
 use crate::idempotency;
 use crate::pool::Pool;
-use crate::read_ahead::ReadAhead;
+use crate::prefetch::Prefetched;
 use crate::statement::statement;
 use crate::store::{PgStore, Shared};
 
@@ -103,7 +103,7 @@ pub(crate) struct PgTransaction<'c> {
     /// The first thing that went wrong with the database: the transaction can only be rolled back from there.
     failure: Option<Failure>,
     /// What was read before it was asked for; only where nothing is written.
-    pub(crate) ahead: ReadAhead,
+    pub(crate) prefetched: Prefetched,
     /// What is remembered of the catalogue; `None`: it is read.
     pub(crate) catalog: Option<Stamped>,
     /// The customer that the transaction is alone with, as it is.
@@ -143,7 +143,7 @@ impl<'c> PgTransaction<'c> {
             shared,
             organization,
             failure: None,
-            ahead: ReadAhead::default(),
+            prefetched: Prefetched::default(),
             catalog: None,
             own_customer: None,
             revisions: BTreeMap::new(),
@@ -186,7 +186,7 @@ impl<'c> PgTransaction<'c> {
     }
 
     /// What `work` comes to without a statement; `None` where it misses one.
-    pub(crate) fn out_of_memory<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub(crate) fn from_cache<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.missed = Some(false);
         let done = work(self);
         (self.missed.take() == Some(false)).then_some(done)

@@ -14,7 +14,7 @@ use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlU
 use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::read_ahead::{LookAhead, Present, ReadAhead};
+use crate::prefetch::{Prefetch, Prefetched, Present};
 use crate::statement::statement;
 use crate::transaction::{PgTransaction, first_eight_bytes};
 
@@ -92,8 +92,8 @@ impl PgTransaction<'_> {
         let lock = TryLockCustomers { customers: keys, keys: locks };
         let locked: Vec<(Uuid, bool, String)> = self.query(|pg| lock.load(pg))?;
         let keys: Vec<Uuid> = locked.into_iter().filter(|(_, is_free, _)| *is_free).map(|(key, ..)| key).collect();
-        let at_them = LookAhead::at(self.organization, Vec::new(), keys.iter().copied());
-        let (stamp, ReadAhead { customers: mut present, .. }) = self.look(at_them)?;
+        let at_them = Prefetch::at(self.organization, Vec::new(), keys.iter().copied());
+        let (stamp, Prefetched { customers: mut present, .. }) = self.load_prefetch(at_them)?;
         self.catalog = stamp.map(|stamp| self.shared.catalogs.at(self.tenant(), stamp));
         let Some(first) = present.values().map(|own| own.now).min() else { return Ok(Vec::new()) };
         let current_from = first - LOOK_BACK - UNTIL_BACK;

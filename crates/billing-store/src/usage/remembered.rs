@@ -9,7 +9,7 @@ use billing_domain::usage::{Totals, UsageRequest};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::read_ahead::RollupMark;
+use crate::prefetch::RollupMark;
 use crate::rollup::{dimensions_of, hour_after};
 
 /// Most figures of one kind that are remembered.

@@ -206,7 +206,7 @@ impl PgTransaction<'_> {
         let mut buckets = ReadBucketSegments::new(self.tenant());
         let mut sums = Vec::with_capacity(asked.len());
         for (number, Asked { request, key, layout }) in (0..).zip(asked) {
-            let mark = self.ahead.customers.get(&request.customer.uuid()).map(|present| present.rollups);
+            let mark = self.prefetched.customers.get(&request.customer.uuid()).map(|present| present.rollups);
             let end = layout.whole.end();
             let known = mark.and_then(|mark| self.shared.sums.find(key, mark, end));
             if known.is_none() {
@@ -241,7 +241,7 @@ impl PgTransaction<'_> {
         let mut unknown = Vec::new();
         for (number, Asked { request, key, layout }) in (0..).zip(asked) {
             let Some(later) = &layout.later else { continue };
-            let rollups = self.ahead.customers.get(&key.tally.customer).map(|present| present.rollups);
+            let rollups = self.prefetched.customers.get(&key.tally.customer).map(|present| present.rollups);
             let open = open.get(&number).map(Open::count);
             if rollups.is_none_or(|rollups| !self.shared.calms.holds(&key.tally, later, rollups, open)) {
                 events.add(number, request, layout.aggregation, later)?;
@@ -258,7 +258,7 @@ impl PgTransaction<'_> {
     }
 
     fn read_open_hours(&mut self, asked: &[Asked<'_>]) -> Result<HashMap<i32, Open>, Error> {
-        let tallies = asked.iter().map(|asked| self.ahead.tallies.get(&asked.key.tally));
+        let tallies = asked.iter().map(|asked| self.prefetched.tallies.get(&asked.key.tally));
         if let Some(tallies) = tallies.collect::<Option<Vec<_>>>() {
             let open = |(number, open): (i32, &Option<Open>)| Some((number, open.clone()?));
             return Ok((0..).zip(tallies).filter_map(open).collect());

@@ -1,8 +1,8 @@
-//! Answering out of memory, after a glimpse at the database that tells whether memory still holds.
+//! Answering from the caches, after one statement that reads their version tokens.
 //!
 //! ```text
 //! remembered, each under its mark   the catalogue, what customers hold, what closed hours come to
-//! glimpsed, in one statement        the marks; keys, customers and their time; open hours, whether events lie ahead
+//! prefetched, in one statement      the marks; keys, customers and their time; open hours, whether events lie ahead
 //! ```
 //!
 //! One statement is one snapshot. What it finds and what is remembered under the marks that it finds are together what a
@@ -12,8 +12,8 @@ use std::collections::BTreeSet;
 
 use billing_domain::store::Answered;
 
+use crate::prefetch::Prefetch;
 use crate::question::{Asked, answered};
-use crate::read_ahead::LookAhead;
 use crate::rollup::dimensions_of;
 use crate::store::{PgStore, Shared};
 use crate::transaction::PgTransaction;
@@ -24,17 +24,17 @@ const TALLIES_MAX: usize = 16;
 
 /// Answers those questions of one organization that memory has the rest of, and gives back the others.
 pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
-    let Some((glimpse, organization)) =
-        foresee(&store.shared, &jobs).zip(jobs.first().map(|job| job.asker.organization))
+    let Some((prefetch, organization)) =
+        what_to_prefetch(&store.shared, &jobs).zip(jobs.first().map(|job| job.asker.organization))
     else {
         return jobs;
     };
     let outcomes = store.shared.worker_pool.try_run(|pg| {
         let mut tx = PgTransaction::new(pg, &store.shared, organization);
-        if let Err(error) = tx.look_ahead(glimpse.clone()) {
+        if let Err(error) = tx.prefetch_by(prefetch.clone()) {
             return Err(tx.into_failure().unwrap_or_else(|| error.into()));
         }
-        Ok(jobs.iter_mut().map(|job| tx.out_of_memory(|tx| outcome(tx, job))).collect::<Vec<_>>())
+        Ok(jobs.iter_mut().map(|job| tx.from_cache(|tx| outcome(tx, job))).collect::<Vec<_>>())
     });
     // Whatever went wrong, a transaction will tell whether it goes on.
     let Ok(outcomes) = outcomes else { return jobs };
@@ -49,9 +49,9 @@ pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
 }
 
 /// What to look at, as far as memory tells; `None`: it tells of nobody who is asked about.
-fn foresee(shared: &Shared, jobs: &[Asked]) -> Option<LookAhead> {
+fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
     let organization = jobs.first()?.asker.organization;
-    let mut glimpse = LookAhead::of(organization, Asked::prefixes(jobs));
+    let mut prefetch = Prefetch::of(organization, Asked::prefixes(jobs));
     let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
     for (customer, metric) in asked {
         let (customer, metric) = (customer.uuid(), metric.uuid());
@@ -59,16 +59,16 @@ fn foresee(shared: &Shared, jobs: &[Asked]) -> Option<LookAhead> {
         let Some(holding) = shared.holdings.latest(customer) else { continue };
         let dimensions: BTreeSet<String> = holding.all().map(|own| dimensions_of(&own.filters)).collect();
         match dimensions.len() {
-            0 => glimpse.add(customer),
+            0 => prefetch.add(customer),
             1..=TALLIES_MAX => dimensions.into_iter().for_each(|dimensions| {
                 let tally = TallyKey { customer, metric, dimensions };
                 let calm_count = shared.calms.open_count(&tally).and_then(|count| count.try_into().ok());
-                glimpse.add_tally(tally, &event_name, calm_count);
+                prefetch.add_tally(tally, &event_name, calm_count);
             }),
             _ => {}
         }
     }
-    (!glimpse.is_empty()).then_some(glimpse)
+    (!prefetch.is_empty()).then_some(prefetch)
 }
 
 fn outcome(tx: &mut PgTransaction<'_>, job: &mut Asked) -> Answered {

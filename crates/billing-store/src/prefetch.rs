@@ -1,4 +1,4 @@
-//! Reading for many before each asks: what questions about usage need of their customers.
+//! Prefetching: what questions about usage need of their customers.
 //!
 //! Only in one snapshot that nothing is written in: there, what was read once is what would be read again. Whatever is not in
 //! here is read as always; the catalogue is remembered from one snapshot to the next under its stamp, and what customers hold
@@ -28,7 +28,7 @@ statement! {
     /// that it lives at, the marks of its roll-ups and of what it holds, and itself; where there is none, one row without.
     /// Where a metric stands beside the customer, what its open hour has of that, and whether there are events ahead, unless
     /// there are as many as when it was calm.
-    LookAhead -> (
+    Prefetch -> (
         Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
         Nullable<SqlUuid>, Nullable<Text>, Nullable<(Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)>,
         Nullable<Bool>
@@ -64,7 +64,7 @@ statement! {
     }
 }
 
-type LookedRow = (
+type PrefetchedRow = (
     Option<OffsetDateTime>,
     Option<Uuid>,
     Option<Uuid>,
@@ -77,7 +77,7 @@ type LookedRow = (
     Option<bool>,
 );
 
-impl LookAhead {
+impl Prefetch {
     /// Looks at no customer yet.
     pub(crate) fn of(organization: OrganizationId, prefixes: Vec<String>) -> Self {
         Self {
@@ -144,7 +144,7 @@ pub(crate) struct Present {
 
 /// What has been read.
 #[derive(Default)]
-pub(crate) struct ReadAhead {
+pub(crate) struct Prefetched {
     pub(crate) customers: HashMap<Uuid, Present>,
     /// Of the customers.
     pub(crate) held: HashMap<Uuid, Holding>,
@@ -154,7 +154,7 @@ pub(crate) struct ReadAhead {
     pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
 }
 
-impl ReadAhead {
+impl Prefetched {
     /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
     pub(crate) fn list_current(&self, customer: CustomerKey, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
         self.held.get(&customer.uuid())?.list_current(instant)
@@ -164,43 +164,43 @@ impl ReadAhead {
 impl PgTransaction<'_> {
     /// Reads these customers and what they hold, of the catalogue what is not remembered of that and these metrics, and which
     /// of the keys with these prefixes are valid.
-    pub(crate) fn read_ahead(
+    pub(crate) fn prefetch(
         &mut self,
         customers: BTreeSet<Uuid>,
         metrics: BTreeSet<Uuid>,
         prefixes: Vec<String>,
     ) -> Result<(), Error> {
-        self.look_ahead(LookAhead::at(self.organization, prefixes, customers))?;
+        self.prefetch_by(Prefetch::at(self.organization, prefixes, customers))?;
         self.hold_all()?;
-        let held = self.ahead.held.values().flat_map(Holding::all);
+        let held = self.prefetched.held.values().flat_map(Holding::all);
         let versions = held.map(|own| own.version.uuid()).collect();
         self.remember(versions, metrics)
     }
 
     /// Reads what is asked for, and takes with it what is remembered under what it finds.
-    pub(crate) fn look_ahead(&mut self, statement: LookAhead) -> Result<(), Error> {
-        let (stamp, mut ahead) = self.look(statement)?;
+    pub(crate) fn prefetch_by(&mut self, statement: Prefetch) -> Result<(), Error> {
+        let (stamp, mut prefetched) = self.load_prefetch(statement)?;
         // Without a stamp it is remembered for this one snapshot.
         let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
         self.catalog = Some(catalog);
-        ahead.held = self.shared.holdings.find(&ahead.customers);
-        self.ahead = ahead;
+        prefetched.held = self.shared.holdings.find(&prefetched.customers);
+        self.prefetched = prefetched;
         Ok(())
     }
 
     /// Reads what is asked for: the catalogue's stamp, and the rest.
-    pub(crate) fn look(&mut self, statement: LookAhead) -> Result<(Option<Uuid>, ReadAhead), Error> {
-        let rows: Vec<LookedRow> = self.query(|pg| statement.load(pg))?;
+    pub(crate) fn load_prefetch(&mut self, statement: Prefetch) -> Result<(Option<Uuid>, Prefetched), Error> {
+        let rows: Vec<PrefetchedRow> = self.query(|pg| statement.load(pg))?;
         let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
-        let mut ahead = ReadAhead::default();
+        let mut prefetched = Prefetched::default();
         for (now, _, rollups, held, customer, keys, metric, dimensions, tally, has_events_ahead) in rows {
-            ahead.valid_keys = keys;
+            prefetched.valid_keys = keys;
             let Some((now, customer)) = now.zip(customer) else { continue };
             let customer = Customer::try_from(customer)?;
             let key = customer.key.uuid();
             let (rollups, held) = (RollupMark(rollups), SubscriptionMark(held));
             // Of several rows of a customer the last one is of the latest instant: what was calm before that is so then.
-            ahead.customers.insert(key, Present { customer, now, rollups, held });
+            prefetched.customers.insert(key, Present { customer, now, rollups, held });
             if let Some((metric, dimensions)) = metric.zip(dimensions) {
                 let open = tally.map(Open::try_from).transpose()?;
                 let tally = TallyKey { customer: key, metric, dimensions };
@@ -208,15 +208,15 @@ impl PgTransaction<'_> {
                     let calm = Calm { rollups, open: open.as_ref().map(Open::count), from: now };
                     self.shared.calms.keep(&tally, calm);
                 }
-                ahead.tallies.insert(tally, open);
+                prefetched.tallies.insert(tally, open);
             }
         }
-        Ok((stamp, ahead))
+        Ok((stamp, prefetched))
     }
 
     /// Reads what those customers hold of whom that is not remembered.
     fn hold_all(&mut self) -> Result<(), Error> {
-        let unknown = self.ahead.customers.iter().filter(|(key, _)| !self.ahead.held.contains_key(key));
+        let unknown = self.prefetched.customers.iter().filter(|(key, _)| !self.prefetched.held.contains_key(key));
         let (unknown, nows): (Vec<Uuid>, Vec<_>) = unknown.map(|(key, present)| (*key, present.now)).unzip();
         let Some(from) = nows.into_iter().min() else { return Ok(()) };
         let mut held: HashMap<Uuid, Vec<Subscription>> = HashMap::new();
@@ -225,10 +225,10 @@ impl PgTransaction<'_> {
         }
         for key in unknown {
             let holding = Holding::new(from, held.remove(&key).unwrap_or_default());
-            if let Some(present) = self.ahead.customers.get(&key) {
+            if let Some(present) = self.prefetched.customers.get(&key) {
                 self.shared.holdings.keep(key, present.held, &holding);
             }
-            self.ahead.held.insert(key, holding);
+            self.prefetched.held.insert(key, holding);
         }
         Ok(())
     }
