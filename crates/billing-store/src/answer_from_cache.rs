@@ -56,8 +56,8 @@ fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
     for (customer, metric) in asked {
         let (customer, metric) = (customer.uuid(), metric.uuid());
         let Some(event_name) = shared.snapshots.event_name(organization.uuid(), metric) else { continue };
-        let Some(holding) = shared.holdings.latest(customer) else { continue };
-        let dimensions: BTreeSet<String> = holding.all().map(|own| dimensions_of(&own.filters)).collect();
+        let Some(cached) = shared.subscription_cache.latest(customer) else { continue };
+        let dimensions: BTreeSet<String> = cached.all().map(|own| dimensions_of(&own.filters)).collect();
         match dimensions.len() {
             0 => prefetch.add(customer),
             1..=TALLIES_MAX => dimensions.into_iter().for_each(|dimensions| {

@@ -9,7 +9,7 @@
 //! | `store`, `pool`, `migration` | connecting, health, durability; connections that heal; bringing a database up to date |
 //! | `transaction` | scopes, locks, the instant that holds, retries |
 //! | `batcher`, `question`, `prefetch` | answering together what many ask at once |
-//! | `answer_from_cache`, `catalog`, `holdings` | answering out of memory what still holds |
+//! | `answer_from_cache`, `catalog`, `subscription_cache` | answering out of memory what still holds |
 //! | `batch` | several customers' work in one transaction |
 //! | `error` | what a database error means |
 //! | `ingest`, `partition`, `rollup` | taking events in: lanes, months, roll-ups |
@@ -40,7 +40,6 @@ mod deadline;
 mod error;
 mod event;
 mod feature;
-mod holdings;
 mod idempotency;
 mod ingest;
 mod invoice;
@@ -58,6 +57,7 @@ mod statement;
 mod statistics;
 mod store;
 mod subscription;
+mod subscription_cache;
 mod test_clock;
 #[cfg(feature = "testing")]
 pub mod testing;

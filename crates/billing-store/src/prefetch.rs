@@ -18,8 +18,8 @@ use uuid::Uuid;
 use crate::api_key::VALID_KEYS;
 use crate::catalog::Stamped;
 use crate::customer::{COLUMNS, CustomerRow, CustomerSql};
-use crate::holdings::Holding;
 use crate::statement::statement;
+use crate::subscription_cache::CachedSubscriptions;
 use crate::transaction::{OWN_NOW, PgTransaction};
 use crate::usage::{Calm, OPEN_TALLY, Open, OpenRow, TallyKey};
 
@@ -147,7 +147,7 @@ pub(crate) struct Present {
 pub(crate) struct Prefetched {
     pub(crate) customers: HashMap<Uuid, Present>,
     /// Of the customers.
-    pub(crate) held: HashMap<Uuid, Holding>,
+    pub(crate) held: HashMap<Uuid, CachedSubscriptions>,
     /// Of the keys of those who ask: see [`VALID_KEYS`](crate::api_key::VALID_KEYS).
     pub(crate) valid_keys: Vec<Vec<u8>>,
     /// What open hours have, where that was asked for.
@@ -172,7 +172,7 @@ impl PgTransaction<'_> {
     ) -> Result<(), Error> {
         self.prefetch_by(Prefetch::at(self.organization, prefixes, customers))?;
         self.hold_all()?;
-        let held = self.prefetched.held.values().flat_map(Holding::all);
+        let held = self.prefetched.held.values().flat_map(CachedSubscriptions::all);
         let versions = held.map(|own| own.version.uuid()).collect();
         self.remember(versions, metrics)
     }
@@ -183,7 +183,7 @@ impl PgTransaction<'_> {
         // Without a stamp it is remembered for this one snapshot.
         let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
         self.catalog = Some(catalog);
-        prefetched.held = self.shared.holdings.find(&prefetched.customers);
+        prefetched.held = self.shared.subscription_cache.find(&prefetched.customers);
         self.prefetched = prefetched;
         Ok(())
     }
@@ -224,11 +224,11 @@ impl PgTransaction<'_> {
             held.entry(own.customer.uuid()).or_default().push(own);
         }
         for key in unknown {
-            let holding = Holding::new(from, held.remove(&key).unwrap_or_default());
+            let cached = CachedSubscriptions::new(from, held.remove(&key).unwrap_or_default());
             if let Some(present) = self.prefetched.customers.get(&key) {
-                self.shared.holdings.keep(key, present.held, &holding);
+                self.shared.subscription_cache.keep(key, present.held, &cached);
             }
-            self.prefetched.held.insert(key, holding);
+            self.prefetched.held.insert(key, cached);
         }
         Ok(())
     }

@@ -18,12 +18,12 @@ use crate::batcher::{Batcher, spawn_workers};
 use crate::catalog::Catalogs;
 use crate::custom_sql::Reader;
 use crate::error::Failure;
-use crate::holdings::Holdings;
 use crate::ingest::{Arrival, IngestCache, WRITERS};
 use crate::plan::Contents;
 use crate::pool::{Pool, expect_same_statements};
 use crate::question::Asked;
 use crate::statement::statement;
+use crate::subscription_cache::SubscriptionCache;
 use crate::usage::{Beginnings, Calms, RaggedStarts, Sums, UnchangedFigures};
 use crate::{api_key, ingest, migration, partition, question, schema};
 
@@ -62,7 +62,7 @@ pub(crate) struct Shared {
     pub(crate) sums: Sums,
     pub(crate) unchanged: UnchangedFigures,
     pub(crate) calms: Calms,
-    pub(crate) holdings: Holdings,
+    pub(crate) subscription_cache: SubscriptionCache,
     pub(crate) contents: Contents,
     pub(crate) catalogs: Catalogs,
     /// Those of questions: each exactly as it was in the snapshots that had its stamp.
@@ -127,7 +127,7 @@ impl PgStore {
             sums: Sums::default(),
             unchanged: UnchangedFigures::default(),
             calms: Calms::default(),
-            holdings: Holdings::default(),
+            subscription_cache: SubscriptionCache::default(),
             contents: Contents::default(),
             catalogs: Catalogs::default(),
             snapshots: Catalogs::default(),

@@ -19,13 +19,13 @@ const SUBSCRIPTION_BYTES: usize = 2 * size_of::<Subscription>();
 
 /// What a customer holds from an instant on.
 #[derive(Clone)]
-pub(crate) struct Holding {
+pub(crate) struct CachedSubscriptions {
     /// What ended before is not in it, unless it awaits renewal.
     from: OffsetDateTime,
     subscriptions: Arc<[Subscription]>,
 }
 
-impl Holding {
+impl CachedSubscriptions {
     /// `subscriptions` in the order of their starts: all that end after `from` or await renewal.
     pub(crate) fn new(from: OffsetDateTime, subscriptions: Vec<Subscription>) -> Self {
         Self { from, subscriptions: subscriptions.into() }
@@ -64,34 +64,34 @@ fn bytes_of(value: &Value) -> usize {
 
 /// What all customers hold that have been asked about.
 #[derive(Default)]
-pub(crate) struct Holdings(Mutex<Known>);
+pub(crate) struct SubscriptionCache(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    of: HashMap<Uuid, (SubscriptionMark, Holding)>,
+    of: HashMap<Uuid, (SubscriptionMark, CachedSubscriptions)>,
     bytes: usize,
 }
 
-impl Holdings {
+impl SubscriptionCache {
     /// What is known of those of these customers who have the same mark still, and whose clock has not been put back.
-    pub(crate) fn find(&self, customers: &HashMap<Uuid, Present>) -> HashMap<Uuid, Holding> {
+    pub(crate) fn find(&self, customers: &HashMap<Uuid, Present>) -> HashMap<Uuid, CachedSubscriptions> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let find = |(key, present): (&Uuid, &Present)| {
-            let (mark, holding) = known.of.get(key)?;
-            (*mark == present.held && holding.from <= present.now).then(|| (*key, holding.clone()))
+            let (mark, cached) = known.of.get(key)?;
+            (*mark == present.held && cached.from <= present.now).then(|| (*key, cached.clone()))
         };
         customers.iter().filter_map(find).collect()
     }
 
     /// What a customer held when that was read last.
-    pub(crate) fn latest(&self, customer: Uuid) -> Option<Holding> {
+    pub(crate) fn latest(&self, customer: Uuid) -> Option<CachedSubscriptions> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.of.get(&customer).map(|(_, holding)| holding.clone())
+        known.of.get(&customer).map(|(_, cached)| cached.clone())
     }
 
     /// Remembers what a customer holds under a mark.
-    pub(crate) fn keep(&self, customer: Uuid, mark: SubscriptionMark, holding: &Holding) {
-        let bytes = holding.bytes();
+    pub(crate) fn keep(&self, customer: Uuid, mark: SubscriptionMark, cached: &CachedSubscriptions) {
+        let bytes = cached.bytes();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, before)) = known.of.remove(&customer) {
             known.bytes -= before.bytes();
@@ -101,7 +101,7 @@ impl Holdings {
         }
         if bytes <= BYTES_MAX {
             known.bytes += bytes;
-            known.of.insert(customer, (mark, holding.clone()));
+            known.of.insert(customer, (mark, cached.clone()));
         }
     }
 }
@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    fn holding(from: OffsetDateTime, metadata: Value) -> Holding {
+    fn cached(from: OffsetDateTime, metadata: Value) -> CachedSubscriptions {
         let ids = &mut Ids::new(1);
         let start = datetime!(2026-01-01 00:00 UTC);
         let plan = build::plan(ids, "Pro", start);
@@ -122,12 +122,12 @@ mod tests {
         let held = build::subscription(ids, customer.key, &version, build::days_from(start, 10));
         let metadata = metadata.as_object().cloned().unwrap_or_default();
         let subscription = Subscription { metadata, auto_renew: false, ..held };
-        Holding::new(from, vec![subscription])
+        CachedSubscriptions::new(from, vec![subscription])
     }
 
     #[test]
     fn what_has_ended_is_not_current_and_what_is_too_early_is_not_known() {
-        let held = holding(datetime!(2026-01-05 00:00 UTC), Value::Null);
+        let held = cached(datetime!(2026-01-05 00:00 UTC), Value::Null);
         #[rustfmt::skip]
         let cases = [
             // instant,                        current, why
@@ -143,20 +143,20 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_whatever_metadata_there_is() {
-        let holdings = Holdings::default();
+        let subscription_cache = SubscriptionCache::default();
         let mark = SubscriptionMark::default();
-        let long = holding(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX / 8)}));
-        let bytes = || holdings.0.lock().expect("no panic").bytes;
+        let long = cached(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX / 8)}));
+        let bytes = || subscription_cache.0.lock().expect("no panic").bytes;
         for n in 0..20 {
-            holdings.keep(Uuid::from_u128(n % 16), mark, &long);
+            subscription_cache.keep(Uuid::from_u128(n % 16), mark, &long);
             assert!((BYTES_MAX / 8..=BYTES_MAX).contains(&bytes()), "after {n}: {}", bytes());
         }
         let before = bytes();
-        holdings.keep(Uuid::from_u128(3), mark, &long);
+        subscription_cache.keep(Uuid::from_u128(3), mark, &long);
         assert_eq!(bytes(), before, "one takes the place of the other");
-        let huge = holding(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX)}));
-        holdings.keep(Uuid::from_u128(3), mark, &huge);
-        assert!(holdings.latest(Uuid::from_u128(3)).is_none(), "what is larger than all may be is not kept");
+        let huge = cached(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX)}));
+        subscription_cache.keep(Uuid::from_u128(3), mark, &huge);
+        assert!(subscription_cache.latest(Uuid::from_u128(3)).is_none(), "what is larger than all may be is not kept");
         assert!(bytes() <= BYTES_MAX);
     }
 }
