@@ -62,8 +62,8 @@ fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
             0 => prefetch.add(customer),
             1..=TALLIES_MAX => dimensions.into_iter().for_each(|dimensions| {
                 let tally = TallyKey { customer, metric, dimensions };
-                let calm_count = shared.calms.open_count(&tally).and_then(|count| count.try_into().ok());
-                prefetch.add_tally(tally, &event_name, calm_count);
+                let known_count = shared.no_future_events.open_count(&tally).and_then(|count| count.try_into().ok());
+                prefetch.add_tally(tally, &event_name, known_count);
             }),
             _ => {}
         }

@@ -21,13 +21,13 @@ use crate::customer::{COLUMNS, CustomerRow, CustomerSql};
 use crate::statement::statement;
 use crate::subscription_cache::CachedSubscriptions;
 use crate::transaction::{OWN_NOW, PgTransaction};
-use crate::usage::{Calm, OPEN_TALLY, Open, OpenRow, TallyKey};
+use crate::usage::{NoFutureEvents, OPEN_TALLY, Open, OpenRow, TallyKey};
 
 statement! {
     /// Of an organization the stamp of its catalogue, and which of some keys are valid. Of each customer that exists the time
     /// that it lives at, the marks of its roll-ups and of what it holds, and itself; where there is none, one row without.
     /// Where a metric stands beside the customer, what its open hour has of that, and whether there are events ahead, unless
-    /// there are as many as when it was calm.
+    /// there are as many as when there were none.
     Prefetch -> (
         Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
         Nullable<SqlUuid>, Nullable<Text>, Nullable<(Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)>,
@@ -37,7 +37,7 @@ statement! {
             (SELECT mark FROM rollup_marks WHERE rollup_marks.customer_key = customers.customer_key),
             (SELECT mark FROM subscription_marks WHERE subscription_marks.customer_key = customers.customer_key),
             " [COLUMNS] ", valid.keys, asked.metric_id, asked.dimensions, tally.*,
-            CASE WHEN tally.event_count IS DISTINCT FROM asked.calm_count
+            CASE WHEN tally.event_count IS DISTINCT FROM asked.known_count
                 THEN has_events_ahead(input.organization_id, asked.customer_key, asked.event_name, customers.now)
             END
         FROM (
@@ -51,8 +51,8 @@ statement! {
                 " metrics: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ",
                 " event_names: Vec<Option<String>> as Array<Nullable<Text>>; ",
                 " dimensions: Vec<Option<String>> as Array<Nullable<Text>>; ",
-                " calm_counts: Vec<Option<i64>> as Array<Nullable<BigInt>>; "
-            ) AS asked (customer_key, metric_id, event_name, dimensions, calm_count)
+                " known_counts: Vec<Option<i64>> as Array<Nullable<BigInt>>; "
+            ) AS asked (customer_key, metric_id, event_name, dimensions, known_count)
             -- Each is looked up, however few there were when this was planned.
             CROSS JOIN LATERAL (
                 SELECT customers.*, " [OWN_NOW] " AS now FROM customers
@@ -87,7 +87,7 @@ impl Prefetch {
             metrics: Vec::new(),
             event_names: Vec::new(),
             dimensions: Vec::new(),
-            calm_counts: Vec::new(),
+            known_counts: Vec::new(),
         }
     }
 
@@ -112,16 +112,16 @@ impl Prefetch {
         self.metrics.push(None);
         self.event_names.push(None);
         self.dimensions.push(None);
-        self.calm_counts.push(None);
+        self.known_counts.push(None);
     }
 
-    /// Adds a customer with what its open hour has of a metric, and how many events those were when it was calm.
-    pub(crate) fn add_tally(&mut self, key: TallyKey, event_name: &str, calm_count: Option<i64>) {
+    /// Adds a customer with what its open hour has of a metric, and how many events those were when none lay ahead.
+    pub(crate) fn add_tally(&mut self, key: TallyKey, event_name: &str, known_count: Option<i64>) {
         self.customers.push(key.customer);
         self.metrics.push(Some(key.metric));
         self.event_names.push(Some(event_name.to_owned()));
         self.dimensions.push(Some(key.dimensions));
-        self.calm_counts.push(calm_count);
+        self.known_counts.push(known_count);
     }
 }
 
@@ -199,14 +199,14 @@ impl PgTransaction<'_> {
             let customer = Customer::try_from(customer)?;
             let key = customer.key.uuid();
             let (rollups, held) = (RollupMark(rollups), SubscriptionMark(held));
-            // Of several rows of a customer the last one is of the latest instant: what was calm before that is so then.
+            // Of several rows of a customer the last one is of the latest instant: what had no event ahead before that has none then.
             prefetched.customers.insert(key, Present { customer, now, rollups, held });
             if let Some((metric, dimensions)) = metric.zip(dimensions) {
                 let open = tally.map(Open::try_from).transpose()?;
                 let tally = TallyKey { customer: key, metric, dimensions };
                 if has_events_ahead == Some(false) {
-                    let calm = Calm { rollups, open: open.as_ref().map(Open::count), from: now };
-                    self.shared.calms.keep(&tally, calm);
+                    let none_ahead = NoFutureEvents { rollups, open: open.as_ref().map(Open::count), from: now };
+                    self.shared.no_future_events.keep(&tally, none_ahead);
                 }
                 prefetched.tallies.insert(tally, open);
             }

@@ -24,7 +24,7 @@ use crate::pool::{Pool, expect_same_statements};
 use crate::question::Asked;
 use crate::statement::statement;
 use crate::subscription_cache::SubscriptionCache;
-use crate::usage::{Beginnings, Calms, RaggedStarts, Sums, UnchangedFigures};
+use crate::usage::{Beginnings, NoFutureEventsCache, RaggedStarts, Sums, UnchangedFigures};
 use crate::{api_key, ingest, migration, partition, question, schema};
 
 /// How long the readiness check may take, in milliseconds.
@@ -61,7 +61,7 @@ pub(crate) struct Shared {
     pub(crate) ragged: RaggedStarts,
     pub(crate) sums: Sums,
     pub(crate) unchanged: UnchangedFigures,
-    pub(crate) calms: Calms,
+    pub(crate) no_future_events: NoFutureEventsCache,
     pub(crate) subscription_cache: SubscriptionCache,
     pub(crate) contents: Contents,
     pub(crate) catalogs: Catalogs,
@@ -126,7 +126,7 @@ impl PgStore {
             ragged: RaggedStarts::default(),
             sums: Sums::default(),
             unchanged: UnchangedFigures::default(),
-            calms: Calms::default(),
+            no_future_events: NoFutureEventsCache::default(),
             subscription_cache: SubscriptionCache::default(),
             contents: Contents::default(),
             catalogs: Catalogs::default(),

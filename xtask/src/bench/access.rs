@@ -14,7 +14,7 @@ use super::batch::{Batch, Spread, last_second};
 use super::beside::{Beside, median};
 use super::report::{Latency, Report, Row};
 use super::stage::{KEY, Stage};
-use super::{CALM, LOOK_UP, Options, create, load, measure_get, measure_get_beside, measure_latency};
+use super::{LOOK_UP, MODERATE_LOAD, Options, create, load, measure_get, measure_get_beside, measure_latency};
 
 /// Where a customer's period starts.
 #[derive(Clone, Copy)]
@@ -63,18 +63,18 @@ pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Res
     let look_up_rate = Cell::new(f64::INFINITY);
     let look_up = |meanwhile| {
         let look_up = || measure_get(stage.baseline.addr, options.spans().half(), &[LOOK_UP.to_owned()]);
-        let (fast, calm) = with_ingestion(stage, meanwhile, look_up)?;
+        let (fast, moderate) = with_ingestion(stage, meanwhile, look_up)?;
         look_up_rate.set(fast.rate());
-        Ok((fast.rate(), Latency::of(&calm)))
+        Ok((fast.rate(), Latency::of(&moderate)))
     };
     let mut quiet = LookUp::new(|| look_up(false));
     let mut busy = LookUp::new(|| look_up(true));
     let mut figure = |name: String, paths: &[String], meanwhile: bool| {
         let check = || measure_get_beside(stage.service.addr, options.spans(), paths, look_up_rate.get());
         let figure = || with_ingestion(stage, meanwhile, check);
-        let ((fast, calm), beside) = if meanwhile { busy.figure(figure)? } else { quiet.figure(figure)? };
+        let ((fast, moderate), beside) = if meanwhile { busy.figure(figure)? } else { quiet.figure(figure)? };
         let row = Row::rate(name, fast.rate(), "requests").against("look-up", &beside.map(|(rate, _)| rate));
-        report.add(row.with_latency(&calm).against_latency(&beside.map(|(_, latency)| latency)));
+        report.add(row.with_latency(&moderate).against_latency(&beside.map(|(_, latency)| latency)));
         anyhow::Ok(fast.rate())
     };
     figure(format!("access, {CUSTOMERS} customers in turn"), &many, false)?;
@@ -99,7 +99,7 @@ pub fn run(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Res
 /// Median latencies of two customers, measured in turns at one rate; which of them is first changes, so that a machine
 /// that is becoming slower is to nobody's gain.
 fn most_to_fewest(stage: &Stage, span: Duration, fewest: &Asked, most: &Asked) -> anyhow::Result<Vec<f64>> {
-    let rate = fewest.rate.min(most.rate) * CALM;
+    let rate = fewest.rate.min(most.rate) * MODERATE_LOAD;
     let ask = |asked: &Asked| {
         let outcome = measure_latency(stage.service.addr, rate, span, slice::from_ref(&asked.path))?;
         anyhow::Ok(outcome.quantile_us(0.5).max(1) as f64)

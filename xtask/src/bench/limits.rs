@@ -55,11 +55,11 @@ fn indexes(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
 fn slow_clients(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     let addr = stage.service.addr;
     let ask = || measure_get(addr, options.spans(), &["/api/ping/".to_owned()]);
-    let (fast, calm) = ask()?;
-    report.add(Row::rate("a call that only checks its key", fast.rate(), "requests").with_latency(&calm));
-    let (alone, alone_latency) = (fast.rate(), Latency::of(&calm));
+    let (fast, moderate) = ask()?;
+    report.add(Row::rate("a call that only checks its key", fast.rate(), "requests").with_latency(&moderate));
+    let (alone, alone_latency) = (fast.rate(), Latency::of(&moderate));
     let done = AtomicBool::new(false);
-    let (fast, calm) = thread::scope(|scope| {
+    let (fast, moderate) = thread::scope(|scope| {
         let slow = scope.spawn(|| drip(addr, &done));
         let outcome = ask();
         done.store(true, Ordering::Relaxed);
@@ -68,7 +68,7 @@ fn slow_clients(stage: &Stage, options: &Options, report: &mut Report) -> anyhow
     })?;
     let name = format!("the same beside {SLOW_CLIENTS} slow clients");
     let row = Row::rate(name, fast.rate(), "requests").against("the one above", &[alone]);
-    report.add(row.with_latency(&calm).against_latency(&[alone_latency]));
+    report.add(row.with_latency(&moderate).against_latency(&[alone_latency]));
     Ok(())
 }
 

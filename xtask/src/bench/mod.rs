@@ -126,7 +126,7 @@ fn machine(stage: &Stage, report: &mut Report) -> anyhow::Result<()> {
 }
 
 /// Part of the highest rate at which latency is measured: the server is at work, and not drowning.
-const CALM: f64 = 0.4;
+const MODERATE_LOAD: f64 = 0.4;
 const CLIENTS: usize = 64;
 /// Where the server without logic looks one row up.
 const LOOK_UP: &str = "/lookup";
@@ -144,8 +144,8 @@ fn measure_get_beside(
     rate: f64,
 ) -> anyhow::Result<(Outcome, Outcome)> {
     let fast = measure_rate(addr, spans.rate, paths)?;
-    let calm = measure_latency(addr, fast.rate().min(rate) * CALM, spans.latency, paths)?;
-    Ok((fast, calm))
+    let moderate = measure_latency(addr, fast.rate().min(rate) * MODERATE_LOAD, spans.latency, paths)?;
+    Ok((fast, moderate))
 }
 
 fn measure_rate(addr: SocketAddr, span: Duration, paths: &[String]) -> anyhow::Result<Outcome> {
@@ -177,8 +177,8 @@ fn none_refused(outcome: Outcome) -> anyhow::Result<Outcome> {
 /// What the servers do without logic, at the beginning. Figures are held against what is measured beside them.
 fn floors(stage: &Stage, options: &Options, report: &mut Report) -> anyhow::Result<()> {
     for (name, path) in [("actix, a constant", "/constant"), ("actix and one look-up by primary key", LOOK_UP)] {
-        let (fast, calm) = measure_get(stage.baseline.addr, options.spans().half(), &[path.to_owned()])?;
-        report.add(Row::rate(name, fast.rate(), "requests").with_latency(&calm));
+        let (fast, moderate) = measure_get(stage.baseline.addr, options.spans().half(), &[path.to_owned()])?;
+        report.add(Row::rate(name, fast.rate(), "requests").with_latency(&moderate));
     }
     Ok(())
 }

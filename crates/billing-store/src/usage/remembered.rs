@@ -115,7 +115,7 @@ impl Sums {
 /// That nothing which counts in a tally is dated from an instant on to the end of its hour. Events are never removed or
 /// changed: with the same roll-ups and as many in the open hour, there are no others.
 #[derive(Clone, Debug)]
-pub(crate) struct Calm {
+pub(crate) struct NoFutureEvents {
     pub(crate) rollups: RollupMark,
     /// The open hour and its events.
     pub(crate) open: Option<(OffsetDateTime, u64)>,
@@ -124,9 +124,9 @@ pub(crate) struct Calm {
 
 /// Where nothing lies ahead.
 #[derive(Default)]
-pub(crate) struct Calms(Figures<TallyKey, Calm>);
+pub(crate) struct NoFutureEventsCache(Figures<TallyKey, NoFutureEvents>);
 
-impl Calms {
+impl NoFutureEventsCache {
     /// The events of the open hour when nothing lay ahead the last time.
     pub(crate) fn open_count(&self, tally: &TallyKey) -> Option<u64> {
         self.0.find(tally, |_| true)?.open.map(|(_, count)| count)
@@ -140,13 +140,13 @@ impl Calms {
         rollups: RollupMark,
         open: Option<(OffsetDateTime, u64)>,
     ) -> bool {
-        let is_it = |own: &Calm| {
+        let is_it = |own: &NoFutureEvents| {
             own.rollups == rollups && own.open == open && own.from <= part.start() && part.end() <= hour_after(own.from)
         };
         self.0.find(tally, is_it).is_some()
     }
 
-    pub(crate) fn keep(&self, tally: &TallyKey, calm: Calm) {
-        self.0.keep(tally, calm);
+    pub(crate) fn keep(&self, tally: &TallyKey, none_ahead: NoFutureEvents) {
+        self.0.keep(tally, none_ahead);
     }
 }

@@ -24,7 +24,7 @@ use billing_domain::usage::{Totals, Usage, UsageRequest};
 use diesel::prelude::*;
 use time::OffsetDateTime;
 
-use super::remembered::{Calm, FigureKey, Sum};
+use super::remembered::{FigureKey, NoFutureEvents, Sum};
 use super::segments::{ReadBucketSegments, ReadEventSegments, ReadOpenHours};
 use crate::column::count;
 use crate::rollup::{HOUR, Source, ceiling, floor, split};
@@ -243,15 +243,17 @@ impl PgTransaction<'_> {
             let Some(later) = &layout.later else { continue };
             let rollups = self.prefetched.customers.get(&key.tally.customer).map(|present| present.rollups);
             let open = open.get(&number).map(Open::count);
-            if rollups.is_none_or(|rollups| !self.shared.calms.holds(&key.tally, later, rollups, open)) {
+            if rollups.is_none_or(|rollups| !self.shared.no_future_events.holds(&key.tally, later, rollups, open)) {
                 events.add(number, request, layout.aggregation, later)?;
-                unknown.extend(rollups.map(|rollups| (number, key, Calm { rollups, open, from: later.start() })));
+                unknown.extend(
+                    rollups.map(|rollups| (number, key, NoFutureEvents { rollups, open, from: later.start() })),
+                );
             }
         }
         let later = self.read_events(&events)?;
-        for (number, key, calm) in unknown {
+        for (number, key, none_ahead) in unknown {
             if later.get(&number).is_some_and(|own| own.event_count == 0) {
-                self.shared.calms.keep(&key.tally, calm);
+                self.shared.no_future_events.keep(&key.tally, none_ahead);
             }
         }
         Ok(later)
