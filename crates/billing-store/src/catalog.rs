@@ -1,7 +1,7 @@
 //! What is remembered of organizations' catalogues: what everybody is billed by is read once, not with every customer.
 //!
-//! An organization's catalogue has a stamp in the database, another one with every change. A transaction reads the stamp
-//! before anything of the catalogue; what is remembered under that stamp is then at least as new as what the stamp came
+//! An organization's catalogue has a version in the database, another one with every change. A transaction reads the version
+//! before anything of the catalogue; what is remembered under that version is then at least as new as what the version came
 //! with, and what another transaction changes later is what this one might have read too early as well.
 
 use std::collections::{BTreeSet, HashMap};
@@ -65,27 +65,27 @@ impl<T: Clone> Shelf<T> {
     }
 }
 
-/// A catalogue as of one stamp, shared by the transactions that found that stamp.
-pub(crate) type Stamped = Arc<Mutex<Catalog>>;
+/// A catalogue as of one version, shared by the transactions that found that version.
+pub(crate) type VersionedCatalog = Arc<Mutex<Catalog>>;
 
 /// The catalogues of all organizations.
 #[derive(Default)]
 pub(crate) struct Catalogs {
-    known: Mutex<HashMap<Uuid, (Uuid, Stamped)>>,
+    known: Mutex<HashMap<Uuid, (Uuid, VersionedCatalog)>>,
 }
 
 impl Catalogs {
-    /// What is remembered under the stamp; what was under another is forgotten.
-    pub(crate) fn at(&self, organization: Uuid, stamp: Uuid) -> Stamped {
+    /// What is remembered under the version; what was under another is forgotten.
+    pub(crate) fn at(&self, organization: Uuid, catalog_version: Uuid) -> VersionedCatalog {
         let mut known = lock(&self.known);
         match known.get(&organization) {
-            Some((own, catalog)) if *own == stamp => catalog.clone(),
+            Some((own, catalog)) if *own == catalog_version => catalog.clone(),
             _ => {
                 if known.len() >= ORGANIZATIONS_MAX {
                     known.clear();
                 }
-                let catalog = Stamped::default();
-                known.insert(organization, (stamp, catalog.clone()));
+                let catalog = VersionedCatalog::default();
+                known.insert(organization, (catalog_version, catalog.clone()));
                 catalog
             }
         }

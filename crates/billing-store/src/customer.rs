@@ -112,12 +112,12 @@ pub(crate) const COLUMNS: &str =
     customers.last_instant, customers.deleted_at, customers.catching_up";
 
 statement! {
-    /// The time that a customer lives at (of one that does not exist yet: real time), the stamp of the organization's
+    /// The time that a customer lives at (of one that does not exist yet: real time), the version of the organization's
     /// catalogue, and the customer.
     EnterCustomer -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
-        "SELECT " [OWN_NOW] ", stamp.stamp, " [COLUMNS] "
+        "SELECT " [OWN_NOW] ", catalog.version, " [COLUMNS] "
         FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
-        LEFT JOIN catalog_stamps stamp USING (organization_id)
+        LEFT JOIN catalog_versions catalog USING (organization_id)
         LEFT JOIN customers USING (organization_id, customer_key)"
     }
 }

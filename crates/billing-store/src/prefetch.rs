@@ -1,7 +1,7 @@
 //! Prefetching: what questions about usage need of their customers.
 //!
 //! Only in one snapshot that nothing is written in: there, what was read once is what would be read again. Whatever is not in
-//! here is read as always; the catalogue is remembered from one snapshot to the next under its stamp, and what customers hold
+//! here is read as always; the catalogue is remembered from one snapshot to the next under its version, and what customers hold
 //! under their marks.
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,7 +16,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::api_key::VALID_KEYS;
-use crate::catalog::Stamped;
+use crate::catalog::VersionedCatalog;
 use crate::customer::{COLUMNS, CustomerRow, CustomerSql};
 use crate::statement::statement;
 use crate::subscription_cache::CachedSubscriptions;
@@ -24,7 +24,7 @@ use crate::transaction::{OWN_NOW, PgTransaction};
 use crate::usage::{NoFutureEvents, OPEN_TALLY, Open, OpenRow, TallyKey};
 
 statement! {
-    /// Of an organization the stamp of its catalogue, and which of some keys are valid. Of each customer that exists the time
+    /// Of an organization the version of its catalogue, and which of some keys are valid. Of each customer that exists the time
     /// that it lives at, the marks of its roll-ups and of what it holds, and itself; where there is none, one row without.
     /// Where a metric stands beside the customer, what its open hour has of that, and whether there are events ahead, unless
     /// there are as many as when there were none.
@@ -33,7 +33,7 @@ statement! {
         Nullable<SqlUuid>, Nullable<Text>, Nullable<(Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)>,
         Nullable<Bool>
     ) {
-        "SELECT customers.now, stamp.stamp,
+        "SELECT customers.now, catalog.version,
             (SELECT mark FROM rollup_marks WHERE rollup_marks.customer_key = customers.customer_key),
             (SELECT mark FROM subscription_marks WHERE subscription_marks.customer_key = customers.customer_key),
             " [COLUMNS] ", valid.keys, asked.metric_id, asked.dimensions, tally.*,
@@ -44,7 +44,7 @@ statement! {
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
         ) input
         CROSS JOIN LATERAL (SELECT " [VALID_KEYS] " AS keys OFFSET 0) valid
-        LEFT JOIN catalog_stamps stamp USING (organization_id)
+        LEFT JOIN catalog_versions catalog USING (organization_id)
         LEFT JOIN (
             unnest(
                 " customers: Vec<Uuid> as Array<SqlUuid>; ",
@@ -179,19 +179,21 @@ impl PgTransaction<'_> {
 
     /// Reads what is asked for, and takes with it what is remembered under what it finds.
     pub(crate) fn prefetch_by(&mut self, statement: Prefetch) -> Result<(), Error> {
-        let (stamp, mut prefetched) = self.load_prefetch(statement)?;
-        // Without a stamp it is remembered for this one snapshot.
-        let catalog = stamp.map_or_else(Stamped::default, |stamp| self.shared.snapshots.at(self.tenant(), stamp));
+        let (catalog_version, mut prefetched) = self.load_prefetch(statement)?;
+        // Without a version it is remembered for this one snapshot.
+        let catalog = catalog_version.map_or_else(VersionedCatalog::default, |catalog_version| {
+            self.shared.snapshots.at(self.tenant(), catalog_version)
+        });
         self.catalog = Some(catalog);
         prefetched.held = self.shared.subscription_cache.find(&prefetched.customers);
         self.prefetched = prefetched;
         Ok(())
     }
 
-    /// Reads what is asked for: the catalogue's stamp, and the rest.
+    /// Reads what is asked for: the catalogue's version, and the rest.
     pub(crate) fn load_prefetch(&mut self, statement: Prefetch) -> Result<(Option<Uuid>, Prefetched), Error> {
         let rows: Vec<PrefetchedRow> = self.query(|pg| statement.load(pg))?;
-        let stamp = rows.first().and_then(|(_, stamp, ..)| *stamp);
+        let catalog_version = rows.first().and_then(|(_, catalog_version, ..)| *catalog_version);
         let mut prefetched = Prefetched::default();
         for (now, _, rollups, held, customer, keys, metric, dimensions, tally, has_events_ahead) in rows {
             prefetched.valid_keys = keys;
@@ -211,7 +213,7 @@ impl PgTransaction<'_> {
                 prefetched.tallies.insert(tally, open);
             }
         }
-        Ok((stamp, prefetched))
+        Ok((catalog_version, prefetched))
     }
 
     /// Reads what those customers hold of whom that is not remembered.

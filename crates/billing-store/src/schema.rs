@@ -56,9 +56,9 @@ diesel::table! {
 }
 
 diesel::table! {
-    catalog_stamps (organization_id) {
+    catalog_versions (organization_id) {
         organization_id -> Uuid,
-        stamp -> Uuid,
+        version -> Uuid,
     }
 }
 

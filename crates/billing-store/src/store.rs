@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     pub(crate) subscription_cache: SubscriptionCache,
     pub(crate) contents: Contents,
     pub(crate) catalogs: Catalogs,
-    /// Those of questions: each exactly as it was in the snapshots that had its stamp.
+    /// Those of questions: each exactly as it was in the snapshots that had its version.
     pub(crate) snapshots: Catalogs,
     pub(crate) reader: Reader,
 }

@@ -191,7 +191,7 @@ pub fn columns() -> Vec<String> {
         api_keys,
         billing_due,
         billing_records,
-        catalog_stamps,
+        catalog_versions,
         components,
         credit_entries,
         credits,

@@ -18,7 +18,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::batch::AtWork;
-use crate::catalog::Stamped;
+use crate::catalog::VersionedCatalog;
 use crate::custom_sql::{Attempts, Budget};
 use crate::customer::enter;
 use crate::deadline;
@@ -105,7 +105,7 @@ pub(crate) struct PgTransaction<'c> {
     /// What was read before it was asked for; only where nothing is written.
     pub(crate) prefetched: Prefetched,
     /// What is remembered of the catalogue; `None`: it is read.
-    pub(crate) catalog: Option<Stamped>,
+    pub(crate) catalog: Option<VersionedCatalog>,
     /// The customer that the transaction is alone with, as it is.
     pub(crate) own_customer: Option<Customer>,
     /// Which revision of a billing record this transaction has seen last.
@@ -126,13 +126,13 @@ pub(crate) struct PgTransaction<'c> {
 struct Entered {
     now: OffsetDateTime,
     /// That of the organization's catalogue.
-    stamp: Option<Uuid>,
+    catalog_version: Option<Uuid>,
     customer: Option<Customer>,
 }
 
 impl Entered {
     fn at(now: OffsetDateTime) -> Self {
-        Self { now, stamp: None, customer: None }
+        Self { now, catalog_version: None, customer: None }
     }
 }
 
@@ -156,7 +156,8 @@ impl<'c> PgTransaction<'c> {
     }
 
     fn entered(pg: &'c mut PgConnection, shared: &'c Shared, organization: OrganizationId, entered: Entered) -> Self {
-        let catalog = entered.stamp.map(|stamp| shared.catalogs.at(organization.uuid(), stamp));
+        let catalog =
+            entered.catalog_version.map(|catalog_version| shared.catalogs.at(organization.uuid(), catalog_version));
         Self { catalog, own_customer: entered.customer, ..Self::new(pg, shared, organization) }
     }
 
@@ -384,9 +385,9 @@ fn begin(pg: &mut PgConnection, scope: &Scope) -> QueryResult<Entered> {
     match scope {
         Scope::Customer(organization, customer) => {
             LockCustomer { key: first_eight_bytes(customer.uuid()) }.execute(pg)?;
-            let (now, stamp, row) = enter(pg, *organization, *customer)?;
+            let (now, catalog_version, row) = enter(pg, *organization, *customer)?;
             // One that cannot be understood is read again by whoever needs it.
-            Ok(Entered { now, stamp, customer: row.and_then(|row| row.try_into().ok()) })
+            Ok(Entered { now, catalog_version, customer: row.and_then(|row| row.try_into().ok()) })
         }
         Scope::Catalog(organization) => {
             Lock { class: LOCK_CLASS_CATALOG, number: last_four_bytes(organization.uuid()) }.execute(pg)?;

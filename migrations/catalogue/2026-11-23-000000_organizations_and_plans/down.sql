@@ -1,3 +1,3 @@
-DROP TABLE catalog_stamps, test_clocks, plan_version_targets, plan_version_features, recurring_charges, components, plan_versions,
+DROP TABLE catalog_versions, test_clocks, plan_version_targets, plan_version_features, recurring_charges, components, plan_versions,
     plans, features, metrics, currencies, api_keys, organizations;
-DROP FUNCTION stamp_catalog;
+DROP FUNCTION renew_catalog_version;

@@ -266,50 +266,50 @@ CREATE INDEX test_clocks_advancing_idx ON test_clocks (created_at) WHERE status 
 COMMENT ON TABLE test_clocks IS 'Clocks that customers can live by in place of the real one';
 COMMENT ON COLUMN test_clocks.frozen_time IS 'Where the clock stands; while it advances, where it will stand';
 
--- A stamp on each organization's catalogue, so that a process can tell whether what it remembers of it still holds.
+-- A version on each organization's catalogue, so that a process can tell whether what it remembers of it still holds.
 -- Triggers set it: whoever changes the catalogue, by whatever way, is seen by every process from the commit on.
 
-CREATE TABLE catalog_stamps (
-    organization_id uuid PRIMARY KEY CONSTRAINT catalog_stamps_organization_id_fkey REFERENCES organizations,
-    stamp uuid NOT NULL
+CREATE TABLE catalog_versions (
+    organization_id uuid PRIMARY KEY CONSTRAINT catalog_versions_organization_id_fkey REFERENCES organizations,
+    version uuid NOT NULL
 );
-COMMENT ON TABLE catalog_stamps IS 'Another stamp with every change of an organization''s catalogue, so that it can be remembered';
-COMMENT ON COLUMN catalog_stamps.stamp IS 'Random, and never the same again: also a database that was restored cannot be taken for a later one';
+COMMENT ON TABLE catalog_versions IS 'Another version with every change of an organization''s catalogue, so that it can be remembered';
+COMMENT ON COLUMN catalog_versions.version IS 'Random, and never the same again: also a database that was restored cannot be taken for a later one';
 
-CREATE FUNCTION stamp_catalog() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION renew_catalog_version() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE
     changed jsonb := to_jsonb(coalesce(NEW, OLD));
 BEGIN
-    INSERT INTO catalog_stamps (organization_id, stamp)
+    INSERT INTO catalog_versions (organization_id, version)
     VALUES (coalesce(changed ->> 'organization_id', changed ->> 'id')::uuid, gen_random_uuid())
-    ON CONFLICT (organization_id) DO UPDATE SET stamp = excluded.stamp;
+    ON CONFLICT (organization_id) DO UPDATE SET version = excluded.version;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION stamp_catalog IS 'Gives the catalogue of the changed row''s organization another stamp';
+COMMENT ON FUNCTION renew_catalog_version IS 'Gives the catalogue of the changed row''s organization another version';
 
 -- An organization that still has a catalogue cannot be deleted.
-CREATE TRIGGER organizations_stamp AFTER INSERT OR UPDATE ON organizations
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER currencies_stamp AFTER INSERT OR UPDATE OR DELETE ON currencies
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER metrics_stamp AFTER INSERT OR UPDATE OR DELETE ON metrics
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER plans_stamp AFTER INSERT OR UPDATE OR DELETE ON plans
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER plan_versions_stamp AFTER INSERT OR UPDATE OR DELETE ON plan_versions
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER components_stamp AFTER INSERT OR UPDATE OR DELETE ON components
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER recurring_charges_stamp AFTER INSERT OR UPDATE OR DELETE ON recurring_charges
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER plan_version_features_stamp AFTER INSERT OR UPDATE OR DELETE ON plan_version_features
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
-CREATE TRIGGER plan_version_targets_stamp AFTER INSERT OR UPDATE OR DELETE ON plan_version_targets
-    FOR EACH ROW EXECUTE FUNCTION stamp_catalog();
+CREATE TRIGGER organizations_catalog_version AFTER INSERT OR UPDATE ON organizations
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER currencies_catalog_version AFTER INSERT OR UPDATE OR DELETE ON currencies
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER metrics_catalog_version AFTER INSERT OR UPDATE OR DELETE ON metrics
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER plans_catalog_version AFTER INSERT OR UPDATE OR DELETE ON plans
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER plan_versions_catalog_version AFTER INSERT OR UPDATE OR DELETE ON plan_versions
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER components_catalog_version AFTER INSERT OR UPDATE OR DELETE ON components
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER recurring_charges_catalog_version AFTER INSERT OR UPDATE OR DELETE ON recurring_charges
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER plan_version_features_catalog_version AFTER INSERT OR UPDATE OR DELETE ON plan_version_features
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
+CREATE TRIGGER plan_version_targets_catalog_version AFTER INSERT OR UPDATE OR DELETE ON plan_version_targets
+    FOR EACH ROW EXECUTE FUNCTION renew_catalog_version();
 
 -- Few rows that are written again and again: left to the usual settings, the table has long grown to many times its size.
-ALTER TABLE catalog_stamps SET (
+ALTER TABLE catalog_versions SET (
     autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
     autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0
 );

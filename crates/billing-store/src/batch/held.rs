@@ -93,8 +93,8 @@ impl PgTransaction<'_> {
         let locked: Vec<(Uuid, bool, String)> = self.query(|pg| lock.load(pg))?;
         let keys: Vec<Uuid> = locked.into_iter().filter(|(_, is_free, _)| *is_free).map(|(key, ..)| key).collect();
         let at_them = Prefetch::at(self.organization, Vec::new(), keys.iter().copied());
-        let (stamp, Prefetched { customers: mut present, .. }) = self.load_prefetch(at_them)?;
-        self.catalog = stamp.map(|stamp| self.shared.catalogs.at(self.tenant(), stamp));
+        let (catalog_version, Prefetched { customers: mut present, .. }) = self.load_prefetch(at_them)?;
+        self.catalog = catalog_version.map(|catalog_version| self.shared.catalogs.at(self.tenant(), catalog_version));
         let Some(first) = present.values().map(|own| own.now).min() else { return Ok(Vec::new()) };
         let current_from = first - LOOK_BACK - UNTIL_BACK;
         let mut records = by_customer(self.load_open(&keys)?);

@@ -28,30 +28,30 @@ fn holds_when_all_cases_share_a_database() {
     }
 }
 
-/// What a process remembers of a catalogue is as fresh as the triggers that stamp it: each of them is missed.
+/// What a process remembers of a catalogue is as fresh as the triggers that version it: each of them is missed.
 #[test]
-fn a_change_without_its_stamp_is_noticed() {
+fn a_change_without_a_new_version_is_noticed() {
     let names = ["catalog::shows_changes_at_once", "catalog::shows_changes_to_questions_at_once"];
     let cases: Vec<_> = all().into_iter().filter(|(name, _)| names.contains(name)).collect();
     assert_eq!(cases.len(), names.len());
     for table in ["organizations", "currencies", "metrics", "plans", "plan_versions"] {
         for (name, case) in &cases {
             let store = TestStore::new();
-            execute(store.url(), &format!("DROP TRIGGER {table}_stamp ON {table}")).expect(table);
+            execute(store.url(), &format!("DROP TRIGGER {table}_catalog_version ON {table}")).expect(table);
             let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
             let run = std::panic::AssertUnwindSafe(|| case(&harness));
-            assert!(std::panic::catch_unwind(run).is_err(), "{name}: nobody misses the stamp of {table}");
+            assert!(std::panic::catch_unwind(run).is_err(), "{name}: nobody misses the catalog_version of {table}");
         }
     }
 }
 
 #[test]
-fn whatever_is_remembered_is_stamped() {
+fn whatever_is_cached_has_a_version() {
     let store = TestStore::new();
-    let stamped = query(
+    let versioned = query(
         store.url(),
         "SELECT tgrelid::regclass::text AS value FROM pg_trigger
-        WHERE tgfoid = 'stamp_catalog'::regproc AND tgenabled = 'O' AND tgtype & 1 = 1 ORDER BY 1",
+        WHERE tgfoid = 'renew_catalog_version'::regproc AND tgenabled = 'O' AND tgtype & 1 = 1 ORDER BY 1",
     );
     let remembered = [
         "components",
@@ -64,5 +64,5 @@ fn whatever_is_remembered_is_stamped() {
         "plans",
         "recurring_charges",
     ];
-    assert_eq!(stamped, remembered);
+    assert_eq!(versioned, remembered);
 }

@@ -39,7 +39,7 @@ const NAMING_CUSTOMERS: &[&str] = &["customer_emails", "invoice_numbers", "plan_
 const INTERNAL: &[&str] = &[
     "billing_due_pkey",
     "billing_records_pkey",
-    "catalog_stamps_pkey",
+    "catalog_versions_pkey",
     "components_metric_id_key",
     "components_pkey",
     "credit_entries_pkey",
