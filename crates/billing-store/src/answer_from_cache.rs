@@ -1,11 +1,11 @@
 //! Answering from the caches, after one statement that reads their version tokens.
 //!
 //! ```text
-//! remembered, each under its mark   the catalogue, what customers hold, what closed hours come to
-//! prefetched, in one statement      the marks; keys, customers and their time; open hours, whether events lie ahead
+//! remembered, each under its version   the catalogue, what customers hold, what closed hours come to
+//! prefetched, in one statement      the versions; keys, customers and their time; open hours, whether events lie ahead
 //! ```
 //!
-//! One statement is one snapshot. What it finds and what is remembered under the marks that it finds are together what a
+//! One statement is one snapshot. What it finds and what is remembered under the versions that it finds are together what a
 //! transaction on that snapshot would have read. Whoever needs more is left for a transaction, which remembers it.
 
 use std::collections::BTreeSet;

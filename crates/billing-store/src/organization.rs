@@ -117,7 +117,7 @@ impl OrganizationRepo for PgTransaction<'_> {
         let row = OrganizationRow::try_from(organization)?;
         self.change_catalog(|pg| diesel::insert_into(organizations::table).values(&row).execute(pg))?;
         let tenant = self.tenant();
-        self.query(|pg| ingest::move_epoch(pg, tenant))
+        self.query(|pg| ingest::renew_ingest_version(pg, tenant))
     }
 
     fn get(&mut self) -> Result<Organization, Error> {
@@ -152,7 +152,7 @@ impl OrganizationRepo for PgTransaction<'_> {
             return Err(Error::NotFound(Noun::Organization));
         }
         // The window for events may have changed.
-        self.query(|pg| ingest::move_epoch(pg, tenant))
+        self.query(|pg| ingest::renew_ingest_version(pg, tenant))
     }
 
     fn add_filter_keys(&mut self, keys: &[&str]) -> Result<(), Error> {

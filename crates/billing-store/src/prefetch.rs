@@ -2,7 +2,7 @@
 //!
 //! Only in one snapshot that nothing is written in: there, what was read once is what would be read again. Whatever is not in
 //! here is read as always; the catalogue is remembered from one snapshot to the next under its version, and what customers hold
-//! under their marks.
+//! under their versions.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,7 +25,7 @@ use crate::usage::{NoFutureEvents, OPEN_TALLY, Open, OpenRow, TallyKey};
 
 statement! {
     /// Of an organization the version of its catalogue, and which of some keys are valid. Of each customer that exists the time
-    /// that it lives at, the marks of its roll-ups and of what it holds, and itself; where there is none, one row without.
+    /// that it lives at, the versions of its roll-ups and of what it holds, and itself; where there is none, one row without.
     /// Where a metric stands beside the customer, what its open hour has of that, and whether there are events ahead, unless
     /// there are as many as when there were none.
     Prefetch -> (
@@ -34,8 +34,8 @@ statement! {
         Nullable<Bool>
     ) {
         "SELECT customers.now, catalog.version,
-            (SELECT mark FROM rollup_marks WHERE rollup_marks.customer_key = customers.customer_key),
-            (SELECT mark FROM subscription_marks WHERE subscription_marks.customer_key = customers.customer_key),
+            (SELECT version FROM rollup_versions WHERE rollup_versions.customer_key = customers.customer_key),
+            (SELECT version FROM subscription_versions WHERE subscription_versions.customer_key = customers.customer_key),
             " [COLUMNS] ", valid.keys, asked.metric_id, asked.dimensions, tally.*,
             CASE WHEN tally.event_count IS DISTINCT FROM asked.known_count
                 THEN has_events_ahead(input.organization_id, asked.customer_key, asked.event_name, customers.now)
@@ -125,21 +125,21 @@ impl Prefetch {
     }
 }
 
-/// Under the same mark a customer's roll-ups are the same.
+/// Under the same version a customer's roll-ups are the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RollupMark(Option<Uuid>);
+pub(crate) struct RollupVersion(Option<Uuid>);
 
-/// Under the same mark a customer holds the same.
+/// Under the same version a customer holds the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SubscriptionMark(Option<Uuid>);
+pub(crate) struct SubscriptionVersion(Option<Uuid>);
 
 /// A customer as it is in a snapshot.
 pub(crate) struct Present {
     pub(crate) customer: Customer,
     /// The time that it lives at.
     pub(crate) now: OffsetDateTime,
-    pub(crate) rollups: RollupMark,
-    pub(crate) held: SubscriptionMark,
+    pub(crate) rollups: RollupVersion,
+    pub(crate) held: SubscriptionVersion,
 }
 
 /// What has been read.
@@ -200,7 +200,7 @@ impl PgTransaction<'_> {
             let Some((now, customer)) = now.zip(customer) else { continue };
             let customer = Customer::try_from(customer)?;
             let key = customer.key.uuid();
-            let (rollups, held) = (RollupMark(rollups), SubscriptionMark(held));
+            let (rollups, held) = (RollupVersion(rollups), SubscriptionVersion(held));
             // Of several rows of a customer the last one is of the latest instant: what had no event ahead before that has none then.
             prefetched.customers.insert(key, Present { customer, now, rollups, held });
             if let Some((metric, dimensions)) = metric.zip(dimensions) {

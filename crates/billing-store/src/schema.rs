@@ -211,16 +211,16 @@ diesel::table! {
 }
 
 diesel::table! {
-    ingest_epochs (organization_id) {
-        organization_id -> Uuid,
-        epoch -> Int8,
+    ingest_lanes (is_only) {
+        is_only -> Bool,
+        lane_bits -> Int2,
     }
 }
 
 diesel::table! {
-    ingest_lanes (is_only) {
-        is_only -> Bool,
-        lane_bits -> Int2,
+    ingest_versions (organization_id) {
+        organization_id -> Uuid,
+        version -> Int8,
     }
 }
 
@@ -427,18 +427,18 @@ diesel::table! {
 }
 
 diesel::table! {
-    rollup_marks (customer_key) {
+    rollup_versions (customer_key) {
         customer_key -> Uuid,
         organization_id -> Uuid,
-        mark -> Uuid,
+        version -> Uuid,
     }
 }
 
 diesel::table! {
-    subscription_marks (customer_key) {
+    subscription_versions (customer_key) {
         customer_key -> Uuid,
         organization_id -> Uuid,
-        mark -> Uuid,
+        version -> Uuid,
     }
 }
 
@@ -523,8 +523,8 @@ diesel::allow_tables_to_appear_in_same_query!(
     events,
     features,
     idempotency_keys,
-    ingest_epochs,
     ingest_lanes,
+    ingest_versions,
     invoice_counters,
     invoice_lines,
     invoice_numbers,
@@ -539,8 +539,8 @@ diesel::allow_tables_to_appear_in_same_query!(
     plan_versions,
     plans,
     recurring_charges,
-    rollup_marks,
-    subscription_marks,
+    rollup_versions,
+    subscription_versions,
     subscriptions,
     test_clocks,
     usage_rollup,

@@ -1,4 +1,4 @@
-//! What customers hold, remembered under a mark in the database that is another one after every change of it.
+//! What customers hold, remembered under a version in the database that is another one after every change of it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::prefetch::{Present, SubscriptionMark};
+use crate::prefetch::{Present, SubscriptionVersion};
 
 /// Most memory that all of it takes, in bytes, roughly.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -68,17 +68,17 @@ pub(crate) struct SubscriptionCache(Mutex<Known>);
 
 #[derive(Default)]
 struct Known {
-    of: HashMap<Uuid, (SubscriptionMark, CachedSubscriptions)>,
+    of: HashMap<Uuid, (SubscriptionVersion, CachedSubscriptions)>,
     bytes: usize,
 }
 
 impl SubscriptionCache {
-    /// What is known of those of these customers who have the same mark still, and whose clock has not been put back.
+    /// What is known of those of these customers who have the same version still, and whose clock has not been put back.
     pub(crate) fn find(&self, customers: &HashMap<Uuid, Present>) -> HashMap<Uuid, CachedSubscriptions> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let find = |(key, present): (&Uuid, &Present)| {
-            let (mark, cached) = known.of.get(key)?;
-            (*mark == present.held && cached.from <= present.now).then(|| (*key, cached.clone()))
+            let (version, cached) = known.of.get(key)?;
+            (*version == present.held && cached.from <= present.now).then(|| (*key, cached.clone()))
         };
         customers.iter().filter_map(find).collect()
     }
@@ -89,8 +89,8 @@ impl SubscriptionCache {
         known.of.get(&customer).map(|(_, cached)| cached.clone())
     }
 
-    /// Remembers what a customer holds under a mark.
-    pub(crate) fn keep(&self, customer: Uuid, mark: SubscriptionMark, cached: &CachedSubscriptions) {
+    /// Remembers what a customer holds under a version.
+    pub(crate) fn keep(&self, customer: Uuid, version: SubscriptionVersion, cached: &CachedSubscriptions) {
         let bytes = cached.bytes();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, before)) = known.of.remove(&customer) {
@@ -101,7 +101,7 @@ impl SubscriptionCache {
         }
         if bytes <= BYTES_MAX {
             known.bytes += bytes;
-            known.of.insert(customer, (mark, cached.clone()));
+            known.of.insert(customer, (version, cached.clone()));
         }
     }
 }
@@ -144,18 +144,18 @@ mod tests {
     #[test]
     fn memory_is_bounded_whatever_metadata_there_is() {
         let subscription_cache = SubscriptionCache::default();
-        let mark = SubscriptionMark::default();
+        let version = SubscriptionVersion::default();
         let long = cached(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX / 8)}));
         let bytes = || subscription_cache.0.lock().expect("no panic").bytes;
         for n in 0..20 {
-            subscription_cache.keep(Uuid::from_u128(n % 16), mark, &long);
+            subscription_cache.keep(Uuid::from_u128(n % 16), version, &long);
             assert!((BYTES_MAX / 8..=BYTES_MAX).contains(&bytes()), "after {n}: {}", bytes());
         }
         let before = bytes();
-        subscription_cache.keep(Uuid::from_u128(3), mark, &long);
+        subscription_cache.keep(Uuid::from_u128(3), version, &long);
         assert_eq!(bytes(), before, "one takes the place of the other");
         let huge = cached(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX)}));
-        subscription_cache.keep(Uuid::from_u128(3), mark, &huge);
+        subscription_cache.keep(Uuid::from_u128(3), version, &huge);
         assert!(subscription_cache.latest(Uuid::from_u128(3)).is_none(), "what is larger than all may be is not kept");
         assert!(bytes() <= BYTES_MAX);
     }

@@ -69,7 +69,7 @@ impl TestClockRepo for PgTransaction<'_> {
         self.query(|pg| diesel::insert_into(test_clocks::table).values(&row).execute(pg))?;
         // From now on the organization's events may be those of customers that live at another time.
         let tenant = self.tenant();
-        self.query(|pg| ingest::move_epoch(pg, tenant))
+        self.query(|pg| ingest::renew_ingest_version(pg, tenant))
     }
 
     fn get(&mut self, id: TestClockId) -> Result<TestClock, Error> {

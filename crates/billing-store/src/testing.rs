@@ -119,7 +119,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE table_schema = 'public'
-            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'open_hours', 'usage_rollup', 'rollup_marks', 'subscription_marks', 'counted_usage')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'open_hours', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -203,7 +203,7 @@ pub fn columns() -> Vec<String> {
         events,
         features,
         idempotency_keys,
-        ingest_epochs,
+        ingest_versions,
         ingest_lanes,
         invoice_counters,
         invoice_lines,
@@ -219,8 +219,8 @@ pub fn columns() -> Vec<String> {
         plan_versions,
         plans,
         recurring_charges,
-        rollup_marks,
-        subscription_marks,
+        rollup_versions,
+        subscription_versions,
         subscriptions,
         test_clocks,
         usage_rollup,

@@ -46,11 +46,11 @@ COMMENT ON TABLE ingest_lanes IS 'Into how many lanes customers are divided; one
 COMMENT ON COLUMN ingest_lanes.lane_bits IS 'A customer''s lane is this many top bits of its key; whoever stores events holds the lane''s lock';
 INSERT INTO ingest_lanes (lane_bits) VALUES (2);
 
-CREATE TABLE ingest_epochs (
-    organization_id uuid PRIMARY KEY CONSTRAINT ingest_epochs_organization_id_fkey REFERENCES organizations,
-    epoch bigint NOT NULL
+CREATE TABLE ingest_versions (
+    organization_id uuid PRIMARY KEY CONSTRAINT ingest_versions_organization_id_fkey REFERENCES organizations,
+    version bigint NOT NULL
 );
-COMMENT ON TABLE ingest_epochs IS 'Goes up when anything changes that ingesting an organization''s events looks at, so that it can be cached';
+COMMENT ON TABLE ingest_versions IS 'Goes up when anything changes that ingesting an organization''s events looks at, so that it can be cached';
 
 CREATE TABLE metric_rollups (
     organization_id uuid NOT NULL,
@@ -80,7 +80,7 @@ BEGIN
             autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 1000)', name);
     END LOOP;
     -- Few rows that are written again and again.
-    FOREACH name IN ARRAY ARRAY['ingest_epochs', 'invoice_counters', 'metric_rollups']
+    FOREACH name IN ARRAY ARRAY['ingest_versions', 'invoice_counters', 'metric_rollups']
     LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
             autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)', name);

@@ -1,3 +1,3 @@
-DROP TABLE subscription_marks, invoicing_counts, billing_records, subscriptions, billing_due, customers;
-DROP FUNCTION mark_subscriptions;
+DROP TABLE subscription_versions, invoicing_counts, billing_records, subscriptions, billing_due, customers;
+DROP FUNCTION renew_subscription_versions;
 DROP FUNCTION check_billing_record_revision;

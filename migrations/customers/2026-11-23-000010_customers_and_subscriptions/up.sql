@@ -226,35 +226,35 @@ COMMENT ON TABLE invoicing_counts IS 'How often a subscription was invoiced by s
 COMMENT ON COLUMN invoicing_counts.invoiced_on IS 'That UTC day, in the customer''s own time';
 COMMENT ON COLUMN invoicing_counts.invoices IS 'How often on that day';
 
--- A mark on what each customer holds, so that a process can tell whether what it remembers of it still is so. Triggers set
+-- A version on what each customer holds, so that a process can tell whether what it remembers of it still is so. Triggers set
 -- it: whoever changes subscriptions, by whatever way, is seen by every process from the commit on.
 
-CREATE TABLE subscription_marks (
+CREATE TABLE subscription_versions (
     customer_key uuid PRIMARY KEY,
     organization_id uuid NOT NULL,
-    mark uuid NOT NULL
+    version uuid NOT NULL
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE subscription_marks IS 'Another mark with every change of a customer''s rows in subscriptions; none: they have not changed since there are marks';
-COMMENT ON COLUMN subscription_marks.mark IS 'Random, and never the same again: also a database that was restored cannot be taken for a later one';
+COMMENT ON TABLE subscription_versions IS 'Another version with every change of a customer''s rows in subscriptions; none: they have not changed since there are versions';
+COMMENT ON COLUMN subscription_versions.version IS 'Random, and never the same again: also a database that was restored cannot be taken for a later one';
 
-CREATE FUNCTION mark_subscriptions() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION renew_subscription_versions() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO subscription_marks (customer_key, organization_id, mark)
+    INSERT INTO subscription_versions (customer_key, organization_id, version)
     SELECT DISTINCT ON (customer_key) customer_key, organization_id, gen_random_uuid()
     FROM changed
     ORDER BY customer_key
-    ON CONFLICT (customer_key) DO UPDATE SET mark = excluded.mark;
+    ON CONFLICT (customer_key) DO UPDATE SET version = excluded.version;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION mark_subscriptions IS 'Gives what the customer of each changed row holds another mark';
+COMMENT ON FUNCTION renew_subscription_versions IS 'Gives what the customer of each changed row holds another version';
 
-CREATE TRIGGER subscriptions_mark_inserted AFTER INSERT ON subscriptions
-    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_subscriptions();
-CREATE TRIGGER subscriptions_mark_updated AFTER UPDATE ON subscriptions
-    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_subscriptions();
-CREATE TRIGGER subscriptions_mark_deleted AFTER DELETE ON subscriptions
-    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_subscriptions();
+CREATE TRIGGER subscriptions_version_inserted AFTER INSERT ON subscriptions
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION renew_subscription_versions();
+CREATE TRIGGER subscriptions_version_updated AFTER UPDATE ON subscriptions
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION renew_subscription_versions();
+CREATE TRIGGER subscriptions_version_deleted AFTER DELETE ON subscriptions
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION renew_subscription_versions();
 
 -- When tables are vacuumed and analyzed. By the usual settings after a fifth and a tenth of their rows have changed: a table of
 -- ten million rows is then planned by what it was a million rows ago, and one of a few hundred rows that change a thousand times
@@ -270,7 +270,7 @@ BEGIN
             autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 1000)', name);
     END LOOP;
     -- A row for each customer, written again and again.
-    FOREACH name IN ARRAY ARRAY['billing_due', 'subscription_marks']
+    FOREACH name IN ARRAY ARRAY['billing_due', 'subscription_versions']
     LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
             autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)', name);

@@ -1,7 +1,7 @@
 DROP VIEW counted_usage;
 DROP FUNCTION rolled_up_usage;
-DROP TABLE rollup_marks, open_hours, usage_rollup;
-DROP FUNCTION mark_rollups;
+DROP TABLE rollup_versions, open_hours, usage_rollup;
+DROP FUNCTION renew_rollup_versions;
 DROP FUNCTION create_events_partition;
 DROP FUNCTION set_events_partition_storage;
 DROP FUNCTION has_events_ahead;

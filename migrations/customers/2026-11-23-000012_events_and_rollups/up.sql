@@ -221,35 +221,35 @@ CREATE VIEW counted_usage AS
     ) level (bucket_hours, bucket);
 COMMENT ON VIEW counted_usage IS 'All that is counted, by hour and by day; a bucket may be in several rows, which are to be added up';
 
--- A mark on each customer's roll-ups, so that a process can tell whether the sums that it remembers of them still hold.
+-- A version on each customer's roll-ups, so that a process can tell whether the sums that it remembers of them still hold.
 -- Triggers set it: whoever changes roll-ups, by whatever way, is seen by every process from the commit on.
 
-CREATE TABLE rollup_marks (
+CREATE TABLE rollup_versions (
     customer_key uuid PRIMARY KEY,
     organization_id uuid NOT NULL,
-    mark uuid NOT NULL
+    version uuid NOT NULL
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE rollup_marks IS 'Another mark with every change of a customer''s rows in usage_rollup; none: they have not changed since there are marks';
-COMMENT ON COLUMN rollup_marks.mark IS 'Random, and never the same again: also a database that was restored cannot be taken for a later one';
+COMMENT ON TABLE rollup_versions IS 'Another version with every change of a customer''s rows in usage_rollup; none: they have not changed since there are versions';
+COMMENT ON COLUMN rollup_versions.version IS 'Random, and never the same again: also a database that was restored cannot be taken for a later one';
 
-CREATE FUNCTION mark_rollups() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION renew_rollup_versions() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    INSERT INTO rollup_marks (customer_key, organization_id, mark)
+    INSERT INTO rollup_versions (customer_key, organization_id, version)
     SELECT DISTINCT ON (customer_key) customer_key, organization_id, gen_random_uuid()
     FROM changed
     ORDER BY customer_key
-    ON CONFLICT (customer_key) DO UPDATE SET mark = excluded.mark;
+    ON CONFLICT (customer_key) DO UPDATE SET version = excluded.version;
     RETURN NULL;
 END
 $$;
-COMMENT ON FUNCTION mark_rollups IS 'Gives the roll-ups of each changed row''s customer another mark';
+COMMENT ON FUNCTION renew_rollup_versions IS 'Gives the roll-ups of each changed row''s customer another version';
 
-CREATE TRIGGER usage_rollup_mark_inserted AFTER INSERT ON usage_rollup
-    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_rollups();
-CREATE TRIGGER usage_rollup_mark_updated AFTER UPDATE ON usage_rollup
-    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_rollups();
-CREATE TRIGGER usage_rollup_mark_deleted AFTER DELETE ON usage_rollup
-    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_rollups();
+CREATE TRIGGER usage_rollup_version_inserted AFTER INSERT ON usage_rollup
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION renew_rollup_versions();
+CREATE TRIGGER usage_rollup_version_updated AFTER UPDATE ON usage_rollup
+    REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION renew_rollup_versions();
+CREATE TRIGGER usage_rollup_version_deleted AFTER DELETE ON usage_rollup
+    REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION renew_rollup_versions();
 
 -- When tables are vacuumed and analyzed. By the usual settings after a fifth and a tenth of their rows have changed: a table of
 -- ten million rows is then planned by what it was a million rows ago, and one of a few hundred rows that change a thousand times
@@ -265,7 +265,7 @@ BEGIN
             autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 1000)', name);
     END LOOP;
     -- A row for each customer or lane, or a few, written again and again.
-    FOREACH name IN ARRAY ARRAY['event_arrivals', 'open_hours', 'rollup_marks']
+    FOREACH name IN ARRAY ARRAY['event_arrivals', 'open_hours', 'rollup_versions']
     LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
             autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)', name);

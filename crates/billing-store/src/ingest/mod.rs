@@ -33,7 +33,7 @@ use crate::partition::Month;
 use crate::rollup::{self, Counting, Counts, Written};
 use crate::store::PgStore;
 
-pub(crate) use self::rules::{IngestCache, move_epoch};
+pub(crate) use self::rules::{IngestCache, renew_ingest_version};
 
 /// An event on its way in, with what can be made of it before any lock is held.
 struct Row {

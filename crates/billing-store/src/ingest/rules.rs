@@ -28,24 +28,24 @@ const NAMES_MAX: usize = 100_000;
 
 statement! {
     /// Says that what ingesting looks at has changed.
-    MoveEpoch -> BigInt {
-        "INSERT INTO ingest_epochs (organization_id, epoch) VALUES (" organization: Uuid as SqlUuid; ", 1)
-        ON CONFLICT (organization_id) DO UPDATE SET epoch = ingest_epochs.epoch + 1"
+    RenewIngestVersion -> BigInt {
+        "INSERT INTO ingest_versions (organization_id, version) VALUES (" organization: Uuid as SqlUuid; ", 1)
+        ON CONFLICT (organization_id) DO UPDATE SET version = ingest_versions.version + 1"
     }
 }
 
 /// Says that what ingesting the organization's events looks at has changed.
-pub(crate) fn move_epoch(pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
-    MoveEpoch { organization }.execute(pg).map(|_| ())
+pub(crate) fn renew_ingest_version(pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
+    RenewIngestVersion { organization }.execute(pg).map(|_| ())
 }
 
 statement! {
-    /// The present instant, the transaction, the organization's epoch, and which of some keys are valid.
-    ReadEpoch -> (Timestamptz, BigInt, BigInt, Array<Binary>) {
-        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, epoch, " [VALID_KEYS] "
+    /// The present instant, the transaction, the organization's version, and which of some keys are valid.
+    ReadIngestVersion -> (Timestamptz, BigInt, BigInt, Array<Binary>) {
+        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, version, " [VALID_KEYS] "
         FROM (
-            SELECT epoch, organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
-            FROM ingest_epochs WHERE organization_id = " organization: Uuid as SqlUuid; "
+            SELECT version, organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
+            FROM ingest_versions WHERE organization_id = " organization: Uuid as SqlUuid; "
         ) input"
     }
 }
@@ -73,7 +73,7 @@ statement! {
     }
 }
 
-type EpochRow = (OffsetDateTime, i64, i64, Vec<Vec<u8>>);
+type IngestVersionRow = (OffsetDateTime, i64, i64, Vec<Vec<u8>>);
 
 type RollupRow = (String, Uuid, MeasureColumns, Option<Value>, Vec<String>);
 
@@ -90,9 +90,9 @@ statement! {
     }
 }
 
-/// What ingesting one organization's events looks at, as of an epoch.
+/// What ingesting one organization's events looks at, as of a version.
 pub(crate) struct Rules {
-    epoch: i64,
+    version: i64,
     window_days: u16,
     has_test_clocks: bool,
     /// By event name.
@@ -100,7 +100,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    fn read(pg: &mut PgConnection, organization: Uuid, epoch: i64) -> Result<Self, Failure> {
+    fn read(pg: &mut PgConnection, organization: Uuid, version: i64) -> Result<Self, Failure> {
         let (window_days, has_test_clocks): (i32, bool) = ReadSettings { organization }.get_result(pg)?;
         let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
         let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
@@ -116,12 +116,12 @@ impl Rules {
                 }
             }
         }
-        Ok(Self { epoch, window_days, has_test_clocks, metrics })
+        Ok(Self { version, window_days, has_test_clocks, metrics })
     }
 }
 
 /// What the process remembers between transactions, all of it committed. Nothing in here is needed to be right, only
-/// to be fast: rules are checked against the epoch, and making a month or registering a name twice changes nothing.
+/// to be fast: rules are checked against the version, and making a month or registering a name twice changes nothing.
 pub(crate) struct IngestCache {
     lanes: Lanes,
     rules: Mutex<HashMap<Uuid, Arc<Rules>>>,
@@ -160,14 +160,14 @@ impl IngestCache {
         &self.hours
     }
 
-    /// The organization's rules of this very epoch.
-    fn rules(&self, pg: &mut PgConnection, organization: Uuid, epoch: i64) -> Result<Arc<Rules>, Failure> {
+    /// The organization's rules of this very version.
+    fn rules(&self, pg: &mut PgConnection, organization: Uuid, version: i64) -> Result<Arc<Rules>, Failure> {
         if let Some(rules) = locked(&self.rules).get(&organization)
-            && rules.epoch == epoch
+            && rules.version == version
         {
             return Ok(Arc::clone(rules));
         }
-        let rules = Arc::new(Rules::read(pg, organization, epoch)?);
+        let rules = Arc::new(Rules::read(pg, organization, version)?);
         locked(&self.rules).insert(organization, Arc::clone(&rules));
         Ok(rules)
     }
@@ -224,9 +224,9 @@ impl Present {
         prefixes: Vec<String>,
         customers: impl Iterator<Item = Uuid>,
     ) -> Result<Self, Failure> {
-        let found: Option<EpochRow> = ReadEpoch { organization, prefixes }.get_result(pg).optional()?;
-        let (now, transaction, epoch, valid_keys) = found.ok_or(Error::NotFound(Noun::Organization))?;
-        let rules = cache.rules(pg, organization, epoch)?;
+        let found: Option<IngestVersionRow> = ReadIngestVersion { organization, prefixes }.get_result(pg).optional()?;
+        let (now, transaction, version, valid_keys) = found.ok_or(Error::NotFound(Noun::Organization))?;
+        let rules = cache.rules(pg, organization, version)?;
         let mut of_test_clocks = HashMap::new();
         if rules.has_test_clocks {
             let customers: BTreeSet<Uuid> = customers.collect();

@@ -194,7 +194,7 @@ pub(crate) fn start(
     }
     lock_lanes(pg, lanes.all())?;
     StartRollups { filter_keys: filter_keys.to_vec(), organization, metrics }.execute(pg)?;
-    ingest::move_epoch(pg, organization)
+    ingest::renew_ingest_version(pg, organization)
 }
 
 /// What of a metric is rolled up.

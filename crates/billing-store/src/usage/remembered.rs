@@ -9,7 +9,7 @@ use billing_domain::usage::{Totals, UsageRequest};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::prefetch::RollupMark;
+use crate::prefetch::RollupVersion;
 use crate::rollup::{dimensions_of, hour_after};
 
 /// Most figures of one kind that are remembered.
@@ -85,7 +85,7 @@ impl RaggedStarts {
 #[derive(Clone, Debug)]
 pub(super) struct Sum {
     /// That of the roll-ups it was read from.
-    pub mark: Option<RollupMark>,
+    pub version: Option<RollupVersion>,
     /// Where the buckets end.
     pub end: OffsetDateTime,
     /// All from the first whole hour on.
@@ -99,14 +99,14 @@ pub(super) struct Sum {
 pub(crate) struct Sums(Figures<FigureKey, Sum>);
 
 impl Sums {
-    /// What is known, if the customer's roll-ups have the same mark and the period ends in the same hour.
-    pub(super) fn find(&self, key: &FigureKey, mark: RollupMark, end: OffsetDateTime) -> Option<Sum> {
-        self.0.find(key, |own| own.mark == Some(mark) && own.end == end)
+    /// What is known, if the customer's roll-ups have the same version and the period ends in the same hour.
+    pub(super) fn find(&self, key: &FigureKey, version: RollupVersion, end: OffsetDateTime) -> Option<Sum> {
+        self.0.find(key, |own| own.version == Some(version) && own.end == end)
     }
 
-    /// Nothing is kept of a customer whose mark was not read.
+    /// Nothing is kept of a customer whose version was not read.
     pub(super) fn keep(&self, key: &FigureKey, sum: Sum) {
-        if sum.mark.is_some() {
+        if sum.version.is_some() {
             self.0.keep(key, sum);
         }
     }
@@ -116,7 +116,7 @@ impl Sums {
 /// changed: with the same roll-ups and as many in the open hour, there are no others.
 #[derive(Clone, Debug)]
 pub(crate) struct NoFutureEvents {
-    pub(crate) rollups: RollupMark,
+    pub(crate) rollups: RollupVersion,
     /// The open hour and its events.
     pub(crate) open: Option<(OffsetDateTime, u64)>,
     pub(crate) from: OffsetDateTime,
@@ -137,7 +137,7 @@ impl NoFutureEventsCache {
         &self,
         tally: &TallyKey,
         part: &Period,
-        rollups: RollupMark,
+        rollups: RollupVersion,
         open: Option<(OffsetDateTime, u64)>,
     ) -> bool {
         let is_it = |own: &NoFutureEvents| {

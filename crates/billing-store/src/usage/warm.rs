@@ -11,7 +11,7 @@
 //! events in its bucket. Events are never removed, so as long as that number is the same the start is too.
 //!
 //! Roll-ups hardly ever change within an hour, for what comes in is in the open hour first. So what they come to is
-//! remembered under the mark of the customer's roll-ups, and beside it that nothing lies ahead: what is left to be read is
+//! remembered under the version of the customer's roll-ups, and beside it that nothing lies ahead: what is left to be read is
 //! one row, the open hour.
 
 use std::collections::HashMap;
@@ -206,9 +206,9 @@ impl PgTransaction<'_> {
         let mut buckets = ReadBucketSegments::new(self.tenant());
         let mut sums = Vec::with_capacity(asked.len());
         for (number, Asked { request, key, layout }) in (0..).zip(asked) {
-            let mark = self.prefetched.customers.get(&request.customer.uuid()).map(|present| present.rollups);
+            let version = self.prefetched.customers.get(&request.customer.uuid()).map(|present| present.rollups);
             let end = layout.whole.end();
-            let known = mark.and_then(|mark| self.shared.sums.find(key, mark, end));
+            let known = version.and_then(|version| self.shared.sums.find(key, version, end));
             if known.is_none() {
                 let numbers = Numbers::of(number);
                 for (source, part) in split(&layout.whole, Some(layout.whole.start())) {
@@ -220,17 +220,17 @@ impl PgTransaction<'_> {
                     buckets.add(numbers.start_bucket, request, 1, bucket);
                 }
             }
-            sums.push((mark, end, known));
+            sums.push((version, end, known));
         }
         let mut totals = self.read_buckets(&buckets)?;
-        let sum = |(number, (mark, end, known)): (i32, (_, _, Option<Sum>))| {
+        let sum = |(number, (version, end, known)): (i32, (_, _, Option<Sum>))| {
             if let Some(sum) = known {
                 return Summed { sum, is_new: false };
             }
             let numbers = Numbers::of(number);
             let whole = totals.remove(&numbers.whole).unwrap_or_default();
             let start_count = totals.get(&numbers.start_bucket).map_or(0, |own| own.event_count);
-            Summed { sum: Sum { mark, end, whole, start_count }, is_new: true }
+            Summed { sum: Sum { version, end, whole, start_count }, is_new: true }
         };
         Ok((0..).zip(sums).map(sum).collect())
     }

@@ -154,8 +154,10 @@ fn deadlocks_are_run_again() {
         connection.batch_execute("ROLLBACK").expect("rolled back");
         second
     };
-    let one = "UPDATE ingest_epochs SET epoch = epoch WHERE organization_id = '00000000-0000-0001-0000-000000000001'";
-    let two = "UPDATE ingest_epochs SET epoch = epoch WHERE organization_id = '00000000-0000-0002-0000-000000000001'";
+    let one =
+        "UPDATE ingest_versions SET version = version WHERE organization_id = '00000000-0000-0001-0000-000000000001'";
+    let two =
+        "UPDATE ingest_versions SET version = version WHERE organization_id = '00000000-0000-0002-0000-000000000001'";
     let results = std::thread::scope(|threads| {
         let other = threads.spawn(|| lock(two, one));
         [lock(one, two), other.join().expect("a thread")]

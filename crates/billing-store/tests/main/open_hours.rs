@@ -285,7 +285,7 @@ fn an_open_hour_is_not_read_again() {
         statements_sent(store.url()) - before
     };
     sent(1);
-    // BEGIN, lanes, epoch, whose clock it is, events, the open hour.
+    // BEGIN, lanes, version, whose clock it is, events, the open hour.
     assert_eq!([sent(2), sent(3)], [6, 6]);
     execute(store.url(), "UPDATE open_hours SET gains = gains").expect("written");
     // All of it twice, the second time with the hour read; and read for a while after.

@@ -234,9 +234,9 @@ fn changes_rollups(world: &World) {
 }
 
 #[test]
-fn a_change_of_rollups_without_its_mark_is_noticed() {
+fn a_change_of_rollups_without_a_new_version_is_noticed() {
     changes_rollups(&World::new());
-    assert_notices("usage_rollup_mark", "usage_rollup", changes_rollups);
+    assert_notices("usage_rollup_version", "usage_rollup", changes_rollups);
 }
 
 /// Changes by hand what a customer holds in each way there is, and sees whether it shows.
@@ -259,9 +259,9 @@ fn changes_subscriptions(world: &World) {
 }
 
 #[test]
-fn a_change_of_subscriptions_without_its_mark_is_noticed() {
+fn a_change_of_subscriptions_without_a_new_version_is_noticed() {
     changes_subscriptions(&World::new());
-    assert_notices("subscriptions_mark", "subscriptions", changes_subscriptions);
+    assert_notices("subscriptions_version", "subscriptions", changes_subscriptions);
 }
 
 /// Sees to it that `changes` fails wherever one of the triggers with these names is missing.
@@ -270,7 +270,7 @@ fn assert_notices(triggers: &str, table: &str, changes: fn(&World)) {
         let world = World::new();
         execute(world.store.url(), &format!("DROP TRIGGER {triggers}_{change} ON {table}")).expect(change);
         let run = std::panic::AssertUnwindSafe(|| changes(&world));
-        assert!(std::panic::catch_unwind(run).is_err(), "nobody misses the mark of what was {change}");
+        assert!(std::panic::catch_unwind(run).is_err(), "nobody misses the version of what was {change}");
     }
 }
 
