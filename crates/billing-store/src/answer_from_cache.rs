@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! remembered, each under its version   the catalogue, what customers hold, what closed hours come to
-//! prefetched, in one statement      the versions; keys, customers and their time; open hours, whether events lie ahead
+//! prefetched, in one statement      the versions; keys, customers and their time; hot buckets, whether events lie ahead
 //! ```
 //!
 //! One statement is one snapshot. What it finds and what is remembered under the versions that it finds are together what a
@@ -19,7 +19,7 @@ use crate::store::{PgStore, Shared};
 use crate::transaction::PgTransaction;
 use crate::usage::TallyKey;
 
-/// Most open hours that are looked at for one question.
+/// Most hot buckets that are looked at for one question.
 const TALLIES_MAX: usize = 16;
 
 /// Answers those questions of one organization that memory has the rest of, and gives back the others.

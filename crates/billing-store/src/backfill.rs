@@ -24,7 +24,7 @@ use crate::error::Failure;
 use crate::event::EventRow;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{self, Month};
-use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, lock_lanes, open_hours};
+use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_lanes};
 use crate::schema::events;
 use crate::statement::statement;
 use crate::store::PgStore;
@@ -202,7 +202,7 @@ impl PgStore {
     fn count_again(&self, pg: &mut PgConnection, step: &Step, piece: Piece) -> Result<(), Failure> {
         let (Some(first), Some(customer)) = (step.rollups.first(), step.customer.as_ref()) else { return Ok(()) };
         lock_lanes(pg, vec![self.shared.ingest.lanes().of(CustomerKey::from(*customer))])?;
-        open_hours::close(pg, first.organization, *customer, &first.event_name)?;
+        hot_bucket::close(pg, first.organization, *customer, &first.event_name)?;
         let (start, end, levels) = match piece {
             Piece::Days(start, end) => (start, end, BOTH_LEVELS),
             Piece::Hour(start) => (start, start.saturating_add(Duration::HOUR), HOURS_ALONE),

@@ -21,12 +21,12 @@ use crate::customer::{COLUMNS, CustomerRow, CustomerSql};
 use crate::statement::statement;
 use crate::subscription_cache::CachedSubscriptions;
 use crate::transaction::{OWN_NOW, PgTransaction};
-use crate::usage::{NoFutureEvents, OPEN_TALLY, Open, OpenRow, TallyKey};
+use crate::usage::{HOT_TALLY, NoFutureEvents, Open, OpenRow, TallyKey};
 
 statement! {
     /// Of an organization the version of its catalogue, and which of some keys are valid. Of each customer that exists the time
     /// that it lives at, the versions of its roll-ups and of what it holds, and itself; where there is none, one row without.
-    /// Where a metric stands beside the customer, what its open hour has of that, and whether there are events ahead, unless
+    /// Where a metric stands beside the customer, what its hot bucket has of that, and whether there are events ahead, unless
     /// there are as many as when there were none.
     Prefetch -> (
         Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
@@ -60,7 +60,7 @@ statement! {
                 OFFSET 0
             ) customers
         ) ON customers.organization_id = input.organization_id
-        LEFT JOIN LATERAL " [OPEN_TALLY] " tally ON true"
+        LEFT JOIN LATERAL " [HOT_TALLY] " tally ON true"
     }
 }
 
@@ -115,7 +115,7 @@ impl Prefetch {
         self.known_counts.push(None);
     }
 
-    /// Adds a customer with what its open hour has of a metric, and how many events those were when none lay ahead.
+    /// Adds a customer with what its hot bucket has of a metric, and how many events those were when none lay ahead.
     pub(crate) fn add_tally(&mut self, key: TallyKey, event_name: &str, known_count: Option<i64>) {
         self.customers.push(key.customer);
         self.metrics.push(Some(key.metric));
@@ -150,7 +150,7 @@ pub(crate) struct Prefetched {
     pub(crate) held: HashMap<Uuid, CachedSubscriptions>,
     /// Of the keys of those who ask: see [`VALID_KEYS`](crate::api_key::VALID_KEYS).
     pub(crate) valid_keys: Vec<Vec<u8>>,
-    /// What open hours have, where that was asked for.
+    /// What hot buckets have, where that was asked for.
     pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
 }
 

@@ -200,6 +200,17 @@ diesel::table! {
 }
 
 diesel::table! {
+    hot_buckets (customer_key, event_name, dimensions) {
+        customer_key -> Uuid,
+        organization_id -> Uuid,
+        event_name -> Text,
+        dimensions -> Text,
+        hour -> Timestamptz,
+        deltas -> Json,
+    }
+}
+
+diesel::table! {
     idempotency_keys (organization_id, key) {
         organization_id -> Uuid,
         key -> Text,
@@ -319,17 +330,6 @@ diesel::table! {
         granularity -> Nullable<Text>,
         proration -> Nullable<Text>,
         custom_sql -> Nullable<Text>,
-    }
-}
-
-diesel::table! {
-    open_hours (customer_key, event_name, dimensions) {
-        customer_key -> Uuid,
-        organization_id -> Uuid,
-        event_name -> Text,
-        dimensions -> Text,
-        hour -> Timestamptz,
-        gains -> Json,
     }
 }
 
@@ -522,6 +522,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     event_names,
     events,
     features,
+    hot_buckets,
     idempotency_keys,
     ingest_lanes,
     ingest_versions,
@@ -532,7 +533,6 @@ diesel::allow_tables_to_appear_in_same_query!(
     invoicing_counts,
     metric_rollups,
     metrics,
-    open_hours,
     organizations,
     plan_version_features,
     plan_version_targets,

@@ -119,7 +119,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE table_schema = 'public'
-            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'open_hours', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -162,12 +162,12 @@ pub fn fill_in(store: &PgStore, events_per_lock: i64) -> Result<bool, Error> {
     store.fill_in(events_per_lock)
 }
 
-/// The gains of an open hour as the store writes them when it has read them.
+/// The deltas of a hot bucket as the store writes them when it has read them.
 ///
 /// # Errors
-/// When they are not gains.
-pub fn gains_written_again(gains: &str) -> Result<String, Error> {
-    crate::rollup::open_hours::written_again(gains)
+/// When they are not deltas.
+pub fn deltas_written_again(deltas: &str) -> Result<String, Error> {
+    crate::rollup::hot_bucket::written_again(deltas)
 }
 
 /// How many roll-ups are younger than their events and not filled in.
@@ -212,7 +212,7 @@ pub fn columns() -> Vec<String> {
         invoicing_counts,
         metric_rollups,
         metrics,
-        open_hours,
+        hot_buckets,
         organizations,
         plan_version_features,
         plan_version_targets,

@@ -1,5 +1,5 @@
 DROP SCHEMA custom_metric CASCADE;
-DROP FUNCTION gains_of_hour;
+DROP FUNCTION deltas_of_hour;
 DROP FUNCTION property_text;
 DROP FUNCTION property_number;
 DROP FUNCTION bounded_number;

@@ -1,5 +1,5 @@
 -- Functions that read no table: what is a number and a text in an event's property, what a custom metric may call, and what
--- an open hour says. All of them are plain mathematics, and the same for every customer.
+-- a hot bucket says. All of them are plain mathematics, and the same for every customer.
 
 -- Customers' tables need it: no two subscriptions to one plan overlap.
 CREATE EXTENSION IF NOT EXISTS btree_gist;
@@ -37,15 +37,15 @@ CREATE FUNCTION property_text(properties json, name text) RETURNS text LANGUAGE 
 $$;
 COMMENT ON FUNCTION property_text IS 'The text of an event property that filters compare; agrees with the domain''s event::property_text';
 
-CREATE FUNCTION gains_of_hour(gains json, metric uuid) RETURNS TABLE (
+CREATE FUNCTION deltas_of_hour(deltas json, metric uuid) RETURNS TABLE (
     event_count bigint, sum numeric, max numeric, min numeric, latest numeric, latest_at timestamptz, latest_id text
 ) LANGUAGE sql STABLE PARALLEL SAFE AS $$
-    SELECT (own.gain ->> 0)::bigint, coalesce(own.gain ->> 1, '0')::numeric, (own.gain ->> 2)::numeric, (own.gain ->> 3)::numeric,
-        (own.gain -> 4 ->> 0)::numeric, (own.gain -> 4 ->> 1)::timestamptz, own.gain -> 4 ->> 2
-    FROM (SELECT gains -> replace(metric::text, '-', '') AS gain OFFSET 0) own
-    WHERE own.gain IS NOT NULL
+    SELECT (own.delta ->> 0)::bigint, coalesce(own.delta ->> 1, '0')::numeric, (own.delta ->> 2)::numeric, (own.delta ->> 3)::numeric,
+        (own.delta -> 4 ->> 0)::numeric, (own.delta -> 4 ->> 1)::timestamptz, own.delta -> 4 ->> 2
+    FROM (SELECT deltas -> replace(metric::text, '-', '') AS delta OFFSET 0) own
+    WHERE own.delta IS NOT NULL
 $$;
-COMMENT ON FUNCTION gains_of_hour IS 'What a metric has gained in an open hour; no row when nothing';
+COMMENT ON FUNCTION deltas_of_hour IS 'What a metric has gained in a hot bucket; no row when nothing';
 
 -- What custom metrics may call, apart from everything else. The one view that they may see, custom_metric_events, stands beside
 -- its table.

@@ -1,6 +1,6 @@
 DROP VIEW counted_usage;
 DROP FUNCTION rolled_up_usage;
-DROP TABLE rollup_versions, open_hours, usage_rollup;
+DROP TABLE rollup_versions, hot_buckets, usage_rollup;
 DROP FUNCTION renew_rollup_versions;
 DROP FUNCTION create_events_partition;
 DROP FUNCTION set_events_partition_storage;

@@ -167,21 +167,21 @@ COMMENT ON COLUMN usage_rollup.latest_at IS 'When the latest event was';
 COMMENT ON COLUMN usage_rollup.latest_id IS 'Its idempotency id: of events at one instant that with the greatest is the latest';
 
 -- The hour that is being counted is one row for all metrics of an event name. Usage is what the roll-ups by hour and by
--- day and the open hour say together.
+-- day and the hot bucket say together.
 
-CREATE TABLE open_hours (
+CREATE TABLE hot_buckets (
     customer_key uuid NOT NULL,
     organization_id uuid NOT NULL,
     event_name text NOT NULL,
     dimensions text NOT NULL,
     hour timestamptz NOT NULL,
-    gains json NOT NULL,
+    deltas json NOT NULL,
     PRIMARY KEY (customer_key, event_name, dimensions)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE open_hours IS 'The hour that a customer''s events of a name are counted in; what an earlier one gained is in usage_rollup';
-COMMENT ON COLUMN open_hours.dimensions IS 'As in usage_rollup';
-COMMENT ON COLUMN open_hours.hour IS 'Its first instant';
-COMMENT ON COLUMN open_hours.gains IS 'By the 32 digits of a metric''s id: [event_count, sum, max, min, [latest number, at, id]], up to the last that the metric needs';
+COMMENT ON TABLE hot_buckets IS 'The hour that a customer''s events of a name are counted in; what an earlier one gained is in usage_rollup';
+COMMENT ON COLUMN hot_buckets.dimensions IS 'As in usage_rollup';
+COMMENT ON COLUMN hot_buckets.hour IS 'Its first instant';
+COMMENT ON COLUMN hot_buckets.deltas IS 'By the 32 digits of a metric''s id: [event_count, sum, max, min, [latest number, at, id]], up to the last that the metric needs';
 
 -- Postgres puts the text of this in place of a call.
 CREATE FUNCTION rolled_up_usage(
@@ -198,24 +198,24 @@ CREATE FUNCTION rolled_up_usage(
         AND rollup.organization_id = owner
     UNION ALL
     SELECT open.hour, gained.*
-    FROM open_hours open
-    CROSS JOIN LATERAL gains_of_hour(open.gains, metric) gained
+    FROM hot_buckets open
+    CROSS JOIN LATERAL deltas_of_hour(open.deltas, metric) gained
     WHERE hours = 0 AND open.customer_key = customer AND open.event_name = name AND open.dimensions = wanted
         AND open.hour >= start_at AND open.hour < end_at
         AND open.organization_id = owner
 $$;
-COMMENT ON FUNCTION rolled_up_usage IS 'The buckets of so many hours within a time; of none: the open hour, if it is within that time';
+COMMENT ON FUNCTION rolled_up_usage IS 'The buckets of so many hours within a time; of none: the hot bucket, if it is within that time';
 
 CREATE VIEW counted_usage AS
     SELECT organization_id, customer_key, metric_id, dimensions, bucket_hours, bucket, event_count, sum, max, min,
         latest, latest_at, latest_id
     FROM usage_rollup
     UNION ALL
-    SELECT open.organization_id, open.customer_key, gain.metric::uuid, open.dimensions, level.bucket_hours, level.bucket,
+    SELECT open.organization_id, open.customer_key, delta.metric::uuid, open.dimensions, level.bucket_hours, level.bucket,
         gained.*
-    FROM open_hours open
-    CROSS JOIN LATERAL json_object_keys(open.gains) gain (metric)
-    CROSS JOIN LATERAL gains_of_hour(open.gains, gain.metric::uuid) gained
+    FROM hot_buckets open
+    CROSS JOIN LATERAL json_object_keys(open.deltas) delta (metric)
+    CROSS JOIN LATERAL deltas_of_hour(open.deltas, delta.metric::uuid) gained
     CROSS JOIN LATERAL (
         VALUES (1::smallint, open.hour), (24::smallint, date_trunc('day', open.hour, 'UTC'))
     ) level (bucket_hours, bucket);
@@ -265,7 +265,7 @@ BEGIN
             autovacuum_analyze_scale_factor = 0.02, autovacuum_analyze_threshold = 1000)', name);
     END LOOP;
     -- A row for each customer or lane, or a few, written again and again.
-    FOREACH name IN ARRAY ARRAY['event_arrivals', 'open_hours', 'rollup_versions']
+    FOREACH name IN ARRAY ARRAY['event_arrivals', 'hot_buckets', 'rollup_versions']
     LOOP
         EXECUTE format('ALTER TABLE %I SET (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
             autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0)', name);

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::Candidate;
 use super::rules::Present;
-use crate::rollup::{BOTH_LEVELS, ROWS_PER_TRANSACTION_MAX, Recall, RolledMetric, hour_after};
+use crate::rollup::{BOTH_LEVELS, CachedHotBuckets, ROWS_PER_TRANSACTION_MAX, RolledMetric, hour_after};
 
 /// Whose events of a name share rows of roll-ups: those of one hour.
 type Bucket<'c> = (Uuid, &'c str, OffsetDateTime);
@@ -15,7 +15,7 @@ type Bucket<'c> = (Uuid, &'c str, OffsetDateTime);
 /// The rows of roll-ups that the events of one transaction move, never told too few.
 struct Estimate<'c, 'p> {
     present: &'p Present,
-    recall: &'p Recall<'p>,
+    cached: &'p CachedHotBuckets<'p>,
     counted: HashSet<Bucket<'c>>,
 }
 
@@ -33,7 +33,7 @@ impl<'c> Estimate<'c, '_> {
             return of_values;
         }
         // What is known to be of this hour is one row still; what is not may be an hour that is over, and is closed now.
-        if is_open && self.recall.has_hour_before(customer, &event.name, hour) {
+        if is_open && self.cached.has_hour_before(customer, &event.name, hour) {
             return of_values + 1;
         }
         of_values + totals * BOTH_LEVELS.len()
@@ -49,13 +49,18 @@ fn buckets_of(metrics: &[RolledMetric]) -> (usize, usize) {
 
 /// How many of a group's rows, of which these are the candidates, one transaction takes: all of them, or those before the first
 /// that would be too much.
-pub(super) fn rows_taken(rows: usize, candidates: &[Candidate<'_>], present: &Present, recall: &Recall<'_>) -> usize {
+pub(super) fn rows_taken(
+    rows: usize,
+    candidates: &[Candidate<'_>],
+    present: &Present,
+    cached: &CachedHotBuckets<'_>,
+) -> usize {
     let metrics = &present.rules.metrics;
     let most = metrics.values().map(|of_name| of_name.iter().map(|metric| metric.key_sets.len()).sum::<usize>()).max();
     if candidates.len() * most.unwrap_or_default() * BOTH_LEVELS.len() <= ROWS_PER_TRANSACTION_MAX {
         return rows;
     }
-    let mut estimate = Estimate { present, recall, counted: HashSet::with_capacity(candidates.len()) };
+    let mut estimate = Estimate { present, cached, counted: HashSet::with_capacity(candidates.len()) };
     let mut moved = 0;
     for (place, candidate) in candidates.iter().enumerate() {
         moved += estimate.add(candidate);

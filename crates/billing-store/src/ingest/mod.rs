@@ -282,8 +282,8 @@ impl PgStore {
             if !missing.is_empty() {
                 return Ok(Attempt::Unprepared(missing));
             }
-            let recall = cache.hours().recall(self.shared.worker_pool.connections_made(), present.transaction);
-            answers.truncate(bound::rows_taken(rows.len(), &candidates, &present, &recall));
+            let cached = cache.hours().begin(self.shared.worker_pool.connections_made(), present.transaction);
+            answers.truncate(bound::rows_taken(rows.len(), &candidates, &present, &cached));
             candidates.retain(|candidate| candidate.index < answers.len());
             insert::store(pg, organization, &mut candidates, cache.wariness())?;
             let mut counting = Vec::with_capacity(candidates.len());
@@ -294,7 +294,7 @@ impl PgStore {
                 }
                 answers[index] = Ingested::Stored;
             }
-            let written = Counts::of(counting, &recall).write(pg, organization)?;
+            let written = Counts::of(counting, &cached).write(pg, organization)?;
             Ok(Attempt::Stored { answers, written })
         })
     }

@@ -19,7 +19,7 @@ use crate::api_key::VALID_KEYS;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
-use crate::rollup::{Lanes, RolledMetric, Transaction, WrittenHours};
+use crate::rollup::{HotBucketCache, Lanes, RolledMetric, Transaction};
 use crate::statement::statement;
 use crate::wariness::Wariness;
 
@@ -128,7 +128,7 @@ pub(crate) struct IngestCache {
     months: Mutex<BTreeSet<Month>>,
     names: Mutex<HashMap<(Uuid, String), OffsetDateTime>>,
     wariness: Wariness,
-    hours: WrittenHours,
+    hours: HotBucketCache,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -144,7 +144,7 @@ impl IngestCache {
             months: Mutex::default(),
             names: Mutex::default(),
             wariness: Wariness::default(),
-            hours: WrittenHours::default(),
+            hours: HotBucketCache::default(),
         }
     }
 
@@ -156,7 +156,7 @@ impl IngestCache {
         &self.wariness
     }
 
-    pub(super) fn hours(&self) -> &WrittenHours {
+    pub(super) fn hours(&self) -> &HotBucketCache {
         &self.hours
     }
 

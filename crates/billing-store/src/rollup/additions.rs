@@ -9,7 +9,7 @@ use diesel::sql_types::{Array, BigInt, Nullable, Numeric, SmallInt, Text, Timest
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::gain::{Gain, Gains, for_each_count};
+use super::delta::{BucketDelta, BucketDeltas, for_each_count};
 use super::{BOTH_LEVELS, HOUR, RolledMetric, floor};
 use crate::statement::statement;
 
@@ -21,7 +21,7 @@ type BucketKey = (Uuid, Uuid, String, i16, OffsetDateTime);
 /// What one transaction adds to the roll-ups, in the order of their primary key.
 #[derive(Default)]
 pub(crate) struct Additions {
-    buckets: BTreeMap<BucketKey, Gain>,
+    buckets: BTreeMap<BucketKey, BucketDelta>,
 }
 
 statement! {
@@ -89,11 +89,11 @@ impl Additions {
     }
 
     /// Adds what an hour has gained to it and to its day.
-    pub(super) fn add_hour(&mut self, customer: Uuid, dimensions: &str, hour: OffsetDateTime, gains: Gains) {
-        for (metric, gain) in gains {
+    pub(super) fn add_hour(&mut self, customer: Uuid, dimensions: &str, hour: OffsetDateTime, deltas: BucketDeltas) {
+        for (metric, delta) in deltas {
             for hours in BOTH_LEVELS {
                 let key = (customer, metric, dimensions.to_owned(), *hours, bucket(hour, *hours));
-                self.buckets.entry(key).or_default().merge(gain.clone());
+                self.buckets.entry(key).or_default().merge(delta.clone());
             }
         }
     }
@@ -120,7 +120,7 @@ impl Additions {
         let mut rows = self.buckets.into_iter().peekable();
         while rows.peek().is_some() {
             let mut statement = AddToRollups::of(organization);
-            rows.by_ref().take(ROWS_PER_STATEMENT_MAX).for_each(|(key, gain)| statement.push(key, gain));
+            rows.by_ref().take(ROWS_PER_STATEMENT_MAX).for_each(|(key, delta)| statement.push(key, delta));
             statement.execute(pg)?;
         }
         Ok(())
@@ -147,17 +147,17 @@ impl AddToRollups {
         }
     }
 
-    fn push(&mut self, (customer, metric, dimensions, hours, bucket): BucketKey, gain: Gain) {
+    fn push(&mut self, (customer, metric, dimensions, hours, bucket): BucketKey, delta: BucketDelta) {
         self.customers.push(customer);
         self.metrics.push(metric);
         self.dimensions.push(dimensions);
         self.bucket_hours.push(hours);
         self.buckets.push(bucket);
-        self.event_counts.push(gain.event_count);
-        self.sums.push(gain.sum);
-        self.maxima.push(gain.max);
-        self.minima.push(gain.min);
-        let latest = gain.latest.map(|latest| (latest.number, latest.at, latest.id));
+        self.event_counts.push(delta.event_count);
+        self.sums.push(delta.sum);
+        self.maxima.push(delta.max);
+        self.minima.push(delta.min);
+        let latest = delta.latest.map(|latest| (latest.number, latest.at, latest.id));
         let (number, at, id) = latest.map_or((None, None, None), |(number, at, id)| (Some(number), Some(at), Some(id)));
         self.latest.push(number);
         self.latest_times.push(at);

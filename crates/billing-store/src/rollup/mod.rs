@@ -6,12 +6,12 @@
 //! once for each set, and a filtered figure is read from the very rows it needs. What is not rolled up is read from the
 //! events.
 //!
-//! What comes in during an hour is in that hour's own row first: see [`open_hours`].
+//! What comes in during an hour is in that hour's own row first: see [`hot_bucket`].
 
 mod additions;
-mod gain;
-pub(crate) mod open_hours;
-mod written;
+mod delta;
+pub(crate) mod hot_bucket;
+mod hot_bucket_cache;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -31,8 +31,8 @@ use crate::statement::statement;
 use crate::transaction::LOCK_CLASS_LANE;
 
 pub(crate) use self::additions::Additions;
-pub(crate) use self::open_hours::{Counting, Counts};
-pub(crate) use self::written::{Recall, Transaction, Written, WrittenHours};
+pub(crate) use self::hot_bucket::{Counting, Counts};
+pub(crate) use self::hot_bucket_cache::{CachedHotBuckets, HotBucketCache, Transaction, Written};
 
 /// Seconds in an hour.
 pub(crate) const HOUR: i64 = 3_600;
@@ -40,8 +40,8 @@ pub(crate) const HOUR: i64 = 3_600;
 pub(crate) const BOTH_LEVELS: &[i16] = &[1, 24];
 /// The smaller ones alone.
 pub(crate) const HOURS_ALONE: &[i16] = &[1];
-/// What stands in the place of a bucket's hours where the open hour is meant.
-pub(crate) const OPEN_HOUR: i16 = 0;
+/// What stands in the place of a bucket's hours where the hot bucket is meant.
+pub(crate) const HOT_BUCKET: i16 = 0;
 /// Most rows of roll-ups that one transaction writes, unless one event alone moves more: whoever waits for its lanes waits
 /// for that long.
 pub(crate) const ROWS_PER_TRANSACTION_MAX: usize = 10_000;
@@ -254,11 +254,11 @@ pub(crate) fn hour_after(instant: OffsetDateTime) -> OffsetDateTime {
 pub(crate) enum Source {
     /// From the events.
     Events,
-    /// From buckets of so many hours, or from the open hour if it is in the period.
+    /// From buckets of so many hours, or from the hot bucket if it is in the period.
     Buckets(i16),
 }
 
-/// Divides `period` into whole days and hours, where roll-ups are complete, the open hour among them, and ragged ends.
+/// Divides `period` into whole days and hours, where roll-ups are complete, the hot bucket among them, and ragged ends.
 pub(crate) fn split(period: &Period, rolled_up_from: Option<OffsetDateTime>) -> Vec<(Source, Period)> {
     let mut parts = Vec::new();
     let mut add = |source, start, end| {
@@ -279,7 +279,7 @@ pub(crate) fn split(period: &Period, rolled_up_from: Option<OffsetDateTime>) -> 
         return parts;
     }
     add(Source::Events, start, first);
-    add(Source::Buckets(OPEN_HOUR), first, last);
+    add(Source::Buckets(HOT_BUCKET), first, last);
     match (ceiling(first, 24 * HOUR), floor(last, 24 * HOUR)) {
         (Some(first_day), last_day) if first_day < last_day => {
             add(Source::Buckets(1), first, first_day);

@@ -23,7 +23,7 @@ use crate::transaction::PgTransaction;
 
 pub(crate) use self::beginnings::Beginnings;
 pub(crate) use self::remembered::{NoFutureEvents, NoFutureEventsCache, RaggedStarts, Sums, TallyKey};
-pub(crate) use self::segments::OPEN_TALLY;
+pub(crate) use self::segments::HOT_TALLY;
 pub(crate) use self::unchanged::UnchangedFigures;
 pub(crate) use self::warm::{Open, OpenRow};
 

@@ -81,7 +81,7 @@ impl RaggedStarts {
     }
 }
 
-/// What the buckets of a period come to, without the open hour.
+/// What the buckets of a period come to, without the hot bucket.
 #[derive(Clone, Debug)]
 pub(super) struct Sum {
     /// That of the roll-ups it was read from.
@@ -113,11 +113,11 @@ impl Sums {
 }
 
 /// That nothing which counts in a tally is dated from an instant on to the end of its hour. Events are never removed or
-/// changed: with the same roll-ups and as many in the open hour, there are no others.
+/// changed: with the same roll-ups and as many in the hot bucket, there are no others.
 #[derive(Clone, Debug)]
 pub(crate) struct NoFutureEvents {
     pub(crate) rollups: RollupVersion,
-    /// The open hour and its events.
+    /// The hot bucket and its events.
     pub(crate) open: Option<(OffsetDateTime, u64)>,
     pub(crate) from: OffsetDateTime,
 }
@@ -127,12 +127,12 @@ pub(crate) struct NoFutureEvents {
 pub(crate) struct NoFutureEventsCache(Figures<TallyKey, NoFutureEvents>);
 
 impl NoFutureEventsCache {
-    /// The events of the open hour when nothing lay ahead the last time.
+    /// The events of the hot bucket when nothing lay ahead the last time.
     pub(crate) fn open_count(&self, tally: &TallyKey) -> Option<u64> {
         self.0.find(tally, |_| true)?.open.map(|(_, count)| count)
     }
 
-    /// Whether nothing lies ahead of the first instant of `part`, to the end of its hour, with these roll-ups and this open hour.
+    /// Whether nothing lies ahead of the first instant of `part`, to the end of its hour, with these roll-ups and this hot bucket.
     pub(super) fn holds(
         &self,
         tally: &TallyKey,

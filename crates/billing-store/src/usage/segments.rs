@@ -1,4 +1,4 @@
-//! Statements that read parts of periods: whole buckets, open hours, and events. Each is sent only where there is such a part.
+//! Statements that read parts of periods: whole buckets, hot buckets, and events. Each is sent only where there is such a part.
 
 use billing_domain::Error;
 use billing_domain::metric::Aggregation;
@@ -13,7 +13,7 @@ use crate::rollup::dimensions_of;
 use crate::statement::statement;
 
 statement! {
-    /// Totals of segments in buckets, without the open hour.
+    /// Totals of segments in buckets, without the hot bucket.
     ReadBucketSegments -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
         "SELECT segment.number, rolled_up.*
         FROM unnest(
@@ -39,11 +39,11 @@ statement! {
     }
 }
 
-/// What the open hour has of the metric `asked.metric_id`, of `input.organization_id`; no row where it has nothing.
-pub(crate) const OPEN_TALLY: &str = "(
+/// What the hot bucket has of the metric `asked.metric_id`, of `input.organization_id`; no row where it has nothing.
+pub(crate) const HOT_TALLY: &str = "(
     SELECT open.hour, gained.event_count, gained.sum, gained.max, gained.min
     FROM (
-        SELECT open.hour, open.gains FROM open_hours open
+        SELECT open.hour, open.deltas FROM hot_buckets open
         WHERE open.customer_key = asked.customer_key
             AND open.event_name = asked.event_name
             AND open.dimensions = asked.dimensions
@@ -51,12 +51,12 @@ pub(crate) const OPEN_TALLY: &str = "(
         -- Each is looked up, however small the table was when this was planned.
         OFFSET 0
     ) open
-    CROSS JOIN LATERAL gains_of_hour(open.gains, asked.metric_id) gained
+    CROSS JOIN LATERAL deltas_of_hour(open.deltas, asked.metric_id) gained
 )";
 
 statement! {
-    /// The open hours that have anything of a metric, and what.
-    ReadOpenHours -> (Integer, (Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)) {
+    /// The hot buckets that have anything of a metric, and what.
+    ReadHotBuckets -> (Integer, (Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)) {
         "SELECT asked.number, tally.*
         FROM (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id) input
         CROSS JOIN unnest(
@@ -66,7 +66,7 @@ statement! {
             " event_names: Vec<String> as Array<Text>; ",
             " dimensions: Vec<String> as Array<Text>; "
         ) AS asked (number, customer_key, metric_id, event_name, dimensions)
-        CROSS JOIN LATERAL " [OPEN_TALLY] " tally"
+        CROSS JOIN LATERAL " [HOT_TALLY] " tally"
     }
 }
 
@@ -125,7 +125,7 @@ impl ReadBucketSegments {
     }
 }
 
-impl ReadOpenHours {
+impl ReadHotBuckets {
     pub(super) fn new(organization: Uuid) -> Self {
         Self {
             organization,
@@ -137,7 +137,7 @@ impl ReadOpenHours {
         }
     }
 
-    /// Adds the open hour that counts what is asked for.
+    /// Adds the hot bucket that counts what is asked for.
     pub(super) fn add(&mut self, number: i32, request: &UsageRequest) {
         self.numbers.push(number);
         self.customers.push(request.customer.uuid());

@@ -10,9 +10,9 @@
 //! The start is read from the events by whoever asks in a transaction of its own, and remembered with the number of
 //! events in its bucket. Events are never removed, so as long as that number is the same the start is too.
 //!
-//! Roll-ups hardly ever change within an hour, for what comes in is in the open hour first. So what they come to is
+//! Roll-ups hardly ever change within an hour, for what comes in is in the hot bucket first. So what they come to is
 //! remembered under the version of the customer's roll-ups, and beside it that nothing lies ahead: what is left to be read is
-//! one row, the open hour.
+//! one row, the hot bucket.
 
 use std::collections::HashMap;
 
@@ -25,13 +25,13 @@ use diesel::prelude::*;
 use time::OffsetDateTime;
 
 use super::remembered::{FigureKey, NoFutureEvents, Sum};
-use super::segments::{ReadBucketSegments, ReadEventSegments, ReadOpenHours};
+use super::segments::{ReadBucketSegments, ReadEventSegments, ReadHotBuckets};
 use crate::column::count;
 use crate::rollup::{HOUR, Source, ceiling, floor, split};
 use crate::transaction::PgTransaction;
 
 type SegmentRow = (i32, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
-/// What is read of an open hour: its start, its events, and sum, maximum and minimum of their numbers.
+/// What is read of a hot bucket: its start, its events, and sum, maximum and minimum of their numbers.
 pub(crate) type OpenRow = (OffsetDateTime, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
 
 /// How a period lies in the buckets.
@@ -81,7 +81,7 @@ impl<'r> Asked<'r> {
     }
 }
 
-/// What an open hour has of a metric.
+/// What a hot bucket has of a metric.
 #[derive(Clone)]
 pub(crate) struct Open {
     hour: OffsetDateTime,
@@ -147,7 +147,7 @@ impl PgTransaction<'_> {
     }
 
     fn read_distinct(&mut self, asked: &[Asked<'_>]) -> Result<Vec<Option<Usage>>, Error> {
-        let open = self.read_open_hours(asked)?;
+        let open = self.read_hot_buckets(asked)?;
         let sums = self.sums(asked)?;
         let later = self.read_later(asked, &open)?;
         let usage = |(number, (asked, summed)): (i32, (&Asked<'_>, Summed))| {
@@ -175,7 +175,7 @@ impl PgTransaction<'_> {
             layout.start.is_some().then(|| Asked { request, key: FigureKey::of(request), layout })
         });
         let asked: Vec<Asked<'_>> = asked.collect();
-        let open = self.read_open_hours(&asked)?;
+        let open = self.read_hot_buckets(&asked)?;
         let mut buckets = ReadBucketSegments::new(self.tenant());
         for (number, asked) in (0..).zip(&asked) {
             if let Some((bucket, _)) = &asked.layout.start {
@@ -259,13 +259,13 @@ impl PgTransaction<'_> {
         Ok(later)
     }
 
-    fn read_open_hours(&mut self, asked: &[Asked<'_>]) -> Result<HashMap<i32, Open>, Error> {
+    fn read_hot_buckets(&mut self, asked: &[Asked<'_>]) -> Result<HashMap<i32, Open>, Error> {
         let tallies = asked.iter().map(|asked| self.prefetched.tallies.get(&asked.key.tally));
         if let Some(tallies) = tallies.collect::<Option<Vec<_>>>() {
             let open = |(number, open): (i32, &Option<Open>)| Some((number, open.clone()?));
             return Ok((0..).zip(tallies).filter_map(open).collect());
         }
-        let mut statement = ReadOpenHours::new(self.tenant());
+        let mut statement = ReadHotBuckets::new(self.tenant());
         (0..).zip(asked).for_each(|(number, asked)| statement.add(number, asked.request));
         let rows: Vec<(i32, OpenRow)> = self.query(|pg| statement.load(pg))?;
         rows.into_iter().map(|(number, row)| Ok((number, row.try_into()?))).collect()

@@ -84,7 +84,7 @@ fn hours_that_close_at_once_are_closed_in_several_transactions() {
     };
     store.ingest(world.organization, &events("first"), Window::Open).expect("taken in");
     // As if the hour had ended since.
-    execute(store.url(), "UPDATE open_hours SET hour = hour - interval '3 hours'").expect("moved");
+    execute(store.url(), "UPDATE hot_buckets SET hour = hour - interval '3 hours'").expect("moved");
     // Their ids are looked up first from now on, so that the second time is not one of surprises.
     store.ingest(world.organization, &events("second"), Window::Open).expect("taken in");
     let most = most_rows_written(&store);

@@ -158,7 +158,7 @@ fn nothing_is_read_twice_for_a_question() {
     world.send("now", OffsetDateTime::now_utc(), 4);
     assert_eq!(ask_once(), 1);
     world.send("another day", OffsetDateTime::now_utc() - Duration::days(1), 4);
-    // A look that is not enough; then BEGIN, a look, the open hour, buckets, what lies ahead of now.
+    // A look that is not enough; then BEGIN, a look, the hot bucket, buckets, what lies ahead of now.
     assert_eq!(ask_once(), 6);
     assert_eq!(ask_once(), 1);
 }
@@ -223,7 +223,7 @@ fn changes_rollups(world: &World) {
     let changes = [
         "INSERT INTO usage_rollup (customer_key, organization_id, metric_id, dimensions, bucket_hours, bucket, event_count, sum)
         SELECT customer_key, organization_id, metric_id, '', 24, date_trunc('day', now() - interval '1 day', 'UTC'), 5, 0
-        FROM open_hours, (SELECT key::uuid FROM open_hours, json_object_keys(gains) key) metric (metric_id)",
+        FROM hot_buckets, (SELECT key::uuid FROM hot_buckets, json_object_keys(deltas) key) metric (metric_id)",
         "UPDATE usage_rollup SET event_count = 7 WHERE event_count = 5",
         "DELETE FROM usage_rollup WHERE event_count = 7",
     ];

@@ -1,4 +1,4 @@
-//! Open hours that this process does not read again, because it wrote them last.
+//! Hot buckets that this process does not read again, because it wrote them last.
 //!
 //! Memory is never trusted: an hour that is remembered is written on the condition that the row in the database is still the
 //! one that this process wrote, by the id of the transaction that wrote it. If it is not, nothing is written, and the
@@ -15,8 +15,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::hot_bucket::{HotBucketKey, Hour};
 use super::hour_after;
-use super::open_hours::{Hour, OpenKey};
 use crate::wariness::Wariness;
 
 /// Most memory that is taken, in bytes, roughly.
@@ -38,13 +38,13 @@ struct Memory {
     /// How many connections had been made before all of it.
     connections: u64,
     /// Each with who wrote it.
-    hours: HashMap<OpenKey, (Transaction, Hour)>,
+    hours: HashMap<HotBucketKey, (Transaction, Hour)>,
     weight: usize,
 }
 
-/// The memory that an open hour takes, in bytes, roughly.
-fn weight((_, event_name, dimensions): &OpenKey, hour: &Hour) -> usize {
-    200 + event_name.len() + dimensions.len() + hour.gains.len() * 170
+/// The memory that a hot bucket takes, in bytes, roughly.
+fn weight((_, event_name, dimensions): &HotBucketKey, hour: &Hour) -> usize {
+    200 + event_name.len() + dimensions.len() + hour.deltas.len() * 170
 }
 
 impl Memory {
@@ -52,13 +52,13 @@ impl Memory {
         *self = Self { connections, ..Self::default() };
     }
 
-    fn take(&mut self, key: &OpenKey) -> Option<(Transaction, Hour)> {
+    fn take(&mut self, key: &HotBucketKey) -> Option<(Transaction, Hour)> {
         let taken = self.hours.remove(key)?;
         self.weight -= weight(key, &taken.1);
         Some(taken)
     }
 
-    fn keep(&mut self, key: OpenKey, writer: Transaction, hour: Hour) {
+    fn keep(&mut self, key: HotBucketKey, writer: Transaction, hour: Hour) {
         // Somebody else may have been faster to remember.
         self.take(&key);
         let weight = weight(&key, &hour);
@@ -70,26 +70,26 @@ impl Memory {
     }
 }
 
-/// The open hours that this process wrote last.
+/// The hot buckets that this process wrote last.
 #[derive(Default)]
-pub(crate) struct WrittenHours {
+pub(crate) struct HotBucketCache {
     memory: Mutex<Memory>,
     wariness: Wariness,
 }
 
-impl WrittenHours {
+impl HotBucketCache {
     fn lock(&self) -> MutexGuard<'_, Memory> {
         // Nobody panics half way through a change in here.
         self.memory.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What is remembered, for one transaction; so many connections have been made, its own among them.
-    pub(crate) fn recall(&self, connections: u64, transaction: Transaction) -> Recall<'_> {
+    pub(crate) fn begin(&self, connections: u64, transaction: Transaction) -> CachedHotBuckets<'_> {
         let mut memory = self.lock();
         if memory.connections != connections {
             memory.forget(connections);
         }
-        Recall { written: self, connections, transaction, is_wary: self.wariness.of_next() }
+        CachedHotBuckets { written: self, connections, transaction, is_wary: self.wariness.of_next() }
     }
 
     /// Remembers what a transaction has written, now that it is committed.
@@ -105,16 +105,16 @@ impl WrittenHours {
 }
 
 /// What is remembered, as one transaction uses it.
-pub(crate) struct Recall<'w> {
-    written: &'w WrittenHours,
+pub(crate) struct CachedHotBuckets<'w> {
+    written: &'w HotBucketCache,
     connections: u64,
     transaction: Transaction,
     is_wary: bool,
 }
 
-impl Recall<'_> {
+impl CachedHotBuckets<'_> {
     /// What is remembered of an hour, which is then nobody else's: if the transaction fails it is forgotten.
-    pub(super) fn take(&self, key: &OpenKey) -> Option<(Transaction, Hour)> {
+    pub(super) fn take(&self, key: &HotBucketKey) -> Option<(Transaction, Hour)> {
         if self.is_wary { None } else { self.written.lock().take(key) }
     }
 
@@ -130,7 +130,7 @@ impl Recall<'_> {
     }
 
     /// What the transaction has written.
-    pub(super) fn written(&self, hours: Vec<(OpenKey, Hour)>) -> Written {
+    pub(super) fn written(&self, hours: Vec<(HotBucketKey, Hour)>) -> Written {
         Written { connections: self.connections, transaction: self.transaction, hours }
     }
 }
@@ -139,7 +139,7 @@ impl Recall<'_> {
 pub(crate) struct Written {
     connections: u64,
     transaction: Transaction,
-    hours: Vec<(OpenKey, Hour)>,
+    hours: Vec<(HotBucketKey, Hour)>,
 }
 
 #[cfg(test)]
@@ -147,31 +147,31 @@ mod tests {
     use billing_domain::period::instant;
 
     use super::*;
-    use crate::rollup::gain::Gains;
+    use crate::rollup::delta::BucketDeltas;
 
-    fn key(customer: u128, dimensions: &str) -> OpenKey {
+    fn key(customer: u128, dimensions: &str) -> HotBucketKey {
         (Uuid::from_u128(customer), "call".to_owned(), dimensions.to_owned())
     }
 
-    fn hours(keys: &[OpenKey]) -> Vec<(OpenKey, Hour)> {
-        let hour = || Hour { start: instant::LAST, gains: Gains::of_at_most(0) };
+    fn hours(keys: &[HotBucketKey]) -> Vec<(HotBucketKey, Hour)> {
+        let hour = || Hour { start: instant::LAST, deltas: BucketDeltas::of_at_most(0) };
         keys.iter().map(|key| (key.clone(), hour())).collect()
     }
 
-    fn taken(recall: &Recall<'_>, keys: &[OpenKey]) -> Vec<Option<i64>> {
-        keys.iter().map(|key| recall.take(key).map(|(writer, _)| writer.0)).collect()
+    fn taken(cached: &CachedHotBuckets<'_>, keys: &[HotBucketKey]) -> Vec<Option<i64>> {
+        keys.iter().map(|key| cached.take(key).map(|(writer, _)| writer.0)).collect()
     }
 
     #[test]
     fn an_hour_is_remembered_until_somebody_takes_it() {
-        let written = WrittenHours::default();
+        let written = HotBucketCache::default();
         let keys = [key(1, ""), key(1, "eu"), key(2, "")];
-        let first = written.recall(1, Transaction(7));
+        let first = written.begin(1, Transaction(7));
         assert_eq!(taken(&first, &keys), [None, None, None]);
         written.remember(first.written(hours(&keys[..2])));
-        let second = written.recall(1, Transaction(8));
+        let second = written.begin(1, Transaction(8));
         written.remember(second.written(hours(&keys[1..])));
-        let third = written.recall(1, Transaction(9));
+        let third = written.begin(1, Transaction(9));
         assert_eq!(taken(&third, &keys), [Some(7), Some(8), Some(8)]);
         assert_eq!(taken(&third, &keys), [None, None, None], "a transaction that fails leaves nothing behind");
         assert!(written.lock().hours.is_empty() && written.lock().weight == 0);
@@ -194,23 +194,23 @@ mod tests {
 
     #[test]
     fn a_new_connection_may_be_to_another_database() {
-        let written = WrittenHours::default();
+        let written = HotBucketCache::default();
         let keys = [key(1, "")];
-        let (old, other) = (written.recall(1, Transaction(7)), written.recall(1, Transaction(8)));
+        let (old, other) = (written.begin(1, Transaction(7)), written.begin(1, Transaction(8)));
         written.remember(old.written(hours(&keys)));
-        let new = written.recall(2, Transaction(3));
+        let new = written.begin(2, Transaction(3));
         assert_eq!(taken(&new, &keys), [None], "all is forgotten");
         written.remember(other.written(hours(&keys)));
         assert_eq!(taken(&new, &keys), [None], "also what was written over a connection of before");
         written.remember(new.written(hours(&keys)));
-        assert_eq!(taken(&written.recall(2, Transaction(4)), &keys), [Some(3)]);
+        assert_eq!(taken(&written.begin(2, Transaction(4)), &keys), [Some(3)]);
     }
 
     #[test]
     fn memory_is_bounded() {
-        let written = WrittenHours::default();
+        let written = HotBucketCache::default();
         let all: Vec<_> = (0..200_000).map(|customer| key(customer, "")).collect();
-        written.remember(written.recall(0, Transaction(1)).written(hours(&all)));
+        written.remember(written.begin(0, Transaction(1)).written(hours(&all)));
         let memory = written.lock();
         assert_eq!(memory.weight, memory.hours.iter().map(|(key, (_, hour))| weight(key, hour)).sum::<usize>());
         assert!(memory.weight <= BYTES_MAX && memory.weight > 0);
@@ -218,11 +218,11 @@ mod tests {
 
     #[test]
     fn one_is_wary_after_a_surprise() {
-        let written = WrittenHours::default();
+        let written = HotBucketCache::default();
         let keys = [key(1, "")];
-        let first = written.recall(1, Transaction(7));
+        let first = written.begin(1, Transaction(7));
         written.remember(first.written(hours(&keys)));
         first.be_wary();
-        assert_eq!(taken(&written.recall(1, Transaction(8)), &keys), [None]);
+        assert_eq!(taken(&written.begin(1, Transaction(8)), &keys), [None]);
     }
 }

@@ -1,4 +1,4 @@
-//! What a bucket gains by events.
+//! How events change a bucket.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,28 +20,28 @@ use super::{RolledMetric, dimensions};
 /// Room for so many metrics is made before they are read.
 const METRICS_EXPECTED: usize = 8;
 
-/// What is gained by metric; as JSON an object of it by the 32 digits of their ids. Few metrics count one event: a list in
+/// Deltas by metric; as JSON an object of it by the 32 digits of their ids. Few metrics count one event: a list in
 /// the order of their ids takes less time and memory than a tree.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Gains(Vec<(Uuid, Gain)>);
+pub(super) struct BucketDeltas(Vec<(Uuid, BucketDelta)>);
 
-impl Gains {
+impl BucketDeltas {
     /// None yet, of so many metrics.
     pub(super) fn of_at_most(metrics: usize) -> Self {
         Self(Vec::with_capacity(metrics))
     }
 
-    /// How many metrics gain.
+    /// How many metrics change.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// What the metric gains.
-    pub(super) fn of(&mut self, metric: Uuid) -> &mut Gain {
+    /// The delta of the metric.
+    pub(super) fn of(&mut self, metric: Uuid) -> &mut BucketDelta {
         let place = match self.0.binary_search_by_key(&metric, |(id, _)| *id) {
             Ok(place) => place,
             Err(place) => {
-                self.0.insert(place, (metric, Gain::default()));
+                self.0.insert(place, (metric, BucketDelta::default()));
                 place
             }
         };
@@ -58,8 +58,8 @@ impl Gains {
     }
 }
 
-impl IntoIterator for Gains {
-    type Item = (Uuid, Gain);
+impl IntoIterator for BucketDeltas {
+    type Item = (Uuid, BucketDelta);
     type IntoIter = std::vec::IntoIter<Self::Item>;
 
     fn into_iter(self) -> Self::IntoIter {
@@ -67,34 +67,34 @@ impl IntoIterator for Gains {
     }
 }
 
-impl Serialize for Gains {
+impl Serialize for BucketDeltas {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (metric, gain) in &self.0 {
-            map.serialize_entry(&*metric.simple().encode_lower(&mut Uuid::encode_buffer()), gain)?;
+        for (metric, delta) in &self.0 {
+            map.serialize_entry(&*metric.simple().encode_lower(&mut Uuid::encode_buffer()), delta)?;
         }
         map.end()
     }
 }
 
-impl<'de> Deserialize<'de> for Gains {
+impl<'de> Deserialize<'de> for BucketDeltas {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct ByMetric;
 
         impl<'de> Visitor<'de> for ByMetric {
-            type Value = Gains;
+            type Value = BucketDeltas;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("gains by metric id")
+                formatter.write_str("deltas by metric id")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Gains, A::Error> {
-                let mut gains = Gains::of_at_most(METRICS_EXPECTED);
-                while let Some((metric, gain)) = map.next_entry::<&str, Gain>()? {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<BucketDeltas, A::Error> {
+                let mut deltas = BucketDeltas::of_at_most(METRICS_EXPECTED);
+                while let Some((metric, delta)) = map.next_entry::<&str, BucketDelta>()? {
                     let metric = Uuid::parse_str(metric).map_err(de::Error::custom)?;
-                    *gains.of(metric) = gain;
+                    *deltas.of(metric) = delta;
                 }
-                Ok(gains)
+                Ok(deltas)
             }
         }
 
@@ -102,12 +102,12 @@ impl<'de> Deserialize<'de> for Gains {
     }
 }
 
-/// What one bucket gains. Only what the metric's aggregation needs is there.
+/// How one bucket changes. Only what the metric's aggregation needs is there.
 ///
 /// As JSON a list in the order of the fields, which ends with the last that is there: `[12]` of a count. It is written with
-/// nearly every event, and `gains_of_hour` reads it.
+/// nearly every event, and `deltas_of_hour` reads it.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct Gain {
+pub(super) struct BucketDelta {
     pub(super) event_count: i64,
     #[serde(default, with = "number")]
     pub(super) sum: BigDecimal,
@@ -119,7 +119,7 @@ pub(super) struct Gain {
     pub(super) latest: Option<Box<Latest>>,
 }
 
-impl Serialize for Gain {
+impl Serialize for BucketDelta {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let figures = [Some(&self.sum), self.max.as_ref(), self.min.as_ref()];
         let needed = match self {
@@ -178,7 +178,7 @@ impl Latest {
     }
 }
 
-impl Gain {
+impl BucketDelta {
     /// Counts one event.
     pub(super) fn add(&mut self, aggregation: &Aggregation, event: &Event, measured: &Measured) {
         self.event_count += 1;

@@ -10,7 +10,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build;
 use billing_domain::usage::{UsageRequest, fold};
 use billing_store::PgStore;
-use billing_store::testing::{TestStore, count_statements, gains_written_again, statements_sent};
+use billing_store::testing::{TestStore, count_statements, deltas_written_again, statements_sent};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use time::macros::{date, datetime, time};
@@ -20,8 +20,8 @@ use crate::sql::{execute, query};
 use crate::usage::World;
 
 const DAY: time::Date = date!(2024 - 02 - 29);
-const OPEN: &str = "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24:MI') || ' ' || (gain.value ->> 0) AS value
-    FROM open_hours, json_each(gains) gain ORDER BY 1";
+const OPEN: &str = "SELECT to_char(hour AT TIME ZONE 'UTC', 'HH24:MI') || ' ' || (delta.value ->> 0) AS value
+    FROM hot_buckets, json_each(deltas) delta ORDER BY 1";
 const CLOSED: &str =
     "SELECT to_char(bucket AT TIME ZONE 'UTC', 'HH24:MI') || '+' || bucket_hours || ' ' || event_count AS value
     FROM usage_rollup ORDER BY bucket_hours, bucket";
@@ -77,7 +77,7 @@ fn metrics_of_every_aggregation(world: &World<'_>) -> Vec<Metric> {
     aggregations.into_iter().map(|aggregation| world.new_metric(Measure::Counter(aggregation))).collect()
 }
 
-/// Usage of each metric is what it gains by the events.
+/// Usage of each metric is what the events add to it.
 fn assert_counted(world: &World<'_>, metrics: &[Metric], events: &[Event], why: &str) {
     let hour = Period::new(at(time!(12:00)), at(time!(13:00))).expect("a period");
     let request =
@@ -108,12 +108,12 @@ fn every_aggregation_goes_on_where_it_stopped() {
 
 const METRIC: &str = "0b6f7a10-94a7-4a53-b0c4-5f0d1c2e3a4b";
 
-/// What SQL tells of gains.
-fn told(store: &TestStore, gains: &str) -> Vec<String> {
-    let gains = gains.replace('\'', "''");
+/// What SQL tells of deltas.
+fn told(store: &TestStore, deltas: &str) -> Vec<String> {
+    let deltas = deltas.replace('\'', "''");
     let told = format!(
         "SELECT (event_count, sum, max, min, latest, latest_at AT TIME ZONE 'UTC', latest_id)::text AS value
-        FROM gains_of_hour('{gains}', '{METRIC}')"
+        FROM deltas_of_hour('{deltas}', '{METRIC}')"
     );
     query(store.url(), &told)
 }
@@ -123,7 +123,7 @@ fn gains_are_lists_up_to_the_last_figure_that_is_needed() {
     let store = TestStore::new();
     #[rustfmt::skip]
     let cases = [
-        // gain,                                  what SQL tells,             why
+        // delta,                                  what SQL tells,             why
         ("[12]",                                  "(12,0,,,,,)",              "a count"),
         ("[0]",                                   "(0,0,,,,,)",               "nothing, as said"),
         ("[9223372036854775807]",                 "(9223372036854775807,0,,,,,)", "as many as there can be"),
@@ -140,21 +140,21 @@ fn gains_are_lists_up_to_the_last_figure_that_is_needed() {
         (r#"[4,1,2,-3,[-4,"2024-02-29T12:50:00Z",""]]"#,
                                                   r#"(4,1,2,-3,-4,"2024-02-29 12:50:00","")"#, "everything"),
     ];
-    for (gain, sql, why) in cases {
-        let gains = format!(r#"{{"{}":{gain},"ffffffffffff4fffbfffffffffffffff":[3]}}"#, METRIC.replace('-', ""));
-        assert_eq!(gains_written_again(&gains).expect("gains"), gains, "{why}");
-        assert_eq!(told(&store, &gains), [sql], "{why}: {gains}");
+    for (delta, sql, why) in cases {
+        let deltas = format!(r#"{{"{}":{delta},"ffffffffffff4fffbfffffffffffffff":[3]}}"#, METRIC.replace('-', ""));
+        assert_eq!(deltas_written_again(&deltas).expect("deltas"), deltas, "{why}");
+        assert_eq!(told(&store, &deltas), [sql], "{why}: {deltas}");
     }
     for without in ["{}", r#"{"ffffffffffff4fffbfffffffffffffff":[3]}"#] {
-        assert_eq!(told(&store, without), [""; 0], "it gains nothing: {without}");
+        assert_eq!(told(&store, without), [""; 0], "nothing is added: {without}");
     }
-    for no_gains in ["[]", r#"{"x":[1]}"#, r#"{"ffffffffffff4fffbfffffffffffffff":[]}"#] {
-        assert!(gains_written_again(no_gains).is_err(), "{no_gains}");
+    for no_deltas in ["[]", r#"{"x":[1]}"#, r#"{"ffffffffffff4fffbfffffffffffffff":[]}"#] {
+        assert!(deltas_written_again(no_deltas).is_err(), "{no_deltas}");
     }
 }
 
-/// The figures of a gain as SQL has them, and as they are written, to the last place.
-fn gain() -> impl Strategy<Value = (String, String)> {
+/// The figures of a delta as SQL has them, and as they are written, to the last place.
+fn delta() -> impl Strategy<Value = (String, String)> {
     let number = || prop::option::of("-?(0|[1-9][0-9]{0,30})(\\.[0-9]{1,30})?");
     let at = "2024-0[1-9]-[12][0-9]T[01][0-9]:[0-5][0-9]:[0-5][0-9](\\.[0-9]{1,6})?Z";
     let latest = prop::option::of(("-?[1-9][0-9]{0,30}(\\.[0-9]{1,30})?", at, "[^\\x00]{0,12}"));
@@ -179,24 +179,24 @@ fn gain() -> impl Strategy<Value = (String, String)> {
 }
 
 #[test]
-fn sql_tells_of_gains_what_the_program_knows() {
+fn sql_tells_of_deltas_what_the_program_knows() {
     let store = TestStore::new();
-    let law = |gains: Vec<(String, String)>| {
+    let law = |deltas: Vec<(String, String)>| {
         let text = |json: &str| json.replace('\'', "''");
-        let rows: Vec<String> = gains
+        let rows: Vec<String> = deltas
             .iter()
-            .map(|(figures, gain)| {
-                let whole = format!(r#"{{"{}":{gain}}}"#, METRIC.replace('-', ""));
-                let own = gains_written_again(&whole).expect("gains");
-                assert_eq!(gains_written_again(&own).expect("gains"), own, "what is written is read");
+            .map(|(figures, delta)| {
+                let whole = format!(r#"{{"{}":{delta}}}"#, METRIC.replace('-', ""));
+                let own = deltas_written_again(&whole).expect("deltas");
+                assert_eq!(deltas_written_again(&own).expect("deltas"), own, "what is written is read");
                 format!("SELECT '{}'::json, '{}'::json, {figures}", text(&whole), text(&own))
             })
             .collect();
         let differing = format!(
             "SELECT known::text || ', ' || told::text || ', ' || told_of_whole::text AS value
             FROM ({}) known (whole, own, event_count, sum, max, min, latest, latest_at, latest_id)
-            LEFT JOIN LATERAL gains_of_hour(known.own, '{METRIC}') told ON true
-            LEFT JOIN LATERAL gains_of_hour(known.whole, '{METRIC}') told_of_whole ON true
+            LEFT JOIN LATERAL deltas_of_hour(known.own, '{METRIC}') told ON true
+            LEFT JOIN LATERAL deltas_of_hour(known.whole, '{METRIC}') told_of_whole ON true
             CROSS JOIN LATERAL (
                 SELECT known.event_count, known.sum, known.max, known.min, known.latest, known.latest_at, known.latest_id
             ) figures
@@ -208,11 +208,11 @@ fn sql_tells_of_gains_what_the_program_knows() {
         Ok(())
     };
     let mut runner = TestRunner::new(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(8) });
-    runner.run(&prop::collection::vec(gain(), 1..60), law).expect("a law");
+    runner.run(&prop::collection::vec(delta(), 1..60), law).expect("a law");
 }
 
 #[test]
-fn what_is_filled_in_is_not_counted_in_the_open_hour_too() {
+fn what_is_filled_in_is_not_counted_in_the_hot_bucket_too() {
     let store = TestStore::new();
     let world = World::new(&store, 1);
     world.set_clock(at(time!(12:30)));
@@ -250,9 +250,9 @@ fn what_a_process_remembers_of_an_hour_is_never_trusted() {
         (&|| (), true,                                                                   &["12:00 3"], "read by another process"),
         (&|| (), false,                                                                  &["12:00 4"], "written by the other one since"),
         (&|| (), true,                                                                   &["12:00 5"], "and the other way round"),
-        (&|| written_otherwise("UPDATE open_hours SET gains = replace(gains::text, '[5]', '[50]')::json"), true,
+        (&|| written_otherwise("UPDATE hot_buckets SET deltas = replace(deltas::text, '[5]', '[50]')::json"), true,
                                                                                          &["12:00 51"], "written by somebody else"),
-        (&|| written_otherwise("DELETE FROM open_hours"), true,                          &["12:00 1"], "not there any more"),
+        (&|| written_otherwise("DELETE FROM hot_buckets"), true,                          &["12:00 1"], "not there any more"),
         (&|| (), true,                                                                   &["12:00 2"], "opened again"),
         (&|| (), false,                                                                  &["12:00 3"], "by the other one"),
     ];
@@ -273,7 +273,7 @@ fn what_a_process_remembers_of_an_hour_is_never_trusted() {
 }
 
 #[test]
-fn an_open_hour_is_not_read_again() {
+fn a_hot_bucket_is_not_read_again() {
     count_statements();
     let store = TestStore::new();
     let world = World::new(&store, 1);
@@ -285,9 +285,9 @@ fn an_open_hour_is_not_read_again() {
         statements_sent(store.url()) - before
     };
     sent(1);
-    // BEGIN, lanes, version, whose clock it is, events, the open hour.
+    // BEGIN, lanes, version, whose clock it is, events, the hot bucket.
     assert_eq!([sent(2), sent(3)], [6, 6]);
-    execute(store.url(), "UPDATE open_hours SET gains = gains").expect("written");
+    execute(store.url(), "UPDATE hot_buckets SET deltas = deltas").expect("written");
     // All of it twice, the second time with the hour read; and read for a while after.
     assert_eq!([sent(4), sent(5)], [6 + 7, 7]);
 }

@@ -1,12 +1,12 @@
-//! Open hours: what comes in is counted in one row for all metrics, for as long as the hour lasts.
+//! Hot buckets: what comes in is counted in one row for all metrics, for as long as the hour lasts.
 //!
 //! Nearly every event is of the hour in which it is sent. Its customer, name and dimensions have one row for that hour,
 //! which says what each metric has gained; the first event of a later hour closes it, and what it says is added to the
 //! roll-ups by hour and by day. An event of any other hour is added to those at once. So an event moves one row, however
-//! many metrics count it, and usage is what the roll-ups and the open hour say together.
+//! many metrics count it, and usage is what the roll-ups and the hot bucket say together.
 //!
 //! Only who holds the lane's lock writes here, so that what was read is still so when it is written. What this process wrote
-//! itself it does not even read again: see [`WrittenHours`](super::written::WrittenHours).
+//! itself it does not even read again: see [`HotBucketCache`](super::hot_bucket_cache::HotBucketCache).
 
 use std::collections::BTreeMap;
 
@@ -18,25 +18,25 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::additions::Additions;
-use super::gain::{Gains, for_each_count};
-use super::written::{Recall, Transaction, Written};
+use super::delta::{BucketDeltas, for_each_count};
+use super::hot_bucket_cache::{CachedHotBuckets, Transaction, Written};
 use super::{HOUR, RolledMetric, floor};
 use crate::column::{JsonText, unreadable};
 use crate::error::Failure;
 use crate::statement::statement;
 
 statement! {
-    /// The open hours of some customers, names and dimensions, each with its place among those. Each is looked up, however
+    /// The hot buckets of some customers, names and dimensions, each with its place among those. Each is looked up, however
     /// small the table was when this was planned.
-    FindOpenHours -> (BigInt, Timestamptz, Text) {
-        "SELECT wanted.place, open.hour, open.gains::text
+    FindHotBuckets -> (BigInt, Timestamptz, Text) {
+        "SELECT wanted.place, open.hour, open.deltas::text
         FROM unnest(
             " customers: Vec<Uuid> as Array<SqlUuid>; ",
             " event_names: Vec<String> as Array<Text>; ",
             " dimensions: Vec<String> as Array<Text>; "
         ) WITH ORDINALITY AS wanted (customer_key, event_name, dimensions, place)
         CROSS JOIN LATERAL (
-            SELECT own.hour, own.gains FROM open_hours own
+            SELECT own.hour, own.deltas FROM hot_buckets own
             WHERE own.customer_key = wanted.customer_key
                 AND own.event_name = wanted.event_name
                 AND own.dimensions = wanted.dimensions
@@ -47,31 +47,31 @@ statement! {
 
 statement! {
     /// Opens the first hours of customers, names and dimensions.
-    OpenHours -> BigInt {
-        "INSERT INTO open_hours (organization_id, customer_key, event_name, dimensions, hour, gains)
+    InsertHotBuckets -> BigInt {
+        "INSERT INTO hot_buckets (organization_id, customer_key, event_name, dimensions, hour, deltas)
         SELECT " organization: Uuid as SqlUuid; ", open.customer_key, open.event_name, open.dimensions, open.hour,
-            open.gains
+            open.deltas
         FROM unnest(
             " customers: Vec<Uuid> as Array<SqlUuid>; ",
             " event_names: Vec<String> as Array<Text>; ",
             " dimensions: Vec<String> as Array<Text>; ",
             " hours: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " gains: Vec<JsonText<String>> as Array<Json>; "
-        ) AS open (customer_key, event_name, dimensions, hour, gains)"
+            " deltas: Vec<JsonText<String>> as Array<Json>; "
+        ) AS open (customer_key, event_name, dimensions, hour, deltas)"
     }
 }
 
 statement! {
-    /// Writes open hours in the place of what is there, if that is what one takes it for: where a transaction is named it
+    /// Writes hot buckets in the place of what is there, if that is what one takes it for: where a transaction is named it
     /// must be the one that wrote it.
-    KeepOpenHours -> BigInt {
-        "UPDATE open_hours own SET hour = open.hour, gains = open.gains
+    KeepHotBuckets -> BigInt {
+        "UPDATE hot_buckets own SET hour = open.hour, deltas = open.deltas
         FROM (
             SELECT unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ") AS customer_key,
                 unnest(" event_names: Vec<String> as Array<Text>; ") AS event_name,
                 unnest(" dimensions: Vec<String> as Array<Text>; ") AS dimensions,
                 unnest(" hours: Vec<OffsetDateTime> as Array<Timestamptz>; ") AS hour,
-                unnest(" gains: Vec<JsonText<String>> as Array<Json>; ") AS gains,
+                unnest(" deltas: Vec<JsonText<String>> as Array<Json>; ") AS deltas,
                 unnest(" writers: Vec<Option<i32>> as Array<Nullable<Integer>>; ") AS writer
         ) AS open
         WHERE own.customer_key = open.customer_key
@@ -82,36 +82,36 @@ statement! {
 }
 
 statement! {
-    /// Takes the open hours of one customer's events of a name away.
-    RemoveOpenHours -> (Text, Timestamptz, Text) {
-        "DELETE FROM open_hours
+    /// Takes the hot buckets of one customer's events of a name away.
+    RemoveHotBuckets -> (Text, Timestamptz, Text) {
+        "DELETE FROM hot_buckets
         WHERE customer_key = " customer: Uuid as SqlUuid; " AND event_name = " event_name: String as Text; "
             AND organization_id = " organization: Uuid as SqlUuid; "
-        RETURNING dimensions, hour, gains::text"
+        RETURNING dimensions, hour, deltas::text"
     }
 }
 
 /// Room for so much JSON is made for each metric.
-const GAIN_BYTES_EXPECTED: usize = 64;
+const DELTA_BYTES_EXPECTED: usize = 64;
 
 /// Customer, event name and dimensions.
-pub(super) type OpenKey = (Uuid, String, String);
+pub(super) type HotBucketKey = (Uuid, String, String);
 
 /// What one hour has gained.
 pub(super) struct Hour {
     pub(super) start: OffsetDateTime,
-    pub(super) gains: Gains,
+    pub(super) deltas: BucketDeltas,
 }
 
-/// What an hour gains in one transaction.
+/// What one transaction counts in an hour.
 struct Counted {
-    key: OpenKey,
+    key: HotBucketKey,
     hour: Hour,
     /// What is there to be replaced.
     replaced: Replaced,
 }
 
-/// What an open hour is written in the place of.
+/// What a hot bucket is written in the place of.
 enum Replaced {
     Nothing,
     /// Of what was read in this transaction.
@@ -137,7 +137,7 @@ impl<'e> Counting<'e, '_> {
 
 /// What one transaction counts.
 pub(crate) struct Counts<'r> {
-    recall: &'r Recall<'r>,
+    cached: &'r CachedHotBuckets<'r>,
     /// In the order of their keys.
     open: Vec<Counted>,
     closed: Additions,
@@ -145,10 +145,10 @@ pub(crate) struct Counts<'r> {
 
 impl<'r> Counts<'r> {
     /// Counts events, on top of what is remembered.
-    pub(crate) fn of(mut events: Vec<Counting<'_, '_>>, recall: &'r Recall<'r>) -> Self {
+    pub(crate) fn of(mut events: Vec<Counting<'_, '_>>, cached: &'r CachedHotBuckets<'r>) -> Self {
         // Neighbours in the index are neighbours in the statements.
         events.sort_unstable_by(|a, b| a.owner().cmp(&b.owner()));
-        let mut counts = Self { recall, open: Vec::with_capacity(events.len()), closed: Additions::default() };
+        let mut counts = Self { cached, open: Vec::with_capacity(events.len()), closed: Additions::default() };
         for of_owner in events.chunk_by(|a, b| a.owner() == b.owner()) {
             let mut by_dimensions = BTreeMap::new();
             of_owner.iter().for_each(|counting| counts.add(counting, &mut by_dimensions));
@@ -168,14 +168,14 @@ impl<'r> Counts<'r> {
             let counted = by_dimensions.entry(dimensions).or_insert_with_key(|dimensions| {
                 self.open((customer, event.name.clone(), dimensions.clone()), start, metrics.len())
             });
-            counted.hour.gains.of(metric.id).add(&metric.aggregation, event, measured);
+            counted.hour.deltas.of(metric.id).add(&metric.aggregation, event, measured);
         });
     }
 
     /// An hour that is open from now on, or still.
-    fn open(&mut self, key: OpenKey, start: OffsetDateTime, metrics: usize) -> Counted {
-        let remembered = self.recall.take(&key);
-        let hour = Hour { start, gains: Gains::of_at_most(metrics) };
+    fn open(&mut self, key: HotBucketKey, start: OffsetDateTime, metrics: usize) -> Counted {
+        let remembered = self.cached.take(&key);
+        let hour = Hour { start, deltas: BucketDeltas::of_at_most(metrics) };
         let mut counted = Counted { key, hour, replaced: Replaced::Nothing };
         // What is ahead of this customer's clock is read again when all is counted.
         if let Some((writer, hour)) = remembered.filter(|(_, hour)| hour.start <= start) {
@@ -186,45 +186,45 @@ impl<'r> Counts<'r> {
 
     /// Writes everything down, and says what is to be remembered of it once it is committed.
     pub(crate) fn write(mut self, pg: &mut PgConnection, organization: Uuid) -> Result<Written, Failure> {
-        self.take_in_what_is_open(pg)?;
-        self.keep_open(pg, organization)?;
+        self.take_in_what_is_hot(pg)?;
+        self.keep_hot(pg, organization)?;
         self.closed.write(pg, organization)?;
-        Ok(self.recall.written(self.open.into_iter().map(|counted| (counted.key, counted.hour)).collect()))
+        Ok(self.cached.written(self.open.into_iter().map(|counted| (counted.key, counted.hour)).collect()))
     }
 
     /// Adds to each hour that is not remembered what it gained before, and closes those that are over.
-    fn take_in_what_is_open(&mut self, pg: &mut PgConnection) -> Result<(), Failure> {
+    fn take_in_what_is_hot(&mut self, pg: &mut PgConnection) -> Result<(), Failure> {
         let mut unknown: Vec<_> =
             self.open.iter_mut().filter(|counted| matches!(counted.replaced, Replaced::Nothing)).collect();
         if unknown.is_empty() {
             return Ok(());
         }
         let (customers, event_names, dimensions) = columns(unknown.iter().map(|counted| &**counted));
-        let find = FindOpenHours { customers, event_names, dimensions };
-        for (place, start, gains) in find.load::<(i64, OffsetDateTime, String)>(pg)? {
+        let find = FindHotBuckets { customers, event_names, dimensions };
+        for (place, start, deltas) in find.load::<(i64, OffsetDateTime, String)>(pg)? {
             let counted = usize::try_from(place - 1).ok().and_then(|place| unknown.get_mut(place));
-            let counted = counted.ok_or_else(|| unreadable("an open hour"))?;
-            counted.take_in(Hour { start, gains: gains_of(&gains)? }, Replaced::Read, &mut self.closed);
+            let counted = counted.ok_or_else(|| unreadable("a hot bucket"))?;
+            counted.take_in(Hour { start, deltas: deltas_of(&deltas)? }, Replaced::Read, &mut self.closed);
         }
         Ok(())
     }
 
-    fn keep_open(&self, pg: &mut PgConnection, organization: Uuid) -> Result<(), Failure> {
+    fn keep_hot(&self, pg: &mut PgConnection, organization: Uuid) -> Result<(), Failure> {
         let (new, known): (Vec<_>, Vec<_>) =
             self.open.iter().partition(|counted| matches!(counted.replaced, Replaced::Nothing));
         if !new.is_empty() {
             let (customers, event_names, dimensions) = columns(new.iter().copied());
-            let (hours, gains) = contents(&new)?;
-            OpenHours { organization, customers, event_names, dimensions, hours, gains }.execute(pg)?;
+            let (hours, deltas) = contents(&new)?;
+            InsertHotBuckets { organization, customers, event_names, dimensions, hours, deltas }.execute(pg)?;
         }
         if !known.is_empty() {
             let (customers, event_names, dimensions) = columns(known.iter().copied());
-            let (hours, gains) = contents(&known)?;
+            let (hours, deltas) = contents(&known)?;
             let writers = known.iter().map(|counted| counted.replaced.writer()).collect();
-            let keep = KeepOpenHours { customers, event_names, dimensions, hours, gains, writers };
+            let keep = KeepHotBuckets { customers, event_names, dimensions, hours, deltas, writers };
             if keep.execute(pg)? != known.len() {
-                self.recall.be_wary();
-                return Err(Failure::Conflict("somebody else has written an open hour".to_owned()));
+                self.cached.be_wary();
+                return Err(Failure::Conflict("somebody else has written a hot bucket".to_owned()));
             }
         }
         Ok(())
@@ -236,11 +236,11 @@ impl Counted {
     fn take_in(&mut self, found: Hour, replaced: Replaced, closed: &mut Additions) {
         self.replaced = replaced;
         if found.start == self.hour.start {
-            return self.hour.gains.merge(found.gains);
+            return self.hour.deltas.merge(found.deltas);
         }
         // Whose clock is behind that of whoever opened the hour adds to one that is over.
         let over = if found.start < self.hour.start { found } else { std::mem::replace(&mut self.hour, found) };
-        closed.add_hour(self.key.0, &self.key.2, over.start, over.gains);
+        closed.add_hour(self.key.0, &self.key.2, over.start, over.deltas);
     }
 }
 
@@ -261,10 +261,10 @@ pub(crate) fn close(
     customer: Uuid,
     event_name: &str,
 ) -> Result<(), Failure> {
-    let remove = RemoveOpenHours { customer, event_name: event_name.to_owned(), organization };
+    let remove = RemoveHotBuckets { customer, event_name: event_name.to_owned(), organization };
     let mut closed = Additions::default();
-    for (dimensions, start, gains) in remove.load::<(String, OffsetDateTime, String)>(pg)? {
-        closed.add_hour(customer, &dimensions, start, gains_of(&gains)?);
+    for (dimensions, start, deltas) in remove.load::<(String, OffsetDateTime, String)>(pg)? {
+        closed.add_hour(customer, &dimensions, start, deltas_of(&deltas)?);
     }
     Ok(closed.write(pg, organization)?)
 }
@@ -274,23 +274,23 @@ fn columns<'c>(counted: impl Iterator<Item = &'c Counted>) -> (Vec<Uuid>, Vec<St
 }
 
 fn contents(counted: &[&Counted]) -> Result<(Vec<OffsetDateTime>, Vec<JsonText<String>>), Error> {
-    counted.iter().map(|counted| Ok((counted.hour.start, JsonText(json_of(&counted.hour.gains)?)))).collect()
+    counted.iter().map(|counted| Ok((counted.hour.start, JsonText(json_of(&counted.hour.deltas)?)))).collect()
 }
 
-fn json_of(gains: &Gains) -> Result<String, Error> {
-    let mut json = Vec::with_capacity(gains.len() * GAIN_BYTES_EXPECTED);
-    serde_json::to_writer(&mut json, gains).map_err(unreadable)?;
+fn json_of(deltas: &BucketDeltas) -> Result<String, Error> {
+    let mut json = Vec::with_capacity(deltas.len() * DELTA_BYTES_EXPECTED);
+    serde_json::to_writer(&mut json, deltas).map_err(unreadable)?;
     String::from_utf8(json).map_err(unreadable)
 }
 
-fn gains_of(text: &str) -> Result<Gains, Error> {
+fn deltas_of(text: &str) -> Result<BucketDeltas, Error> {
     serde_json::from_str(text).map_err(unreadable)
 }
 
-/// What is read of an open hour, as it is written.
+/// What is read of a hot bucket, as it is written.
 #[cfg(feature = "testing")]
-pub(crate) fn written_again(gains: &str) -> Result<String, Error> {
-    json_of(&gains_of(gains)?)
+pub(crate) fn written_again(deltas: &str) -> Result<String, Error> {
+    json_of(&deltas_of(deltas)?)
 }
 
 #[cfg(test)]
@@ -299,7 +299,7 @@ mod tests {
     use billing_domain::metric::{Aggregation, MetricFilters};
     use time::macros::datetime;
 
-    use super::super::written::WrittenHours;
+    use super::super::hot_bucket_cache::HotBucketCache;
     use super::*;
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
             (None,                                  2,     "nothing is remembered"),
             (Some(datetime!(2026-01-02 10:00 UTC)), 7,     "what the hour has gained before is taken in"),
             (Some(datetime!(2026-01-02 09:00 UTC)), 2,     "an hour that is over is closed"),
-            (Some(datetime!(2026-01-02 11:00 UTC)), 2,     "an hour ahead of this clock gains nothing by it"),
+            (Some(datetime!(2026-01-02 11:00 UTC)), 2,     "an hour ahead of this clock is not changed by it"),
         ];
         let metric = RolledMetric {
             id: Uuid::from_u128(1),
@@ -327,20 +327,20 @@ mod tests {
             properties: Properties::new(),
         };
         for (remembered, count, why) in cases {
-            let written = WrittenHours::default();
-            let before = written.recall(1, Transaction(7));
+            let written = HotBucketCache::default();
+            let before = written.begin(1, Transaction(7));
             let hours = remembered.map(|start| {
-                let mut gains = Gains::of_at_most(1);
-                gains.of(metric.id).event_count = 5;
-                ((Uuid::from_u128(2), event.name.clone(), String::new()), Hour { start, gains })
+                let mut deltas = BucketDeltas::of_at_most(1);
+                deltas.of(metric.id).event_count = 5;
+                ((Uuid::from_u128(2), event.name.clone(), String::new()), Hour { start, deltas })
             });
             written.remember(before.written(hours.into_iter().collect()));
-            let recall = written.recall(1, Transaction(8));
+            let cached = written.begin(1, Transaction(8));
             let metrics = std::slice::from_ref(&metric);
             let counting = || Counting { customer: Uuid::from_u128(2), now, event: &event, metrics };
-            let mut counts = Counts::of(vec![counting(), counting()], &recall);
+            let mut counts = Counts::of(vec![counting(), counting()], &cached);
             let [counted] = &mut counts.open[..] else { panic!("one hour is open: {why}") };
-            let hour = (counted.hour.start, counted.hour.gains.of(metric.id).event_count);
+            let hour = (counted.hour.start, counted.hour.deltas.of(metric.id).event_count);
             assert_eq!(hour, (datetime!(2026-01-02 10:00 UTC), count), "{why}");
         }
     }
