@@ -24,7 +24,7 @@ use crate::pool::{Pool, expect_same_statements};
 use crate::question::Asked;
 use crate::statement::statement;
 use crate::subscription_cache::SubscriptionCache;
-use crate::usage::{Beginnings, NoFutureEventsCache, RaggedStarts, Sums, UnchangedFigures};
+use crate::usage::{NoFutureEventsCache, PartialHours, RollupStarts, Sums, UnchangedFigures};
 use crate::{api_key, ingest, migration, partition, question, schema};
 
 /// How long the readiness check may take, in milliseconds.
@@ -57,8 +57,8 @@ pub(crate) struct Shared {
     pub(crate) arrivals: Vec<Arc<Batcher<Arrival>>>,
     keys: Arc<Batcher<KeyLookup>>,
     questions: Arc<Batcher<Asked>>,
-    pub(crate) beginnings: Beginnings,
-    pub(crate) ragged: RaggedStarts,
+    pub(crate) rollup_starts: RollupStarts,
+    pub(crate) partial_hours: PartialHours,
     pub(crate) sums: Sums,
     pub(crate) unchanged: UnchangedFigures,
     pub(crate) no_future_events: NoFutureEventsCache,
@@ -122,8 +122,8 @@ impl PgStore {
             arrivals: (0..WRITERS).map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS))).collect(),
             keys: Arc::new(Batcher::with_timeout(WAITING_MAX)),
             questions: Arc::new(Batcher::with_timeout(WAITING_MAX)),
-            beginnings: Beginnings::default(),
-            ragged: RaggedStarts::default(),
+            rollup_starts: RollupStarts::default(),
+            partial_hours: PartialHours::default(),
             sums: Sums::default(),
             unchanged: UnchangedFigures::default(),
             no_future_events: NoFutureEventsCache::default(),

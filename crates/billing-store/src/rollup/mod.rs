@@ -258,7 +258,7 @@ pub(crate) enum Source {
     Buckets(i16),
 }
 
-/// Divides `period` into whole days and hours, where roll-ups are complete, the hot bucket among them, and ragged ends.
+/// Divides `period` into whole days and hours, where roll-ups are complete, the hot bucket among them, and partial hours.
 pub(crate) fn split(period: &Period, rolled_up_from: Option<OffsetDateTime>) -> Vec<(Source, Period)> {
     let mut parts = Vec::new();
     let mut add = |source, start, end| {

@@ -1,8 +1,8 @@
 //! Reading usage figures: all of one question in one statement, from roll-ups where there are any.
 
-mod beginnings;
 mod buckets;
 mod remembered;
+mod rollup_start;
 mod segments;
 mod statement;
 mod unchanged;
@@ -21,8 +21,8 @@ use self::unchanged::Plan;
 use crate::column::count;
 use crate::transaction::PgTransaction;
 
-pub(crate) use self::beginnings::Beginnings;
-pub(crate) use self::remembered::{NoFutureEvents, NoFutureEventsCache, RaggedStarts, Sums, TallyKey};
+pub(crate) use self::remembered::{NoFutureEvents, NoFutureEventsCache, PartialHours, Sums, TallyKey};
+pub(crate) use self::rollup_start::RollupStarts;
 pub(crate) use self::segments::HOT_TALLY;
 pub(crate) use self::unchanged::UnchangedFigures;
 pub(crate) use self::warm::{Open, OpenRow};
@@ -73,9 +73,9 @@ impl PgTransaction<'_> {
     /// The usage behind each request and how far it saw, all from one snapshot, in the order of the requests.
     pub(crate) fn read_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
         UsageRequest::refuse_custom(requests)?;
-        let (beginnings, shared) = (self.beginnings(requests)?, self.shared);
+        let (rollup_starts, shared) = (self.rollup_starts(requests)?, self.shared);
         let (mut plans, mut places, mut shared_days) = (Vec::new(), Vec::new(), HashMap::new());
-        for (request, from) in requests.iter().zip(beginnings) {
+        for (request, from) in requests.iter().zip(rollup_starts) {
             let parts = unchanged::parts(request);
             let is_divided = parts.len() > 1;
             let mut of_request = Vec::with_capacity(parts.len());
@@ -178,10 +178,10 @@ impl PgTransaction<'_> {
         questions: &[&[UsageRequest]],
     ) -> Result<Vec<Option<Vec<SeenUsage>>>, Error> {
         let requests = questions.concat();
-        let mut beginnings = self.beginnings(&requests)?.into_iter();
+        let mut rollup_starts = self.rollup_starts(&requests)?.into_iter();
         let mut is_counted = |question: &[UsageRequest]| {
             let mut alone = ReadUsage::new(self.tenant());
-            for (request, beginning) in question.iter().zip(beginnings.by_ref()) {
+            for (request, beginning) in question.iter().zip(rollup_starts.by_ref()) {
                 if !request.period.is_empty() {
                     alone.add(0, request, beginning)?;
                 }

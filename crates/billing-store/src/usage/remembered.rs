@@ -66,11 +66,11 @@ impl<K: Clone + Eq + Hash, T: Clone> Figures<K, T> {
     }
 }
 
-/// The totals of ragged starts, with the number of events that their buckets had then.
+/// The totals of partial hours, with the number of events that their buckets had then.
 #[derive(Default)]
-pub(crate) struct RaggedStarts(Figures<FigureKey, (u64, Totals)>);
+pub(crate) struct PartialHours(Figures<FigureKey, (u64, Totals)>);
 
-impl RaggedStarts {
+impl PartialHours {
     /// What is known, if the bucket has as many events as it had then.
     pub(super) fn find(&self, key: &FigureKey, bucket_count: u64) -> Option<Totals> {
         self.0.find(key, |(then, _)| *then == bucket_count).map(|(_, totals)| totals)

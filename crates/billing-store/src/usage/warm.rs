@@ -1,4 +1,4 @@
-//! Usage up to now at a cost that does not grow with events: whole buckets only, and what is remembered of a ragged start.
+//! Usage up to now at a cost that does not grow with events: whole buckets only, and what is remembered of a partial hour.
 //!
 //! ```text
 //! period            [------------------------------------------)now
@@ -58,8 +58,8 @@ impl<'r> Layout<'r> {
             return None;
         }
         let period = |from, to| Period::new(from, to).ok().filter(|period| !period.is_empty());
-        let ragged = period(floor(start, HOUR), first).zip(period(start, first)).filter(|_| start < first);
-        Some(Self { aggregation, start: ragged, whole: period(first, last)?, later: period(end, last) })
+        let partial = period(floor(start, HOUR), first).zip(period(start, first)).filter(|_| start < first);
+        Some(Self { aggregation, start: partial, whole: period(first, last)?, later: period(end, last) })
     }
 }
 
@@ -130,10 +130,10 @@ impl Numbers {
 impl PgTransaction<'_> {
     /// The usage behind each request, from one snapshot, where buckets and memory are enough to tell it.
     pub(crate) fn read_warm_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<Usage>>, Error> {
-        let beginnings = self.beginnings(requests)?;
+        let rollup_starts = self.rollup_starts(requests)?;
         let (mut distinct, mut places): (Vec<Asked<'_>>, HashMap<_, usize>) = Default::default();
         let mut place_of = Vec::with_capacity(requests.len());
-        for (request, from) in requests.iter().zip(beginnings) {
+        for (request, from) in requests.iter().zip(rollup_starts) {
             place_of.push(Asked::of(request, from).map(|asked| {
                 // Many may ask the same at once.
                 *places.entry((asked.key.clone(), request.period.end())).or_insert_with(|| {
@@ -155,7 +155,7 @@ impl PgTransaction<'_> {
             let mut all = added(sum.whole.clone(), Open::within(open, &layout.whole));
             if let Some((bucket, _)) = &layout.start {
                 let bucket_count = sum.start_count + Open::within(open, bucket).event_count;
-                all = added(all, self.shared.ragged.find(&asked.key, bucket_count)?);
+                all = added(all, self.shared.partial_hours.find(&asked.key, bucket_count)?);
             }
             // Not where the start is unknown: that of a window that moves will never be asked for again.
             if summed.is_new {
@@ -167,7 +167,7 @@ impl PgTransaction<'_> {
         Ok((0..).zip(asked.iter().zip(sums)).map(usage).collect())
     }
 
-    /// Reads those of the ragged starts of these requests from the events that are not known, and remembers them. Where the
+    /// Reads those of the partial hours of these requests from the events that are not known, and remembers them. Where the
     /// transaction is not one snapshot, what comes in meanwhile makes that useless, but not wrong: buckets are counted first.
     pub(crate) fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
         let asked = requests.iter().filter_map(|request| {
@@ -189,14 +189,14 @@ impl PgTransaction<'_> {
             let Some((bucket, start)) = &asked.layout.start else { continue };
             let closed = counts.get(&number).map_or(0, |own| own.event_count);
             let bucket_count = closed + Open::within(open.get(&number), bucket).event_count;
-            if self.shared.ragged.find(&asked.key, bucket_count).is_none() {
+            if self.shared.partial_hours.find(&asked.key, bucket_count).is_none() {
                 events.add(number, asked.request, asked.layout.aggregation, start)?;
                 unknown.push((number, &asked.key, bucket_count));
             }
         }
         let mut starts = self.read_events(&events)?;
         for (number, key, bucket_count) in unknown {
-            self.shared.ragged.keep(key, bucket_count, starts.remove(&number).unwrap_or_default());
+            self.shared.partial_hours.keep(key, bucket_count, starts.remove(&number).unwrap_or_default());
         }
         Ok(())
     }

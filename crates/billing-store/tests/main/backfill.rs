@@ -89,7 +89,7 @@ impl World {
             let own: Vec<&Event> = events.iter().filter(|event| event.customer.as_str() == customer).collect();
             for (metric, filters) in metrics.iter().flat_map(|metric| used.iter().map(move |filters| (metric, filters)))
             {
-                // Whole days, hours, and ragged ends.
+                // Whole days, hours, and partial hours.
                 for (from, to) in [(Duration::ZERO, Duration::days(9)), (Duration::minutes(95), Duration::hours(50))] {
                     let period = Period::new(START + from, START + to).expect("a period");
                     let (key, metric) = (self.key(customer), metric.clone());

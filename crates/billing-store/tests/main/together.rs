@@ -124,7 +124,7 @@ impl World {
 fn an_answer_is_the_same_alone_and_together() {
     let world = World::new();
     let hour = Duration::hours(1);
-    assert!(world.together(0).is_none(), "nobody has read the ragged start yet");
+    assert!(world.together(0).is_none(), "nobody has read the partial hour yet");
     world.send("before", start() - Duration::MICROSECOND, 1_000);
     world.send("first", start(), 7);
     world.send("same hour", start() + Duration::MICROSECOND, 5);

@@ -16,13 +16,13 @@ use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
 /// How long a beginning is remembered that can become earlier.
-const BEGINNING_KEPT: Duration = Duration::from_secs(10);
+const ROLLUP_START_KEPT: Duration = Duration::from_secs(10);
 /// Most roll-ups whose beginning is remembered.
-const BEGINNINGS_MAX: usize = 100_000;
+const ROLLUP_STARTS_MAX: usize = 100_000;
 
 statement! {
     /// From when on roll-ups are complete.
-    ReadBeginnings -> (SqlUuid, Array<Text>, Timestamptz) {
+    ReadRollupStarts -> (SqlUuid, Array<Text>, Timestamptz) {
         "SELECT metric_id, filter_keys, greatest(rolled_up_from, '0001-01-01 00:00+00')
         FROM metric_rollups
         WHERE organization_id = " organization: Uuid as SqlUuid; "
@@ -33,25 +33,25 @@ statement! {
 /// Since when the roll-ups of a metric by a set of properties are complete. That only ever changes to an earlier instant,
 /// when they have been filled in, so what is remembered may cost a slower read but never a wrong figure.
 #[derive(Default)]
-pub(crate) struct Beginnings {
-    known: Mutex<HashMap<(Uuid, Vec<String>), Beginning>>,
+pub(crate) struct RollupStarts {
+    known: Mutex<HashMap<(Uuid, Vec<String>), RollupStart>>,
 }
 
 /// What is known of one roll-up, and since when.
 #[derive(Clone, Copy)]
-struct Beginning {
+struct RollupStart {
     from: OffsetDateTime,
     found_at: Instant,
 }
 
-impl Beginning {
+impl RollupStart {
     /// Whether it may be taken as it is: it cannot become earlier, or has been looked up just now.
     fn is_fresh(&self) -> bool {
-        self.from <= instant::FIRST || self.found_at.elapsed() < BEGINNING_KEPT
+        self.from <= instant::FIRST || self.found_at.elapsed() < ROLLUP_START_KEPT
     }
 }
 
-impl Beginnings {
+impl RollupStarts {
     fn find(&self, requests: &[UsageRequest]) -> Vec<Option<OffsetDateTime>> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let find = |request| known.get(&key_of(request)).filter(|known| known.is_fresh()).map(|known| known.from);
@@ -60,11 +60,11 @@ impl Beginnings {
 
     fn keep(&self, found: Vec<(Uuid, Vec<String>, OffsetDateTime)>) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() > BEGINNINGS_MAX {
+        if known.len() > ROLLUP_STARTS_MAX {
             known.clear();
         }
         let found_at = Instant::now();
-        known.extend(found.into_iter().map(|(metric, keys, from)| ((metric, keys), Beginning { from, found_at })));
+        known.extend(found.into_iter().map(|(metric, keys, from)| ((metric, keys), RollupStart { from, found_at })));
     }
 }
 
@@ -74,16 +74,16 @@ fn key_of(request: &UsageRequest) -> (Uuid, Vec<String>) {
 
 impl PgTransaction<'_> {
     /// Since when the roll-ups of each request are complete; `None`: never, or there are none.
-    pub(super) fn beginnings(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<OffsetDateTime>>, Error> {
-        let beginnings = self.shared.beginnings.find(requests);
-        let unknown = requests.iter().zip(&beginnings).filter(|(_, known)| known.is_none());
+    pub(super) fn rollup_starts(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<OffsetDateTime>>, Error> {
+        let rollup_starts = self.shared.rollup_starts.find(requests);
+        let unknown = requests.iter().zip(&rollup_starts).filter(|(_, known)| known.is_none());
         let metrics: HashSet<Uuid> = unknown.map(|(request, _)| request.metric.id.uuid()).collect();
         if metrics.is_empty() {
-            return Ok(beginnings);
+            return Ok(rollup_starts);
         }
-        let statement = ReadBeginnings { organization: self.tenant(), metrics: metrics.into_iter().collect() };
+        let statement = ReadRollupStarts { organization: self.tenant(), metrics: metrics.into_iter().collect() };
         let found = self.query(|pg| statement.load(pg))?;
-        self.shared.beginnings.keep(found);
-        Ok(self.shared.beginnings.find(requests))
+        self.shared.rollup_starts.keep(found);
+        Ok(self.shared.rollup_starts.find(requests))
     }
 }
