@@ -32,6 +32,7 @@ mod billing_queue;
 mod billing_record;
 mod catalog;
 mod column;
+mod conflict_cooldown;
 mod credit;
 mod currency;
 mod custom_sql;
@@ -63,7 +64,6 @@ mod test_clock;
 pub mod testing;
 mod transaction;
 mod usage;
-mod wariness;
 
 pub use deadline::{Deadline, Waiting};
 pub use store::{Load, PgStore};

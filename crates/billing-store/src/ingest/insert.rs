@@ -18,9 +18,9 @@ use uuid::Uuid;
 
 use super::{Candidate, EventKey, Months, Row};
 use crate::column::JsonText;
+use crate::conflict_cooldown::ConflictCooldown;
 use crate::error::Failure;
 use crate::partition::Month;
-use crate::wariness::Wariness;
 
 /// What of a month's events is the one that was sent.
 const OF_SENT: &str = " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)";
@@ -154,18 +154,18 @@ pub(super) fn store(
     pg: &mut PgConnection,
     organization: Uuid,
     candidates: &mut Vec<Candidate<'_>>,
-    wariness: &Wariness,
+    cooldown: &ConflictCooldown,
 ) -> Result<(), Failure> {
-    let are_looked_up = wariness.of_next();
+    let are_looked_up = cooldown.of_next();
     if are_looked_up && drop_known(pg, candidates)? {
-        wariness.begin();
+        cooldown.begin();
     }
     for (months, candidates) in by_months(candidates) {
         let elsewhere = if are_looked_up { Vec::new() } else { months.elsewhere().collect() };
         match InsertEvents::new(organization, elsewhere, &candidates).execute(pg) {
             Ok(stored) if stored == candidates.len() => {}
             Ok(_) | Err(DieselError::DatabaseError(DatabaseErrorKind::UniqueViolation, _)) => {
-                wariness.begin();
+                cooldown.begin();
                 return Err(Failure::Conflict("an event is known".to_owned()));
             }
             Err(error) => return Err(error.into()),

@@ -285,7 +285,7 @@ impl PgStore {
             let cached = cache.hours().begin(self.shared.worker_pool.connections_made(), present.transaction);
             answers.truncate(bound::rows_taken(rows.len(), &candidates, &present, &cached));
             candidates.retain(|candidate| candidate.index < answers.len());
-            insert::store(pg, organization, &mut candidates, cache.wariness())?;
+            insert::store(pg, organization, &mut candidates, cache.cooldown())?;
             let mut counting = Vec::with_capacity(candidates.len());
             for Candidate { index, row, .. } in candidates {
                 let (customer, event) = (row.customer.uuid(), &row.event);

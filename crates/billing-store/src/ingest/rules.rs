@@ -16,12 +16,12 @@ use uuid::Uuid;
 use super::Row;
 use super::preparation::Preparation;
 use crate::api_key::VALID_KEYS;
+use crate::conflict_cooldown::ConflictCooldown;
 use crate::error::Failure;
 use crate::metric::{self, MeasureColumns};
 use crate::partition::{Month, moved};
 use crate::rollup::{HotBucketCache, Lanes, RolledMetric, Transaction};
 use crate::statement::statement;
-use crate::wariness::Wariness;
 
 /// Most event names that are remembered as registered.
 const NAMES_MAX: usize = 100_000;
@@ -127,7 +127,7 @@ pub(crate) struct IngestCache {
     rules: Mutex<HashMap<Uuid, Arc<Rules>>>,
     months: Mutex<BTreeSet<Month>>,
     names: Mutex<HashMap<(Uuid, String), OffsetDateTime>>,
-    wariness: Wariness,
+    cooldown: ConflictCooldown,
     hours: HotBucketCache,
 }
 
@@ -143,7 +143,7 @@ impl IngestCache {
             rules: Mutex::default(),
             months: Mutex::default(),
             names: Mutex::default(),
-            wariness: Wariness::default(),
+            cooldown: ConflictCooldown::default(),
             hours: HotBucketCache::default(),
         }
     }
@@ -152,8 +152,8 @@ impl IngestCache {
         self.lanes
     }
 
-    pub(super) fn wariness(&self) -> &Wariness {
-        &self.wariness
+    pub(super) fn cooldown(&self) -> &ConflictCooldown {
+        &self.cooldown
     }
 
     pub(super) fn hours(&self) -> &HotBucketCache {

@@ -223,7 +223,7 @@ impl<'r> Counts<'r> {
             let writers = known.iter().map(|counted| counted.replaced.writer()).collect();
             let keep = KeepHotBuckets { customers, event_names, dimensions, hours, deltas, writers };
             if keep.execute(pg)? != known.len() {
-                self.cached.be_wary();
+                self.cached.note_conflict();
                 return Err(Failure::Conflict("somebody else has written a hot bucket".to_owned()));
             }
         }

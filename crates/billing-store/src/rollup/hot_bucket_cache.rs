@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::hot_bucket::{HotBucketKey, Hour};
 use super::hour_after;
-use crate::wariness::Wariness;
+use crate::conflict_cooldown::ConflictCooldown;
 
 /// Most memory that is taken, in bytes, roughly.
 const BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -74,7 +74,7 @@ impl Memory {
 #[derive(Default)]
 pub(crate) struct HotBucketCache {
     memory: Mutex<Memory>,
-    wariness: Wariness,
+    cooldown: ConflictCooldown,
 }
 
 impl HotBucketCache {
@@ -89,7 +89,7 @@ impl HotBucketCache {
         if memory.connections != connections {
             memory.forget(connections);
         }
-        CachedHotBuckets { written: self, connections, transaction, is_wary: self.wariness.of_next() }
+        CachedHotBuckets { written: self, connections, transaction, is_cooling_down: self.cooldown.of_next() }
     }
 
     /// Remembers what a transaction has written, now that it is committed.
@@ -109,24 +109,25 @@ pub(crate) struct CachedHotBuckets<'w> {
     written: &'w HotBucketCache,
     connections: u64,
     transaction: Transaction,
-    is_wary: bool,
+    is_cooling_down: bool,
 }
 
 impl CachedHotBuckets<'_> {
     /// What is remembered of an hour, which is then nobody else's: if the transaction fails it is forgotten.
     pub(super) fn take(&self, key: &HotBucketKey) -> Option<(Transaction, Hour)> {
-        if self.is_wary { None } else { self.written.lock().take(key) }
+        if self.is_cooling_down { None } else { self.written.lock().take(key) }
     }
 
     /// Whether what is remembered of the customer's events of a name, all of them, is of the hour that ends at `end`.
     pub(crate) fn has_hour_before(&self, customer: Uuid, event_name: &str, end: OffsetDateTime) -> bool {
         let key = (customer, event_name.to_owned(), String::new());
-        !self.is_wary && self.written.lock().hours.get(&key).is_some_and(|(_, hour)| hour_after(hour.start) == end)
+        !self.is_cooling_down
+            && self.written.lock().hours.get(&key).is_some_and(|(_, hour)| hour_after(hour.start) == end)
     }
 
     /// Something was not so any more: another process writes the same hours.
-    pub(super) fn be_wary(&self) {
-        self.written.wariness.begin();
+    pub(super) fn note_conflict(&self) {
+        self.written.cooldown.begin();
     }
 
     /// What the transaction has written.
@@ -217,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn one_is_wary_after_a_surprise() {
+    fn the_careful_path_is_taken_after_a_conflict() {
         let written = HotBucketCache::default();
         let keys = [key(1, "")];
         let first = written.begin(1, Transaction(7));
         written.remember(first.written(hours(&keys)));
-        first.be_wary();
+        first.note_conflict();
         assert_eq!(taken(&written.begin(1, Transaction(8)), &keys), [None]);
     }
 }

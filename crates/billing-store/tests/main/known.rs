@@ -25,7 +25,7 @@ fn send(store: &TestStore, world: &World, events: &[Event]) -> (usize, usize) {
 }
 
 #[test]
-fn what_is_sent_again_counts_once_whether_or_not_one_is_wary() {
+fn what_is_sent_again_counts_once_on_either_path() {
     let store = TestStore::new();
     let world = World::new(&store, 1);
     world.new_metric(Measure::Counter(Aggregation::Count));

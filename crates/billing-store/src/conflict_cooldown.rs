@@ -2,24 +2,24 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Transactions for which one is wary after a surprise.
-const WARY_FOR: u32 = 100;
+/// Transactions that take the careful path after a conflict.
+const COOLDOWN_TRANSACTIONS: u32 = 100;
 
 /// Whether the next transactions expect the usual or look first.
 #[derive(Debug, Default)]
-pub(crate) struct Wariness {
+pub(crate) struct ConflictCooldown {
     left: AtomicU32,
 }
 
-impl Wariness {
-    /// Whether the next transaction is wary.
+impl ConflictCooldown {
+    /// Whether the next transaction is careful.
     pub(crate) fn of_next(&self) -> bool {
         let one_less = |left: u32| left.checked_sub(1);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_less).is_ok()
     }
 
-    /// After a surprise.
+    /// After a conflict.
     pub(crate) fn begin(&self) {
-        self.left.store(WARY_FOR, Ordering::Relaxed);
+        self.left.store(COOLDOWN_TRANSACTIONS, Ordering::Relaxed);
     }
 }
