@@ -190,7 +190,7 @@ impl BillingRecordRepo for PgTransaction<'_> {
     }
 
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error> {
-        match self.held(customer) {
+        match self.snapshot(customer) {
             Some(held) => Ok(held.records.clone()),
             None => Ok(self.load_open(&[customer.uuid()])?.into_iter().map(|(_, record)| record).collect()),
         }
@@ -248,9 +248,9 @@ impl BillingRecordRepo for PgTransaction<'_> {
     }
 
     fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
-        match &mut self.at_work {
-            Some(at_work) => {
-                at_work.own.save_records(customer, records);
+        match &mut self.batch_member {
+            Some(batch_member) => {
+                batch_member.own.save_records(customer, records);
                 Ok(())
             }
             None => self.write_records(records.iter().map(|record| (customer, record))),

@@ -114,9 +114,9 @@ impl PgTransaction<'_> {
     ) -> Result<T, Error> {
         // What is read is everybody's, whoever of a batch it is for.
         let read = |tx: &mut Self| {
-            let at_work = tx.at_work.take();
+            let batch_member = tx.batch_member.take();
             let read = read(tx);
-            tx.at_work = at_work;
+            tx.batch_member = batch_member;
             read
         };
         let Some(catalog) = self.catalog.clone() else { return read(self) };

@@ -187,7 +187,7 @@ impl CreditRepo for PgTransaction<'_> {
     }
 
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
-        if self.held(customer).is_some_and(|held| !held.has_credit) {
+        if self.snapshot(customer).is_some_and(|held| !held.has_credit) {
             return Ok(Vec::new());
         }
         let query = credits::table

@@ -315,8 +315,8 @@ impl CustomerRepo for PgTransaction<'_> {
         instant: OffsetDateTime,
         due_at: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
-        if let Some(at_work) = &mut self.at_work {
-            at_work.own.settle(key, instant, due_at);
+        if let Some(batch_member) = &mut self.batch_member {
+            batch_member.own.settle(key, instant, due_at);
             return Ok(());
         }
         let Some(due_at) = due_at else {

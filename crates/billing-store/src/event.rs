@@ -87,8 +87,8 @@ impl TryFrom<EventRow> for Event {
 
 impl EventRepo for PgTransaction<'_> {
     fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
-        match &mut self.at_work {
-            Some(at_work) => at_work.usages(requests),
+        match &mut self.batch_member {
+            Some(batch_member) => batch_member.usages(requests),
             None => self.read_usages(requests),
         }
     }

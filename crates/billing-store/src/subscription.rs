@@ -324,7 +324,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error> {
-        if let Some(held) = self.held(customer).and_then(|held| held.subscription(id)) {
+        if let Some(held) = self.snapshot(customer).and_then(|held| held.subscription(id)) {
             return Ok(held.clone());
         }
         let query = subscriptions::table
@@ -355,7 +355,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     }
 
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
-        if let Some(current) = self.held(customer).and_then(|held| held.list_current(instant)) {
+        if let Some(current) = self.snapshot(customer).and_then(|held| held.list_current(instant)) {
             return Ok(current);
         }
         match self.prefetched.list_current(customer, instant) {
@@ -377,9 +377,9 @@ impl SubscriptionRepo for PgTransaction<'_> {
     }
 
     fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
-        match &mut self.at_work {
-            Some(at_work) => {
-                at_work.own.save_subscriptions(new, changed);
+        match &mut self.batch_member {
+            Some(batch_member) => {
+                batch_member.own.save_subscriptions(new, changed);
                 Ok(())
             }
             None => self.write_subscriptions(new, changed),
@@ -392,8 +392,8 @@ impl SubscriptionRepo for PgTransaction<'_> {
         subscriptions: &[SubscriptionId],
         day: Date,
     ) -> Result<Vec<u32>, Error> {
-        if let Some(at_work) = &mut self.at_work {
-            return subscriptions.iter().map(|id| count(at_work.count_invoicing(*id, day))).collect();
+        if let Some(batch_member) = &mut self.batch_member {
+            return subscriptions.iter().map(|id| count(batch_member.count_invoicing(*id, day))).collect();
         }
         let statement = CountInvoicing {
             customer: customer.uuid(),

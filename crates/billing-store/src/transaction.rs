@@ -17,7 +17,7 @@ use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUu
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::batch::AtWork;
+use crate::batch::BatchMember;
 use crate::catalog::VersionedCatalog;
 use crate::custom_sql::{Attempts, Budget};
 use crate::customer::enter;
@@ -113,7 +113,7 @@ pub(crate) struct PgTransaction<'c> {
     /// Invoices that are written last of all.
     pub(crate) unissued: Vec<NewInvoice>,
     /// The customer of a batch whose turn it is.
-    pub(crate) at_work: Option<Box<AtWork>>,
+    pub(crate) batch_member: Option<Box<BatchMember>>,
     /// While no statement may be sent: whether one was missed.
     missed: Option<bool>,
     /// What is left for custom metrics, where all that is asked shares one budget.
@@ -148,7 +148,7 @@ impl<'c> PgTransaction<'c> {
             own_customer: None,
             revisions: BTreeMap::new(),
             unissued: Vec::new(),
-            at_work: None,
+            batch_member: None,
             missed: None,
             custom_budget: None,
             has_run_custom: false,
@@ -176,8 +176,8 @@ impl<'c> PgTransaction<'c> {
 
     /// Refuses where no statement may be sent.
     pub(crate) fn expect_statement(&mut self) -> Result<(), Error> {
-        if let Some(at_work) = &mut self.at_work {
-            return Err(at_work.leave_out());
+        if let Some(batch_member) = &mut self.batch_member {
+            return Err(batch_member.fall_back());
         }
         if let Some(has_missed) = &mut self.missed {
             *has_missed = true;

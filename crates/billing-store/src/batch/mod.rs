@@ -9,8 +9,8 @@
 //! did; it gets a transaction of its own. So do all of them when the batch itself fails. Locks are never waited for, so
 //! that nobody waits for a batch that waits.
 
-mod held;
-mod unwritten;
+mod snapshot;
+mod write_buffer;
 
 use std::collections::BTreeSet;
 
@@ -20,8 +20,8 @@ use billing_domain::usage::{SeenUsage, UsageRequest};
 use billing_domain::{Error, StoreError};
 use time::Date;
 
-use self::held::Held;
-use self::unwritten::Unwritten;
+use self::snapshot::CustomerSnapshot;
+use self::write_buffer::WriteBuffer;
 use crate::error::Failure;
 use crate::store::PgStore;
 use crate::transaction::PgTransaction;
@@ -32,26 +32,26 @@ const CUSTOMERS_MAX: usize = 10;
 const ATTEMPTS_MAX: usize = 3;
 
 /// A customer of a batch whose turn it is.
-pub(crate) struct AtWork {
-    held: Held,
+pub(crate) struct BatchMember {
+    snapshot: CustomerSnapshot,
     /// What it has done so far.
-    pub(crate) own: Unwritten,
+    pub(crate) own: WriteBuffer,
     /// The usage it needs to go on.
     asked: Option<Vec<UsageRequest>>,
-    is_left_out: bool,
+    falls_back: bool,
 }
 
 /// What became of one customer's turn.
 enum Turn {
-    Done(Unwritten),
-    Asked(Box<(Held, Vec<UsageRequest>)>),
-    LeftOut,
+    Done(WriteBuffer),
+    Asked(Box<(CustomerSnapshot, Vec<UsageRequest>)>),
+    FellBack,
 }
 
-impl AtWork {
+impl BatchMember {
     /// Ends the customer's part in the batch. The error is for the work to stop, and nobody else sees it.
-    pub(crate) fn leave_out(&mut self) -> Error {
-        self.is_left_out = true;
+    pub(crate) fn fall_back(&mut self) -> Error {
+        self.falls_back = true;
         StoreError::Internal("a customer is left out of a batch".to_owned()).into()
     }
 
@@ -60,17 +60,17 @@ impl AtWork {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        if let Some(usages) = self.held.usages(requests) {
+        if let Some(usages) = self.snapshot.usages(requests) {
             return Ok(usages);
         }
-        let error = self.leave_out();
+        let error = self.fall_back();
         self.asked = Some(requests.to_vec());
         Err(error)
     }
 
     /// [`billing_domain::store::SubscriptionRepo::count_invoicing`] of one subscription.
     pub(crate) fn count_invoicing(&mut self, subscription: SubscriptionId, day: Date) -> i64 {
-        self.own.count_invoicing(self.held.customer.key, subscription, self.held.invoicings(subscription), day)
+        self.own.count_invoicing(self.snapshot.customer.key, subscription, self.snapshot.invoicings(subscription), day)
     }
 }
 
@@ -130,9 +130,10 @@ impl PgStore {
 
 impl PgTransaction<'_> {
     /// What was read of the customer whose turn it is, as long as it has changed nothing.
-    pub(crate) fn held(&self, customer: CustomerKey) -> Option<&Held> {
-        let at_work = self.at_work.as_ref()?;
-        (at_work.held.customer.key == customer && at_work.own.is_empty()).then_some(&at_work.held)
+    pub(crate) fn snapshot(&self, customer: CustomerKey) -> Option<&CustomerSnapshot> {
+        let batch_member = self.batch_member.as_ref()?;
+        (batch_member.snapshot.customer.key == customer && batch_member.own.is_empty())
+            .then_some(&batch_member.snapshot)
     }
 
     /// The whole of a batch, but for the commit; answers who is not left out.
@@ -142,18 +143,18 @@ impl PgTransaction<'_> {
         work: &mut WorkOfEach<'_>,
     ) -> Result<BTreeSet<CustomerKey>, Error> {
         let mut waiting = self.hold(customers)?;
-        let (mut done, mut all) = (BTreeSet::new(), Unwritten::default());
+        let (mut done, mut all) = (BTreeSet::new(), WriteBuffer::default());
         for _ in 0..ATTEMPTS_MAX {
             let mut asking = Vec::new();
-            for held in std::mem::take(&mut waiting) {
-                let customer = held.customer.key;
-                match self.take_turn(held, work) {
+            for snapshot in std::mem::take(&mut waiting) {
+                let customer = snapshot.customer.key;
+                match self.take_turn(snapshot, work) {
                     Turn::Done(own) => {
                         done.insert(customer);
                         all.append(own);
                     }
                     Turn::Asked(asked) => asking.push(*asked),
-                    Turn::LeftOut => {}
+                    Turn::FellBack => {}
                 }
             }
             if asking.is_empty() {
@@ -165,28 +166,32 @@ impl PgTransaction<'_> {
         Ok(done)
     }
 
-    fn take_turn(&mut self, held: Held, work: &mut WorkOfEach<'_>) -> Turn {
-        let (customer, now) = (held.customer.key, held.now);
-        self.own_customer = Some(held.customer.clone());
-        self.at_work = Some(Box::new(AtWork { held, own: Unwritten::default(), asked: None, is_left_out: false }));
+    fn take_turn(&mut self, snapshot: CustomerSnapshot, work: &mut WorkOfEach<'_>) -> Turn {
+        let (customer, now) = (snapshot.customer.key, snapshot.now);
+        self.own_customer = Some(snapshot.customer.clone());
+        self.batch_member =
+            Some(Box::new(BatchMember { snapshot, own: WriteBuffer::default(), asked: None, falls_back: false }));
         let result = work(self, customer, now);
         self.own_customer = None;
         let invoices = std::mem::take(&mut self.unissued);
-        match self.at_work.take().map(|at_work| *at_work) {
-            Some(AtWork { own, is_left_out: false, .. }) if result.is_ok() => Turn::Done(own.with_invoices(invoices)),
-            Some(AtWork { held, asked: Some(requests), .. }) => Turn::Asked(Box::new((held, requests))),
-            _ => Turn::LeftOut,
+        match self.batch_member.take().map(|batch_member| *batch_member) {
+            Some(BatchMember { own, falls_back: false, .. }) if result.is_ok() => {
+                Turn::Done(own.with_invoices(invoices))
+            }
+            Some(BatchMember { snapshot, asked: Some(requests), .. }) => Turn::Asked(Box::new((snapshot, requests))),
+            _ => Turn::FellBack,
         }
     }
 
     /// Gives each what it asked for; whoever asked for more than whole buckets is left out.
-    fn answer(&mut self, asking: Vec<(Held, Vec<UsageRequest>)>) -> Result<Vec<Held>, Error> {
+    fn answer(&mut self, asking: Vec<(CustomerSnapshot, Vec<UsageRequest>)>) -> Result<Vec<CustomerSnapshot>, Error> {
         let questions: Vec<&[UsageRequest]> = asking.iter().map(|(_, requests)| requests.as_slice()).collect();
         let answers = self.read_counted_usages(&questions)?;
-        let keep = |((mut held, requests), usages): ((Held, Vec<UsageRequest>), Option<Vec<SeenUsage>>)| {
-            held.keep(requests, usages?);
-            Some(held)
-        };
+        let keep =
+            |((mut snapshot, requests), usages): ((CustomerSnapshot, Vec<UsageRequest>), Option<Vec<SeenUsage>>)| {
+                snapshot.keep(requests, usages?);
+                Some(snapshot)
+            };
         Ok(asking.into_iter().zip(answers).filter_map(keep).collect())
     }
 }

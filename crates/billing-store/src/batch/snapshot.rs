@@ -42,7 +42,7 @@ statement! {
 }
 
 /// One customer, locked, and what billing begins with.
-pub(crate) struct Held {
+pub(crate) struct CustomerSnapshot {
     pub(super) customer: Customer,
     /// The time that the customer lives at.
     pub(super) now: OffsetDateTime,
@@ -59,7 +59,7 @@ pub(crate) struct Held {
     usages: Vec<(Vec<UsageRequest>, Vec<SeenUsage>)>,
 }
 
-impl Held {
+impl CustomerSnapshot {
     pub(crate) fn subscription(&self, id: SubscriptionId) -> Option<&Subscription> {
         self.current.iter().chain(&self.ended).find(|own| own.id == id)
     }
@@ -86,7 +86,7 @@ impl Held {
 
 impl PgTransaction<'_> {
     /// Locks those of the customers that are free, and reads what billing begins with of all of them.
-    pub(super) fn hold(&mut self, customers: &[CustomerKey]) -> Result<Vec<Held>, Error> {
+    pub(super) fn hold(&mut self, customers: &[CustomerKey]) -> Result<Vec<CustomerSnapshot>, Error> {
         let keys: Vec<Uuid> = customers.iter().map(|customer| customer.uuid()).collect();
         let locks = keys.iter().map(|key| first_eight_bytes(*key)).collect();
         let lock = TryLockCustomers { customers: keys, keys: locks };
@@ -114,7 +114,7 @@ impl PgTransaction<'_> {
             let records = records.remove(&own).unwrap_or_default();
             let billed = records.iter().map(|record| record.subscription);
             let invoicings = billed.filter_map(|id| Some((id, *invoicings.get(&id)?))).collect();
-            Some(Held {
+            Some(CustomerSnapshot {
                 customer,
                 now,
                 records,

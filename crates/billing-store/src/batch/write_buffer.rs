@@ -59,7 +59,7 @@ statement! {
 
 /// Changes that are in memory alone. What is changed twice is written once, as it is in the end.
 #[derive(Default)]
-pub(crate) struct Unwritten {
+pub(crate) struct WriteBuffer {
     new: Vec<Subscription>,
     changed: Vec<Subscription>,
     records: Vec<(CustomerKey, BillingRecord)>,
@@ -69,7 +69,7 @@ pub(crate) struct Unwritten {
     invoices: Vec<NewInvoice>,
 }
 
-impl Unwritten {
+impl WriteBuffer {
     pub(crate) fn is_empty(&self) -> bool {
         let Self { new, changed, records, invoicings, settled, invoices } = self;
         new.is_empty()
@@ -140,8 +140,8 @@ impl Unwritten {
 
 impl PgTransaction<'_> {
     /// Writes everything, in the order of locks: lanes, queue, counter.
-    pub(super) fn write(&mut self, all: Unwritten) -> Result<(), Error> {
-        let Unwritten { new, changed, records, invoicings, settled, invoices } = all;
+    pub(super) fn write(&mut self, all: WriteBuffer) -> Result<(), Error> {
+        let WriteBuffer { new, changed, records, invoicings, settled, invoices } = all;
         self.write_subscriptions(&new, &changed)?;
         self.write_records(records.iter().map(|(customer, record)| (*customer, record)))?;
         if !invoicings.is_empty() {
