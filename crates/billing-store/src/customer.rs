@@ -133,7 +133,7 @@ pub(crate) fn enter(
 
 statement! {
     /// Moves a customer's last instant forward.
-    Reach -> diesel::sql_types::BigInt {
+    AdvanceInstant -> diesel::sql_types::BigInt {
         "UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; ""
     }
@@ -153,8 +153,8 @@ statement! {
 }
 
 statement! {
-    /// [`Reach`] and [`SetBillingDue`] in one; answers whether there is such a customer.
-    Settle -> diesel::sql_types::Bool {
+    /// [`AdvanceInstant`] and [`SetBillingDue`] in one; answers whether there is such a customer.
+    AdvanceInstantAndQueue -> diesel::sql_types::Bool {
         "WITH reached AS (
             UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
             WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
@@ -274,8 +274,8 @@ impl CustomerRepo for PgTransaction<'_> {
         keys.iter().map(now).collect()
     }
 
-    fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
-        let statement = Reach { instant, organization: self.tenant(), customer: key.uuid() };
+    fn advance_instant(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
+        let statement = AdvanceInstant { instant, organization: self.tenant(), customer: key.uuid() };
         match self.query(|pg| statement.execute(pg))? {
             0 => Err(Error::NotFound(Noun::Customer)),
             _ => Ok(()),
@@ -309,21 +309,21 @@ impl CustomerRepo for PgTransaction<'_> {
         Ok(())
     }
 
-    fn settle(
+    fn advance_instant_and_queue(
         &mut self,
         key: CustomerKey,
         instant: OffsetDateTime,
         due_at: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
         if let Some(batch_member) = &mut self.batch_member {
-            batch_member.own.settle(key, instant, due_at);
+            batch_member.own.advance_instant_and_queue(key, instant, due_at);
             return Ok(());
         }
         let Some(due_at) = due_at else {
-            self.reach(key, instant)?;
+            self.advance_instant(key, instant)?;
             return self.set_billing_due(key, None);
         };
-        let statement = Settle { instant, organization: self.tenant(), customer: key.uuid(), due_at };
+        let statement = AdvanceInstantAndQueue { instant, organization: self.tenant(), customer: key.uuid(), due_at };
         match self.query(|pg| statement.get_result(pg))? {
             true => Ok(()),
             false => Err(Error::NotFound(Noun::Customer)),

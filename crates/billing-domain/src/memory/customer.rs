@@ -73,7 +73,7 @@ impl CustomerRepo for MemoryTransaction {
         Ok(keys.iter().map(|key| self.state.now_of(self.organization, *key)).collect())
     }
 
-    fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
+    fn advance_instant(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
         let account = self.account(key)?;
         account.reached = account.reached.max(Some(instant));
         Ok(())

@@ -40,18 +40,18 @@ pub trait CustomerRepo {
     ///
     /// # Errors
     /// [`Error::NotFound`].
-    fn reach(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error>;
+    fn advance_instant(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error>;
     /// When the customer next has something to be billed or renewed; `None`: never. Kept only for customers
     /// in real time: a test clock's customers are driven by their clock. Earlier failures are forgotten.
     fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error>;
-    /// [`CustomerRepo::reach`] and [`CustomerRepo::set_billing_due`] in one.
-    fn settle(
+    /// [`CustomerRepo::advance_instant`] and [`CustomerRepo::set_billing_due`] in one.
+    fn advance_instant_and_queue(
         &mut self,
         key: CustomerKey,
         instant: OffsetDateTime,
         due_at: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
-        self.reach(key, instant)?;
+        self.advance_instant(key, instant)?;
         self.set_billing_due(key, due_at)
     }
     /// Notes whether something that fell due in the past is still to be billed: [`Customer::catching_up`].

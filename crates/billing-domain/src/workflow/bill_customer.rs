@@ -116,7 +116,7 @@ pub(super) fn process_some(
         (Progress::OnTheWay, Some(reached)) => reached.max(tx.customers().now(key)?),
         _ => until,
     };
-    tx.customers().settle(key, instant, next_at)?;
+    tx.customers().advance_instant_and_queue(key, instant, next_at)?;
     note_catching_up(tx, account, progress, next_at)?;
     Ok(progress)
 }

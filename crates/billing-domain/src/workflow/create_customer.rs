@@ -101,7 +101,7 @@ pub fn create_customer(
         deleted_at: None,
     };
     tx.customers().insert(&customer)?;
-    tx.customers().reach(customer.key, now)?;
+    tx.customers().advance_instant(customer.key, now)?;
     Ok(customer)
 }
 

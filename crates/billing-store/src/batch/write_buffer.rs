@@ -31,7 +31,7 @@ statement! {
 statement! {
     /// Moves customers' last instants forward, and puts those in real time into the queue, free for any worker, or takes
     /// them out of it; answers which of them there are.
-    SettleAll -> SqlUuid {
+    AdvanceInstantsAndQueue -> SqlUuid {
         "WITH settled AS (
             SELECT * FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " instants: Vec<OffsetDateTime> as Array<Timestamptz>; ",
                 " dues: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ")
@@ -116,8 +116,13 @@ impl WriteBuffer {
         latest.1
     }
 
-    /// [`billing_domain::store::CustomerRepo::settle`].
-    pub(crate) fn settle(&mut self, customer: CustomerKey, instant: OffsetDateTime, due_at: Option<OffsetDateTime>) {
+    /// [`billing_domain::store::CustomerRepo::advance_instant_and_queue`].
+    pub(crate) fn advance_instant_and_queue(
+        &mut self,
+        customer: CustomerKey,
+        instant: OffsetDateTime,
+        due_at: Option<OffsetDateTime>,
+    ) {
         let reached = self.settled.get(&customer).map_or(instant, |(before, _)| instant.max(*before));
         self.settled.insert(customer, (reached, due_at));
     }
@@ -155,7 +160,7 @@ impl PgTransaction<'_> {
             self.query(|pg| write.execute(pg))?;
         }
         if !settled.is_empty() {
-            let settle = SettleAll {
+            let settle = AdvanceInstantsAndQueue {
                 customers: settled.keys().map(|customer| customer.uuid()).collect(),
                 instants: settled.values().map(|(instant, _)| *instant).collect(),
                 dues: settled.values().map(|(_, due_at)| *due_at).collect(),

@@ -40,7 +40,7 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
     let absent = customer(tenant.id, "absent", made.created_at);
     let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.customers().get(absent.key));
     assert_eq!(missing, Err(Error::NotFound(Noun::Customer)));
-    let missing = tenant.try_customer(absent.key, |tx, now| tx.customers().reach(absent.key, now));
+    let missing = tenant.try_customer(absent.key, |tx, now| tx.customers().advance_instant(absent.key, now));
     assert_eq!(missing, Err(Error::NotFound(Noun::Customer)));
 }
 
@@ -95,9 +95,9 @@ pub(super) fn never_goes_back_in_time(harness: &Harness<'_>) {
     let now = || tenant.customer(acme.key, |_, now| Ok(now));
     assert!(now() >= acme.created_at);
     let ahead = now() + Duration::hours(1);
-    tenant.customer(acme.key, |tx, _| tx.customers().reach(acme.key, ahead));
+    tenant.customer(acme.key, |tx, _| tx.customers().advance_instant(acme.key, ahead));
     assert_eq!(now(), ahead, "its last change was later than the clock says");
-    tenant.customer(acme.key, |tx, _| tx.customers().reach(acme.key, acme.created_at));
+    tenant.customer(acme.key, |tx, _| tx.customers().advance_instant(acme.key, acme.created_at));
     assert_eq!(now(), ahead, "an earlier instant changes nothing");
     assert_eq!(tenant.look(|tx, _| tx.customers().now(acme.key)), ahead, "from any scope");
     let absent = customer(tenant.id, "absent", ahead).key;
@@ -110,7 +110,7 @@ pub(super) fn tells_the_times_of_many(harness: &Harness<'_>) {
     let clock = tenant.new_clock(time::macros::datetime!(2030-01-01 0:00 UTC));
     let (present, future) = (tenant.new_customer("present"), tenant.new_customer_of(&clock, "future"));
     let ahead = tenant.now() + Duration::hours(1);
-    tenant.customer(present.key, |tx, _| tx.customers().reach(present.key, ahead));
+    tenant.customer(present.key, |tx, _| tx.customers().advance_instant(present.key, ahead));
     let keys = [future.key, present.key, future.key];
     let nows = tenant.look(|tx, _| tx.customers().nows(&keys));
     assert_eq!(nows, [clock.frozen_time, ahead, clock.frozen_time], "each as it is asked for");

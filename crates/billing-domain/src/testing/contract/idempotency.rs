@@ -77,7 +77,7 @@ pub(super) fn keeps_the_answer_of_a_refusal_alone(harness: &Harness<'_>) {
     // Also when it was the store that refused.
     let scope = Scope::Customer(tenant.id, customer.key);
     let refused = harness.store.run_once(&scope, &claim("taken"), &mut |tx, now| {
-        tx.customers().reach(customer.key, now + time::Duration::days(9))?;
+        tx.customers().advance_instant(customer.key, now + time::Duration::days(9))?;
         match tx.customers().insert(&customer) {
             Err(Error::Refused(_)) => Ok(Attempt::Refused(answer("taken"))),
             other => panic!("{other:?}"),

@@ -61,7 +61,7 @@ pub(super) fn sets_the_time_of_its_customers(harness: &Harness<'_>) {
         assert_eq!(now(), clock.frozen_time, "{status:?}: where the customer has got to");
     }
     let reached = datetime!(2030-01-15 0:00 UTC);
-    tenant.customer(acme.key, |tx, _| tx.customers().reach(acme.key, reached));
+    tenant.customer(acme.key, |tx, _| tx.customers().advance_instant(acme.key, reached));
     assert_eq!(now(), reached);
     let arrived = TestClock { frozen_time: target, ..clock };
     tenant.catalog(|tx, _| tx.test_clocks().update(&arrived));

@@ -37,7 +37,7 @@ pub(super) fn leaves_no_trace_of_a_refusal(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let first = tenant.new_customer("acme");
     let refused = tenant.try_customer(first.key, |tx, now| {
-        tx.customers().reach(first.key, now + Duration::days(9))?;
+        tx.customers().advance_instant(first.key, now + Duration::days(9))?;
         tx.customers().insert(&first)
     });
     assert!(matches!(refused, Err(Error::Refused(Refusal::DuplicateResource(_)))), "{refused:?}");
@@ -76,7 +76,7 @@ pub(super) fn works_on_each_as_if_alone(harness: &Harness<'_>) {
         begun.insert(customer);
         assert!(now < later, "the customer's own time, and nothing of a try before");
         assert_eq!(tx.customers().get(customer)?.key, customer);
-        tx.customers().settle(customer, later, Some(later + Duration::days(1)))?;
+        tx.customers().advance_instant_and_queue(customer, later, Some(later + Duration::days(1)))?;
         if customer == a { Err(Refusal::OverlappingPlans.into()) } else { Ok(()) }
     });
     assert_eq!(results, [Ok(()), Err(Refusal::OverlappingPlans.into()), Ok(())], "in the order of the customers");
