@@ -50,7 +50,7 @@ pub enum Attempt {
 pub type ClaimedWork<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<Attempt, Error> + 'w;
 
 /// Answers that are kept for requests that come again.
-pub trait AnswerBook: Send + Sync {
+pub trait IdempotencyStore: Send + Sync {
     /// The answer under `key`, if the organization has one.
     fn find_answer(&self, organization: OrganizationId, key: &str) -> Result<Option<KeptAnswer>, Error>;
 

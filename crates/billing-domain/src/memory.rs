@@ -26,7 +26,7 @@ use crate::organization::Organization;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
 use crate::store::{
-    Asker, Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Reply, Scope, Store, Window, Work,
+    ApiKeyLookup, Backlog, BillingQueue, EventIngest, Leased, Parked, Reply, Requester, Scope, Store, Window, Work,
 };
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
@@ -193,9 +193,9 @@ impl State {
     }
 
     /// Refuses whoever's key does not open their tenant.
-    fn open(&self, asker: &Asker) -> Result<(), Error> {
-        let Some(known) = &asker.key else { return Ok(()) };
-        let kept = self.tenants.get(&asker.organization).and_then(|tenant| tenant.api_keys.get(&known.prefix));
+    fn open(&self, requester: &Requester) -> Result<(), Error> {
+        let Some(known) = &requester.key else { return Ok(()) };
+        let kept = self.tenants.get(&requester.organization).and_then(|tenant| tenant.api_keys.get(&known.prefix));
         let is_valid =
             |key: &ApiKey| key.kind == KeyKind::ApiKey && key.digest == known.digest && !key.is_expired(self.now);
         if kept.is_some_and(is_valid) { Ok(()) } else { Err(Refusal::InvalidKey.into()) }
@@ -275,13 +275,13 @@ impl EventIngest for MemoryStore {
         Ok(outcomes)
     }
 
-    fn ingest_then(&self, asker: Asker, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
-        let opened = self.lock().open(&asker);
-        reply(opened.and_then(|()| self.ingest(asker.organization, &events, window)));
+    fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
+        let opened = self.lock().open(&requester);
+        reply(opened.and_then(|()| self.ingest(requester.organization, &events, window)));
     }
 }
 
-impl KeyRing for MemoryStore {
+impl ApiKeyLookup for MemoryStore {
     fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error> {
         let state = self.lock();
         let key = state.tenants.values().find_map(|tenant| tenant.api_keys.get(prefix));

@@ -14,8 +14,8 @@ mod question;
 
 pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
 pub use self::catalog::{
-    AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, HeldVersion, KeyRing, MetricRepo, OrganizationRepo, PlanRepo,
-    TestClockRepo,
+    AddonRepo, ApiKeyLookup, ApiKeyRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo,
+    PlanRepo, TestClockRepo,
 };
 pub use self::customer::{BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo};
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
@@ -54,14 +54,14 @@ impl Scope {
 
 /// Who asks for what is done together with what others ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub struct Requester {
     /// The tenant.
     pub organization: OrganizationId,
     /// The API key that must open the tenant at the moment at which it is done; `None`: somebody has looked.
     pub key: Option<Fingerprint>,
 }
 
-impl From<OrganizationId> for Asker {
+impl From<OrganizationId> for Requester {
     fn from(organization: OrganizationId) -> Self {
         Self { organization, key: None }
     }
@@ -111,12 +111,12 @@ pub trait Store: Send + Sync {
         customers.iter().map(alone).collect()
     }
 
-    /// Answers a question about one of the asker's customers, together with those of others who ask at the same time, and
+    /// Answers a question about one of the requester's customers, together with those of others who ask at the same time, and
     /// without blocking. All that was committed before the call is in the answer, and with
     /// [`Refusal::InvalidKey`](crate::Refusal::InvalidKey) it fails for whoever has no valid key any more.
     /// [`Answered::Alone`] says nothing about the key.
-    fn ask(&self, asker: Asker, question: Box<dyn Question>) {
-        let _ = asker;
+    fn ask(&self, requester: Requester, question: Box<dyn Question>) {
+        let _ = requester;
         question.conclude(Answered::Alone);
     }
 }

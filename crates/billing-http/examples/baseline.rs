@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use actix_web::{App, HttpResponse, HttpServer, web};
 use anyhow::Context;
-use billing_domain::store::KeyRing;
+use billing_domain::store::ApiKeyLookup;
 use billing_store::PgStore;
 
 /// As many as the service has for requests.

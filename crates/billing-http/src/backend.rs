@@ -1,13 +1,13 @@
 //! What the service needs of a store, all in one.
 
-use billing_domain::idempotency::AnswerBook;
+use billing_domain::idempotency::IdempotencyStore;
 use billing_domain::memory::MemoryStore;
-use billing_domain::store::{BillingQueue, EventIngest, KeyRing, Store};
+use billing_domain::store::{ApiKeyLookup, BillingQueue, EventIngest, Store};
 use billing_domain::{Error, StoreError};
 use billing_store::{Load, PgStore};
 
 /// A store that can serve: it keeps, takes in events, knows keys and answers, and hands out due customers.
-pub trait Backend: Store + EventIngest + KeyRing + BillingQueue + AnswerBook {
+pub trait Backend: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore {
     /// Whether it answers right now.
     ///
     /// # Errors

@@ -166,7 +166,7 @@ async fn check(
 ) -> Result<web::Json<MetricAccessView>, ApiError> {
     let (organization, command) = (bearer.organization(), question.clone());
     let asked = app.ask_within(ANSWER_WAIT, |store, reply| {
-        store.ask(bearer.asker(), Box::new(AccessQuestion::new(organization, command, reply)));
+        store.ask(bearer.requester(), Box::new(AccessQuestion::new(organization, command, reply)));
     });
     let checked = match asked.await? {
         Some(checked) => {

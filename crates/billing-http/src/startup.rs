@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::OrganizationId;
-use billing_domain::store::{KeyRing, Scope, Store};
+use billing_domain::store::{ApiKeyLookup, Scope, Store};
 use billing_domain::workflow::{CreateApiKey, CreateOrganization, create_api_key, create_organization};
 use billing_store::PgStore;
 use postgres_local::Cluster;

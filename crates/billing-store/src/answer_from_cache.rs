@@ -25,7 +25,7 @@ const TALLIES_MAX: usize = 16;
 /// Answers those questions of one organization that memory has the rest of, and gives back the others.
 pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
     let Some((prefetch, organization)) =
-        what_to_prefetch(&store.shared, &jobs).zip(jobs.first().map(|job| job.asker.organization))
+        what_to_prefetch(&store.shared, &jobs).zip(jobs.first().map(|job| job.requester.organization))
     else {
         return jobs;
     };
@@ -50,7 +50,7 @@ pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
 
 /// What to look at, as far as memory tells; `None`: it tells of nobody who is asked about.
 fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
-    let organization = jobs.first()?.asker.organization;
+    let organization = jobs.first()?.requester.organization;
     let mut prefetch = Prefetch::of(organization, Asked::prefixes(jobs));
     let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
     for (customer, metric) in asked {

@@ -1,7 +1,7 @@
 //! Keys that callers give to requests, each with the answer that was given.
 
 use billing_domain::id::OrganizationId;
-use billing_domain::idempotency::{Answer, AnswerBook, Claim, KeptAnswer, RETENTION_DAYS};
+use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer, RETENTION_DAYS};
 use billing_domain::{Error, Refusal, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{Binary, Integer, SmallInt, Text, Uuid as SqlUuid};
@@ -83,7 +83,7 @@ fn kept(row: Row) -> Result<KeptAnswer, Error> {
     Ok(KeptAnswer { fingerprint, answer: Answer { status: count(status)?, text } })
 }
 
-impl AnswerBook for PgStore {
+impl IdempotencyStore for PgStore {
     fn find_answer(&self, organization: OrganizationId, key: &str) -> Result<Option<KeptAnswer>, Error> {
         let row = self.shared.pool.run(|pg| find(pg, organization, key)).map_err(Failure::into_error)?;
         row.map(kept).transpose()

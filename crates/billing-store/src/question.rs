@@ -1,6 +1,6 @@
 //! Questions about usage, answered together: one snapshot, a few statements, however many ask at once.
 
-use billing_domain::store::{Answered, Asker, Question};
+use billing_domain::store::{Answered, Question, Requester};
 use billing_domain::usage::{Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 
@@ -16,26 +16,26 @@ const QUESTIONS_MAX: usize = 200;
 
 /// A question and who asks it.
 pub(crate) struct Asked {
-    pub(crate) asker: Asker,
+    pub(crate) requester: Requester,
     pub(crate) question: Box<dyn Question>,
 }
 
 impl Asked {
     /// The usage that must be known for an answer, to whoever has a valid key.
     pub(crate) fn prepare(&mut self, tx: &mut PgTransaction<'_>) -> Result<Vec<UsageRequest>, Error> {
-        api_key::expect_valid(self.asker.key.as_ref(), &tx.prefetched.valid_keys)?;
+        api_key::expect_valid(self.requester.key.as_ref(), &tx.prefetched.valid_keys)?;
         self.question.prepare(tx)
     }
 
     /// The prefixes of the keys of those who ask.
     pub(crate) fn prefixes(jobs: &[Self]) -> Vec<String> {
-        api_key::prefixes(jobs.iter().filter_map(|job| job.asker.key.as_ref()))
+        api_key::prefixes(jobs.iter().filter_map(|job| job.requester.key.as_ref()))
     }
 }
 
 impl Job for Asked {
     fn joins_batch(&self, first: &Self, budget: &mut BatchBudget) -> bool {
-        self.asker.organization == first.asker.organization && budget.take(1, QUESTIONS_MAX)
+        self.requester.organization == first.requester.organization && budget.take(1, QUESTIONS_MAX)
     }
 
     fn refuse(self, error: Error) {
@@ -46,7 +46,7 @@ impl Job for Asked {
 /// Answers questions of one organization: out of memory where that is enough.
 pub(crate) fn serve(store: &PgStore, jobs: Vec<Asked>) {
     let mut jobs = answer_from_cache::answer(store, jobs);
-    let Some(organization) = jobs.first().map(|job| job.asker.organization) else { return };
+    let Some(organization) = jobs.first().map(|job| job.requester.organization) else { return };
     let served = store.read_together(|pg| {
         if jobs.is_empty() {
             // All have their answers: it was only COMMIT that failed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::idempotency::{Claim, ClaimedWork};
-use billing_domain::store::{Asker, KeyRing, Question, Reply, Scope, Store, Work, WorkOfEach};
+use billing_domain::store::{ApiKeyLookup, Question, Reply, Requester, Scope, Store, Work, WorkOfEach};
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -222,8 +222,8 @@ impl Store for PgStore {
         self.run_claimed(scope, claim, work)
     }
 
-    fn ask(&self, asker: Asker, question: Box<dyn Question>) {
-        self.shared.questions.submit(Asked { asker, question }, 1);
+    fn ask(&self, requester: Requester, question: Box<dyn Question>) {
+        self.shared.questions.submit(Asked { requester, question }, 1);
     }
 }
 
@@ -235,7 +235,7 @@ impl Drop for Shared {
     }
 }
 
-impl KeyRing for PgStore {
+impl ApiKeyLookup for PgStore {
     fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error> {
         self.shared.pool.try_run(|pg| api_key::find_with_now(pg, prefix)).map_err(Failure::into_error)
     }

@@ -5,7 +5,7 @@ use time::Duration;
 use super::{MemoryStore, State};
 use crate::error::{Error, Noun};
 use crate::id::OrganizationId;
-use crate::idempotency::{Answer, AnswerBook, Claim, KeptAnswer, RETENTION_DAYS};
+use crate::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer, RETENTION_DAYS};
 
 impl State {
     /// Keeps an answer under a key that is free.
@@ -18,7 +18,7 @@ impl State {
     }
 }
 
-impl AnswerBook for MemoryStore {
+impl IdempotencyStore for MemoryStore {
     fn find_answer(&self, organization: OrganizationId, key: &str) -> Result<Option<KeptAnswer>, Error> {
         Ok(self.lock().tenant(organization)?.answers.get(key).map(|(kept, _)| kept.clone()))
     }

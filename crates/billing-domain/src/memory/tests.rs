@@ -2,7 +2,7 @@ use time::Duration;
 use time::macros::datetime;
 
 use super::MemoryStore;
-use crate::idempotency::{Answer, AnswerBook, Claim, RETENTION_DAYS};
+use crate::idempotency::{Answer, Claim, IdempotencyStore, RETENTION_DAYS};
 use crate::store::{Scope, Store};
 use crate::testing::contract::{Harness, all};
 use crate::workflow::{CreateOrganization, create_organization};

@@ -141,10 +141,10 @@ pub struct HeldVersion {
 }
 
 /// Finds keys before the organization is known.
-pub trait KeyRing: Send + Sync {
+pub trait ApiKeyLookup: Send + Sync {
     /// The key of whatever kind with this prefix and the present instant, if there is such a key.
     fn find_key(&self, prefix: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error>;
-    /// [`KeyRing::find_key`] without blocking, together with the keys of others who come at the same time. The key is
+    /// [`ApiKeyLookup::find_key`] without blocking, together with the keys of others who come at the same time. The key is
     /// looked up after the call: one that was removed before is not found.
     fn find_key_then(&self, prefix: String, reply: Reply<Option<(ApiKey, OffsetDateTime)>>) {
         reply(self.find_key(&prefix));

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::{Asker, Page, PageRequest, Reply};
+use super::{Page, PageRequest, Reply, Requester};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, Ingested};
@@ -117,9 +117,9 @@ pub trait EventIngest: Send + Sync {
     ///
     /// # Errors
     /// In the reply, as [`EventIngest::ingest`]; [`StoreError::Overloaded`](crate::StoreError::Overloaded) when too much
-    /// waits already: nothing was stored; [`Refusal::InvalidKey`](crate::Refusal::InvalidKey) when the asker's key is not
+    /// waits already: nothing was stored; [`Refusal::InvalidKey`](crate::Refusal::InvalidKey) when the requester's key is not
     /// valid any more: nothing was stored after that.
-    fn ingest_then(&self, asker: Asker, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>);
+    fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>);
 
     /// Prepares, for a metric or for filters that are younger than their events, some more of what came before, so that
     /// it is read as fast as what came after. Usage is the same without; a store that prepares nothing has nothing to

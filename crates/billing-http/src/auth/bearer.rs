@@ -16,7 +16,7 @@ use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError};
 use billing_domain::api_key::Fingerprint;
 use billing_domain::id::OrganizationId;
-use billing_domain::store::Asker;
+use billing_domain::store::Requester;
 
 use super::caller::{API_KEY_HEADER, Caller, app_of, check, find_api_key, not_authenticated, single};
 use super::key::KeyText;
@@ -35,7 +35,7 @@ pub struct Bearer {
 }
 
 impl Bearer {
-    /// The organization that the key spoke for. What is asked on its behalf goes to the store with [`Bearer::asker`].
+    /// The organization that the key spoke for. What is asked on its behalf goes to the store with [`Bearer::requester`].
     pub fn organization(&self) -> OrganizationId {
         self.caller.organization
     }
@@ -46,12 +46,12 @@ impl Bearer {
     }
 
     /// Who asks the store, which looks at the key.
-    pub fn asker(&self) -> Asker {
+    pub fn requester(&self) -> Requester {
         let key = self.key.as_ref().map(|(_, fingerprint)| fingerprint.clone());
-        Asker { organization: self.caller.organization, key }
+        Requester { organization: self.caller.organization, key }
     }
 
-    /// The store did what [`Bearer::asker`] asked for: the key is valid.
+    /// The store did what [`Bearer::requester`] asked for: the key is valid.
     pub fn was_confirmed(&self) {
         self.is_confirmed.set(true);
     }

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Context;
 use billing_domain::id::OrganizationId;
-use billing_domain::store::{KeyRing, Scope, Store};
+use billing_domain::store::{ApiKeyLookup, Scope, Store};
 
 use super::{Client, Commits, Demo};
 use crate::auth::KeyText;

@@ -162,7 +162,7 @@ async fn track(
     }
     if !events.is_empty() {
         let ids: Vec<String> = events.iter().map(|event| event.idempotency_id.clone()).collect();
-        let ingested = app.ask(|store, reply| store.ingest_then(bearer.asker(), events, Window::Enforced, reply));
+        let ingested = app.ask(|store, reply| store.ingest_then(bearer.requester(), events, Window::Enforced, reply));
         outcome.add(&ids, &ingested.await?);
         bearer.was_confirmed();
     }

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use billing_domain::api_key::ApiKey;
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
-use billing_domain::idempotency::{Answer, AnswerBook, Claim, ClaimedWork, KeptAnswer};
+use billing_domain::idempotency::{Answer, Claim, ClaimedWork, IdempotencyStore, KeptAnswer};
 use billing_domain::store::{
-    Asker, Backlog, BillingQueue, EventIngest, KeyRing, Leased, Parked, Reply, Scope, Store, Window, Work,
+    ApiKeyLookup, Backlog, BillingQueue, EventIngest, Leased, Parked, Reply, Requester, Scope, Store, Window, Work,
 };
 use billing_domain::{Error, StoreError};
 use billing_http::auth::Pepper;
@@ -45,7 +45,7 @@ impl Store for Broken {
     }
 }
 
-impl AnswerBook for Broken {
+impl IdempotencyStore for Broken {
     fn find_answer(&self, _: OrganizationId, _: &str) -> Result<Option<KeptAnswer>, Error> {
         self.fail()
     }
@@ -64,12 +64,12 @@ impl EventIngest for Broken {
         self.fail()
     }
 
-    fn ingest_then(&self, _: Asker, _: Vec<Event>, _: Window, reply: Reply<Vec<Ingested>>) {
+    fn ingest_then(&self, _: Requester, _: Vec<Event>, _: Window, reply: Reply<Vec<Ingested>>) {
         reply(self.fail());
     }
 }
 
-impl KeyRing for Broken {
+impl ApiKeyLookup for Broken {
     fn find_key(&self, _: &str) -> Result<Option<(ApiKey, OffsetDateTime)>, Error> {
         self.fail()
     }

@@ -17,7 +17,7 @@ use std::sync::mpsc;
 use billing_domain::api_key::Fingerprint;
 use billing_domain::event::{Event, Ingested, Properties};
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{Asker, EventIngest, Reply, Window};
+use billing_domain::store::{EventIngest, Reply, Requester, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -142,11 +142,11 @@ impl EventIngest for PgStore {
         receiver.recv().map_err(|_| StoreError::Internal("storing the events ended without an answer".to_owned()))?
     }
 
-    fn ingest_then(&self, asker: Asker, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
+    fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
         if let Err(error) = check(&events) {
             return reply(Err(error));
         }
-        let Asker { organization, key } = asker;
+        let Requester { organization, key } = requester;
         let terms = Terms { organization, window };
         let parts = self.split(organization, events);
         let batchers: Vec<_> = parts.iter().map(|part| (&self.shared.arrivals[part.writer], part.weight)).collect();

@@ -4,7 +4,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{KeyRing, Scope, Store, Transaction};
+use billing_domain::store::{ApiKeyLookup, Scope, Store, Transaction};
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::{Error, StoreError};
 use billing_store::PgStore;

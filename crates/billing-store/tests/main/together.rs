@@ -7,7 +7,7 @@ use billing_domain::event::{Event, Ingested};
 use billing_domain::id::OrganizationId;
 use billing_domain::metric::{AggregationKind, Metric};
 use billing_domain::plan::PlanVersion;
-use billing_domain::store::{Asker, EventIngest, KeyRing, Reply, Scope, Store, Transaction, Window};
+use billing_domain::store::{ApiKeyLookup, EventIngest, Reply, Requester, Scope, Store, Transaction, Window};
 use billing_domain::subscription::{Subscription, SubscriptionFilters};
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
@@ -280,9 +280,9 @@ fn a_question_finds_its_customer_and_key_however_few_there_were_before() {
     let key = build::api_key(world.organization, "goodgood", start());
     world.catalog(|tx| tx.api_keys().insert(&key));
     let ask = || {
-        let asker = Asker { organization: world.organization, key: Some(key.fingerprint()) };
+        let requester = Requester { organization: world.organization, key: Some(key.fingerprint()) };
         let question = |reply| Box::new(AccessQuestion::new(world.organization, world.command("acme", 0), reply));
-        wait(|reply| world.store.ask(asker, question(reply))).expect("an answer")
+        wait(|reply| world.store.ask(requester, question(reply))).expect("an answer")
     };
     world.usages();
     // All that is sent is planned now.
@@ -351,9 +351,9 @@ fn one_bad_key_spoils_nothing_for_others() {
     let bad = build::api_key(world.organization, "badbadba", start());
     // Whoever comes while the first is served is served together.
     let is_good = |n: usize| !n.is_multiple_of(3);
-    let asker = |n| {
+    let requester = |n| {
         let key = if is_good(n) { &good } else { &bad };
-        Asker { organization: world.organization, key: Some(key.fingerprint()) }
+        Requester { organization: world.organization, key: Some(key.fingerprint()) }
     };
     let refused = || Error::from(Refusal::InvalidKey);
     let (sender, receiver) = mpsc::channel();
@@ -361,7 +361,7 @@ fn one_bad_key_spoils_nothing_for_others() {
         let sender = sender.clone();
         let reply: Reply<Vec<Ingested>> = Box::new(move |outcome| sender.send((n, outcome)).expect("somebody waits"));
         let event = build::event("acme", "call", &n.to_string(), OffsetDateTime::now_utc());
-        world.store.ingest_then(asker(n), vec![event], Window::Enforced, reply);
+        world.store.ingest_then(requester(n), vec![event], Window::Enforced, reply);
     }
     for (n, outcome) in receiver.iter().take(24) {
         assert_eq!(outcome, if is_good(n) { Ok(vec![Ingested::Stored]) } else { Err(refused()) }, "{n}");
@@ -373,7 +373,7 @@ fn one_bad_key_spoils_nothing_for_others() {
         let sender = sender.clone();
         let reply = Box::new(move |outcome| sender.send((n, outcome)).expect("somebody waits"));
         let question = AccessQuestion::new(world.organization, world.command("acme", 0), reply);
-        world.store.ask(asker(n), Box::new(question));
+        world.store.ask(requester(n), Box::new(question));
     }
     for (n, outcome) in receiver.iter().take(24) {
         let known = outcome.map(|answer: Option<CheckedAccess>| usage(&answer.expect("it was asked before")));
@@ -381,7 +381,7 @@ fn one_bad_key_spoils_nothing_for_others() {
     }
     world.catalog(|tx| tx.api_keys().delete(good.kind, &good.prefix));
     let question = |reply| Box::new(AccessQuestion::new(world.organization, world.command("acme", 0), reply));
-    let answer = wait(|reply| world.store.ask(asker(1), question(reply)));
+    let answer = wait(|reply| world.store.ask(requester(1), question(reply)));
     assert_eq!(answer.map(|_| ()), Err(refused()), "worthless from the commit on, whatever is remembered");
 }
 

@@ -41,9 +41,9 @@ use super::build::{self, Ids};
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
-use crate::idempotency::AnswerBook;
+use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
-use crate::store::{BillingQueue, EventIngest, KeyRing, Scope, Store, Transaction};
+use crate::store::{ApiKeyLookup, BillingQueue, EventIngest, Scope, Store, Transaction};
 
 /// A store under test, seen from all its sides.
 #[derive(Clone, Copy)]
@@ -53,11 +53,11 @@ pub struct Harness<'s> {
     /// Its way in for events.
     pub ingest: &'s dyn EventIngest,
     /// Its keys.
-    pub keys: &'s dyn KeyRing,
+    pub keys: &'s dyn ApiKeyLookup,
     /// Its queue of due customers.
     pub queue: &'s dyn BillingQueue,
     /// Its answers to requests that come again.
-    pub answers: &'s dyn AnswerBook,
+    pub answers: &'s dyn IdempotencyStore,
 }
 
 /// One case of the contract. It makes organizations of its own, so cases may share a store.

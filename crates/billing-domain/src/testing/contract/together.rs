@@ -9,7 +9,7 @@ use super::{Harness, Tenant};
 use crate::api_key::{ApiKey, KeyKind};
 use crate::error::{Error, Refusal};
 use crate::event::{Event, Ingested};
-use crate::store::{Asker, Reply, Scope, Window};
+use crate::store::{Reply, Requester, Scope, Window};
 use crate::subscription::SubscriptionFilters;
 use crate::testing::build::{api_key, event};
 use crate::workflow::{AccessQuestion, CheckMetricAccess, CheckedAccess, check_metric_access};
@@ -115,10 +115,10 @@ pub(super) fn takes_events_from_whoever_has_a_valid_key(harness: &Harness<'_>) {
     let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
     let now = tenant.now();
     let send = |key: &ApiKey, id: &str| {
-        let asker = Asker { organization: tenant.id, key: Some(key.fingerprint()) };
+        let requester = Requester { organization: tenant.id, key: Some(key.fingerprint()) };
         // Customers whose events a store may keep apart from each other.
         let events = (0..60).map(|customer| event(&format!("customer {customer}"), "call", id, now)).collect();
-        wait(|reply| harness.ingest.ingest_then(asker, events, Window::Enforced, reply))
+        wait(|reply| harness.ingest.ingest_then(requester, events, Window::Enforced, reply))
     };
     let soon =
         ApiKey { expires_at: Some(now + Duration::HOUR), ..api_key(tenant.id, &unused_prefix(&tenant, "s"), now) };
@@ -142,8 +142,8 @@ pub(super) fn answers_whoever_has_a_valid_key(harness: &Harness<'_>) {
         filters: SubscriptionFilters::none(),
     };
     let ask = |key: &ApiKey| {
-        let asker = Asker { organization: tenant.id, key: Some(key.fingerprint()) };
-        wait(|reply| harness.store.ask(asker, Box::new(AccessQuestion::new(tenant.id, command.clone(), reply))))
+        let requester = Requester { organization: tenant.id, key: Some(key.fingerprint()) };
+        wait(|reply| harness.store.ask(requester, Box::new(AccessQuestion::new(tenant.id, command.clone(), reply))))
     };
     let key = api_key(tenant.id, &unused_prefix(&tenant, "v"), tenant.now());
     tenant.catalog(|tx, _| tx.api_keys().insert(&key));
