@@ -197,11 +197,11 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error> {
-        let found = self.recall(key)?;
+        let found = self.get_even_deleted(key)?;
         if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Customer)) } else { Ok(found) }
     }
 
-    fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+    fn get_even_deleted(&mut self, key: CustomerKey) -> Result<Customer, Error> {
         if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
             return Ok(present.customer.clone());
         }

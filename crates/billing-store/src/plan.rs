@@ -182,11 +182,11 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, id: PlanId) -> Result<Plan, Error> {
-        let found = self.recall(id)?;
+        let found = self.get_even_deleted(id)?;
         if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Plan)) } else { Ok(found) }
     }
 
-    fn recall(&mut self, id: PlanId) -> Result<Plan, Error> {
+    fn get_even_deleted(&mut self, id: PlanId) -> Result<Plan, Error> {
         let read = |tx: &mut Self| {
             let own = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
             let row = tx.query(|pg| own.select(PlanRow::as_select()).first(pg).optional())?;

@@ -161,11 +161,11 @@ impl PlanRepo for MemoryTransaction {
     }
 
     fn get(&mut self, id: PlanId) -> Result<Plan, Error> {
-        let found = PlanRepo::recall(self, id)?;
+        let found = PlanRepo::get_even_deleted(self, id)?;
         if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Plan)) } else { Ok(found) }
     }
 
-    fn recall(&mut self, id: PlanId) -> Result<Plan, Error> {
+    fn get_even_deleted(&mut self, id: PlanId) -> Result<Plan, Error> {
         self.tenant()?.plans.get(&id).cloned().ok_or(Error::NotFound(Noun::Plan))
     }
 

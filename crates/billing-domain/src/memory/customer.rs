@@ -35,16 +35,16 @@ impl CustomerRepo for MemoryTransaction {
     }
 
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error> {
-        let found = CustomerRepo::recall(self, key)?;
+        let found = CustomerRepo::get_even_deleted(self, key)?;
         if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Customer)) } else { Ok(found) }
     }
 
-    fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+    fn get_even_deleted(&mut self, key: CustomerKey) -> Result<Customer, Error> {
         self.account(key)?.customer.clone().ok_or(Error::NotFound(Noun::Customer))
     }
 
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
-        let before = CustomerRepo::recall(self, customer.key)?;
+        let before = CustomerRepo::get_even_deleted(self, customer.key)?;
         let mut others = self.tenant()?.accounts.values().filter_map(|account| account.customer.as_ref());
         let is_taken =
             |other: &Customer| other.key != customer.key && other.email.is_some() && other.email == customer.email;

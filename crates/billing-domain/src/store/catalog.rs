@@ -81,7 +81,7 @@ pub trait PlanRepo {
     /// The plan; add-ons are none, and what was deleted is not found.
     fn get(&mut self, id: PlanId) -> Result<Plan, Error>;
     /// The plan, deleted or not.
-    fn recall(&mut self, id: PlanId) -> Result<Plan, Error>;
+    fn get_even_deleted(&mut self, id: PlanId) -> Result<Plan, Error>;
     /// Writes back what can change: names, tags, links, deletion.
     fn update(&mut self, plan: &Plan) -> Result<(), Error>;
     /// All plans that were not deleted, newest first, then by name.

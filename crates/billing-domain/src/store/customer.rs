@@ -24,7 +24,7 @@ pub trait CustomerRepo {
     /// The customer; one that was deleted is not found.
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error>;
     /// The customer, deleted or not.
-    fn recall(&mut self, key: CustomerKey) -> Result<Customer, Error>;
+    fn get_even_deleted(&mut self, key: CustomerKey) -> Result<Customer, Error>;
     /// Writes back what can change: all but id, clock, creation and whether it is catching up.
     ///
     /// # Errors

@@ -108,7 +108,7 @@ impl TryFrom<Unchecked> for TierSchedule {
     type Error = String;
 
     fn try_from(unchecked: Unchecked) -> Result<Self, String> {
-        Self::recall(unchecked.tiers, unchecked.bulk).map_err(|faults| {
+        Self::restore(unchecked.tiers, unchecked.bulk).map_err(|faults| {
             let details: Vec<String> = faults.into_iter().map(|fault| fault.detail).collect();
             details.join(" ")
         })
@@ -130,7 +130,7 @@ impl TierSchedule {
     ///
     /// # Errors
     /// Every other [`TierFault`] there is.
-    pub fn recall(tiers: Vec<Tier>, bulk: bool) -> Result<Self, Vec<TierFault>> {
+    pub fn restore(tiers: Vec<Tier>, bulk: bool) -> Result<Self, Vec<TierFault>> {
         let mut faults = faults(&tiers);
         let once_accepted = |fault: &TierFault| {
             let is_first = fault.tier == 0 && fault.code == TierFaultCode::EmptyRange;

@@ -253,10 +253,10 @@ fn json_reads_back_what_it_wrote_and_checks_it() {
 #[test]
 fn what_was_accepted_once_stays_readable() {
     let nothing = vec![free("0", Some("0")), per_unit("0", None, "2")];
-    let recalled = TierSchedule::recall(nothing.clone(), false).expect("as it was agreed to");
-    check(&recalled, &[("0", "0", "no usage"), ("3", "6", "the tier of nothing prices nothing")]);
-    let text = serde_json::to_string(&recalled).expect("json");
-    assert_eq!(serde_json::from_str::<TierSchedule>(&text).expect("read back"), recalled);
+    let restored = TierSchedule::restore(nothing.clone(), false).expect("as it was agreed to");
+    check(&restored, &[("0", "0", "no usage"), ("3", "6", "the tier of nothing prices nothing")]);
+    let text = serde_json::to_string(&restored).expect("json");
+    assert_eq!(serde_json::from_str::<TierSchedule>(&text).expect("read back"), restored);
     let backwards = vec![free("0", Some("-1"))];
-    assert!(TierSchedule::recall(backwards, false).is_err(), "which never was accepted");
+    assert!(TierSchedule::restore(backwards, false).is_err(), "which never was accepted");
 }

@@ -309,7 +309,7 @@ impl Catalog {
             return Ok(offer.clone());
         }
         let version = tx.plans().get_version(id)?;
-        let (plan, addon) = match tx.plans().recall(version.plan) {
+        let (plan, addon) = match tx.plans().get_even_deleted(version.plan) {
             Err(Error::NotFound(_)) => {
                 let addon = tx.addons().get(addon::addon_of(version.plan))?;
                 (addon.plan(), Some(addon.terms))

@@ -29,7 +29,7 @@ pub fn update_invoice(
     now: OffsetDateTime,
 ) -> Result<Invoice, Error> {
     // Billing looks at no payment, so one that came in need not wait for what is past.
-    if !tx.customers().recall(command.customer)?.catching_up {
+    if !tx.customers().get_even_deleted(command.customer)?.catching_up {
         catch_up(tx, command.customer, now)?;
     }
     let mut invoice = tx.invoices().get(command.invoice)?;

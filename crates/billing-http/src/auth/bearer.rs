@@ -74,13 +74,13 @@ impl Bearer {
 
     /// By a key that is remembered, or by one that is looked up.
     async fn of(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
-        match Self::recalled(app, headers) {
+        match Self::from_cache(app, headers) {
             Some(bearer) => Ok(bearer),
             None => Ok(Self { caller: check(app, headers).await?, key: None, is_confirmed: Rc::default() }),
         }
     }
 
-    fn recalled(app: &App, headers: &HeaderMap) -> Option<Self> {
+    fn from_cache(app: &App, headers: &HeaderMap) -> Option<Self> {
         if headers.contains_key(AUTHORIZATION) {
             return None;
         }

@@ -66,7 +66,7 @@ impl CreditView {
         let changes = ledger.entries().iter().filter(|entry| entry.kind != EntryKind::Grant);
         Ok(Self {
             credit_id: credit.id,
-            customer: (&tx.customers().recall(customer)?).into(),
+            customer: (&tx.customers().get_even_deleted(customer)?).into(),
             amount: (&credit.amount).into(),
             amount_remaining: (&ledger.remaining()).into(),
             currency: (&find_currency(tx, &credit.currency_code)?).into(),

@@ -105,7 +105,7 @@ impl Holder {
             Some(known) => known.clone(),
             None => {
                 let version = tx.plans().get_version(subscription.version)?;
-                let plan = tx.plans().recall(version.plan)?;
+                let plan = tx.plans().get_even_deleted(version.plan)?;
                 let brief = PlanVersionBriefView::new(&plan, &version);
                 self.names.plans.insert(subscription.version, brief.clone());
                 brief

@@ -216,7 +216,7 @@ impl TryFrom<ComponentRow> for Component {
         Ok(Self {
             id: row.id.into(),
             metric: row.metric_id.into(),
-            tiers: TierSchedule::recall(tiers, row.is_bulk)
+            tiers: TierSchedule::restore(tiers, row.is_bulk)
                 .map_err(|faults| unreadable(format!("tiers {faults:?}")))?,
             invoicing_interval: interval(row.invoicing_interval_unit, row.invoicing_interval_count)?,
             reset_interval: interval(row.reset_interval_unit, row.reset_interval_count)?,

@@ -96,7 +96,7 @@ impl Places {
             tx.organizations().get()?.tax_rate,
             tx.currencies().list()?.len(),
             tx.metrics().get(self.metric)?.name,
-            tx.plans().recall(self.plan)?.name,
+            tx.plans().get_even_deleted(self.plan)?.name,
             tx.plans().get_version(self.version)?.replace_with,
         ))
     }

@@ -143,7 +143,7 @@ pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
     tenant.customer(made.key, |tx, _| tx.customers().update(&gone));
     let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.customers().get(made.key));
     assert_eq!(missing, Err(Error::NotFound(Noun::Customer)));
-    assert_eq!(tenant.look(|tx, _| tx.customers().recall(made.key)), gone);
+    assert_eq!(tenant.look(|tx, _| tx.customers().get_even_deleted(made.key)), gone);
     assert_eq!(tenant.look(|tx, _| tx.customers().list(&PageRequest::first())).items, [other]);
     let again = tenant.try_customer(made.key, |tx, _| tx.customers().insert(&made));
     assert!(matches!(again, Err(Error::Refused(Refusal::DuplicateResource(_)))), "the id stays taken: {again:?}");

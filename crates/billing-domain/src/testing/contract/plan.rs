@@ -220,7 +220,7 @@ pub(super) fn updates_and_deletes_plans(harness: &Harness<'_>) {
     });
     let missing = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.plans().get(made.id));
     assert_eq!(missing, Err(Error::NotFound(Noun::Plan)));
-    assert_eq!(tenant.look(|tx, _| tx.plans().recall(made.id)), gone);
+    assert_eq!(tenant.look(|tx, _| tx.plans().get_even_deleted(made.id)), gone);
     assert_eq!(tenant.look(|tx, _| tx.plans().get_version(version.id)), old, "what was billed by it needs it");
     assert_eq!(tenant.look(|tx, _| tx.plans().list_versions(Some(made.id))), []);
     assert_eq!(tenant.look(|tx, _| tx.plans().list()), [other]);
