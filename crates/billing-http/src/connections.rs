@@ -4,17 +4,15 @@
 //! come, and a connection that waits takes a place that somebody with a request could have. So those are closed here: when
 //! they have waited too long, and when there are too many of them, the longest waiting first.
 
-use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use actix_tls::accept::rustls_0_23::TlsStream;
-use actix_web::rt::net;
+use crate::paced::Intake;
 
 /// How long a connection may wait for the head of a request where it speaks HTTP/2: its client has one for all that it will ask.
 const WAIT_HTTP2_MAX: Duration = Duration::from_secs(600);
@@ -38,6 +36,7 @@ pub struct Connections {
     looked_ms: AtomicU64,
     closed_late: AtomicU64,
     closed_crowded: AtomicU64,
+    large_heads: Arc<AtomicUsize>,
 }
 
 /// One connection, as long as it is open.
@@ -50,6 +49,9 @@ pub struct Connection {
     /// When it has waited too long, in milliseconds since the server began; only while nothing is at work.
     due_ms: AtomicU64,
     wait_max: Duration,
+    /// Whether it is read no faster than what came is taken. HTTP/2 has windows for that.
+    is_paced: bool,
+    intake: Intake,
 }
 
 /// A connection in the list of all; it leaves the list when this is dropped.
@@ -89,22 +91,20 @@ impl Connections {
             looked_ms: AtomicU64::new(0),
             closed_late: AtomicU64::new(0),
             closed_crowded: AtomicU64::new(0),
+            large_heads: Arc::default(),
         }
     }
 
-    /// Lists a connection that was made just now, plain or with TLS. `None` where the system has no file for it any more.
-    pub fn list(self: &Arc<Self>, io: &dyn Any) -> Option<Listed> {
-        if let Some(plain) = io.downcast_ref::<net::TcpStream>() {
-            return Some(self.list_stream(plain.as_fd().try_clone_to_owned().ok()?.into(), self.wait_max));
-        }
-        let (tcp, tls) = io.downcast_ref::<TlsStream<net::TcpStream>>()?.get_ref();
-        let wait_max = if tls.alpn_protocol() == Some(b"h2") { WAIT_HTTP2_MAX } else { self.wait_max };
-        Some(self.list_stream(tcp.as_fd().try_clone_to_owned().ok()?.into(), wait_max))
+    /// Lists a connection that was made just now. `None` where the system has no file for it any more.
+    pub fn list(self: &Arc<Self>, tcp: &impl AsFd, is_http2: bool) -> Option<Listed> {
+        let wait_max = if is_http2 { WAIT_HTTP2_MAX } else { self.wait_max };
+        Some(self.list_stream(tcp.as_fd().try_clone_to_owned().ok()?.into(), wait_max, !is_http2))
     }
 
-    fn list_stream(self: &Arc<Self>, stream: TcpStream, wait_max: Duration) -> Listed {
+    fn list_stream(self: &Arc<Self>, stream: TcpStream, wait_max: Duration, is_paced: bool) -> Listed {
         let [since_ms, due_ms] = [Duration::ZERO, wait_max].map(|wait| AtomicU64::new(self.in_ms(wait)));
-        let connection = Arc::new(Connection { stream, at_work: AtomicU32::new(0), since_ms, due_ms, wait_max });
+        let (at_work, intake) = (AtomicU32::new(0), Intake::new(&self.large_heads));
+        let connection = Arc::new(Connection { stream, at_work, since_ms, due_ms, wait_max, is_paced, intake });
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open();
         open.insert(number, Arc::clone(&connection));
@@ -180,23 +180,48 @@ pub struct AtWork {
     listed: Arc<Listed>,
     /// How large its answer is.
     pub answer_bytes: u64,
+    /// Whether the rest of its body is thrown away.
+    pub is_refused: bool,
 }
 
 impl AtWork {
     /// A request of this connection has begun.
     pub fn begin(listed: &Arc<Listed>) -> Self {
         listed.connection.at_work.fetch_add(1, Ordering::Relaxed);
-        Self { listed: Arc::clone(listed), answer_bytes: 0 }
+        listed.intake().turn(false);
+        Self { listed: Arc::clone(listed), answer_bytes: 0, is_refused: false }
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
         self.listed.end(self.answer_bytes);
+        self.listed.intake().turn(self.is_refused);
     }
 }
 
 impl Listed {
+    /// Whether it is read no faster than what came is taken.
+    pub fn is_paced(&self) -> bool {
+        self.connection.is_paced
+    }
+
+    /// Whether a request is at work.
+    pub fn is_at_work(&self) -> bool {
+        self.connection.at_work.load(Ordering::Relaxed) > 0
+    }
+
+    /// What has come in and was not taken yet.
+    pub fn intake(&self) -> &Intake {
+        &self.connection.intake
+    }
+
+    /// Closes it because there are too many like it.
+    pub fn close_crowded(&self) {
+        self.connection.close();
+        self.connections.closed_crowded.fetch_add(1, Ordering::Relaxed);
+    }
+
     fn end(&self, bytes: u64) {
         let wait = self.connection.wait_max + Duration::from_secs(bytes / TAKEN_PER_SECOND);
         self.connection.since_ms.store(self.connections.in_ms(Duration::ZERO), Ordering::Relaxed);
@@ -233,7 +258,7 @@ mod tests {
         let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         client.set_nonblocking(true).expect("set");
         let (server, _) = listener.accept().expect("a connection");
-        (Arc::new(connections.list_stream(server, wait_max)), client)
+        (Arc::new(connections.list_stream(server, wait_max, true)), client)
     }
 
     fn is_closed(client: &TcpStream) -> bool {

@@ -23,7 +23,7 @@ use crate::endpoint::Matched;
 use crate::error::{ApiError, codes};
 use crate::request_id;
 use crate::telemetry::ErrorCode;
-use crate::unread::refuse;
+use crate::unread::{Unread, refuse};
 
 /// Longest path with query, in bytes.
 const URI_BYTES_MAX: usize = 8 * 1024;
@@ -72,6 +72,9 @@ pub async fn surround(
         let response = compress(response).await;
         if let (Some(at_work), BodySize::Sized(bytes)) = (&mut at_work, response.response().body().size()) {
             at_work.answer_bytes = bytes;
+        }
+        if let Some(at_work) = &mut at_work {
+            at_work.is_refused = response.response().extensions().contains::<Unread>();
         }
         Ok(response)
     })

@@ -1,5 +1,6 @@
 //! The HTTP server, startable inside any program.
 
+use std::hint::black_box;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::sync::{Arc, mpsc};
@@ -7,31 +8,20 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
-use actix_web::middleware::from_fn;
-use actix_web::{HttpServer, web};
+use actix_web::web;
 use anyhow::Context;
 
 use crate::app::{App, DiskCheck};
 use crate::auth::Pepper;
 use crate::backend::Backend;
-use crate::json::{BodyBudget, BodyDeadline};
+use crate::connections::Connections;
+use crate::listen::{CONNECTIONS_MAX, listen};
 use crate::worker::{Alarm, Workers};
-use crate::{endpoint, middleware, routes};
 
-/// Time for the rest of a request's head.
-const HEAD_DEADLINE: Duration = Duration::from_secs(5);
-/// Time for a client to close its side.
-const DISCONNECT_DEADLINE: Duration = Duration::from_secs(5);
-/// Time for requests at work when the server stops, in seconds. With the notice before it, a stop takes less than the
-/// ten seconds after which service managers lose patience.
-const DRAIN_SECONDS: u64 = 8;
-/// Most open connections of one worker.
-const CONNECTIONS_MAX: usize = 2_000;
-
-/// Connections that wait to be taken up. More are told nothing, and try again after a second.
-const BACKLOG: u32 = 4_096;
 /// How often connections that wait too long are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// More than any allocator keeps for later.
+const LARGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Most connections that can be open at once.
 pub fn places() -> usize {
@@ -39,7 +29,7 @@ pub fn places() -> usize {
 }
 
 /// Threads that serve connections.
-fn workers() -> usize {
+pub fn workers() -> usize {
     thread::available_parallelism().map_or(2, NonZeroUsize::get)
 }
 
@@ -122,6 +112,7 @@ impl Server {
                         return Ok(());
                     }
                 };
+                actix_web::rt::spawn(sweep(Arc::clone(&data.connections)));
                 // An error means that nobody waits for the handle.
                 sender.send(Ok((server.handle(), addr))).unwrap_or_default();
                 server.await
@@ -133,45 +124,14 @@ impl Server {
     }
 }
 
-fn listen(app: &web::Data<App>, settings: &ServerSettings) -> std::io::Result<(actix_web::dev::Server, SocketAddr)> {
-    let (served, deadline, budget) = (app.clone(), BodyDeadline(settings.body_deadline), BodyBudget::default());
-    let server = HttpServer::new(move || {
-        actix_web::App::new()
-            .app_data(served.clone())
-            .app_data(deadline)
-            .app_data(budget.clone())
-            .configure(|config| endpoint::configure(config, routes::table()))
-            .wrap(from_fn(middleware::surround))
-    });
-    let (connections, swept) = (Arc::clone(&app.connections), Arc::clone(&app.connections));
-    actix_web::rt::spawn(async move {
-        loop {
-            actix_web::rt::time::sleep(SWEEP_EVERY).await;
-            swept.sweep();
-        }
-    });
-    let server = server
-        .on_connect(move |io, data| {
-            if let Some(listed) = connections.list(io) {
-                data.insert(Arc::new(listed));
-            }
-        })
-        // A client that has gone is noticed while its request is at work, which then ends.
-        .h1_allow_half_closed(false)
-        .client_request_timeout(HEAD_DEADLINE)
-        .client_disconnect_timeout(DISCONNECT_DEADLINE)
-        .workers(workers())
-        .max_connections(CONNECTIONS_MAX)
-        .backlog(BACKLOG)
-        .worker_max_blocking_threads(settings.connections + 2)
-        .shutdown_timeout(DRAIN_SECONDS)
-        .disable_signals();
-    let server = match &settings.tls {
-        Some(tls) => server.bind_rustls_0_23(settings.addr, tls.as_ref().clone())?,
-        None => server.bind(settings.addr)?,
-    };
-    let addr = server.addrs().first().copied().unwrap_or(settings.addr);
-    Ok((server.run(), addr))
+async fn sweep(connections: Arc<Connections>) {
+    loop {
+        actix_web::rt::time::sleep(SWEEP_EVERY).await;
+        connections.sweep();
+        // An allocator may give freed memory back only when something large is freed; after a flood nothing is, and the peak
+        // would stay.
+        drop(black_box(Vec::<u8>::with_capacity(LARGE_BYTES)));
+    }
 }
 
 impl RunningServer {

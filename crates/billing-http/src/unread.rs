@@ -19,8 +19,13 @@ pub fn refuse(mut request: ServiceRequest, error: &ApiError) -> ServiceResponse<
     request.into_response(hold(error.error_response(), rest))
 }
 
+/// Marks an answer to a request whose body is not read to its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Unread;
+
 /// The answer, holding the `rest` of a body until it is sent.
-pub fn hold<R: Unpin + 'static>(answer: HttpResponse, rest: R) -> HttpResponse {
+pub fn hold<R: Unpin + 'static>(mut answer: HttpResponse, rest: R) -> HttpResponse {
+    answer.extensions_mut().insert(Unread);
     answer.map_body(|_, body| BoxBody::new(Holding { body, _rest: rest }))
 }
 

@@ -3,8 +3,8 @@
 use std::cell::Cell;
 use std::fmt;
 use std::future::{Future, poll_fn};
-use std::io::Read;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::body::{BodyStream, MessageBody};
@@ -16,11 +16,14 @@ use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
 use billing_domain::FieldErrors;
-use flate2::bufread::GzDecoder;
 use serde_json::Value;
 
 use super::budget::{BodyBudget, Share};
 use super::scan::{JsonFault, scan};
+use super::unpack::unpack;
+use crate::app::App;
+use crate::auth::{Bearer, Caller};
+use crate::connections::Listed;
 use crate::error::{ApiError, codes};
 use crate::unknown_field;
 use crate::unread::hold;
@@ -28,12 +31,10 @@ use crate::wire::FromJson;
 
 /// Largest ordinary body, in bytes, as sent and decompressed.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
-/// Most bytes that room is made for because they are announced.
+/// Most bytes that room is made for because they are announced, until so many have come.
 const EXPECTED_BYTES_MAX: usize = 1024 * 1024;
 /// From so many bytes on it is believed that the others will come: who is slow on purpose sends few.
 const BELIEVED_FROM: usize = 64 * 1024;
-/// Most gzip members of one body. Senders make one; each costs work of its own, however little is in it.
-const GZIP_MEMBERS_MAX: usize = 16;
 /// How a gzip member begins.
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// How long a body may take to arrive.
@@ -105,20 +106,19 @@ impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let accepted = accept(request.headers(), BYTES_MAX);
         let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
-        let mut share = request.app_data::<BodyBudget>().cloned().unwrap_or_default().share();
-        let expected = expected_bytes(request.headers());
+        let mut intake = Intake::of(request);
         let payload = web::Payload::from_request(request, payload);
         Box::pin(async move {
             let mut rest = BodyStream::new(payload.await.map_err(ApiError::internal)?);
             let read = match accepted {
                 Ok(is_compressed) => {
-                    let bytes = receive(&mut rest, (expected, BYTES_MAX), deadline, &mut share).await;
+                    let bytes = intake.receive(&mut rest, BYTES_MAX, deadline).await;
                     bytes.map(|bytes| (bytes, is_compressed))
                 }
                 Err(error) => Err(error),
             };
             match read {
-                Ok((bytes, is_compressed)) => Ok(Self { bytes, is_compressed, share }),
+                Ok((bytes, is_compressed)) => Ok(Self { bytes, is_compressed, share: intake.share }),
                 Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
             }
         })
@@ -131,46 +131,76 @@ impl<const BYTES_MAX: usize> FromRequest for RawBody<BYTES_MAX> {
 /// When it is too large or does not arrive in time.
 pub async fn receive_all(request: &HttpRequest, payload: &mut Payload) -> Result<Bytes, BodyError> {
     let deadline = request.app_data::<BodyDeadline>().map_or(BODY_DEADLINE, |deadline| deadline.0);
-    let mut share = request.app_data::<BodyBudget>().cloned().unwrap_or_default().share();
+    let mut intake = Intake::of(request);
     let payload = web::Payload::from_request(request, payload).await.map_err(ApiError::internal)?;
     let mut rest = BodyStream::new(payload);
-    let sizes = (expected_bytes(request.headers()), BODY_BYTES_MAX);
-    match receive(&mut rest, sizes, deadline, &mut share).await {
+    match intake.receive(&mut rest, BODY_BYTES_MAX, deadline).await {
         Ok(bytes) => Ok(bytes.into()),
         Err(error) => Err(BodyError { error, rest: Cell::new(Some(rest)) }),
     }
 }
 
-/// For how many bytes room is made once the first have come: as many as are announced, if they are not too many for a
-/// promise. A body that moves as it grows leaves memory of every size behind.
-fn expected_bytes(headers: &HeaderMap) -> usize {
-    let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
-    announced.unwrap_or(0).min(EXPECTED_BYTES_MAX)
+/// What a body takes while it comes in.
+struct Intake {
+    share: Share,
+    /// As many bytes as are announced; 0 when none are.
+    announced: usize,
+    /// Told of every piece that is taken, so that the next one comes in.
+    listed: Option<Arc<Listed>>,
 }
 
-async fn receive(
-    body: &mut Rest,
-    (expected, bytes_max): (usize, usize),
-    deadline: Duration,
-    share: &mut Share,
-) -> Result<Vec<u8>, ApiError> {
-    let all = async {
-        let mut bytes = Vec::new();
-        while let Some(chunk) = poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await {
-            let broken = |error| ApiError::new(&codes::PARSE_ERROR, format!("The body broke off: {error}."));
-            let chunk = chunk.map_err(broken)?;
-            if bytes.len() + chunk.len() > bytes_max {
-                return Err(too_large(bytes_max));
-            }
-            share.grow(chunk.len())?;
-            if bytes.len() >= BELIEVED_FROM && bytes.len() < expected {
-                bytes.reserve_exact(expected - bytes.len());
-            }
-            bytes.extend_from_slice(&chunk);
+impl Intake {
+    fn of(request: &HttpRequest) -> Self {
+        let (headers, extensions) = (request.headers(), request.extensions());
+        let caller = extensions.get::<Caller>().map(|caller| caller.organization);
+        let holder = caller.or_else(|| extensions.get::<Bearer>().map(Bearer::organization));
+        let announced = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.trim().parse().ok());
+        Self {
+            share: request.app_data::<BodyBudget>().cloned().unwrap_or_default().share(holder),
+            announced: announced.unwrap_or(0),
+            listed: request.conn_data::<Arc<Listed>>().cloned(),
         }
-        Ok(bytes)
-    };
-    tokio::time::timeout(deadline, all).await.unwrap_or_else(|_| Err(ApiError::plain(&codes::REQUEST_TIMEOUT)))
+    }
+
+    async fn receive(&mut self, body: &mut Rest, bytes_max: usize, deadline: Duration) -> Result<Vec<u8>, ApiError> {
+        self.announced = self.announced.min(bytes_max);
+        let all = async {
+            let mut bytes = Vec::new();
+            while let Some(piece) = poll_fn(|context| Pin::new(&mut *body).poll_next(context)).await {
+                let broken = |error| ApiError::new(&codes::PARSE_ERROR, format!("The body broke off: {error}."));
+                let piece = piece.map_err(broken)?;
+                if bytes.len() + piece.len() > bytes_max {
+                    return Err(too_large(bytes_max));
+                }
+                self.make_room(&mut bytes, piece.len())?;
+                bytes.extend_from_slice(&piece);
+                if let Some(listed) = &self.listed {
+                    listed.intake().take();
+                }
+            }
+            Ok(bytes)
+        };
+        tokio::time::timeout(deadline, all).await.unwrap_or_else(|_| Err(ApiError::plain(&codes::REQUEST_TIMEOUT)))
+    }
+
+    /// Makes room for `more` bytes, and takes what that costs out of the budget before. A body that moves as it grows leaves
+    /// memory of every size behind, so once enough has come room is made for all that is announced.
+    fn make_room(&mut self, bytes: &mut Vec<u8>, more: usize) -> Result<(), ApiError> {
+        let needed = bytes.len() + more;
+        if needed <= bytes.capacity() {
+            return Ok(());
+        }
+        let doubled = needed.max(2 * bytes.capacity());
+        let believed = match bytes.len() {
+            ..BELIEVED_FROM => 0,
+            BELIEVED_FROM..EXPECTED_BYTES_MAX => self.announced.min(EXPECTED_BYTES_MAX),
+            EXPECTED_BYTES_MAX.. => self.announced,
+        };
+        let room = if believed >= needed { believed } else { doubled };
+        self.share.grow(room - bytes.capacity())?;
+        bytes.reserve_exact(room - bytes.len());
+        Ok(())
+    }
 }
 
 /// A body on its way.
@@ -252,7 +282,7 @@ fn accept(headers: &HeaderMap, bytes_max: usize) -> Result<bool, ApiError> {
     }
 }
 
-fn too_large(bytes_max: usize) -> ApiError {
+pub(super) fn too_large(bytes_max: usize) -> ApiError {
     ApiError::new(&codes::PAYLOAD_TOO_LARGE, format!("The body may have at most {bytes_max} bytes, also decompressed."))
 }
 
@@ -263,28 +293,9 @@ fn too_large(bytes_max: usize) -> ApiError {
 pub fn decode<const BYTES_MAX: usize>(body: RawBody<BYTES_MAX>, bytes_max: usize) -> Result<String, ApiError> {
     let RawBody { mut bytes, is_compressed, mut share } = body;
     if is_compressed {
-        bytes = unpack(&bytes, bytes_max)?;
-        share.grow(bytes.len())?;
+        bytes = unpack(&bytes, bytes_max, |room| share.grow(room))?;
     }
     String::from_utf8(bytes).map_err(|_| fault(JsonFault::Encoding))
-}
-
-fn unpack(mut packed: &[u8], bytes_max: usize) -> Result<Vec<u8>, ApiError> {
-    let mut plain = Vec::new();
-    for _ in 0..GZIP_MEMBERS_MAX {
-        let limit = (bytes_max - plain.len()) as u64 + 1;
-        GzDecoder::new(&mut packed).take(limit).read_to_end(&mut plain).map_err(|_| {
-            ApiError::new(&codes::PARSE_ERROR, "The body is not gzip, though its Content-Encoding says so.")
-        })?;
-        if plain.len() > bytes_max {
-            return Err(too_large(bytes_max));
-        }
-        if packed.is_empty() {
-            return Ok(plain);
-        }
-    }
-    let detail = format!("The body is in more than {GZIP_MEMBERS_MAX} gzip members.");
-    Err(ApiError::new(&codes::PARSE_ERROR, detail))
 }
 
 /// The JSON value of a text; its numbers keep every digit.
@@ -309,7 +320,7 @@ pub fn parse_or_empty(text: &str) -> Result<Value, ApiError> {
 
 /// The value of a body that its call does not read: compressed or not, of whatever media type. `None`: it is no JSON.
 pub fn peek(bytes: &[u8]) -> Option<Value> {
-    let unpacked = bytes.starts_with(GZIP_MAGIC).then(|| unpack(bytes, BODY_BYTES_MAX));
+    let unpacked = bytes.starts_with(GZIP_MAGIC).then(|| unpack(bytes, BODY_BYTES_MAX, |_| Ok(())));
     let unpacked = unpacked.transpose().ok()?;
     parse(std::str::from_utf8(unpacked.as_deref().unwrap_or(bytes)).ok()?).ok()
 }

@@ -5,6 +5,7 @@ mod budget;
 mod extract;
 mod fields;
 mod scan;
+mod unpack;
 
 pub use asked::{FromQuery, QueryAndBody};
 pub use budget::BodyBudget;

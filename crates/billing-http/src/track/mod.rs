@@ -153,7 +153,7 @@ async fn track(
     let others = Others { are_refused: unknown_field::is_refused(&request), ..Others::default() };
     let read = match body.size() {
         ..=INLINE_BYTES_MAX => read(body, others)?,
-        _ => app.block(None, move |_| read(body, others)).await?,
+        _ => app.block(Some(bearer.organization()), move |_| read(body, others)).await?,
     };
     let Batch { mut outcome, events, others } = read;
     let refused = unknown_field::of_fields(&request, others.found);

@@ -18,7 +18,8 @@ use postgres_local::Cluster;
 use serde_json::{Value, json};
 use ureq::Agent;
 
-const KEY: &str = "durable0.0123456789abcdef0123456789abcdef";
+/// The key of its organization.
+pub const KEY: &str = "durable0.0123456789abcdef0123456789abcdef";
 const CLIENTS: u64 = 4;
 /// Events of most batches, and of every fourth: so many are divided among writers.
 const EVENTS: [u64; 2] = [20, 200];
@@ -57,6 +58,19 @@ impl Process {
             thread::sleep(Duration::from_millis(20));
         }
         process
+    }
+
+    /// Where it listens.
+    pub fn addr(&self) -> &str {
+        self.url.trim_start_matches("http://")
+    }
+
+    /// A figure out of what the system tells of its memory, in MiB.
+    pub fn memory_mib(&self, name: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        let kib = line.and_then(|line| line.split_whitespace().next()).expect("a figure");
+        kib.parse::<u64>().expect("a number") / 1024
     }
 
     /// Kills it and waits until it is gone, as dropping it does.

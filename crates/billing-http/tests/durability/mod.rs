@@ -10,6 +10,7 @@ mod faults;
 mod import;
 mod killed_run;
 mod lives;
+mod memory;
 mod races;
 mod renewal_races;
 mod scenarios;
