@@ -5,6 +5,7 @@
 
 mod advisories;
 mod bench;
+mod campaign;
 mod ci;
 mod layering;
 mod licences;
@@ -35,6 +36,8 @@ cargo xtask bench     how fast events come in and access is answered; options:
     --profile NAME    the cargo profile of the server (release)
     --full            access with 10,000,000 events too; minutes more
     --output FILE     where the figures go as JSON (target/bench.json)
+cargo xtask campaign memory     what loads take of memory, of the service and of Postgres; five minutes; option --matching TEXT
+cargo xtask campaign fairness   what another tenant feels of one tenant's loads; four minutes; options as above
 cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,
     --customers N     how many are due (10,000), with 100 events each
 cargo xtask bench many-metrics   imports, calls and roll-ups being filled in where 1, 26 and 100 metrics count one event name;
@@ -64,6 +67,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["bench", "usage", ref options @ ..] => bench::usage::run(options),
         ["bench", "many-metrics", ref options @ ..] => bench::many_metrics::run(options),
         ["bench", ref options @ ..] => bench::run(options),
+        ["campaign", ref arguments @ ..] if !arguments.is_empty() => campaign::run(arguments),
         ["packaging"] => packaging::lint(),
         ["advisories"] => advisories::check(),
         ["licences"] => licences::check(&repository()),

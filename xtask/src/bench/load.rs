@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 
 /// Time after which an answer is given up.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Answers in a slice of a run, about, so that one in a hundred is ten of them, and slices at most.
 const SLICE: usize = 1_000;
@@ -85,7 +85,7 @@ fn quantile_us(latencies_us: &[(u64, u64)], part: f64) -> u64 {
 }
 
 /// One connection that is kept.
-struct Client {
+pub struct Client {
     stream: BufReader<TcpStream>,
     line: String,
     /// The body of the latest answer.
@@ -93,7 +93,11 @@ struct Client {
 }
 
 impl Client {
-    fn connect(addr: SocketAddr) -> anyhow::Result<Self> {
+    /// Connects.
+    ///
+    /// # Errors
+    /// When nobody takes the connection.
+    pub fn connect(addr: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(addr).with_context(|| format!("cannot connect to {addr}"))?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -102,7 +106,10 @@ impl Client {
     }
 
     /// The status of the answer.
-    fn call(&mut self, request: &[u8]) -> anyhow::Result<u16> {
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn call(&mut self, request: &[u8]) -> anyhow::Result<u16> {
         self.stream.get_mut().write_all(request)?;
         let status = self.line()?.split(' ').nth(1).and_then(|status| status.parse().ok());
         let mut length = 0;

@@ -2,14 +2,14 @@
 //! same minute without the service's logic.
 
 mod access;
-mod batch;
+pub mod batch;
 mod beside;
 pub mod billing;
 mod limits;
-mod load;
+pub mod load;
 pub mod many_metrics;
 mod report;
-mod stage;
+pub mod stage;
 mod track;
 pub mod usage;
 

@@ -53,12 +53,30 @@ impl Process {
         Ok(own.ticks as f64 / TICKS_PER_SECOND)
     }
 
-    /// The most memory that it ever had in use, in MiB.
+    /// The most memory that it ever had in use, or since [`Process::forget_peak`], in MiB.
     pub fn peak_mib(&self) -> Option<u64> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-        line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
+        status_mib(self.child.id(), "VmHWM:")
     }
+
+    /// The memory that it has in use, in MiB.
+    pub fn resident_mib(&self) -> Option<u64> {
+        status_mib(self.child.id(), "VmRSS:")
+    }
+
+    /// Lets the peak begin anew.
+    ///
+    /// # Errors
+    /// When the system does not let.
+    pub fn forget_peak(&self) -> std::io::Result<()> {
+        std::fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5")
+    }
+}
+
+/// A figure out of what the system tells of a process's memory, in MiB. `None`: it has gone.
+fn status_mib(process: u32, name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse::<u64>().ok().map(|kib| kib / 1024)
 }
 
 impl Drop for Process {
@@ -93,6 +111,13 @@ fn stat(process: u32) -> Option<Stat> {
     })
 }
 
+/// The processes that this one started.
+fn children(parent: u32) -> anyhow::Result<impl Iterator<Item = (u32, Stat)>> {
+    let processes = std::fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let of = move |process| stat(process).filter(|own| own.parent == parent).map(|own| (process, own));
+    Ok(processes.filter_map(of))
+}
+
 /// Everything that runs during a benchmark. Fields are dropped in order: the servers before their database.
 pub struct Stage {
     /// The service.
@@ -102,6 +127,7 @@ pub struct Stage {
     url: String,
     cluster: Cluster,
     folder: PathBuf,
+    postgres_folder: PathBuf,
     programs: PathBuf,
 }
 
@@ -132,7 +158,10 @@ impl Stage {
             compared,
             "/lookup",
         )?;
-        Ok(Self { service, baseline, url, cluster, folder, programs })
+        let postgres_folder = PathBuf::new();
+        let mut stage = Self { service, baseline, url, cluster, folder, postgres_folder, programs };
+        stage.postgres_folder = stage.sql("SHOW data_directory;")?.into();
+        Ok(stage)
     }
 
     /// Runs an SQL script; what it prints, one value a line.
@@ -167,16 +196,24 @@ impl Stage {
     /// # Errors
     /// What Postgres says, or when the system does not tell.
     pub fn postgres_cpu_seconds(&self) -> anyhow::Result<f64> {
-        let folder = PathBuf::from(self.sql("SHOW data_directory;")?);
-        let pid_file = std::fs::read_to_string(folder.join("postmaster.pid"))?;
-        let postmaster: u32 = pid_file.lines().next().context("an empty postmaster.pid")?.trim().parse()?;
+        let postmaster = self.postmaster()?;
         let own = stat(postmaster).context("Postgres has gone")?;
-        let mut ticks = own.ticks + own.ticks_of_children;
-        for entry in std::fs::read_dir("/proc")? {
-            let Some(process) = entry?.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            ticks += stat(process).filter(|own| own.parent == postmaster).map_or(0, |own| own.ticks);
-        }
-        Ok(ticks as f64 / TICKS_PER_SECOND)
+        let of_children = children(postmaster)?.map(|(_, own)| own.ticks).sum::<u64>();
+        Ok((own.ticks + own.ticks_of_children + of_children) as f64 / TICKS_PER_SECOND)
+    }
+
+    /// What each process of Postgres has of memory of its own, in MiB, without what they share.
+    ///
+    /// # Errors
+    /// When the system does not tell.
+    pub fn postgres_memory_mib(&self) -> anyhow::Result<Vec<(u32, u64)>> {
+        let of = |(process, _)| Some((process, status_mib(process, "RssAnon:")?));
+        Ok(children(self.postmaster()?)?.filter_map(of).collect())
+    }
+
+    fn postmaster(&self) -> anyhow::Result<u32> {
+        let pid_file = std::fs::read_to_string(self.postgres_folder.join("postmaster.pid"))?;
+        Ok(pid_file.lines().next().context("an empty postmaster.pid")?.trim().parse()?)
     }
 
     /// The program itself, for a command beside the service.

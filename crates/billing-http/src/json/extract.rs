@@ -14,14 +14,13 @@ use actix_web::http::header::{
 };
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::web::Bytes;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, ResponseError, web};
+use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
 use billing_domain::FieldErrors;
 use serde_json::Value;
 
 use super::budget::{BodyBudget, Share};
 use super::scan::{JsonFault, scan};
 use super::unpack::unpack;
-use crate::app::App;
 use crate::auth::{Bearer, Caller};
 use crate::connections::Listed;
 use crate::error::{ApiError, codes};

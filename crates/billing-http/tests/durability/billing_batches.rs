@@ -55,7 +55,7 @@ const BOOKS: &str = "
         UNION ALL
         SELECT customer_key, 7, to_jsonb(own) - '{id,customer_key,credit_id,invoice_id}'::text[] FROM credit_entries own
     )
-    SELECT customer_id, page || ' ' || regexp_replace(row::text, '[0-9a-f]{32}|[0-9a-f-]{36}|(?<="last_arrival": )[0-9]+', '#', 'g') AS row
+    SELECT customer_id, page || ' ' || regexp_replace(row::text, '[0-9a-f]{32}|[0-9a-f-]{36}|(?<=last_arrival.: )[0-9]+', '#', 'g') AS row
     FROM book JOIN customers USING (customer_key)
     ORDER BY customer_id, 2";
 

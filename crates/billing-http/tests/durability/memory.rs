@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use postgres_local::Cluster;
 
-use crate::durability::{KEY, Process};
+use super::acknowledged::{KEY, Process};
 
 /// Connections that send at once. Each client's is a file of this process, which may have as few as a thousand.
 const CONNECTIONS: usize = 500;

@@ -1,0 +1,49 @@
+//! `cargo xtask campaign`: what one tenant's load does to the memory of the service, and to another tenant.
+
+mod attack;
+mod fairness;
+mod loads;
+mod memory;
+mod tenant;
+
+use anyhow::{Context, bail};
+
+use crate::bench::stage::{KEY, Stage};
+use tenant::Tenant;
+
+/// Events of the customer whom usage is asked of.
+const EVENTS: u64 = 100_000;
+
+/// Runs a campaign: `memory` or `fairness`.
+///
+/// # Errors
+/// What does not build, start or answer, and a criterion that is not met.
+pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    let (profile, matching) = match arguments[1..] {
+        [] => ("release", ""),
+        ["--profile", profile] => (profile, ""),
+        ["--matching", text] => ("release", text),
+        _ => bail!("there are no options but --profile and --matching"),
+    };
+    let stage = Stage::set(profile)?;
+    let done = match arguments[0] {
+        "memory" => memory::run(&stage, matching),
+        "fairness" => fairness::run(&stage, matching),
+        other => bail!("there is no campaign {other}"),
+    };
+    stage.clear()?;
+    done
+}
+
+/// The tenant that makes the load.
+fn eager(stage: &Stage) -> anyhow::Result<Tenant> {
+    Tenant::new(stage.service.addr, KEY, EVENTS)
+}
+
+/// Another one, with a few events.
+fn modest(stage: &Stage) -> anyhow::Result<Tenant> {
+    let output = stage.program().args(["create-organization", "Modest"]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let key = text.split_whitespace().find(|word| word.len() == KEY.len() && word.find('.') == KEY.find('.'));
+    Tenant::new(stage.service.addr, key.context("no key for the other tenant")?, 1_000)
+}
