@@ -389,8 +389,9 @@ impl BillingQueue for MemoryStore {
     fn list_catching_up(&self, each: u32) -> Result<Vec<(OrganizationId, TestClockId, CustomerKey)>, Error> {
         let state = self.lock();
         let found = state.tenants.iter().flat_map(|(organization, tenant)| {
-            let stands =
-                |id: &TestClockId| tenant.test_clocks.get(id).is_some_and(|own| own.status == TestClockStatus::Ready);
+            let stands = |id: &TestClockId| {
+                tenant.test_clocks.get(id).is_some_and(|test_clock| test_clock.status == TestClockStatus::Ready)
+            };
             let customers = tenant.accounts.values().filter_map(|account| account.customer.as_ref());
             let own = customers
                 .filter(|customer| customer.catching_up)

@@ -293,8 +293,9 @@ impl PlanVersion {
 
     /// The intervals that its charges reset and are invoiced by; the plan's duration is not among them.
     pub fn intervals(&self) -> impl Iterator<Item = Interval> {
-        let charges = self.recurring_charges.iter().map(|own| [own.reset_interval, own.invoicing_interval]);
-        let components = self.components.iter().map(|own| [own.reset_interval, own.invoicing_interval]);
+        let charges = self.recurring_charges.iter().map(|charge| [charge.reset_interval, charge.invoicing_interval]);
+        let components =
+            self.components.iter().map(|component| [component.reset_interval, component.invoicing_interval]);
         charges.chain(components).flatten().flatten()
     }
 

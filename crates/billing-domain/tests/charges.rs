@@ -107,7 +107,11 @@ fn records_are_counted_as_they_would_be_made() {
 fn shown(record: &BillingRecord) -> Vec<String> {
     let day = |at: OffsetDateTime| (at - START).whole_days();
     let segments = record.prepaid.iter().flat_map(|prepaid| &prepaid.segments);
-    segments.map(|own| format!("{} {}-{}", plain(&own.units), day(own.period.start()), day(own.period.end()))).collect()
+    segments
+        .map(|segment| {
+            format!("{} {}-{}", plain(&segment.units), day(segment.period.start()), day(segment.period.end()))
+        })
+        .collect()
 }
 
 fn prepaid(changes: &[(i32, i64)]) -> BillingRecord {

@@ -33,7 +33,8 @@ impl CachedSubscriptions {
 
     /// [`billing_domain::store::SubscriptionRepo::list_current`]; `None` at an instant that is too early to tell.
     pub(crate) fn list_current(&self, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
-        let is_current = |own: &&Subscription| own.period.end() > instant || own.awaits_renewal();
+        let is_current =
+            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
         (self.from <= instant).then(|| self.all().filter(is_current).cloned().collect())
     }
 
@@ -43,8 +44,9 @@ impl CachedSubscriptions {
     }
 
     fn bytes(&self) -> usize {
-        let metadata =
-            |own: &Subscription| own.metadata.iter().map(|(name, value)| name.len() + bytes_of(value)).sum::<usize>();
+        let metadata = |subscription: &Subscription| {
+            subscription.metadata.iter().map(|(name, value)| name.len() + bytes_of(value)).sum::<usize>()
+        };
         ENTRY_BYTES + self.all().map(|own| SUBSCRIPTION_BYTES + metadata(own)).sum::<usize>()
     }
 }

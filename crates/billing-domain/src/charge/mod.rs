@@ -184,8 +184,12 @@ impl PlanVersion {
     /// The charge that `reference` names; `None` if it is another version's.
     pub fn charge(&self, reference: ChargeRef) -> Option<Charge<'_>> {
         match reference {
-            ChargeRef::Recurring(id) => self.recurring_charges.iter().find(|own| own.id == id).map(Charge::Recurring),
-            ChargeRef::Component(id) => self.components.iter().find(|own| own.id == id).map(Charge::Component),
+            ChargeRef::Recurring(id) => {
+                self.recurring_charges.iter().find(|charge| charge.id == id).map(Charge::Recurring)
+            }
+            ChargeRef::Component(id) => {
+                self.components.iter().find(|component| component.id == id).map(Charge::Component)
+            }
         }
     }
 

@@ -280,7 +280,8 @@ impl TestClockRepo for MemoryTransaction {
     fn list_versions(&mut self, id: TestClockId, instant: OffsetDateTime) -> Result<Vec<HeldVersion>, Error> {
         let accounts = self.tenant()?.accounts.values().filter(|account| account.lives_by(id));
         let own = accounts.flat_map(|account| account.subscriptions.values());
-        let is_current = |own: &&Subscription| own.period.end() > instant || own.awaits_renewal();
+        let is_current =
+            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
         let mut held: BTreeMap<PlanVersionId, HeldVersion> = BTreeMap::new();
         for own in own.filter(|own| own.replaced_by.is_none()).filter(is_current) {
             let first = HeldVersion { version: own.version, renews: false, ends_at: own.period.end() };
@@ -295,6 +296,8 @@ impl TestClockRepo for MemoryTransaction {
 impl super::AccountState {
     /// Whether it is of a customer who lives by the clock and was not deleted.
     fn lives_by(&self, clock: TestClockId) -> bool {
-        self.customer.as_ref().is_some_and(|own| own.test_clock == Some(clock) && own.deleted_at.is_none())
+        self.customer
+            .as_ref()
+            .is_some_and(|customer| customer.test_clock == Some(clock) && customer.deleted_at.is_none())
     }
 }

@@ -107,7 +107,9 @@ impl SubscriptionRepo for MemoryTransaction {
 
     fn customer_of(&mut self, id: SubscriptionId) -> Result<CustomerKey, Error> {
         let mut accounts = self.tenant()?.accounts.iter();
-        let holds = |own: &Subscription| own.id == id && own.replaced_by.is_none() && !own.is_addon();
+        let holds = |subscription: &Subscription| {
+            subscription.id == id && subscription.replaced_by.is_none() && !subscription.is_addon()
+        };
         let owner = accounts.find(|(_, account)| account.subscriptions.get(&id).is_some_and(holds));
         owner.map(|(key, _)| *key).ok_or(Error::NotFound(Noun::Subscription))
     }
@@ -194,7 +196,7 @@ impl BillingRecordRepo for MemoryTransaction {
             let is_open = |id: SubscriptionId| {
                 account.records.values().any(|record| record.subscription == id && record.next_invoicing_at().is_some())
             };
-            let own = account.subscriptions.values().filter(|own| !is_open(own.id));
+            let own = account.subscriptions.values().filter(|subscription| !is_open(subscription.id));
             billed.extend(own.map(|own| (own.period.start(), own.id)));
         }
         billed.sort_unstable();
@@ -242,7 +244,8 @@ impl InvoiceRepo for MemoryTransaction {
         statuses: &[PaymentStatus],
         each: u32,
     ) -> Result<Vec<InvoiceSummary>, Error> {
-        let wanted = |own: &&Invoice| customers.contains(&own.customer) && statuses.contains(&own.payment_status);
+        let wanted =
+            |invoice: &&Invoice| customers.contains(&invoice.customer) && statuses.contains(&invoice.payment_status);
         let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).map(Invoice::summary).collect();
         invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
         let mut kept: BTreeMap<CustomerKey, u32> = BTreeMap::new();
@@ -259,7 +262,9 @@ impl InvoiceRepo for MemoryTransaction {
         customers: &[CustomerKey],
     ) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error> {
         let mut due: BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>> = BTreeMap::new();
-        let wanted = |own: &&Invoice| customers.contains(&own.customer) && own.payment_status == PaymentStatus::Unpaid;
+        let wanted = |invoice: &&Invoice| {
+            customers.contains(&invoice.customer) && invoice.payment_status == PaymentStatus::Unpaid
+        };
         for invoice in self.tenant()?.invoices.values().filter(wanted) {
             let by_currency = due.entry(invoice.customer).or_default();
             *by_currency.entry(invoice.currency.code.clone()).or_default() += &invoice.amount;

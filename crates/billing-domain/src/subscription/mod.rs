@@ -184,8 +184,9 @@ impl Subscription {
         version: &PlanVersion,
         next: &PlanVersion,
     ) -> BTreeMap<crate::id::MetricId, BigDecimal> {
-        let goes_on =
-            |own: &&Component| next.component_of(own.metric).is_some_and(|next| next.prepaid_charge.is_some());
+        let goes_on = |component: &&Component| {
+            next.component_of(component.metric).is_some_and(|next| next.prepaid_charge.is_some())
+        };
         let held = version.components.iter().filter(goes_on);
         held.filter_map(|own| Some((own.metric, self.prepaid_units_of(own)?))).collect()
     }

@@ -114,8 +114,9 @@ impl Account {
             self.save(tx)?;
             return tx.subscriptions().list_current(self.customer.key, instant);
         }
-        let is_current =
-            |own: &&Subscription| own.replaced_by.is_none() && (own.period.end() > instant || own.awaits_renewal());
+        let is_current = |subscription: &&Subscription| {
+            subscription.replaced_by.is_none() && (subscription.period.end() > instant || subscription.awaits_renewal())
+        };
         Ok(self.subscriptions.values().filter(is_current).cloned().collect())
     }
 
@@ -156,7 +157,10 @@ impl Account {
 
     /// Whether the renewal of a subscription is due, but not yet made.
     pub fn is_renewal_due(&self, id: SubscriptionId, now: OffsetDateTime) -> bool {
-        let own = self.subscriptions.get(&id).filter(|own| own.awaits_renewal() && !own.is_addon());
+        let own = self
+            .subscriptions
+            .get(&id)
+            .filter(|subscription| subscription.awaits_renewal() && !subscription.is_addon());
         own.is_some_and(|own| own.status(now) == SubscriptionStatus::Ended)
     }
 
@@ -166,12 +170,12 @@ impl Account {
         let mut last = ended;
         while last.status(now) == SubscriptionStatus::Ended {
             // Of one plan and one set of filters there is but one at a time.
-            let renews = |own: &&Subscription| {
-                own.period.start() == last.period.end()
-                    && own.plan == last.plan
-                    && own.filters == last.filters
-                    && !own.is_new
-                    && !own.is_addon()
+            let renews = |subscription: &&Subscription| {
+                subscription.period.start() == last.period.end()
+                    && subscription.plan == last.plan
+                    && subscription.filters == last.filters
+                    && !subscription.is_new
+                    && !subscription.is_addon()
             };
             last = match last.replaced_by {
                 Some(next) => self.subscriptions.get(&next)?,
@@ -206,7 +210,7 @@ impl Account {
 
     /// The add-ons that are attached to a subscription and have not ended at `now`.
     pub fn attached(&self, parent: SubscriptionId, now: OffsetDateTime) -> Vec<Subscription> {
-        let own = self.subscriptions.values().filter(|own| own.parent == Some(parent));
+        let own = self.subscriptions.values().filter(|subscription| subscription.parent == Some(parent));
         own.filter(|own| own.status(now) != SubscriptionStatus::Ended).cloned().collect()
     }
 

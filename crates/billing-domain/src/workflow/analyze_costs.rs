@@ -211,7 +211,8 @@ fn earnings_from(lines: Vec<LineItem>) -> Vec<Earning> {
     let mut of_records: BTreeMap<(BillingRecordId, bool), Earning> = BTreeMap::new();
     let mut earnings = Vec::new();
     for line in lines {
-        let taxes = line.adjustments.iter().filter(|own| matches!(own.basis, AdjustmentBasis::SalesTax { .. }));
+        let taxes =
+            line.adjustments.iter().filter(|adjustment| matches!(adjustment.basis, AdjustmentBasis::SalesTax { .. }));
         let amount = &line.amount - taxes.map(|tax| &tax.amount).sum::<BigDecimal>();
         let (period, usage) = match &line.trace {
             Trace::RecurringCharge { window, .. } => (*window, None),

@@ -47,7 +47,7 @@ impl Bundle {
 
     /// The component that meters `metric`, of the subscription or of an add-on that runs at `now`.
     pub fn component_of(&self, metric: MetricId, now: OffsetDateTime) -> Option<(&Component, &Subscription)> {
-        let running = self.parts().filter(|own| own.subscription.status(now) == SubscriptionStatus::Active);
+        let running = self.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);
         running.filter_map(|own| Some((own.offer.version.component_of(metric)?, &own.subscription))).next()
     }
 
@@ -64,10 +64,10 @@ impl Bundle {
             subscription.prepaid_units = ended.prepaid_units_under(&self.base.offer.version, &offer.version);
         }
         subscription.enter(&next);
-        let goes_on = |own: &&Held| {
-            own.subscription.awaits_renewal()
-                && own.subscription.period.end() == ended.period.end()
-                && !own.offer.version.shares_metric(&offer.version)
+        let goes_on = |held: &&Held| {
+            held.subscription.awaits_renewal()
+                && held.subscription.period.end() == ended.period.end()
+                && !held.offer.version.shares_metric(&offer.version)
         };
         let addons = self.addons.iter().filter(goes_on).map(|own| {
             let mut addon = own.clone();
@@ -85,9 +85,9 @@ impl Bundle {
         let (current, ended) = (&self.base.offer, &self.base.subscription);
         let suits = |offer: &Offer| {
             let held = ended.prepaid_units_under(&current.version, &offer.version);
-            let units = |own: &Component| {
-                let has_default = own.prepaid_charge.as_ref().is_none_or(|charge| charge.units.is_some());
-                has_default || held.contains_key(&own.metric)
+            let units = |component: &Component| {
+                let has_default = component.prepaid_charge.as_ref().is_none_or(|charge| charge.units.is_some());
+                has_default || held.contains_key(&component.metric)
             };
             offer.version.is_offered_to(ended.customer)
                 && offer.version.deleted_at.is_none()

@@ -73,7 +73,7 @@ fn bring_forward(
     let mut replaced = vec![id];
     let mut waiting = Vec::new();
     while let Some(successor) = replaced.pop() {
-        let before = account.subscriptions.values().filter(|own| own.replaced_by == Some(successor));
+        let before = account.subscriptions.values().filter(|subscription| subscription.replaced_by == Some(successor));
         let before: Vec<_> = before.map(|own| own.id).collect();
         replaced.extend(&before);
         waiting.extend(before);

@@ -82,7 +82,7 @@ pub fn change_prepaid_units(
         tx.billing_records().update(command.customer, &record)?;
         account.replace(record);
         if is_invoiced {
-            let due = |own: &BillingRecord| (own.id == changed).then_some(Part::Prepaid);
+            let due = |record: &BillingRecord| (record.id == changed).then_some(Part::Prepaid);
             issue_parts(tx, &mut account, &due, now, now)?;
         }
     }

@@ -52,7 +52,7 @@ pub fn check_feature_access(
     let subscriptions: Vec<_> = considered(tx, key, &command.filters, now)?
         .into_iter()
         .map(|bundle| {
-            let running = bundle.parts().filter(|own| own.subscription.status(now) == SubscriptionStatus::Active);
+            let running = bundle.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);
             let granted = running.map(|own| &own.offer.version).any(|own| own.features.contains(&feature.id));
             let Held { subscription, offer } = bundle.base;
             (subscription, offer.brief(), granted)

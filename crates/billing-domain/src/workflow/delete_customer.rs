@@ -42,14 +42,14 @@ pub fn delete_customer(
     let (mut subscriptions, mut addons) = (0, 0);
     let keep =
         Cancellation { flat_fee_behavior: Some(FlatFeeBehavior::ChargeFull), usage_behavior: UsageBehavior::BillNone };
-    for own in account.subscriptions.values_mut() {
-        if own.status(now) == SubscriptionStatus::Ended {
-            own.auto_renew = false;
+    for subscription in account.subscriptions.values_mut() {
+        if subscription.status(now) == SubscriptionStatus::Ended {
+            subscription.auto_renew = false;
         } else {
-            *(if own.is_addon() { &mut addons } else { &mut subscriptions }) += 1;
-            own.cancel(keep, now);
+            *(if subscription.is_addon() { &mut addons } else { &mut subscriptions }) += 1;
+            subscription.cancel(keep, now);
         }
-        tx.subscriptions().update(own)?;
+        tx.subscriptions().update(subscription)?;
     }
     tx.customers().set_billing_due(key, None)?;
     let mut customer = account.customer;

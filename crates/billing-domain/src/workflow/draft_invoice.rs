@@ -80,7 +80,8 @@ pub fn draft_invoice(
         records.extend(next_periods(tx, &mut account, &renewing)?);
     }
     records.sort_by_key(|record| record.id);
-    let to_come: BTreeSet<_> = records.iter().filter(|own| own.period.start() > now).map(|own| own.id).collect();
+    let to_come: BTreeSet<_> =
+        records.iter().filter(|record| record.period.start() > now).map(|record| record.id).collect();
     let mut drafts = draft_lines(tx, &mut account, &mut records, &|_| Part::All, now)?;
     for line in drafts.iter_mut().flat_map(|draft| &mut draft.lines) {
         if line.record.is_some_and(|record| to_come.contains(&record)) {

@@ -34,7 +34,8 @@ pub fn find_fully_billed(
             unread.insert(PricedAddon::load(tx, own)?);
         }
     }
-    let is_once = |own: &&Subscription| addons.get(&own.version).is_some_and(PricedAddon::is_charged_once);
+    let is_once =
+        |subscription: &&Subscription| addons.get(&subscription.version).is_some_and(PricedAddon::is_charged_once);
     let mut open: BTreeMap<_, _> = attached.into_iter().filter(is_once).map(|own| (own.id, own)).collect();
     if open.is_empty() {
         return Ok(billed);
@@ -42,7 +43,9 @@ pub fn find_fully_billed(
     let holders: BTreeSet<CustomerKey> = open.values().map(|own| own.customer).collect();
     let holders: Vec<CustomerKey> = holders.into_iter().collect();
     for record in tx.billing_records().list_open_of(&holders)? {
-        let is_left = |own: &&Subscription| addons.get(&own.version).is_none_or(|addon| addon.is_left(own, &record));
+        let is_left = |subscription: &&Subscription| {
+            addons.get(&subscription.version).is_none_or(|addon| addon.is_left(subscription, &record))
+        };
         if open.get(&record.subscription).is_some_and(is_left) {
             open.remove(&record.subscription);
         }

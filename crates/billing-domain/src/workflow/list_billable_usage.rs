@@ -85,7 +85,7 @@ pub fn list_billable_usage(
     let (mut listed, mut requests) = (Vec::new(), Vec::new());
     for bundle in considered(tx, key, &command.filters, now)? {
         let mut components = Vec::new();
-        let running = bundle.parts().filter(|own| own.subscription.status(now) == SubscriptionStatus::Active);
+        let running = bundle.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);
         for (own, component) in running.flat_map(|own| own.offer.version.components.iter().map(move |each| (own, each)))
         {
             let metric = own.offer.metrics.get(&component.metric).filter(|metric| command.metered.is(metric));

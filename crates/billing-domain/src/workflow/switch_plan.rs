@@ -157,7 +157,7 @@ fn carried_usage(
         next.is_some_and(|next| component.prepaid_charge.is_none() || next.prepaid_charge.is_some())
     };
     let components = old_offer.version.components.iter().filter(goes_on);
-    components.filter_map(|own| Some((own.metric, carried_usage_at(own, old, from)?))).collect()
+    components.filter_map(|component| Some((component.metric, carried_usage_at(component, old, from)?))).collect()
 }
 
 /// One switch at work.
@@ -310,7 +310,7 @@ impl Switch<'_> {
     /// A `full` fee is charged once an interval: what those of the old plan came to is not charged again.
     fn charge_full_fees_once(&self, mut charged: BigDecimal, new: &Subscription, fresh: &mut [BillingRecord]) {
         let mut fees: Vec<_> = fresh.iter_mut().filter(|own| own.period.start() == self.from).collect();
-        fees.retain(|own| matches!(own.charge, ChargeRef::Recurring(_)));
+        fees.retain(|fee| matches!(fee.charge, ChargeRef::Recurring(_)));
         for record in &mut fees {
             let Some(Charge::Recurring(fee)) = self.offer.version.charge(record.charge) else { continue };
             let own = record.full_fee_so_far(fee, new, record.period.end()).min(charged.clone());

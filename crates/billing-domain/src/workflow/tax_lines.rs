@@ -47,7 +47,7 @@ fn tax_line(
     decimals: u8,
 ) {
     let today_or_none = today.cloned().unwrap_or_default();
-    let late = record.as_ref().and_then(|own| own.tax_rate.clone().filter(|_| own.awaits_late_usage()));
+    let late = record.as_ref().and_then(|record| record.tax_rate.clone().filter(|_| record.awaits_late_usage()));
     let charged = late.clone().unwrap_or_else(|| today_or_none.clone());
     let mut taken = Vec::new();
     if let Some(record) = &mut record {

@@ -98,8 +98,8 @@ fn later_invoices(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Inv
     let (mut page, mut later) = (PageRequest::first(), Vec::new());
     loop {
         let newest = tx.invoices().list(&filter, &page)?;
-        let is_found = newest.items.iter().any(|own| own.id == invoice.id);
-        later.extend(newest.items.into_iter().take_while(|own| own.id != invoice.id));
+        let is_found = newest.items.iter().any(|item| item.id == invoice.id);
+        later.extend(newest.items.into_iter().take_while(|item| item.id != invoice.id));
         page.after = newest.next.filter(|_| !is_found);
         if page.after.is_none() {
             later.reverse();
@@ -266,8 +266,8 @@ struct Tax<'l> {
 }
 
 fn taxes_of(line: &LineItem) -> Vec<Tax<'_>> {
-    let taxes = line.adjustments.iter().filter_map(|own| match &own.basis {
-        AdjustmentBasis::SalesTax { rate, taxable, .. } => Some(Tax { rate, taxable, amount: &own.amount }),
+    let taxes = line.adjustments.iter().filter_map(|adjustment| match &adjustment.basis {
+        AdjustmentBasis::SalesTax { rate, taxable, .. } => Some(Tax { rate, taxable, amount: &adjustment.amount }),
         AdjustmentBasis::PlanAdjustment { .. } => None,
     });
     taxes.collect()

@@ -60,7 +60,7 @@ fn nothing_comes_back_that_was_not_paid(books: &Books) {
         *so_far += amount;
         assert!(*so_far >= BigDecimal::zero(), "{}: {so_far} after {line:?}", line.name);
     };
-    for invoice in books.invoices.iter().filter(|own| own.payment_status != PaymentStatus::Voided) {
+    for invoice in books.invoices.iter().filter(|invoice| invoice.payment_status != PaymentStatus::Voided) {
         let mut periods: BTreeMap<SubscriptionId, (BigDecimal, BigDecimal, &LineItem)> = BTreeMap::new();
         for line in &invoice.lines {
             let Some(subscription) = line.subscription else { continue };
@@ -68,8 +68,8 @@ fn nothing_comes_back_that_was_not_paid(books: &Books) {
                 let is_prepaid = matches!(line.trace, Trace::PrepaidUsageCharge { .. });
                 add(format!("{record} {is_prepaid}"), &line.base, line);
             }
-            let taxes = line.adjustments.iter().filter(|own| own.kind() == AdjustmentKind::SalesTax);
-            let tax: BigDecimal = taxes.map(|own| &own.amount).sum();
+            let taxes = line.adjustments.iter().filter(|adjustment| adjustment.kind() == AdjustmentKind::SalesTax);
+            let tax: BigDecimal = taxes.map(|tax| &tax.amount).sum();
             let period = periods.entry(subscription).or_insert_with(|| (BigDecimal::zero(), BigDecimal::zero(), line));
             period.0 += &line.amount - &tax;
             period.1 += tax;
@@ -85,7 +85,7 @@ fn nothing_comes_back_that_was_not_paid(books: &Books) {
 /// the period is over that settles it.
 fn only_its_own_time_is_paid(life: &Life, books: &Books) {
     let mut paid: BTreeMap<String, (BigDecimal, &LineItem)> = BTreeMap::new();
-    let voided = books.invoices.iter().filter(|own| own.payment_status == PaymentStatus::Voided);
+    let voided = books.invoices.iter().filter(|invoice| invoice.payment_status == PaymentStatus::Voided);
     let forgiven: BTreeSet<_> = voided.flat_map(|own| &own.lines).filter_map(|line| line.record).collect();
     let lines = books.invoices.iter().flat_map(|invoice| &invoice.lines);
     for line in lines.filter(|line| line.record.is_none_or(|record| !forgiven.contains(&record))) {
@@ -131,7 +131,7 @@ fn cut_at(part: &mut Value, end: OffsetDateTime) {
 /// What invoices drew from credits and gave back as credits is what the credits say, and every credit balances.
 fn credits_balance(books: &Books) {
     let (mut granted, mut drawn) = (BigDecimal::zero(), BigDecimal::zero());
-    let standing = books.invoices.iter().filter(|own| own.payment_status != PaymentStatus::Voided);
+    let standing = books.invoices.iter().filter(|invoice| invoice.payment_status != PaymentStatus::Voided);
     for line in standing.flat_map(|invoice| &invoice.lines) {
         match line.trace {
             Trace::CreditGranted { .. } => granted += &line.amount,

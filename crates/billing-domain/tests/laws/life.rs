@@ -303,7 +303,9 @@ impl Life {
             }
             _ => {}
         }
-        let running = |own: &Subscription| own.replaced_by.is_none() && own.status(now) == SubscriptionStatus::Active;
+        let running = |subscription: &Subscription| {
+            subscription.replaced_by.is_none() && subscription.status(now) == SubscriptionStatus::Active
+        };
         let Some(own) = world.subscriptions("acme").into_iter().find(running) else { return };
         let outcome: Result<(), Error> = match change {
             Change::Cancel(cancellation, invoicing_behavior) => {

@@ -56,13 +56,14 @@ fn begin(start: OffsetDateTime, duration: PlanDuration, priced: &Priced, plans: 
 
 fn paid(world: &World) -> BigDecimal {
     let invoices = world.invoices("acme");
-    let standing = invoices.iter().filter(|own| own.payment_status != PaymentStatus::Voided);
+    let standing = invoices.iter().filter(|invoice| invoice.payment_status != PaymentStatus::Voided);
     standing.flat_map(|own| &own.lines).filter(|line| line.subscription.is_some()).map(|line| &line.amount).sum()
 }
 
 fn cancel(world: &World, flat_fee_behavior: FlatFeeBehavior) {
     let customer = world.key("acme");
-    let running = world.subscriptions("acme").into_iter().rfind(|own| own.replaced_by.is_none()).expect("one");
+    let running =
+        world.subscriptions("acme").into_iter().rfind(|subscription| subscription.replaced_by.is_none()).expect("one");
     let command = CancelSubscription {
         customer,
         subscriptions: vec![running.id],
@@ -80,7 +81,7 @@ fn seen(world: &World, metrics: [MetricId; 2]) -> Vec<String> {
     let filters = SubscriptionFilters::none();
     let show = |metric| {
         let checked = world.access("acme", metric, &filters).expect("an answer");
-        let usage = checked.subscriptions.iter().map(|own| plain(&own.access.usage));
+        let usage = checked.subscriptions.iter().map(|subscription| plain(&subscription.access.usage));
         format!("{} {:?}", checked.access, usage.collect::<Vec<_>>())
     };
     metrics.into_iter().map(show).collect()
@@ -168,7 +169,7 @@ proptest! {
                     answers.push(seen(&world, metrics));
                     continue;
                 };
-                let running = world.subscriptions("acme").into_iter().rfind(|own| own.replaced_by.is_none());
+                let running = world.subscriptions("acme").into_iter().rfind(|subscription| subscription.replaced_by.is_none());
                 let command = SwitchPlan {
                     customer: world.key("acme"),
                     subscription: running.expect("it renews").id,
@@ -248,7 +249,7 @@ proptest! {
         for _ in 0..instants {
             let records = world.on("acme", |tx, _| tx.billing_records().list_open(key)).expect("records");
             let running = world.subscriptions("acme").pop().expect("it renews");
-            let instants = records.iter().filter_map(|own| own.next_invoicing_at());
+            let instants = records.iter().filter_map(|record| record.next_invoicing_at());
             let instant = instants.chain([running.period.end()]).min().expect("one");
             world.advance("acme", instant - Duration::MICROSECOND);
             let drafted = world.catalog(|tx, now| draft_invoice(tx, &command, now)).expect("a draft").invoices;

@@ -29,7 +29,7 @@ fn a_renewal_is_at_the_boundary_and_its_invoice_waits() {
         world.customer("acme");
         world.subscribe(&subscription("acme", plan, start)).expect("subscribed");
         world.advance("acme", instant(&row[2]));
-        let issued: Vec<String> = world.invoices("acme").iter().map(|own| shown_at(own.issued_at)).collect();
+        let issued: Vec<String> = world.invoices("acme").iter().map(|invoice| shown_at(invoice.issued_at)).collect();
         let current = world.subscriptions("acme").last().expect("a subscription").period;
         let current = format!("{} to {}", shown_at(current.start()), shown_at(current.end()));
         assert_eq!((issued.join(", "), current), (row[3].clone(), row[4].clone()), "{row:?}");
@@ -94,7 +94,7 @@ fn billing_in_steps_is_billing_at_once() {
         let invoices: Vec<String> = world
             .invoices("acme")
             .iter()
-            .map(|own| format!("{}: {}", shown_at(own.issued_at), plain(&own.amount)))
+            .map(|invoice| format!("{}: {}", shown_at(invoice.issued_at), plain(&invoice.amount)))
             .collect();
         assert_eq!(invoices.join(", "), row[1], "{row:?}");
     }
@@ -112,7 +112,7 @@ fn late_events_count_while_the_invoice_waits() {
         world.track_many("acme", "call", instant(&row[0]), 1);
         world.advance("acme", instant("2026-03-15"));
         let invoices = world.invoices("acme");
-        let billed = invoices.iter().find(|own| own.amount == 1).expect("one call");
+        let billed = invoices.iter().find(|invoice| invoice.amount == 1).expect("one call");
         let Trace::UsageCharge { event_count: 1, .. } = billed.lines[0].trace else { panic!("{row:?}: one event") };
         assert_eq!(shown_at(billed.issued_at), row[2], "{row:?}");
     }
@@ -137,7 +137,7 @@ fn late_usage_is_the_difference_to_what_was_billed() {
         let lines = world
             .invoices("acme")
             .into_iter()
-            .flat_map(|own| own.lines.into_iter().map(move |line| (own.issued_at, line)));
+            .flat_map(|invoice| invoice.lines.into_iter().map(move |line| (invoice.issued_at, line)));
         let late: Vec<_> = lines.filter(|(_, line)| line.name.ends_with("Late Usage")).collect();
         let shown: Vec<_> = late.iter().map(|(at, line)| (plain(&line.amount), shown_at(*at))).collect();
         let expected: Vec<_> =

@@ -50,7 +50,7 @@ fn grant(world: &World, amount: &str) {
 
 /// `30 - 3 + 5.4`: base, price adjustment and tax, each only when the line has it.
 fn sum_of(line: &LineItem) -> String {
-    let of = |kind| line.adjustments.iter().find(|own| own.kind() == kind);
+    let of = |kind| line.adjustments.iter().find(|adjustment| adjustment.kind() == kind);
     let signed = |amount: &BigDecimal| {
         let text = plain(amount);
         text.strip_prefix('-').map_or_else(|| format!(" + {text}"), |size| format!(" - {size}"))
@@ -159,7 +159,7 @@ fn a_negative_invoice_becomes_a_credit() {
             let credits = world.on("acme", |tx, _| tx.credits().list(key)).expect("credits");
             left.push(plain(&credits.iter().map(|credit| credit.remaining()).sum()));
         }
-        let amounts: Vec<String> = world.invoices("acme").iter().map(|own| plain(&own.amount)).collect();
+        let amounts: Vec<String> = world.invoices("acme").iter().map(|invoice| plain(&invoice.amount)).collect();
         assert_eq!((amounts.join(", "), left.join(", ")), (row[1].clone(), row[2].clone()), "{row:?}");
     }
 }

@@ -48,7 +48,7 @@ fn plan(text: &str, calls: MetricId) -> (PlanDuration, NewPlanVersion) {
                 plan.recurring_charges.push(own);
             }
             "calls" => {
-                let free = words.iter().position(|own| *own == "beyond").map_or("0", |at| words[at + 1]);
+                let free = words.iter().position(|word| *word == "beyond").map_or("0", |at| words[at + 1]);
                 let rows = [("0", free, "free"), (free, "", words[1])];
                 let mut own = component(calls, tiers(if free == "0" { &rows[1..] } else { &rows }));
                 own.reset_interval = every;
@@ -106,7 +106,8 @@ impl Life {
         let has = |word| words.contains(&word);
         let customer = self.world.key("acme");
         let invoicing = if has("later") { InvoicingBehavior::AddToNextInvoice } else { InvoicingBehavior::InvoiceNow };
-        let renewed = self.world.subscriptions("acme").into_iter().rfind(|own| own.replaced_by.is_none());
+        let renewed =
+            self.world.subscriptions("acme").into_iter().rfind(|subscription| subscription.replaced_by.is_none());
         self.id = renewed.map_or(self.id, |own| own.id);
         match words[0] {
             "calls" | "level" => {
@@ -165,7 +166,7 @@ impl Life {
     /// Those that charge or take back anything, oldest first.
     fn invoices(&self) -> Vec<Invoice> {
         let mut invoices = self.world.invoices("acme");
-        invoices.retain(|own| own.lines.iter().any(|line| !line.amount.is_zero()));
+        invoices.retain(|invoice| invoice.lines.iter().any(|line| !line.amount.is_zero()));
         invoices
     }
 }
@@ -194,13 +195,13 @@ fn features_meet_as_they_should() {
         let mut life = Life::begin(&row);
         row[3].split("; ").filter(|text| !text.is_empty()).for_each(|text| life.happen(text));
         life.world.advance("acme", instant(&row[4]));
-        let is_voided = |own: &&Invoice| own.payment_status == PaymentStatus::Voided;
-        let show = |own: &Invoice| {
-            let sum = shown(&[charged(own)]);
-            if is_voided(&own) { format!("({sum})") } else { sum }
+        let is_voided = |invoice: &&Invoice| invoice.payment_status == PaymentStatus::Voided;
+        let show = |invoice: &Invoice| {
+            let sum = shown(&[charged(invoice)]);
+            if is_voided(&invoice) { format!("({sum})") } else { sum }
         };
         let invoices: Vec<_> = life.invoices().iter().map(show).collect();
-        let paid: BigDecimal = life.invoices().iter().filter(|own| !is_voided(own)).map(charged).sum();
+        let paid: BigDecimal = life.invoices().iter().filter(|invoice| !is_voided(invoice)).map(charged).sum();
         assert_eq!((invoices.join(", "), shown(&[paid])), (row[5].clone(), row[6].clone()), "{row:?}");
     }
 }

@@ -137,7 +137,8 @@ impl PlanVersionView {
         }
         let metric = |id| catalog.metrics.get(&id).ok_or(Error::NotFound(Noun::Metric));
         let components = version.components.iter();
-        let components = components.map(|own| Ok(ComponentView::new(own, metric(own.metric)?, &currency)));
+        let components =
+            components.map(|component| Ok(ComponentView::new(component, metric(component.metric)?, &currency)));
         let charges = &version.recurring_charges;
         let timing = charges.first().map_or(ChargeTiming::InAdvance, |charge| charge.timing);
         Ok(Self {

@@ -76,7 +76,7 @@ impl CreateSubscriptionBody {
             is_new: self.is_new.unwrap_or(true),
             filters: self.subscription_filters.unwrap_or_default(),
             metadata: self.metadata.unwrap_or_default().0,
-            prepaid_units: units.into_iter().map(|own| (own.metric_id, own.units.0)).collect(),
+            prepaid_units: units.into_iter().map(|unit| (unit.metric_id, unit.units.0)).collect(),
         })
     }
 }

@@ -88,7 +88,7 @@ impl UpdateBody {
             subscription,
             end: self.end_date.map(|EndDate(end)| end),
             turn_off_auto_renew: self.turn_off_auto_renew.unwrap_or(false),
-            metadata: self.metadata.map(|own| own.0),
+            metadata: self.metadata.map(|metadata| metadata.0),
         }
     }
 }
@@ -141,7 +141,7 @@ impl SwitchBody {
             version: self.version.0,
             invoicing_behavior,
             usage_behavior,
-            prepaid_units: units.into_iter().map(|own| (own.metric_id, own.units.0)).collect(),
+            prepaid_units: units.into_iter().map(|unit| (unit.metric_id, unit.units.0)).collect(),
         }
     }
 }

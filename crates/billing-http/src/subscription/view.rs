@@ -87,7 +87,7 @@ impl Holder {
         fully_billed: BTreeSet<SubscriptionId>,
         names: Names,
     ) -> Self {
-        let attached = subscriptions.iter().filter(|own| own.is_addon()).cloned().collect();
+        let attached = subscriptions.iter().filter(|subscription| subscription.is_addon()).cloned().collect();
         Self { customer: customer.into(), fully_billed, attached, names }
     }
 

@@ -61,7 +61,8 @@ impl Unknown {
 
 /// Each as a fault of its field.
 pub(super) fn faults(unknown: &[Unknown]) -> FieldErrors {
-    let fault = |own: &Unknown| FieldError::new(own.path.clone(), FieldCode::UnknownField, own.detail.clone());
+    let fault =
+        |unknown: &Unknown| FieldError::new(unknown.path.clone(), FieldCode::UnknownField, unknown.detail.clone());
     FieldErrors(unknown.iter().map(fault).collect())
 }
 

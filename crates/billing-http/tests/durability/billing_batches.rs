@@ -185,7 +185,7 @@ fn bill_alone(world: &World, names: &[String], until: OffsetDateTime) {
 fn batch(world: &World) -> BTreeSet<String> {
     let query = "SELECT customer_id, invoices.xmin::text AS row FROM invoices JOIN customers USING (customer_key)
         WHERE invoices.xmin::text = (SELECT xmin::text FROM invoices GROUP BY 1 ORDER BY count(DISTINCT customer_key) DESC LIMIT 1)";
-    rows(world, query).into_iter().map(|own| own.customer_id).collect()
+    rows(world, query).into_iter().map(|row| row.customer_id).collect()
 }
 
 #[test]
@@ -240,7 +240,7 @@ fn alike() -> (World, Vec<String>) {
 fn invoices(world: &World) -> Vec<String> {
     let query = "SELECT customer_id, count(*)::text AS row FROM invoices JOIN customers USING (customer_key)
         GROUP BY 1 ORDER BY 1";
-    rows(world, query).into_iter().map(|own| format!("{} {}", own.customer_id, own.row)).collect()
+    rows(world, query).into_iter().map(|row| format!("{} {}", row.customer_id, row.row)).collect()
 }
 
 #[test]

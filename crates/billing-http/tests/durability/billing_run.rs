@@ -40,7 +40,7 @@ fn standings(world: &World) -> Vec<Standing> {
 }
 
 fn invoices_of(world: &World, customer: &str) -> i64 {
-    standings(world).into_iter().find(|own| own.customer_id == customer).expect("in the queue").invoices
+    standings(world).into_iter().find(|standing| standing.customer_id == customer).expect("in the queue").invoices
 }
 
 /// The customers that an audit notes as parked.
@@ -105,7 +105,7 @@ fn two_processes_bill_everybody_once() {
         runs.into_iter().map(|run| run.join().expect("no panic")).sum()
     });
     assert_eq!(billed, 30, "each by one of the two");
-    assert!(standings(&world).iter().all(|own| own.invoices == 4), "{:?}", standings(&world));
+    assert!(standings(&world).iter().all(|standing| standing.invoices == 4), "{:?}", standings(&world));
 }
 
 #[test]
@@ -208,7 +208,11 @@ fn one_more_customer_takes_few_statements() {
         let run = || leased.iter().map(bill).collect();
         named.spawn_scoped(scope, run).expect("a thread").join().expect("no panic")
     });
-    assert!(standings(&world).iter().all(|own| own.invoices == 4), "three months each: {:?}", standings(&world));
+    assert!(
+        standings(&world).iter().all(|standing| standing.invoices == 4),
+        "three months each: {:?}",
+        standings(&world)
+    );
     assert!(counts[1] < counts[0], "the catalogue is read once: {counts:?}");
     // Eight for a customer, and eight for each month that is renewed, invoiced, and looked at once more for late events.
     assert!(counts[1..].iter().all(|count| (8..=8 + 3 * 8).contains(count)), "{counts:?}");

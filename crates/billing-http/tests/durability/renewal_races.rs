@@ -125,7 +125,8 @@ fn cancel_against_renew_at_the_boundary() {
             set_clock(&ring, &clock, instant);
             let answers = race(billers(&ring, &stores, &customer).chain(cancellers(&ring, &customer)).collect());
 
-            let cancelled: Vec<usize> = answers.iter().map(|own| own.ok(200).as_array().map_or(0, Vec::len)).collect();
+            let cancelled: Vec<usize> =
+                answers.iter().map(|answer| answer.ok(200).as_array().map_or(0, Vec::len)).collect();
             assert_eq!(cancelled.iter().sum::<usize>(), 1, "{why}: one call has cancelled it: {cancelled:?}");
             let held = all_subscriptions(&ring, &customer);
             assert_eq!(held.len(), periods, "{why}: {held:#?}");
@@ -195,7 +196,7 @@ fn renew_against_renew_by_the_queue() {
             UPDATE customers SET test_clock_id = NULL;
             COMMIT;",
         );
-        let backends: Vec<Arc<dyn Backend>> = stores.iter().map(|own| Arc::new(own.clone()) as _).collect();
+        let backends: Vec<Arc<dyn Backend>> = stores.iter().map(|store| Arc::new(store.clone()) as _).collect();
         let by_the_queue = (0..RACERS).map(|i| -> Racer<'_> {
             let backend = backends[i % 2].clone();
             Box::new(move || {

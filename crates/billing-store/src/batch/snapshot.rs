@@ -66,7 +66,8 @@ impl CustomerSnapshot {
 
     /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
     pub(crate) fn list_current(&self, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
-        let is_current = |own: &&Subscription| own.period.end() > instant || own.awaits_renewal();
+        let is_current =
+            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
         (instant >= self.current_from).then(|| self.current.iter().filter(is_current).cloned().collect())
     }
 

@@ -277,7 +277,9 @@ impl PgStore {
             keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];
             let mut candidates = candidates(rows, &present, terms.window, &mut answers);
-            candidates.iter_mut().for_each(|own| own.arrival = arrivals.next(cache.lanes().of(own.row.customer)));
+            candidates
+                .iter_mut()
+                .for_each(|candidate| candidate.arrival = arrivals.next(cache.lanes().of(candidate.row.customer)));
             let missing = cache.missing(organization, Preparation::of(&candidates).without(made));
             if !missing.is_empty() {
                 return Ok(Attempt::Unprepared(missing));

@@ -95,9 +95,12 @@ impl Issue {
             issued: each(invoices, |own| own.issued_at),
             due: each(invoices, |own| own.due_at),
             payment_statuses: each(invoices, |own| own.payment_status().as_str().to_owned()),
-            line_counts: invoices.iter().map(|own| stored_count(own.lines.len())).collect::<Result<_, _>>()?,
+            line_counts: invoices.iter().map(|invoice| stored_count(invoice.lines.len())).collect::<Result<_, _>>()?,
             amounts: each(invoices, NewInvoice::amount),
-            line_invoices: invoices.iter().flat_map(|own| own.lines.iter().map(|_| own.id.uuid())).collect(),
+            line_invoices: invoices
+                .iter()
+                .flat_map(|invoice| invoice.lines.iter().map(|_| invoice.id.uuid()))
+                .collect(),
             positions: invoices.iter().flat_map(placed).collect(),
             names: each(&lines, |line| line.name.clone()),
             starts: each(&lines, |line| line.period.start()),

@@ -140,8 +140,11 @@ impl NoFutureEventsCache {
         rollups: RollupVersion,
         open: Option<(OffsetDateTime, u64)>,
     ) -> bool {
-        let is_it = |own: &NoFutureEvents| {
-            own.rollups == rollups && own.open == open && own.from <= part.start() && part.end() <= hour_after(own.from)
+        let is_it = |no_future_events: &NoFutureEvents| {
+            no_future_events.rollups == rollups
+                && no_future_events.open == open
+                && no_future_events.from <= part.start()
+                && part.end() <= hour_after(no_future_events.from)
         };
         self.0.find(tally, is_it).is_some()
     }

@@ -187,7 +187,7 @@ impl PgTransaction<'_> {
         let mut events = ReadEventSegments::new(self.tenant());
         for (number, asked) in (0..).zip(&asked) {
             let Some((bucket, start)) = &asked.layout.start else { continue };
-            let closed = counts.get(&number).map_or(0, |own| own.event_count);
+            let closed = counts.get(&number).map_or(0, |count| count.event_count);
             let bucket_count = closed + Open::within(open.get(&number), bucket).event_count;
             if self.shared.partial_hours.find(&asked.key, bucket_count).is_none() {
                 events.add(number, asked.request, asked.layout.aggregation, start)?;
@@ -229,7 +229,7 @@ impl PgTransaction<'_> {
             }
             let numbers = Numbers::of(number);
             let whole = totals.remove(&numbers.whole).unwrap_or_default();
-            let start_count = totals.get(&numbers.start_bucket).map_or(0, |own| own.event_count);
+            let start_count = totals.get(&numbers.start_bucket).map_or(0, |total| total.event_count);
             Summed { sum: Sum { version, end, whole, start_count }, is_new: true }
         };
         Ok((0..).zip(sums).map(sum).collect())

@@ -169,7 +169,11 @@ fn several_subscriptions_of_a_customer_are_one_question() {
     let amount = |amount: &str| SubscriptionFilters::new([("amount".to_owned(), amount.to_owned())]).expect("a filter");
     let world = World::with(&[amount("4"), amount("5")]);
     let usages = |checked: CheckedAccess| -> Vec<String> {
-        checked.subscriptions.iter().map(|own| own.access.usage.normalized().to_plain_string()).collect()
+        checked
+            .subscriptions
+            .iter()
+            .map(|subscription| subscription.access.usage.normalized().to_plain_string())
+            .collect()
     };
     world.send("first", OffsetDateTime::now_utc(), 4);
     world.alone(0);
@@ -244,7 +248,7 @@ fn changes_subscriptions(world: &World) {
     let quantities = || {
         world.alone(0);
         let checked = world.together(0).expect("the start is remembered");
-        checked.subscriptions.iter().map(|own| own.subscription.quantity).collect::<Vec<_>>()
+        checked.subscriptions.iter().map(|subscription| subscription.subscription.quantity).collect::<Vec<_>>()
     };
     assert_eq!(quantities(), [1]);
     let changes: [(&str, &[u32]); 3] = [

@@ -265,8 +265,9 @@ fn a_switch_of_plans_leaves_addons_as_they_are() {
         world.advance("acme", NEXT_INVOICE);
         assert_eq!(amounts(&world), invoices, "{invoicing:?} {usage:?}: {why}");
         let renewed = running(&world, NEXT_INVOICE);
-        let parents: Vec<_> = world.subscriptions("acme").into_iter().filter(|own| own.parent.is_none()).collect();
-        assert_eq!(renewed[0].parent, parents.last().map(|own| own.id), "{why}");
+        let parents: Vec<_> =
+            world.subscriptions("acme").into_iter().filter(|subscription| subscription.parent.is_none()).collect();
+        assert_eq!(renewed[0].parent, parents.last().map(|parent| parent.id), "{why}");
         assert_eq!(renewed[0].plan, addon.plan_id(), "{why}");
     }
 }
@@ -339,7 +340,12 @@ fn access_looks_at_addons_too() {
     assert_eq!(asked("acme"), (false, false, "0".to_owned()), "the renewal that is due does not have it");
 
     world.advance("acme", NEXT_INVOICE);
-    let may = world.subscriptions("acme").into_iter().rfind(|own| own.parent.is_none()).expect("renewed").id;
+    let may = world
+        .subscriptions("acme")
+        .into_iter()
+        .rfind(|subscription| subscription.parent.is_none())
+        .expect("renewed")
+        .id;
     world.attach("acme", may, again.id, 1).expect("attached");
     assert_eq!(asked("acme"), (true, true, "0".to_owned()));
     world.store.set_now(datetime!(2024-06-02 0:00 UTC));

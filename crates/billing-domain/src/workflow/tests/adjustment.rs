@@ -49,7 +49,8 @@ fn charges_and_adjustments_of_a_period_come_to_the_price_the_plan_wants() {
         let invoices = world.invoices("acme");
         assert_eq!(amounts(&invoices), expected, "{why}");
         for line in invoices.iter().flat_map(|invoice| &invoice.lines) {
-            let parts = &line.base + line.adjustments.iter().map(|own| &own.amount).sum::<bigdecimal::BigDecimal>();
+            let parts = &line.base
+                + line.adjustments.iter().map(|adjustment| &adjustment.amount).sum::<bigdecimal::BigDecimal>();
             assert_eq!(parts, line.amount, "{why}");
         }
     }
@@ -109,7 +110,7 @@ fn credits_pay_invoices_and_expire_at_their_time() {
     assert!(invoices.iter().all(|invoice| invoice.payment_status == PaymentStatus::Paid));
     let kinds = |ledger: &CreditLedger| ledger.entries().iter().map(|entry| entry.kind).collect::<Vec<_>>();
     let ledgers = world.on("acme", |tx, _| tx.credits().list(key)).expect("credits");
-    let of = |id: u128| ledgers.iter().find(|own| own.credit().id.uuid().as_u128() == id).expect("the credit");
+    let of = |id: u128| ledgers.iter().find(|ledger| ledger.credit().id.uuid().as_u128() == id).expect("the credit");
     assert_eq!(kinds(of(2000)), [EntryKind::Grant, EntryKind::Drawdown, EntryKind::Expiry]);
     assert_eq!((plain(&of(2000).remaining()), plain(&of(2000).balance().expired)), ("0".to_owned(), "20".to_owned()));
     assert_eq!((kinds(of(1000)).len(), plain(&of(1000).remaining())), (2, "10".to_owned()));

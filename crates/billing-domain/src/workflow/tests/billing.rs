@@ -82,7 +82,8 @@ fn months_from_the_31st_do_not_drift() {
     world.customer("acme");
     world.subscribe(&subscription("acme", plan, start)).expect("subscribed");
     world.advance("acme", datetime!(2024-06-15 00:00 UTC));
-    let starts: Vec<_> = world.subscriptions("acme").iter().map(|own| own.period.start().date().to_string()).collect();
+    let starts: Vec<_> =
+        world.subscriptions("acme").iter().map(|subscription| subscription.period.start().date().to_string()).collect();
     assert_eq!(starts, ["2024-01-31", "2024-02-29", "2024-03-31", "2024-04-30", "2024-05-31"]);
     assert_eq!(amounts(&world.invoices("acme")), ["30.00"; 5], "every period is a full one");
 }
@@ -105,7 +106,7 @@ fn advancing_in_steps_is_advancing_at_once() {
             world.advance("acme", *step);
         }
         let invoices = world.invoices("acme").into_iter();
-        let facts = invoices.map(|own| (own.number, own.issued_at, own.amount, own.lines.len()));
+        let facts = invoices.map(|invoice| (invoice.number, invoice.issued_at, invoice.amount, invoice.lines.len()));
         (facts.collect::<Vec<_>>(), world.subscriptions("acme").len())
     };
     let last = datetime!(2024-04-10 12:00 UTC);
@@ -198,7 +199,9 @@ fn one_invoice_for_each_currency_and_billing_instant() {
     let invoices = world.invoices("acme");
     let facts: Vec<_> = invoices
         .iter()
-        .map(|own| (&*own.number, &*own.currency.code, own.amount.to_plain_string(), own.lines.len()))
+        .map(|invoice| {
+            (&*invoice.number, &*invoice.currency.code, invoice.amount.to_plain_string(), invoice.lines.len())
+        })
         .collect();
     #[rustfmt::skip]
     assert_eq!(facts, [
@@ -215,7 +218,7 @@ fn a_start_in_the_past_is_caught_up_with() {
     let plan = world.plan(Some(PlanDuration::Monthly), version(vec![fee("30", InAdvance)], Vec::new()));
     world.customer("acme");
     world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
-    let issued: Vec<_> = world.invoices("acme").iter().map(|own| own.issued_at).collect();
+    let issued: Vec<_> = world.invoices("acme").iter().map(|invoice| invoice.issued_at).collect();
     let now = datetime!(2024-03-10 00:00 UTC);
     assert_eq!(issued, [now; 3], "an invoice for each past period, none dated before the call");
     assert_eq!(world.subscriptions("acme").len(), 3);

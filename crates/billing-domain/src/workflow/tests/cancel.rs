@@ -228,7 +228,8 @@ fn an_id_stands_for_its_own_renewal_beside_others_of_the_same_instant() {
         world.store.set_now(world.subscription("acme", ids[0]).period.end());
         let options = Options { flat_fee: None, usage: BillFull, invoicing: InvoiceNow };
         cancel(&world, ids[which], &options).expect("cancelled");
-        let cancelled = world.subscriptions("acme").into_iter().filter(|own| own.cancellation.is_some());
+        let cancelled =
+            world.subscriptions("acme").into_iter().filter(|subscription| subscription.cancellation.is_some());
         assert_eq!(cancelled.map(|own| own.plan).collect::<Vec<_>>(), [plans[which]]);
     }
 }

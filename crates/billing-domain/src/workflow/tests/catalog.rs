@@ -61,7 +61,7 @@ fn versions_in_other_currencies_and_for_other_customers_stay() {
     add(&world, plan, custom).expect("a custom version");
     let not_started = NewPlanVersion { active_from: ActiveFrom::NotStarted, ..free() };
     add(&world, plan, not_started).expect("a version that is not on offer");
-    assert!(versions(&world, plan).iter().all(|own| own.active_to.is_none()), "nothing was replaced");
+    assert!(versions(&world, plan).iter().all(|version| version.active_to.is_none()), "nothing was replaced");
 
     let again = NewPlanVersion { number: Some(1), ..free() };
     let refused = add(&world, plan, again).expect_err("the number is taken");
@@ -208,7 +208,8 @@ fn customers_live_by_their_test_clock() {
     assert_eq!(advance(to), Err(Error::Refused(Refusal::TestClockAdvancing)), "another advance has nothing to say");
     world.catalog(|tx, _| finish_test_clock(tx, clock, to, TestClockStatus::Ready)).expect("arrived");
 
-    let starts: Vec<_> = world.subscriptions("acme").iter().map(|own| own.period.start().date().to_string()).collect();
+    let starts: Vec<_> =
+        world.subscriptions("acme").iter().map(|subscription| subscription.period.start().date().to_string()).collect();
     assert_eq!(starts, ["2020-03-31", "2020-04-30", "2020-05-31"]);
     assert_eq!(world.invoices("acme").len(), 3);
     let Err(Error::Fields(errors)) = advance(to) else { panic!("a clock never goes back") };
@@ -277,7 +278,7 @@ fn an_advance_is_kept_as_far_as_it_has_come() {
     let mut reached = vec![now()];
     while world.on("acme", |tx, _| advance_customer(tx, clock, customer)).expect("billed") == Progress::OnTheWay {
         reached.push(now());
-        let last = world.subscriptions("acme").last().map(|own| own.period);
+        let last = world.subscriptions("acme").last().map(|subscription| subscription.period);
         assert!(last.is_some_and(|period| period.contains(now())), "what has been reached is there to be seen");
         let refused = world.subscribe(&subscription("acme", plan, to));
         assert_eq!(refused, Err(Error::Refused(Refusal::TestClockAdvancing)));

@@ -68,7 +68,7 @@ fn what_credits_paid_of_a_voided_invoice_goes_back_to_them() {
     assert_eq!(void(&world, invoice.id), Err(Refusal::InvoiceNotUnpaid.into()));
     assert_eq!(balance(&world, given), ["12", "12", "0", "0", "12"], "once");
     world.advance("acme", datetime!(2024-05-01 00:30 UTC));
-    let amounts: Vec<_> = world.invoices("acme").iter().map(|own| plain(&own.amount)).collect();
+    let amounts: Vec<_> = world.invoices("acme").iter().map(|invoice| plain(&invoice.amount)).collect();
     assert_eq!(amounts, ["13", "18"], "what it charged is not charged again, and the credit pays the next one");
 }
 
@@ -81,7 +81,7 @@ fn a_credit_that_was_bought_goes_with_its_invoice_unless_it_was_drawn() {
     assert_eq!(balance(&world, bought), ["0", "0", "50", "0", "0"]);
 
     let drawn = credit(&world, "50", "40", None);
-    let purchase = world.invoices("acme").into_iter().find(|own| own.payment_status == PaymentStatus::Unpaid);
+    let purchase = world.invoices("acme").into_iter().find(|invoice| invoice.payment_status == PaymentStatus::Unpaid);
     let purchase = purchase.expect("an invoice");
     subscribe(&world);
     assert_eq!(void(&world, purchase.id), Err(Refusal::CreditDrawn.into()));

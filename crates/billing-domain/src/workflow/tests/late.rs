@@ -343,7 +343,11 @@ fn advancing_in_steps_bills_late_usage_as_at_once() {
         for hours in steps {
             world.advance("acme", END + Duration::hours(*hours));
         }
-        world.invoices("acme").into_iter().map(|own| (own.number, own.issued_at, own.amount)).collect::<Vec<_>>()
+        world
+            .invoices("acme")
+            .into_iter()
+            .map(|invoice| (invoice.number, invoice.issued_at, invoice.amount))
+            .collect::<Vec<_>>()
     };
     let at_once = run(&[2_000]);
     assert_eq!(run(&[1, 600, 690, 697, 719, 720, 721, 1_500, 2_000]), at_once);

@@ -102,7 +102,7 @@ fn books(world: &World) -> (Vec<String>, String) {
     let key = world.key("acme");
     let left: BigDecimal =
         world.on("acme", |tx, _| tx.credits().list(key)).expect("credits").iter().map(|own| own.remaining()).sum();
-    (world.invoices("acme").iter().map(|own| plain(&own.amount)).collect(), plain(&left))
+    (world.invoices("acme").iter().map(|invoice| plain(&invoice.amount)).collect(), plain(&left))
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_change_bills_the_difference_and_nothing_else() {
         assert_eq!(books(&world), (at_once, credit.to_owned()), "{why}");
         world.advance("acme", datetime!(2024-06-01 00:00 UTC));
         let invoices = world.invoices("acme");
-        let charges = invoices.iter().flat_map(|own| &own.lines).filter(|line| line.subscription.is_some());
+        let charges = invoices.iter().flat_map(|invoice| &invoice.lines).filter(|line| line.subscription.is_some());
         let billed: BigDecimal = charges.map(|line| &line.base).sum();
         assert_eq!(billed, decimal("15"), "{why}: 25 used cost 15 in all, prepaid or not");
     }

@@ -101,7 +101,7 @@ fn another_subscription_in_the_way_of_a_renewal_ends_it() {
     let first = world.subscribe(&subscription("acme", plan, NOW)).expect("subscribed");
     let later = world.subscribe(&subscription("acme", plan, first.period.end())).expect("subscribed");
     world.advance("acme", first.period.end() + Duration::days(1));
-    let ids: Vec<_> = world.subscriptions("acme").iter().map(|own| own.id).collect();
+    let ids: Vec<_> = world.subscriptions("acme").iter().map(|subscription| subscription.id).collect();
     assert_eq!(ids, [first.id, later.id]);
     assert!(!world.subscription("acme", first.id).auto_renew);
 }

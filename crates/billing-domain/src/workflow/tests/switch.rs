@@ -81,7 +81,7 @@ impl Setting {
 
     fn total(&self) -> String {
         let invoices = self.world.invoices("acme");
-        let charges = invoices.iter().flat_map(|own| &own.lines).filter(|line| line.subscription.is_some());
+        let charges = invoices.iter().flat_map(|invoice| &invoice.lines).filter(|line| line.subscription.is_some());
         plain(&charges.map(|line| &line.base).sum::<BigDecimal>())
     }
 
@@ -212,7 +212,7 @@ fn the_old_id_is_no_longer_valid_and_the_new_one_carries_on() {
     let new = setting.switch(InvoiceNow, TransferToNewSubscription).expect("switched");
     let gone = world.on("acme", |tx, _| tx.subscriptions().customer_of(setting.old));
     assert_eq!(gone, Err(Error::NotFound(Noun::Subscription)));
-    assert_eq!(world.subscriptions("acme").iter().map(|own| own.id).collect::<Vec<_>>(), [new.id]);
+    assert_eq!(world.subscriptions("acme").iter().map(|subscription| subscription.id).collect::<Vec<_>>(), [new.id]);
     assert!(new.is_new && !new.auto_renew);
     assert_eq!(setting.switch(InvoiceNow, KeepSeparate), Err(Error::NotFound(Noun::Subscription)), "once");
 }
@@ -235,7 +235,8 @@ fn a_renewal_after_a_switch_keeps_to_the_old_boundaries() {
     };
     world.on("acme", |tx, now| switch_plan(tx, &command, now)).expect("switched");
     world.advance("acme", datetime!(2024-04-15 00:00 UTC));
-    let starts: Vec<_> = world.subscriptions("acme").iter().map(|own| own.period.start().date().to_string()).collect();
+    let starts: Vec<_> =
+        world.subscriptions("acme").iter().map(|subscription| subscription.period.start().date().to_string()).collect();
     assert_eq!(starts, ["2024-02-10", "2024-02-29", "2024-03-31"]);
 }
 
@@ -265,7 +266,7 @@ fn prepaid_units_go_along_and_new_ones_must_be_named() {
     command.prepaid_units = vec![(seats, decimal("12"))];
     let old = world.subscribe(&command).expect("subscribed").id;
     let new = switch(old, to, Vec::new()).expect("the old plan's 12 units go along");
-    let amounts: Vec<_> = world.invoices("acme").iter().map(|own| plain(&own.amount)).collect();
+    let amounts: Vec<_> = world.invoices("acme").iter().map(|invoice| plain(&invoice.amount)).collect();
     assert_eq!(amounts, ["12", "24"], "12 units at 3, less the 12 that were paid");
 
     let bare = switch(new.id, plainly, Vec::new()).expect("switched");
@@ -304,10 +305,11 @@ fn prepaid_units_that_nobody_named_go_along_too_and_the_past_costs_what_it_cost(
             prepaid_units: Vec::new(),
         };
         world.on("acme", |tx, now| switch_plan(tx, &command, now)).expect(why);
-        let amounts = |world: &World| world.invoices("acme").iter().map(|own| plain(&own.amount)).collect::<Vec<_>>();
+        let amounts =
+            |world: &World| world.invoices("acme").iter().map(|invoice| plain(&invoice.amount)).collect::<Vec<_>>();
         assert_eq!(amounts(&world), invoiced, "{why}");
         world.advance("acme", datetime!(2024-05-02 00:00 UTC));
-        let sum: BigDecimal = world.invoices("acme").iter().map(|own| own.amount.clone()).sum();
+        let sum: BigDecimal = world.invoices("acme").iter().map(|invoice| invoice.amount.clone()).sum();
         assert_eq!(plain(&sum), total, "{why}; at the end come the 40 uses, by the new plan, beyond what was paid");
     }
 }

@@ -54,11 +54,11 @@ fn another_end_is_billed_or_given_back_at_that_end() {
         let updated = update(&world, id, end).expect("updated");
         assert_eq!(updated.period.end(), end.unwrap_or(datetime!(2024-05-01 00:00 UTC)), "{why}");
         world.advance("acme", LATER);
-        let amounts: Vec<_> = world.invoices("acme").iter().map(|own| plain(&own.amount)).collect();
+        let amounts: Vec<_> = world.invoices("acme").iter().map(|invoice| plain(&invoice.amount)).collect();
         assert_eq!(amounts, ["30", second], "{why}");
         let key = world.key("acme");
         let ledgers = world.on("acme", |tx, _| tx.credits().list(key)).expect("credits");
-        assert_eq!(plain(&ledgers.iter().map(|own| own.remaining()).sum()), credit, "{why}");
+        assert_eq!(plain(&ledgers.iter().map(|ledger| ledger.remaining()).sum()), credit, "{why}");
         assert_eq!(world.subscriptions("acme").len(), 1, "{why}: renewal was turned off");
     }
 }
@@ -79,7 +79,7 @@ fn reset_intervals_come_and_go_with_the_end() {
         world.store.set_now(NOW);
         update(&world, id, end).expect("updated");
         world.advance("acme", LATER);
-        plain(&world.invoices("acme").iter().map(|own| &own.amount).sum())
+        plain(&world.invoices("acme").iter().map(|invoice| &invoice.amount).sum())
     };
     assert_eq!(run(None), "25", "30 days in five weeks, one free in each");
     assert_eq!(run(Some(datetime!(2024-04-15 00:00 UTC))), "12", "two weeks");
@@ -131,7 +131,7 @@ fn matching(customer: &str, plan: PlanId, change: MatchingChange) -> UpdateMatch
 #[test]
 fn what_is_wrong_with_a_change_of_all_that_match_is_said_at_once() {
     let (world, id) = subscribed();
-    let held = world.subscriptions("acme").into_iter().find(|own| own.id == id).expect("subscribed");
+    let held = world.subscriptions("acme").into_iter().find(|subscription| subscription.id == id).expect("subscribed");
     let nobodys = PlanId::from(uuid::Uuid::nil());
     let switch = |plan| MatchingChange::Plan {
         plan,

@@ -16,7 +16,7 @@ const START: OffsetDateTime = datetime!(2024-01-01 00:00 UTC);
 
 fn issued(life: &Life) -> Vec<String> {
     let invoices = life.world.invoices("acme");
-    invoices.iter().map(|own| format!("{} {}", own.issued_at.date(), plain(&own.amount))).collect()
+    invoices.iter().map(|invoice| format!("{} {}", invoice.issued_at.date(), plain(&invoice.amount))).collect()
 }
 
 #[test]

@@ -112,11 +112,15 @@ fn the_day_goes_along_to_plans_of_another_duration() {
     };
     life.world.catalog(|tx, now| update_plan_version(tx, &command, now)).expect("a transition");
     life.at(datetime!(2023-06-02 0:00 UTC));
-    let starts: Vec<_> =
-        life.world.subscriptions("acme").iter().map(|own| own.period.start().date().to_string()).collect();
+    let starts: Vec<_> = life
+        .world
+        .subscriptions("acme")
+        .iter()
+        .map(|subscription| subscription.period.start().date().to_string())
+        .collect();
     assert_eq!(starts, ["2023-01-31", "2023-02-28", "2023-05-31"], "not the 28th of May");
     let invoices = life.world.invoices("acme");
-    let charged = invoices.iter().flat_map(|own| &own.lines).map(|line| line.period.start().date().to_string());
+    let charged = invoices.iter().flat_map(|invoice| &invoice.lines).map(|line| line.period.start().date().to_string());
     let expected = ["2023-01-31", "2023-02-28", "2023-03-31", "2023-04-30", "2023-05-31"];
     assert_eq!(charged.collect::<Vec<_>>(), expected);
 }

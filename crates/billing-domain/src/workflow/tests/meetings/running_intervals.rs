@@ -107,8 +107,10 @@ fn the_new_plan_goes_on_by_its_own_calendar() {
     let new = life.switch(second);
     let key = life.world.key("acme");
     let records = life.world.on("acme", |tx, _| tx.billing_records().list(key, new.id)).expect("records");
-    let periods: Vec<_> =
-        records.iter().map(|own| format!("{} to {}", own.period.start().date(), own.period.end().date())).collect();
+    let periods: Vec<_> = records
+        .iter()
+        .map(|record| format!("{} to {}", record.period.start().date(), record.period.end().date()))
+        .collect();
     let expected = [
         "2024-02-01 to 2024-03-01", // the running month
         "2024-03-01 to 2024-03-11", // what it leaves of the two weeks from 26 February
