@@ -5,10 +5,11 @@ use std::str::FromStr;
 
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
+use crate::address::Address;
 use crate::error::FieldError;
 use crate::id::{CustomerKey, OrganizationId, TestClockId};
-use crate::organization::Address;
 use crate::text;
 
 /// The caller's own id for a customer: 1 to 255 characters, no control characters; dots and slashes are fine.
@@ -34,6 +35,13 @@ impl FromStr for CustomerId {
 impl fmt::Display for CustomerId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
+    }
+}
+
+impl CustomerKey {
+    /// The key of `customer` in `organization`: UUIDv5 in the namespace of the organization's id.
+    pub fn derive(organization: OrganizationId, customer: &CustomerId) -> Self {
+        Self::from(Uuid::new_v5(&organization.uuid(), customer.as_str().as_bytes()))
     }
 }
 
@@ -99,5 +107,18 @@ impl PaymentProvider {
             Self::Stripe => "stripe",
             Self::Braintree => "braintree",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_customer_id_in_two_organizations_is_two_keys() {
+        let customer: CustomerId = "acme".parse().expect("valid");
+        let (a, b) = (OrganizationId::from(Uuid::from_u128(1)), OrganizationId::from(Uuid::from_u128(2)));
+        assert_eq!(CustomerKey::derive(a, &customer), CustomerKey::derive(a, &customer));
+        assert_ne!(CustomerKey::derive(a, &customer), CustomerKey::derive(b, &customer));
     }
 }

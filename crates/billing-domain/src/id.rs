@@ -9,8 +9,6 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-use crate::customer::CustomerId;
-
 /// The text is not an id of the wanted kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {prefix:?} followed by 32 hexadecimal digits")]
@@ -144,7 +142,8 @@ id! {
     TestClockId, prefix = "test_clock_"
 }
 
-/// A customer inside the system: derived from the organization and the caller's own id, never looked up.
+/// A customer inside the system: derived from the organization and the caller's own id, never looked up
+/// ([`CustomerKey::derive`]).
 ///
 /// Events can therefore be stored before their customer exists, and everything about one customer lives
 /// under one key. The wire never shows it.
@@ -152,11 +151,6 @@ id! {
 pub struct CustomerKey(Uuid);
 
 impl CustomerKey {
-    /// The key of `customer` in `organization`: UUIDv5 in the namespace of the organization's id.
-    pub fn derive(organization: OrganizationId, customer: &CustomerId) -> Self {
-        Self(Uuid::new_v5(&organization.uuid(), customer.as_str().as_bytes()))
-    }
-
     /// The 16 bytes behind the key.
     pub fn uuid(self) -> Uuid {
         self.0
@@ -197,13 +191,5 @@ mod tests {
                 assert_eq!(id.to_string(), format!("plan_{hex}"), "{why}");
             }
         }
-    }
-
-    #[test]
-    fn one_customer_id_in_two_organizations_is_two_keys() {
-        let customer: CustomerId = "acme".parse().expect("valid");
-        let (a, b) = (OrganizationId::from(Uuid::from_u128(1)), OrganizationId::from(Uuid::from_u128(2)));
-        assert_eq!(CustomerKey::derive(a, &customer), CustomerKey::derive(a, &customer));
-        assert_ne!(CustomerKey::derive(a, &customer), CustomerKey::derive(b, &customer));
     }
 }

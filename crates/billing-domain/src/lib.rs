@@ -178,7 +178,7 @@
 //! | time: periods, intervals, zones | [`period`], [`timezone`] |
 //! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
 //! | what happened | [`event`], [`usage`] |
-//! | who pays | [`organization`], [`customer`], [`subscription`], [`country`], [`api_key`] |
+//! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`], [`api_key`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`billing_run`] |
 //! | whether they may | [`access`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
@@ -202,6 +202,7 @@
 
 pub mod access;
 pub mod addon;
+pub mod address;
 pub mod adjustment;
 pub mod api_key;
 pub mod billing_run;

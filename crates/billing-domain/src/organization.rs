@@ -1,9 +1,9 @@
 //! The tenant and its settings.
 
 use bigdecimal::BigDecimal;
-use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
+use crate::address::Address;
 use crate::id::OrganizationId;
 
 /// A tenant: the owner of every metric, plan, customer and invoice, and the seller on those invoices.
@@ -98,21 +98,4 @@ impl AccessPolicy {
             Self::Any => "any",
         }
     }
-}
-
-/// A postal address.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Address {
-    /// City, district, suburb, town or village.
-    pub city: String,
-    /// Two-letter ISO 3166-1 alpha-2 code.
-    pub country: String,
-    /// First line.
-    pub line1: String,
-    /// Second line.
-    pub line2: Option<String>,
-    /// Postal code.
-    pub postal_code: String,
-    /// State, county, province or region.
-    pub state: Option<String>,
 }

@@ -1,8 +1,9 @@
 //! The organization and its settings.
 
 use actix_web::web;
+use billing_domain::address::Address;
 use billing_domain::id::OrganizationId;
-use billing_domain::organization::{AccessPolicy, Address, Organization};
+use billing_domain::organization::{AccessPolicy, Organization};
 use billing_domain::store::Transaction;
 use billing_domain::workflow::{OrganizationPatch, find_currency, update_organization};
 use billing_domain::{Error, FieldErrors};

@@ -4,9 +4,9 @@ use bigdecimal::{BigDecimal, Zero};
 use serde::{Deserialize, Serialize};
 use time::{Date, OffsetDateTime, UtcOffset};
 
+use crate::address::Address;
 use crate::currency::Currency;
 use crate::id::{CustomerKey, InvoiceId};
-use crate::organization::Address;
 use crate::period::Period;
 
 mod line;

@@ -3,16 +3,16 @@
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
+use super::check_tax_rate::check_tax_rate;
 use super::find_currency;
-use super::update_organization::check_tax_rate;
+use crate::address::Address;
 use crate::customer::{Customer, CustomerId, PaymentProvider};
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
 use crate::faults::look_up;
 use crate::id::{CustomerKey, TestClockId};
-use crate::organization::Address;
 use crate::store::Transaction;
 use crate::test_clock::TestClockStatus;
-use crate::{country, text, timezone};
+use crate::{text, timezone};
 
 /// A new customer.
 #[derive(Clone, Debug)]
@@ -147,26 +147,8 @@ fn check(command: &CreateCustomer) -> FieldErrors {
         [("billing_address", &command.billing_address), ("shipping_address", &command.shipping_address)]
     {
         if let Some(address) = address {
-            errors.keep_all(attr, check_address(address));
+            errors.keep_all(attr, address.check());
         }
     }
     errors
-}
-
-/// Checks the parts of an address.
-///
-/// # Errors
-/// Every bad part.
-pub(super) fn check_address(address: &Address) -> Result<(), FieldErrors> {
-    let mut errors = FieldErrors::default();
-    let optional = |text: &Option<String>| text.clone().unwrap_or_default();
-    errors.keep("city", text::check(&address.city, text::NAME_CHARACTERS_MAX));
-    errors.keep("line1", text::check(&address.line1, text::NAME_CHARACTERS_MAX));
-    errors.keep("line2", text::check_length(&optional(&address.line2), text::NAME_CHARACTERS_MAX));
-    errors.keep("postal_code", text::check(&address.postal_code, text::NAME_CHARACTERS_MAX));
-    errors.keep("state", text::check_length(&optional(&address.state), text::NAME_CHARACTERS_MAX));
-    if !country::is_known(&address.country) {
-        errors.push("country", FieldCode::InvalidChoice, "This is not an ISO 3166-1 alpha-2 country code.");
-    }
-    errors.finish(())
 }

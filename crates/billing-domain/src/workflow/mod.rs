@@ -17,6 +17,7 @@ mod cancel_subscription;
 mod change_prepaid_units;
 mod check_feature_access;
 mod check_metric_access;
+mod check_tax_rate;
 mod create_addon;
 mod create_api_key;
 mod create_credit;

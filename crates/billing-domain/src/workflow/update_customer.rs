@@ -5,10 +5,10 @@ use time::OffsetDateTime;
 
 use super::account::catch_up;
 use super::create_customer::CreateCustomer;
+use crate::address::Address;
 use crate::customer::{Customer, PaymentProvider};
 use crate::error::Error;
 use crate::id::CustomerKey;
-use crate::organization::Address;
 use crate::store::Transaction;
 
 /// What to change of a customer; `None` leaves it as it is, an inner `None` clears it.

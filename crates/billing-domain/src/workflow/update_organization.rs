@@ -1,12 +1,13 @@
 //! Changes settings of an organization.
 
-use bigdecimal::{BigDecimal, Signed};
+use bigdecimal::BigDecimal;
 
-use super::create_customer::check_address;
+use super::check_tax_rate::check_tax_rate;
 use super::find_currency;
+use crate::address::Address;
 use crate::error::{Error, FieldCode, FieldErrors};
 use crate::faults::look_up;
-use crate::organization::{AccessPolicy, Address, Organization};
+use crate::organization::{AccessPolicy, Organization};
 use crate::store::Transaction;
 use crate::{text, timezone};
 
@@ -41,9 +42,6 @@ const INVOICE_GRACE_MINUTES_MAX: u32 = 7 * 24 * 60;
 const PAYMENT_GRACE_DAYS_MAX: u16 = 365;
 /// Longest event window, in days.
 const EVENT_WINDOW_DAYS_MAX: u16 = 365;
-
-/// A tax rate stays below this, in percent.
-const TAX_RATE_LIMIT: u16 = 1_000;
 
 /// Changes the settings that `patch` names.
 ///
@@ -107,25 +105,10 @@ fn check(patch: &OrganizationPatch) -> FieldErrors {
         errors.push("event_window_days", FieldCode::Invalid, detail);
     }
     if let Some(Some(address)) = &patch.address {
-        errors.keep_all("address", check_address(address));
+        errors.keep_all("address", address.check());
     }
     for (i, key) in patch.subscription_filter_keys.iter().flatten().enumerate() {
         errors.keep(&format!("subscription_filter_keys.{i}"), text::check_id(key));
     }
     errors
-}
-
-/// Checks a tax rate in percent: 0 to below 1000, at most 4 decimals.
-pub(super) fn check_tax_rate(rate: &BigDecimal) -> Result<(), crate::FieldError> {
-    let bad = |code, detail| Err(crate::FieldError::new("", code, detail));
-    if rate.is_negative() {
-        return bad(FieldCode::MinValue, "Ensure this value is greater than or equal to 0.");
-    }
-    if rate >= &BigDecimal::from(TAX_RATE_LIMIT) {
-        return bad(FieldCode::MaxValue, "Ensure this value is less than 1000.");
-    }
-    if rate.normalized().fractional_digit_count() > 4 {
-        return bad(FieldCode::MaxDecimalPlaces, "Ensure that there are no more than 4 decimal places.");
-    }
-    Ok(())
 }

@@ -1,9 +1,9 @@
 //! What a customer is made from.
 
 use billing_domain::FieldErrors;
+use billing_domain::address::Address;
 use billing_domain::customer::{CustomerId, PaymentProvider};
 use billing_domain::id::TestClockId;
-use billing_domain::organization::Address;
 use billing_domain::workflow::CreateCustomer;
 
 use crate::wire::{FreeForm, Number, body, read_through};

@@ -1,8 +1,8 @@
 //! What is changed of customers.
 
 use billing_domain::FieldErrors;
+use billing_domain::address::Address;
 use billing_domain::customer::PaymentProvider;
-use billing_domain::organization::Address;
 use billing_domain::workflow::CustomerPatch;
 
 use crate::wire::{FreeForm, Number, Patch, body, read_through};

@@ -1,11 +1,11 @@
 //! Small objects that several resources share.
 
 use billing_domain::FieldErrors;
+use billing_domain::address::Address;
 use billing_domain::currency::Currency;
 use billing_domain::customer::Customer;
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::invoice;
-use billing_domain::organization::Address;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::subscription::SubscriptionFilters;
 use serde_json::Value;

@@ -3,9 +3,9 @@
 use time::Duration;
 
 use super::{Harness, Tenant};
+use crate::address::Address;
 use crate::customer::{Customer, PaymentProvider};
 use crate::error::{Error, Noun, Refusal};
-use crate::organization::Address;
 use crate::store::{PageRequest, Scope};
 use crate::testing::build::{customer, object};
 use crate::testing::world::decimal;

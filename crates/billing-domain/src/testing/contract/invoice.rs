@@ -6,6 +6,7 @@ use time::Duration;
 
 use super::billing_record::holder_of_a_subscription;
 use super::{Harness, Tenant};
+use crate::address::Address;
 use crate::adjustment;
 use crate::credit::Drawdown;
 use crate::currency::Currency;
@@ -17,7 +18,6 @@ use crate::invoice::{
     PlanVersionBrief, PrepaidSegmentTrace, Rounding, Seller, Trace, number,
 };
 use crate::metric::{CategoricalFilter, CategoricalOperator, NumericFilter, NumericOperator};
-use crate::organization::Address;
 use crate::period::{Fraction, Period};
 use crate::plan::{ChargeBehavior, ChargeTiming, PlanVersion};
 use crate::store::{InvoiceFilter, PageRequest, Scope};

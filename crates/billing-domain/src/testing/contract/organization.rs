@@ -5,11 +5,12 @@ use std::thread;
 use time::Duration;
 
 use super::{Harness, Tenant};
+use crate::address::Address;
 use crate::api_key::{ApiKey, KeyKind};
 use crate::currency::Currency;
 use crate::error::{Error, Noun, Refusal};
 use crate::id::OrganizationId;
-use crate::organization::{AccessPolicy, Address, Organization};
+use crate::organization::{AccessPolicy, Organization};
 use crate::store::Scope;
 use crate::testing::build::{Ids, api_key, organization};
 use crate::testing::world::decimal;
