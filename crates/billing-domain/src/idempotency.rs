@@ -1,10 +1,7 @@
 //! Requests that may be sent twice: the key a caller gives to one request, and the answer kept under it.
 
-use time::OffsetDateTime;
-
 use crate::error::Error;
 use crate::id::OrganizationId;
-use crate::store::Transaction;
 
 /// How long an answer is kept, in days: as far as a caller is expected to look back.
 pub const RETENTION_DAYS: u32 = 30;
@@ -45,9 +42,6 @@ pub enum Attempt {
     /// A rule forbids it: the effects are undone, the answer stands.
     Refused(Answer),
 }
-
-/// The work of one claimed transaction. It may be run again from the start if the store had to roll it back.
-pub type ClaimedWork<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<Attempt, Error> + 'w;
 
 /// Answers that are kept for requests that come again.
 pub trait IdempotencyStore: Send + Sync {

@@ -19,14 +19,15 @@ use crate::error::{Error, Noun, Refusal};
 use crate::event::{Event, Ingested, is_within_window};
 use crate::id::{AddonId, BillingRecordId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
-use crate::idempotency::{Attempt, Claim, ClaimedWork, KeptAnswer};
+use crate::idempotency::{Attempt, Claim, KeptAnswer};
 use crate::invoice::Invoice;
 use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
 use crate::store::{
-    ApiKeyLookup, Backlog, BillingQueue, EventIngest, Leased, Parked, Reply, Requester, Scope, Store, Window, Work,
+    ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, EventIngest, Leased, Parked, Reply, Requester, Scope, Store,
+    Window, Work,
 };
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};

@@ -27,7 +27,7 @@ use uuid::Uuid;
 use crate::api_key::Fingerprint;
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
-use crate::idempotency::{Claim, ClaimedWork};
+use crate::idempotency::{Attempt, Claim};
 
 /// What a transaction is about, and so what it is alone in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,6 +72,9 @@ pub type Work<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<()
 
 /// The work of one customer of many. It may be run several times from the start, and what it did is kept once.
 pub type WorkOfEach<'w> = dyn FnMut(&mut dyn Transaction, CustomerKey, OffsetDateTime) -> Result<(), Error> + 'w;
+
+/// The work of one claimed transaction. It may be run again from the start if the store had to roll it back.
+pub type ClaimedWork<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<Attempt, Error> + 'w;
 
 /// Takes an answer once it is there, on whatever thread that happens. Dropped unused: there will be none.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;

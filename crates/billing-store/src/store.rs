@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::idempotency::{Claim, ClaimedWork};
-use billing_domain::store::{ApiKeyLookup, Question, Reply, Requester, Scope, Store, Work, WorkOfEach};
+use billing_domain::idempotency::Claim;
+use billing_domain::store::{ApiKeyLookup, ClaimedWork, Question, Reply, Requester, Scope, Store, Work, WorkOfEach};
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use billing_domain::customer::Customer;
 use billing_domain::id::{BillingRecordId, CustomerKey, OrganizationId};
-use billing_domain::idempotency::{Answer, Attempt, Claim, ClaimedWork};
+use billing_domain::idempotency::{Answer, Attempt, Claim};
 use billing_domain::invoice::NewInvoice;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
-    InvoiceRepo, MetricRepo, OrganizationRepo, PlanRepo, Scope, SubscriptionRepo, TestClockRepo, Transaction, Work,
+    AddonRepo, ApiKeyRepo, BillingRecordRepo, ClaimedWork, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
+    FeatureRepo, InvoiceRepo, MetricRepo, OrganizationRepo, PlanRepo, Scope, SubscriptionRepo, TestClockRepo,
+    Transaction, Work,
 };
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;

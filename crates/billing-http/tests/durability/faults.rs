@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 use billing_domain::api_key::ApiKey;
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
-use billing_domain::idempotency::{Answer, Claim, ClaimedWork, IdempotencyStore, KeptAnswer};
+use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::store::{
-    ApiKeyLookup, Backlog, BillingQueue, EventIngest, Leased, Parked, Reply, Requester, Scope, Store, Window, Work,
+    ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, EventIngest, Leased, Parked, Reply, Requester, Scope, Store,
+    Window, Work,
 };
 use billing_domain::{Error, StoreError};
 use billing_http::auth::Pepper;
