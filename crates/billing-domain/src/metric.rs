@@ -10,7 +10,7 @@ use time::OffsetDateTime;
 use crate::decimal;
 use crate::event::Event;
 use crate::id::MetricId;
-use crate::usage::Totals;
+use crate::totals::Totals;
 
 pub use self::filter::{
     CategoricalFilter, CategoricalOperator, FILTERS_MAX, MetricFilters, NumericFilter, NumericOperator, TEXTS_MAX,

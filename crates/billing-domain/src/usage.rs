@@ -14,6 +14,7 @@ use crate::id::CustomerKey;
 use crate::metric::{Aggregation, Gauge, Measure, Measured, Metric, Rate};
 use crate::period::{MICROSECOND, Period, instant};
 use crate::subscription::SubscriptionFilters;
+use crate::totals::Totals;
 
 pub use self::gauge::{Levels, Step};
 
@@ -106,23 +107,6 @@ pub struct SeenUsage {
     pub usage: Usage,
     /// The customer's events with an arrival number up to this one were seen, and no others.
     pub last_arrival: u64,
-}
-
-/// What the events of one metric come to, before its aggregation makes a quantity of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// Events that count.
-    pub event_count: u64,
-    /// Their numbers added up.
-    pub sum: BigDecimal,
-    /// The greatest of them.
-    pub max: Option<BigDecimal>,
-    /// The least of them.
-    pub min: Option<BigDecimal>,
-    /// That of the latest event.
-    pub latest: Option<BigDecimal>,
-    /// How many different texts there are.
-    pub distinct: u64,
 }
 
 impl Totals {

@@ -11,7 +11,8 @@ mod warm;
 use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::metric::Measure;
-use billing_domain::usage::{Levels, SeenUsage, Step, Totals, Usage, UsageRequest};
+use billing_domain::totals::Totals;
+use billing_domain::usage::{Levels, SeenUsage, Step, Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 

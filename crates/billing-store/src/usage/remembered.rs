@@ -5,7 +5,8 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError};
 
 use billing_domain::period::Period;
-use billing_domain::usage::{Totals, UsageRequest};
+use billing_domain::totals::Totals;
+use billing_domain::usage::UsageRequest;
 use time::OffsetDateTime;
 use uuid::Uuid;
 

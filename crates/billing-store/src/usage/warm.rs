@@ -20,7 +20,8 @@ use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::metric::{Aggregation, Measure};
 use billing_domain::period::Period;
-use billing_domain::usage::{Totals, Usage, UsageRequest};
+use billing_domain::totals::Totals;
+use billing_domain::usage::{Usage, UsageRequest};
 use diesel::prelude::*;
 use time::OffsetDateTime;
 
