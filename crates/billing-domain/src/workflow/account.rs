@@ -5,7 +5,6 @@ use std::rc::Rc;
 
 use time::{Duration, OffsetDateTime};
 
-use super::bill_customer::finish_due;
 use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
 use crate::billing_run::LOOK_BACK;
 use crate::charge::{BillingRecord, records_of};
@@ -285,21 +284,6 @@ impl Account {
         }
         Ok(())
     }
-}
-
-/// Processes what is due of a customer before a call that is not about their subscriptions. A customer that was
-/// deleted has nothing due, but what they left can still be settled.
-///
-/// # Errors
-/// [`Refusal::TestClockAdvancing`], [`Refusal::CatchingUp`].
-pub(super) fn catch_up(tx: &mut dyn Transaction, customer: CustomerKey, now: OffsetDateTime) -> Result<(), Error> {
-    match tx.customers().get(customer) {
-        Err(Error::NotFound(_)) => return Ok(()),
-        found => drop(found?),
-    }
-    let mut account = Account::load(tx, customer, now)?;
-    account.refuse_while_on_the_way(tx)?;
-    finish_due(tx, &mut account, now)
 }
 
 fn no_subscription(id: SubscriptionId) -> Error {

@@ -83,6 +83,21 @@ pub(super) fn finish_due(tx: &mut dyn Transaction, account: &mut Account, now: O
     }
 }
 
+/// Processes what is due of a customer before a call that is not about their subscriptions. A customer that was
+/// deleted has nothing due, but what they left can still be settled.
+///
+/// # Errors
+/// [`Refusal::TestClockAdvancing`], [`Refusal::CatchingUp`].
+pub(super) fn catch_up(tx: &mut dyn Transaction, customer: CustomerKey, now: OffsetDateTime) -> Result<(), Error> {
+    match tx.customers().get(customer) {
+        Err(Error::NotFound(_)) => return Ok(()),
+        found => drop(found?),
+    }
+    let mut account = Account::load(tx, customer, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    finish_due(tx, &mut account, now)
+}
+
 /// Processes what a call has made due, as far as one call goes. The rest is left to the billing run or the clock's worker.
 pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, now: OffsetDateTime) -> Result<(), Error> {
     process_some(tx, account, now, CALL_WORK_MAX).map(drop)

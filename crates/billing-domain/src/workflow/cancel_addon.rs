@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::account::catch_up;
+use super::bill_customer::catch_up;
 use super::cancel_subscription::{CancelSubscription, cancel_subscription};
 use crate::addon;
 use crate::error::{Error, Noun, Refusal};

@@ -81,7 +81,7 @@ pub(super) fn draft_lines(
         }
     }
     for draft in drafts.values_mut() {
-        tax_lines(account, draft, records)?;
+        tax_lines(account, &draft.currency, &mut draft.lines, records)?;
     }
     Ok(drafts.into_values().filter(|draft| draft.lines.iter().any(|line| says_something(line, at))).collect())
 }

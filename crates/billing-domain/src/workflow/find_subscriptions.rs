@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::account::catch_up;
+use super::bill_customer::catch_up;
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldErrors};
 use crate::faults::{look_up, look_up_now};

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use bigdecimal::{BigDecimal, Signed};
 
 use super::account::Account;
-use super::draft_lines::Draft;
 use crate::charge::BillingRecord;
+use crate::currency::Currency;
 use crate::error::Error;
 use crate::id::BillingRecordId;
 use crate::invoice::{LineItem, add_tax};
@@ -19,22 +19,27 @@ use crate::tax::{FlatRate, TaxQuestion, TaxedAmount, rate};
 ///
 /// # Errors
 /// [`Error::Store`].
-pub(super) fn tax_lines(account: &mut Account, draft: &mut Draft, records: &mut [BillingRecord]) -> Result<(), Error> {
+pub(super) fn tax_lines(
+    account: &mut Account,
+    currency: &Currency,
+    lines: &mut [LineItem],
+    records: &mut [BillingRecord],
+) -> Result<(), Error> {
     let question = TaxQuestion {
         customer_rate: account.customer.tax_rate.as_ref(),
         organization_rate: account.organization.tax_rate.as_ref(),
         country_code: account.customer.shipping_address.as_ref().map(|address| address.country.as_str()),
-        currency_code: &draft.currency.code,
+        currency_code: &currency.code,
     };
     let today = rate(&[&FlatRate], &question);
     let mut records: BTreeMap<BillingRecordId, &mut BillingRecord> =
         records.iter_mut().map(|record| (record.id, record)).collect();
     // What is charged comes first: it may be what the invoice takes back by an adjustment.
-    let (charged, taken_back): (Vec<_>, Vec<_>) = draft.lines.iter_mut().partition(|line| !line.amount.is_negative());
+    let (charged, taken_back): (Vec<_>, Vec<_>) = lines.iter_mut().partition(|line| !line.amount.is_negative());
     for line in charged.into_iter().chain(taken_back) {
         let Some(id) = line.subscription else { continue };
         let record = line.record.and_then(|id| records.get_mut(&id)).map(|record| &mut **record);
-        tax_line(line, record, &mut account.subscription_mut(id)?.settled, today.as_ref(), draft.currency.decimals);
+        tax_line(line, record, &mut account.subscription_mut(id)?.settled, today.as_ref(), currency.decimals);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
-use super::account::catch_up;
+use super::bill_customer::catch_up;
 use super::create_customer::CreateCustomer;
 use crate::address::Address;
 use crate::customer::{Customer, PaymentProvider};

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::account::catch_up;
+use super::bill_customer::catch_up;
 use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId};
 use crate::invoice::{Invoice, PaymentStatus};

@@ -6,7 +6,7 @@ use std::ops::{AddAssign, SubAssign};
 use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
-use super::account::catch_up;
+use super::bill_customer::catch_up;
 use crate::charge::BillingRecord;
 use crate::error::{Error, Refusal};
 use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, SubscriptionId};
