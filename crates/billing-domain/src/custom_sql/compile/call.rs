@@ -5,41 +5,16 @@ use sqlparser::ast::{
     OrderBySort, Spanned, Value, WindowSpec, WindowType,
 };
 
-use super::clauses::single_name;
-use super::expression::{refuse_properties, refuse_uncomparable};
 use super::literal::Typed;
+use super::name::single_name;
+use super::type_rule::{refuse_properties, refuse_uncomparable};
 use super::{Compiler, Stage};
 use crate::custom_sql::program::{
     Aggregate, AggregateFunction, DateUnit, Expression, ID_COLUMN, Order, TIME_COLUMN, Type, Window, WindowFunction,
 };
 use crate::custom_sql::refusal::{CustomSqlError, Position, excerpt};
 
-pub(super) use super::expression::has_aggregate;
-
 const FUNCTIONS: &str = "Allowed are COUNT, SUM, MIN, MAX, AVG, COALESCE and date_trunc, and over a window RANK, DENSE_RANK and ROW_NUMBER.";
-
-/// Whether a call is an aggregate of the query it stands in.
-pub(super) fn is_aggregate(function: &Function) -> bool {
-    let name = single_name(&function.name).unwrap_or_default();
-    function.over.is_none() && matches!(&*name, "count" | "sum" | "min" | "max" | "avg")
-}
-
-/// The expressions inside a call.
-pub(super) fn parts(function: &Function) -> Vec<&Expr> {
-    let mut parts = Vec::new();
-    if let FunctionArguments::List(list) = &function.args {
-        for argument in &list.args {
-            if let FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) = argument {
-                parts.push(expression);
-            }
-        }
-    }
-    if let Some(WindowType::WindowSpec(window)) = &function.over {
-        parts.extend(&window.partition_by);
-        parts.extend(window.order_by.iter().map(|order| &order.expr));
-    }
-    parts
-}
 
 /// What stands between the brackets of a call.
 struct Arguments<'q> {

@@ -4,11 +4,11 @@
 //! here until somebody has decided about it.
 
 use sqlparser::ast::{
-    Cte, Expr, GroupByExpr, Ident, ObjectName, Query, Select, SelectFlavor, SelectItem, SetExpr, Spanned, TableAlias,
-    TableFactor, TableWithJoins, WildcardAdditionalOptions, With,
+    Cte, Expr, GroupByExpr, Ident, Query, Select, SelectFlavor, SelectItem, SetExpr, Spanned, TableAlias, TableFactor,
+    TableWithJoins, WildcardAdditionalOptions, With,
 };
 
-use super::scope::name_of;
+use super::name::{name_of, single_name};
 use crate::custom_sql::refusal::{CustomSqlError, Position};
 
 /// The clauses of a SELECT that the language has.
@@ -191,14 +191,6 @@ fn only_alias(alias: &TableAlias) -> Result<String, CustomSqlError> {
     let position = Position::of(name.span);
     refuse(&[(!columns.is_empty(), "A list of columns after a name"), (at.is_some(), "AT")], position)?;
     Ok(name_of(name))
-}
-
-/// A name of one part.
-pub(super) fn single_name(name: &ObjectName) -> Option<String> {
-    match &name.0[..] {
-        [part] => part.as_ident().map(name_of),
-        _ => None,
-    }
 }
 
 /// Whether `*` stands alone.

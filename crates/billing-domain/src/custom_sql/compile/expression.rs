@@ -3,7 +3,9 @@
 use sqlparser::ast::{CaseWhen, CastKind, Expr, Spanned, UnaryOperator, Value};
 
 use super::literal::{self, Typed};
-use super::{CompiledSelect, Compiler, Grouping, Stage, call, scope};
+use super::name::name_of;
+use super::type_rule::{refuse_properties, refuse_uncomparable};
+use super::{CompiledSelect, Compiler, Grouping, Stage, scope};
 use crate::custom_sql::program::{Conversion, Expression, Group, Type};
 use crate::custom_sql::refusal::{CustomSqlError, Position, excerpt};
 
@@ -246,8 +248,8 @@ fn written_key<'q>(scope: &scope::Scope, key: &'q Expr, outputs: &[scope::Output
             }
             _ => None,
         },
-        Expr::Identifier(name) if !scope.has(&scope::name_of(name)) => {
-            outputs.iter().find(|output| output.name == Some(scope::name_of(name)))
+        Expr::Identifier(name) if !scope.has(&name_of(name)) => {
+            outputs.iter().find(|output| output.name == Some(name_of(name)))
         }
         _ => None,
     };
@@ -324,40 +326,4 @@ fn not(condition: Expression) -> Typed {
 
 fn flip(condition: Typed, negated: bool) -> Typed {
     if negated { not(condition.expression) } else { condition }
-}
-
-pub(super) fn refuse_properties(of: Type, position: Option<Position>) -> Result<(), CustomSqlError> {
-    match of {
-        Type::Properties => Err(CustomSqlError::new(position, "The properties as a whole are good for ->> alone.")),
-        _ => Ok(()),
-    }
-}
-
-pub(super) fn refuse_uncomparable(of: Type, position: Option<Position>) -> Result<(), CustomSqlError> {
-    match of {
-        Type::Number | Type::Text | Type::Time => Ok(()),
-        Type::Bool | Type::Properties => {
-            Err(CustomSqlError::new(position, "Only numbers, texts and times are compared and put in order."))
-        }
-    }
-}
-
-/// Whether an expression has an aggregate outside of the queries in it.
-pub(super) fn has_aggregate(expression: &Expr) -> bool {
-    let any = |all: &[&Expr]| all.iter().any(|each| has_aggregate(each));
-    match expression {
-        Expr::Function(function) => {
-            call::is_aggregate(function) || call::parts(function).into_iter().any(has_aggregate)
-        }
-        Expr::Nested(inner) | Expr::IsNull(inner) | Expr::IsNotNull(inner) => has_aggregate(inner),
-        Expr::UnaryOp { expr, .. } | Expr::Cast { expr, .. } | Expr::Like { expr, .. } => has_aggregate(expr),
-        Expr::BinaryOp { left, right, .. } => any(&[left, right]),
-        Expr::Between { expr, low, high, .. } => any(&[expr, low, high]),
-        Expr::InList { expr, list, .. } => has_aggregate(expr) || list.iter().any(has_aggregate),
-        Expr::Case { operand, conditions, else_result, .. } => {
-            operand.iter().chain(else_result).any(|each| has_aggregate(each))
-                || conditions.iter().any(|branch| any(&[&branch.condition, &branch.result]))
-        }
-        _ => false,
-    }
 }

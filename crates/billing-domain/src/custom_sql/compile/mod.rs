@@ -1,12 +1,15 @@
 //! From the parser's syntax tree to a [`Program`]: names become places, every value gets a type, and whatever the
 //! language does not have is refused where it stands.
 
+mod aggregate;
 mod call;
 mod clauses;
 mod expression;
 mod literal;
+mod name;
 mod operator;
 mod scope;
+mod type_rule;
 
 use sqlparser::ast::{Expr, Query, SetExpr, Spanned, With};
 
@@ -141,7 +144,7 @@ impl Compiler {
         let outputs = scope.expand(&clauses.outputs)?;
         let is_grouped = !clauses.group_by.is_empty()
             || clauses.having.is_some()
-            || outputs.iter().any(|output| output.expression.is_some_and(call::has_aggregate));
+            || outputs.iter().any(|output| output.expression.is_some_and(aggregate::has_aggregate));
         let mut grouping = is_grouped.then(|| self.grouping(&scope, clauses.group_by, &outputs)).transpose()?;
         let mut windows = Vec::new();
         let mut compiled = Vec::new();

@@ -2,8 +2,8 @@
 
 use sqlparser::ast::{BinaryOperator, Expr, Value};
 
-use super::expression::refuse_uncomparable;
 use super::literal::{self, Typed};
+use super::type_rule::refuse_uncomparable;
 use super::{Compiler, Stage};
 use crate::custom_sql::program::{Arithmetic, Comparison, Expression, Type};
 use crate::custom_sql::refusal::{CustomSqlError, Position};

@@ -3,6 +3,7 @@
 use sqlparser::ast::{Expr, Ident, SelectItem, SelectItemQualifiedWildcardKind, Spanned};
 
 use super::clauses;
+use super::name::{name_of, single_name};
 use crate::custom_sql::program::{EVENT_COLUMNS, Expression, Type};
 use crate::custom_sql::refusal::{CustomSqlError, Position, excerpt};
 
@@ -33,14 +34,6 @@ pub(super) struct Output<'q> {
     pub expression: Option<&'q Expr>,
     /// The place of that column.
     pub place: usize,
-}
-
-/// A name as Postgres reads it: in lower case unless quoted.
-pub(super) fn name_of(ident: &Ident) -> String {
-    match ident.quote_style {
-        Some(_) => ident.value.clone(),
-        None => ident.value.to_ascii_lowercase(),
-    }
 }
 
 impl Scope {
@@ -112,7 +105,7 @@ impl Scope {
                 }
                 SelectItem::Wildcard(options) if clauses::is_plain(options) => outputs.extend(self.all()),
                 SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(name), options)
-                    if clauses::is_plain(options) && clauses::single_name(name).as_ref() == Some(&self.alias) =>
+                    if clauses::is_plain(options) && single_name(name).as_ref() == Some(&self.alias) =>
                 {
                     outputs.extend(self.all());
                 }
