@@ -92,9 +92,9 @@ mod tests {
 
     #[test]
     fn too_many_invoices_a_day_are_refused() {
-        let (own, day) = (SubscriptionId::from(Uuid::from_u128(1)), date!(2024 - 03 - 02));
-        assert_eq!(check_bound(own, day, INVOICES_PER_DAY_MAX), Ok(()));
-        let stopped = check_bound(own, day, INVOICES_PER_DAY_MAX + 1);
+        let (id, day) = (SubscriptionId::from(Uuid::from_u128(1)), date!(2024 - 03 - 02));
+        assert_eq!(check_bound(id, day, INVOICES_PER_DAY_MAX), Ok(()));
+        let stopped = check_bound(id, day, INVOICES_PER_DAY_MAX + 1);
         assert!(matches!(stopped, Err(StoreError::SafetyBound(_))), "{stopped:?}");
     }
 }

@@ -321,7 +321,8 @@ impl BillingQueue for MemoryStore {
         let now = state.now;
         let tenant = state.tenants.get_mut(&leased.organization);
         let account = tenant.and_then(|tenant| tenant.accounts.get_mut(&leased.customer));
-        if let Some(account) = account.filter(|own| own.failures == leased.failures && own.leased_until.is_some()) {
+        let holder = account.filter(|account| account.failures == leased.failures && account.leased_until.is_some());
+        if let Some(account) = holder {
             account.failures += 1;
             account.failure = Some(reason.to_owned());
             account.is_parked = retry_after.is_none();
@@ -345,7 +346,7 @@ impl BillingQueue for MemoryStore {
                 });
             }
         }
-        parked.sort_by_key(|own| (own.due_at, own.organization, own.customer.clone()));
+        parked.sort_by_key(|entry| (entry.due_at, entry.organization, entry.customer.clone()));
         parked.truncate(limit as usize);
         Ok(parked)
     }
@@ -390,14 +391,13 @@ impl BillingQueue for MemoryStore {
     fn list_catching_up(&self, each: u32) -> Result<Vec<(OrganizationId, TestClockId, CustomerKey)>, Error> {
         let state = self.lock();
         let found = state.tenants.iter().flat_map(|(organization, tenant)| {
-            let stands = |id: &TestClockId| {
-                tenant.test_clocks.get(id).is_some_and(|test_clock| test_clock.status == TestClockStatus::Ready)
-            };
+            let is_ready = |clock: &TestClock| clock.status == TestClockStatus::Ready;
+            let stands = move |id: &TestClockId| tenant.test_clocks.get(id).is_some_and(is_ready);
             let customers = tenant.accounts.values().filter_map(|account| account.customer.as_ref());
-            let own = customers
+            let catching_up = customers
                 .filter(|customer| customer.catching_up)
                 .filter_map(move |customer| Some((*organization, customer.test_clock.filter(stands)?, customer.key)));
-            own.take(each as usize)
+            catching_up.take(each as usize)
         });
         Ok(found.collect())
     }

@@ -34,7 +34,7 @@ pub struct Plan {
 impl Plan {
     /// Whether the plan carries `tag`, whatever its case.
     pub fn has_tag(&self, tag: &str) -> bool {
-        self.tags.iter().any(|own| own.to_lowercase() == tag.to_lowercase())
+        self.tags.iter().any(|known| known.to_lowercase() == tag.to_lowercase())
     }
 }
 

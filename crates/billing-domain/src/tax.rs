@@ -136,7 +136,7 @@ impl TaxedAmounts {
 
     /// Takes `amount` back from what was billed at `rate`, and where that is less, from what was billed last.
     pub fn take_back_at(&mut self, rate: &BigDecimal, amount: &BigDecimal) -> Vec<TaxedAmount> {
-        let (mut taken, left) = self.take(amount, |own| own == rate);
+        let (mut taken, left) = self.take(amount, |billed_at| billed_at == rate);
         if left.is_positive() {
             taken.extend(self.take_back(&left, rate));
         }

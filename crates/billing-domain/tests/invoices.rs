@@ -38,11 +38,11 @@ fn its_dates_are_those_of_its_charges() {
 #[test]
 fn its_words_are_stable() {
     assert_eq!(
-        PaymentStatus::ALL.iter().map(|own| own.as_str()).collect::<Vec<_>>(),
+        PaymentStatus::ALL.iter().map(|status| status.as_str()).collect::<Vec<_>>(),
         ["draft", "voided", "paid", "unpaid"]
     );
-    let types: Vec<&str> = BillingType::ALL.iter().map(|own| own.as_str()).collect();
+    let types: Vec<&str> = BillingType::ALL.iter().map(|billing_type| billing_type.as_str()).collect();
     assert_eq!(types, ["in_arrears", "intermediate", "in_advance", "one_time"]);
-    let kinds: Vec<&str> = AdjustmentKind::ALL.iter().map(|own| own.as_str()).collect();
+    let kinds: Vec<&str> = AdjustmentKind::ALL.iter().map(|kind| kind.as_str()).collect();
     assert_eq!(kinds, ["sales_tax", "plan_adjustment"]);
 }

@@ -101,8 +101,8 @@ impl BillingRecord {
         let (Some(prepaid), Some(charge)) = (&self.prepaid, &component.prepaid_charge) else {
             return (BigDecimal::zero(), Vec::new());
         };
-        let own = prepaid.segments.iter().filter(|segment| segment.settled.is_none());
-        let traces = own.map(|segment| segment.price(component, &self.full));
+        let unsettled = prepaid.segments.iter().filter(|segment| segment.settled.is_none());
+        let traces = unsettled.map(|segment| segment.price(component, &self.full));
         match charge.behavior {
             ChargeBehavior::Prorate => {
                 let traces: Vec<_> = traces.collect();

@@ -42,12 +42,13 @@ pub fn records_of(
         let instants = invoicing_instants(charge.invoicing_interval, subscription);
         let in_advance = charge.timing == ChargeTiming::InAdvance;
         for tile in reset_tiles(charge.reset_interval, subscription) {
-            let mut own = instants_of(&tile.period, &instants, in_advance);
+            let mut tile_instants = instants_of(&tile.period, &instants, in_advance);
             // Nobody said when it is invoiced: in advance then means before its own time, not before the subscription's.
-            if in_advance && charge.invoicing_interval.is_none() && own.first() != Some(&tile.period.start()) {
-                own.insert(0, tile.period.start());
+            if in_advance && charge.invoicing_interval.is_none() && tile_instants.first() != Some(&tile.period.start())
+            {
+                tile_instants.insert(0, tile.period.start());
             }
-            add(ChargeRef::Recurring(charge.id), &tile, own, None);
+            add(ChargeRef::Recurring(charge.id), &tile, tile_instants, None);
         }
     }
     for component in &version.components {
@@ -55,14 +56,14 @@ pub fn records_of(
         let units = prepaid_units(component, subscription)?;
         for tile in component_tiles(component, subscription) {
             // What was carried over began earlier, and was prepaid elsewhere until now.
-            let own_time = Period::new(tile.period.start().max(subscription.period.start()), tile.period.end());
-            let own_time = own_time.unwrap_or(tile.period);
-            let mut own = instants_of(&own_time, &instants, false);
+            let period_here = Period::new(tile.period.start().max(subscription.period.start()), tile.period.end());
+            let period_here = period_here.unwrap_or(tile.period);
+            let mut tile_instants = instants_of(&period_here, &instants, false);
             let prepaid = units.clone().map(|units| {
-                own.insert(0, own_time.start());
-                Prepaid { segments: vec![PrepaidSegment::new(units, own_time)], billed: Billed::default() }
+                tile_instants.insert(0, period_here.start());
+                Prepaid { segments: vec![PrepaidSegment::new(units, period_here)], billed: Billed::default() }
             });
-            add(ChargeRef::Component(component.id), &tile, own, prepaid);
+            add(ChargeRef::Component(component.id), &tile, tile_instants, prepaid);
         }
     }
     Ok(records)

@@ -47,16 +47,16 @@ impl OrganizationRepo for MemoryTransaction {
     }
 
     fn update(&mut self, organization: &Organization) -> Result<(), Error> {
-        let own = &mut self.tenant()?.organization;
-        let subscription_filter_keys = std::mem::take(&mut own.subscription_filter_keys);
-        *own = Organization { subscription_filter_keys, ..organization.clone() };
+        let stored = &mut self.tenant()?.organization;
+        let subscription_filter_keys = std::mem::take(&mut stored.subscription_filter_keys);
+        *stored = Organization { subscription_filter_keys, ..organization.clone() };
         Ok(())
     }
 
     fn add_filter_keys(&mut self, keys: &[&str]) -> Result<(), Error> {
         let known = &mut self.tenant()?.organization.subscription_filter_keys;
         for key in keys {
-            if !known.iter().any(|own| own == key) {
+            if !known.iter().any(|other| other == key) {
                 known.push((*key).to_owned());
             }
         }
@@ -116,9 +116,9 @@ impl MetricRepo for MemoryTransaction {
     }
 
     fn update(&mut self, metric: &Metric) -> Result<(), Error> {
-        let own = self.tenant()?.metrics.get_mut(&metric.id).ok_or(Error::NotFound(Noun::Metric))?;
-        own.name.clone_from(&metric.name);
-        own.archived_at = metric.archived_at;
+        let stored = self.tenant()?.metrics.get_mut(&metric.id).ok_or(Error::NotFound(Noun::Metric))?;
+        stored.name.clone_from(&metric.name);
+        stored.archived_at = metric.archived_at;
         Ok(())
     }
 }
@@ -170,9 +170,9 @@ impl PlanRepo for MemoryTransaction {
     }
 
     fn update(&mut self, plan: &Plan) -> Result<(), Error> {
-        let own = self.tenant()?.plans.get_mut(&plan.id).ok_or(Error::NotFound(Noun::Plan))?;
-        let (duration, created_at) = (own.duration, own.created_at);
-        *own = Plan { duration, created_at, ..plan.clone() };
+        let stored = self.tenant()?.plans.get_mut(&plan.id).ok_or(Error::NotFound(Noun::Plan))?;
+        let (duration, created_at) = (stored.duration, stored.created_at);
+        *stored = Plan { duration, created_at, ..plan.clone() };
         Ok(())
     }
 
@@ -201,30 +201,31 @@ impl PlanRepo for MemoryTransaction {
     }
 
     fn update_version(&mut self, version: &PlanVersion) -> Result<(), Error> {
-        let own = self.tenant()?.versions.get_mut(&version.id).ok_or(Error::NotFound(Noun::PlanVersion))?;
-        own.localized_name.clone_from(&version.localized_name);
-        own.description.clone_from(&version.description);
-        own.active_from = version.active_from;
-        own.active_to = version.active_to;
-        own.replace_with = version.replace_with;
-        own.transition_to = version.transition_to;
-        own.target_customers.clone_from(&version.target_customers);
-        own.deleted_at = version.deleted_at;
+        let stored = self.tenant()?.versions.get_mut(&version.id).ok_or(Error::NotFound(Noun::PlanVersion))?;
+        stored.localized_name.clone_from(&version.localized_name);
+        stored.description.clone_from(&version.description);
+        stored.active_from = version.active_from;
+        stored.active_to = version.active_to;
+        stored.replace_with = version.replace_with;
+        stored.transition_to = version.transition_to;
+        stored.target_customers.clone_from(&version.target_customers);
+        stored.deleted_at = version.deleted_at;
         Ok(())
     }
 
     fn is_held(&mut self, plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> Result<bool, Error> {
-        Ok(self.with_present(now)?.any(|(own, present)| {
-            own.plan == plan
-                && version.is_none_or(|version| own.version == version)
-                && own.replaced_by.is_none()
-                && (own.period.end() > present || own.awaits_renewal())
+        Ok(self.with_present(now)?.any(|(subscription, present)| {
+            subscription.plan == plan
+                && version.is_none_or(|version| subscription.version == version)
+                && subscription.replaced_by.is_none()
+                && (subscription.period.end() > present || subscription.awaits_renewal())
         }))
     }
 
     fn active_subscriptions(&mut self, now: OffsetDateTime) -> Result<BTreeMap<PlanVersionId, u64>, Error> {
         let mut counts = BTreeMap::new();
-        let is_active = |(own, present): &(&Subscription, _)| own.status(*present) == SubscriptionStatus::Active;
+        let is_active =
+            |(subscription, present): &(&Subscription, _)| subscription.status(*present) == SubscriptionStatus::Active;
         for (subscription, _) in self.with_present(now)?.filter(is_active) {
             *counts.entry(subscription.version).or_default() += 1;
         }
@@ -266,9 +267,9 @@ impl TestClockRepo for MemoryTransaction {
     }
 
     fn update(&mut self, clock: &TestClock) -> Result<(), Error> {
-        let own = self.tenant()?.test_clocks.get_mut(&clock.id).ok_or(Error::NotFound(Noun::TestClock))?;
-        own.frozen_time = clock.frozen_time;
-        own.status = clock.status;
+        let stored = self.tenant()?.test_clocks.get_mut(&clock.id).ok_or(Error::NotFound(Noun::TestClock))?;
+        stored.frozen_time = clock.frozen_time;
+        stored.status = clock.status;
         Ok(())
     }
 
@@ -279,15 +280,16 @@ impl TestClockRepo for MemoryTransaction {
 
     fn list_versions(&mut self, id: TestClockId, instant: OffsetDateTime) -> Result<Vec<HeldVersion>, Error> {
         let accounts = self.tenant()?.accounts.values().filter(|account| account.lives_by(id));
-        let own = accounts.flat_map(|account| account.subscriptions.values());
+        let subscriptions = accounts.flat_map(|account| account.subscriptions.values());
         let is_current =
             |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
         let mut held: BTreeMap<PlanVersionId, HeldVersion> = BTreeMap::new();
-        for own in own.filter(|own| own.replaced_by.is_none()).filter(is_current) {
-            let first = HeldVersion { version: own.version, renews: false, ends_at: own.period.end() };
-            let version = held.entry(own.version).or_insert(first);
-            version.renews |= own.awaits_renewal();
-            version.ends_at = version.ends_at.max(own.period.end());
+        for subscription in subscriptions.filter(|subscription| subscription.replaced_by.is_none()).filter(is_current) {
+            let first =
+                HeldVersion { version: subscription.version, renews: false, ends_at: subscription.period.end() };
+            let version = held.entry(subscription.version).or_insert(first);
+            version.renews |= subscription.awaits_renewal();
+            version.ends_at = version.ends_at.max(subscription.period.end());
         }
         Ok(held.into_values().collect())
     }

@@ -59,7 +59,8 @@ impl CustomerRepo for MemoryTransaction {
 
     fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error> {
         let accounts = self.tenant()?.accounts.values();
-        let kept = accounts.filter_map(|account| account.customer.clone()).filter(|own| own.deleted_at.is_none());
+        let kept =
+            accounts.filter_map(|account| account.customer.clone()).filter(|customer| customer.deleted_at.is_none());
         let mut customers: Vec<_> = kept.collect();
         customers.sort_by_key(|customer| (customer.created_at, customer.key));
         Ok(page_of(customers, page))
@@ -96,12 +97,12 @@ impl CustomerRepo for MemoryTransaction {
 
 impl SubscriptionRepo for MemoryTransaction {
     fn insert(&mut self, subscription: &Subscription) -> Result<(), Error> {
-        let own = &mut self.account(subscription.customer)?.subscriptions;
+        let subscriptions = &mut self.account(subscription.customer)?.subscriptions;
         let same = |other: &Subscription| other.filters == subscription.filters && other.overlaps(subscription);
-        if own.values().any(same) {
+        if subscriptions.values().any(same) {
             return Err(Refusal::OverlappingPlans.into());
         }
-        own.insert(subscription.id, subscription.clone());
+        subscriptions.insert(subscription.id, subscription.clone());
         Ok(())
     }
 
@@ -120,8 +121,8 @@ impl SubscriptionRepo for MemoryTransaction {
 
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error> {
         let mut all: Vec<_> = self.account(customer)?.subscriptions.values().cloned().collect();
-        all.retain(|own| own.replaced_by.is_none());
-        all.sort_by_key(|own| (own.period.start(), own.id));
+        all.retain(|subscription| subscription.replaced_by.is_none());
+        all.sort_by_key(|subscription| (subscription.period.start(), subscription.id));
         Ok(all)
     }
 
@@ -132,19 +133,19 @@ impl SubscriptionRepo for MemoryTransaction {
 
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
         let mut all = SubscriptionRepo::list(self, customer)?;
-        all.retain(|own| own.period.end() > instant || own.awaits_renewal());
+        all.retain(|subscription| subscription.period.end() > instant || subscription.awaits_renewal());
         Ok(all)
     }
 
     fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {
-        let own = self.account(subscription.customer)?.subscriptions.get_mut(&subscription.id);
-        subscription.clone_into(own.ok_or(Error::NotFound(Noun::Subscription))?);
+        let stored = self.account(subscription.customer)?.subscriptions.get_mut(&subscription.id);
+        subscription.clone_into(stored.ok_or(Error::NotFound(Noun::Subscription))?);
         Ok(())
     }
 
     fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
-        changed.iter().try_for_each(|own| SubscriptionRepo::update(self, own))?;
-        new.iter().try_for_each(|own| SubscriptionRepo::insert(self, own))
+        changed.iter().try_for_each(|subscription| SubscriptionRepo::update(self, subscription))?;
+        new.iter().try_for_each(|subscription| SubscriptionRepo::insert(self, subscription))
     }
 
     fn count_invoicing(
@@ -155,9 +156,9 @@ impl SubscriptionRepo for MemoryTransaction {
     ) -> Result<Vec<u32>, Error> {
         let invoicings = &mut self.account(customer)?.invoicings;
         let count = |id: &SubscriptionId| {
-            let own = invoicings.entry(*id).or_insert((day, 0));
-            *own = if own.0 < day { (day, 1) } else { (own.0, own.1 + 1) };
-            own.1
+            let counted = invoicings.entry(*id).or_insert((day, 0));
+            *counted = if counted.0 < day { (day, 1) } else { (counted.0, counted.1 + 1) };
+            counted.1
         };
         Ok(subscriptions.iter().map(count).collect())
     }
@@ -196,17 +197,17 @@ impl BillingRecordRepo for MemoryTransaction {
             let is_open = |id: SubscriptionId| {
                 account.records.values().any(|record| record.subscription == id && record.next_invoicing_at().is_some())
             };
-            let own = account.subscriptions.values().filter(|subscription| !is_open(subscription.id));
-            billed.extend(own.map(|own| (own.period.start(), own.id)));
+            let closed = account.subscriptions.values().filter(|subscription| !is_open(subscription.id));
+            billed.extend(closed.map(|subscription| (subscription.period.start(), subscription.id)));
         }
         billed.sort_unstable();
         Ok(billed.into_iter().map(|(_, id)| id).collect())
     }
 
     fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error> {
-        let own = self.account(customer)?.records.get_mut(&record.id);
+        let stored = self.account(customer)?.records.get_mut(&record.id);
         let missing = || StoreError::Internal("no such billing record".to_owned());
-        record.clone_into(own.ok_or_else(missing)?);
+        record.clone_into(stored.ok_or_else(missing)?);
         Ok(())
     }
 
@@ -228,8 +229,8 @@ impl InvoiceRepo for MemoryTransaction {
     }
 
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
-        let own = self.tenant()?.invoices.get_mut(&invoice.id).ok_or(Error::NotFound(Noun::Invoice))?;
-        own.payment_status = invoice.payment_status;
+        let stored = self.tenant()?.invoices.get_mut(&invoice.id).ok_or(Error::NotFound(Noun::Invoice))?;
+        stored.payment_status = invoice.payment_status;
         Ok(())
     }
 
@@ -313,8 +314,8 @@ impl CreditRepo for MemoryTransaction {
     }
 
     fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error> {
-        let own = self.account(customer)?.credits.get_mut(&ledger.credit().id);
-        ledger.clone_into(own.ok_or(Error::NotFound(Noun::Credit))?);
+        let stored = self.account(customer)?.credits.get_mut(&ledger.credit().id);
+        ledger.clone_into(stored.ok_or(Error::NotFound(Noun::Credit))?);
         Ok(())
     }
 }

@@ -173,7 +173,7 @@ impl CategoricalFilter {
     pub fn matches(&self, properties: &Properties) -> bool {
         let found = properties
             .text(&self.property_name)
-            .is_some_and(|text| self.comparison_value.iter().any(|own| *own == text));
+            .is_some_and(|text| self.comparison_value.iter().any(|wanted| *wanted == text));
         match self.operator {
             CategoricalOperator::IsIn => found,
             CategoricalOperator::IsNotIn => !found,

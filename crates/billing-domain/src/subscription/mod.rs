@@ -188,7 +188,7 @@ impl Subscription {
             next.component_of(component.metric).is_some_and(|next| next.prepaid_charge.is_some())
         };
         let held = version.components.iter().filter(goes_on);
-        held.filter_map(|own| Some((own.metric, self.prepaid_units_of(own)?))).collect()
+        held.filter_map(|component| Some((component.metric, self.prepaid_units_of(component)?))).collect()
     }
 
     /// The period that follows this one when it renews: `None` for a plan without duration.

@@ -78,7 +78,8 @@ impl Account {
         let records = tx.billing_records().list_open(customer)?;
         let complete_after = now - LOOK_BACK;
         let current = tx.subscriptions().list_current(customer, complete_after)?;
-        let mut subscriptions: BTreeMap<_, _> = current.into_iter().map(|own| (own.id, own)).collect();
+        let mut subscriptions: BTreeMap<_, _> =
+            current.into_iter().map(|subscription| (subscription.id, subscription)).collect();
         for record in &records {
             if !subscriptions.contains_key(&record.subscription) {
                 let ended = tx.subscriptions().get(customer, record.subscription)?;
@@ -156,11 +157,11 @@ impl Account {
 
     /// Whether the renewal of a subscription is due, but not yet made.
     pub fn is_renewal_due(&self, id: SubscriptionId, now: OffsetDateTime) -> bool {
-        let own = self
+        let due = self
             .subscriptions
             .get(&id)
             .filter(|subscription| subscription.awaits_renewal() && !subscription.is_addon());
-        own.is_some_and(|own| own.status(now) == SubscriptionStatus::Ended)
+        due.is_some_and(|due| due.status(now) == SubscriptionStatus::Ended)
     }
 
     /// The subscription that runs at `now` in the place of one that ended, after any renewals and switches. `None` where a
@@ -209,18 +210,18 @@ impl Account {
 
     /// The add-ons that are attached to a subscription and have not ended at `now`.
     pub fn attached(&self, parent: SubscriptionId, now: OffsetDateTime) -> Vec<Subscription> {
-        let own = self.subscriptions.values().filter(|subscription| subscription.parent == Some(parent));
-        own.filter(|own| own.status(now) != SubscriptionStatus::Ended).cloned().collect()
+        let addons = self.subscriptions.values().filter(|subscription| subscription.parent == Some(parent));
+        addons.filter(|addon| addon.status(now) != SubscriptionStatus::Ended).cloned().collect()
     }
 
     /// Puts a changed record in the place of the one before, so that lines keep their order; one that has nothing
     /// to come is not at work.
     pub fn replace(&mut self, record: BillingRecord) {
-        self.late.retain(|own| own.id != record.id);
+        self.late.retain(|other| other.id != record.id);
         if record.awaits_late_usage() {
             self.late.push(record.clone());
         }
-        let place = self.records.iter().position(|own| own.id == record.id);
+        let place = self.records.iter().position(|other| other.id == record.id);
         match (place, record.next_invoicing_at()) {
             (Some(i), Some(_)) => self.records[i] = record,
             (Some(i), None) => drop(self.records.remove(i)),
@@ -264,8 +265,8 @@ impl Account {
 
     /// Has a record written by [`Account::save`].
     pub fn write_unsaved(&mut self, record: BillingRecord) {
-        match self.unsaved.records.iter_mut().find(|own| own.id == record.id) {
-            Some(own) => *own = record,
+        match self.unsaved.records.iter_mut().find(|unsaved| unsaved.id == record.id) {
+            Some(unsaved) => *unsaved = record,
             None => self.unsaved.records.push(record),
         }
     }
@@ -274,10 +275,10 @@ impl Account {
     pub fn save(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
         let Unsaved { new, changed, records } = std::mem::take(&mut self.unsaved);
         if !(new.is_empty() && changed.is_empty()) {
-            let own = |ids: BTreeSet<SubscriptionId>| -> Result<Vec<Subscription>, Error> {
+            let with_ids = |ids: BTreeSet<SubscriptionId>| -> Result<Vec<Subscription>, Error> {
                 ids.into_iter().map(|id| self.subscription(id).cloned()).collect()
             };
-            tx.subscriptions().save(&own(new)?, &own(changed)?)?;
+            tx.subscriptions().save(&with_ids(new)?, &with_ids(changed)?)?;
         }
         if !records.is_empty() {
             tx.billing_records().save(self.customer.key, &records)?;

@@ -32,11 +32,15 @@ impl Bundle {
         base: &Subscription,
         held: &[Subscription],
     ) -> Result<Self, Error> {
-        let mut hold = |own: &Subscription| {
-            let offer = catalog.offer(tx, own.version)?;
-            Ok::<_, Error>(Held { subscription: own.clone(), offer })
+        let mut hold = |subscription: &Subscription| {
+            let offer = catalog.offer(tx, subscription.version)?;
+            Ok::<_, Error>(Held { subscription: subscription.clone(), offer })
         };
-        let addons = held.iter().filter(|own| own.parent == Some(base.id)).map(&mut hold).collect::<Result<_, _>>()?;
+        let addons = held
+            .iter()
+            .filter(|subscription| subscription.parent == Some(base.id))
+            .map(&mut hold)
+            .collect::<Result<_, _>>()?;
         Ok(Self { base: hold(base)?, addons })
     }
 
@@ -48,7 +52,7 @@ impl Bundle {
     /// The component that meters `metric`, of the subscription or of an add-on that runs at `now`.
     pub fn component_of(&self, metric: MetricId, now: OffsetDateTime) -> Option<(&Component, &Subscription)> {
         let running = self.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);
-        running.filter_map(|own| Some((own.offer.version.component_of(metric)?, &own.subscription))).next()
+        running.filter_map(|part| Some((part.offer.version.component_of(metric)?, &part.subscription))).next()
     }
 
     /// The bundle of the period behind this one, still with the ids of this one; `None`: it does not go on.
@@ -69,8 +73,8 @@ impl Bundle {
                 && held.subscription.period.end() == ended.period.end()
                 && !held.offer.version.shares_metric(&offer.version)
         };
-        let addons = self.addons.iter().filter(goes_on).map(|own| {
-            let mut addon = own.clone();
+        let addons = self.addons.iter().filter(goes_on).map(|held| {
+            let mut addon = held.clone();
             addon.subscription.enter_with(&subscription);
             addon
         });
@@ -136,7 +140,9 @@ pub(super) fn considered(
     let mut catalog = Catalog::default();
     let mut considered = Vec::new();
     let held = tx.subscriptions().list_current(customer, now)?;
-    for base in held.iter().filter(|own| !own.is_addon() && filters.is_subset_of(&own.filters)) {
+    for base in
+        held.iter().filter(|subscription| !subscription.is_addon() && filters.is_subset_of(&subscription.filters))
+    {
         let bundle = Bundle::load(tx, &mut catalog, base, &held)?.at(tx, &mut catalog, now)?;
         if bundle.base.subscription.status(now) == SubscriptionStatus::Active {
             considered.push(bundle);

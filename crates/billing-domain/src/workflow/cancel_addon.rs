@@ -37,11 +37,11 @@ pub enum AttachedAddon {
 }
 
 impl AttachedAddon {
-    fn names(self, own: &Subscription) -> bool {
+    fn names(self, attached: &Subscription) -> bool {
         match self {
-            Self::Addon(id) => own.plan == addon::plan_of(id),
-            Self::Version(id) => own.version == id,
-            Self::Attached(id) => own.id == id,
+            Self::Addon(id) => attached.plan == addon::plan_of(id),
+            Self::Version(id) => attached.version == id,
+            Self::Attached(id) => attached.id == id,
         }
     }
 }
@@ -59,14 +59,14 @@ pub fn cancel_addon(
 ) -> Result<Subscription, Error> {
     catch_up(tx, command.customer, now)?;
     let mut attached = tx.subscriptions().list(command.customer)?;
-    attached.retain(|own| own.parent == Some(command.parent) && command.addon.names(own));
+    attached.retain(|addon| addon.parent == Some(command.parent) && command.addon.names(addon));
     if attached.is_empty() {
         return Err(Error::NotFound(Noun::AddonSubscription));
     }
-    attached.retain(|own| own.status(now) != SubscriptionStatus::Ended);
+    attached.retain(|addon| addon.status(now) != SubscriptionStatus::Ended);
     let cancel = CancelSubscription {
         customer: command.customer,
-        subscriptions: attached.iter().map(|own| own.id).collect(),
+        subscriptions: attached.iter().map(|addon| addon.id).collect(),
         cancellation: command.cancellation,
         invoicing_behavior: command.invoicing_behavior,
     };

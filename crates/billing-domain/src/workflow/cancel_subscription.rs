@@ -74,7 +74,7 @@ fn bring_forward(
     let mut waiting = Vec::new();
     while let Some(successor) = replaced.pop() {
         let before = account.subscriptions.values().filter(|subscription| subscription.replaced_by == Some(successor));
-        let before: Vec<_> = before.map(|own| own.id).collect();
+        let before: Vec<_> = before.map(|subscription| subscription.id).collect();
         replaced.extend(&before);
         waiting.extend(before);
     }

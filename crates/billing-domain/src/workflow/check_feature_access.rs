@@ -53,7 +53,7 @@ pub fn check_feature_access(
         .into_iter()
         .map(|bundle| {
             let running = bundle.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);
-            let granted = running.map(|own| &own.offer.version).any(|own| own.features.contains(&feature.id));
+            let granted = running.map(|part| &part.offer.version).any(|version| version.features.contains(&feature.id));
             let Held { subscription, offer } = bundle.base;
             (subscription, offer.brief(), granted)
         })

@@ -92,8 +92,8 @@ pub fn prepare_metric_access(tx: &mut dyn Transaction, command: &CheckMetricAcce
     for bundle in considered(tx, key, &command.filters, now)? {
         let mut access = MetricAccess::absent();
         let metered = bundle.component_of(metric.id, now);
-        if let Some((component, period)) =
-            metered.and_then(|(component, own)| Some((component, reset_period_at(component, own, now)?)))
+        if let Some((component, period)) = metered
+            .and_then(|(component, subscription)| Some((component, reset_period_at(component, subscription, now)?)))
         {
             access.has_metric = true;
             access.free_limit = component.tiers.free_limit();

@@ -16,8 +16,8 @@ const DECIMALS_MAX: u8 = 15;
 /// Every bad field; [`Refusal::DuplicateResource`] when the code is taken, by ISO 4217 or the organization.
 pub fn create_currency(tx: &mut dyn Transaction, currency: &Currency) -> Result<Currency, Error> {
     check(currency)?;
-    let own = tx.currencies().list()?;
-    if Currency::iso_4217(&currency.code).is_some() || own.iter().any(|other| other.code == currency.code) {
+    let added = tx.currencies().list()?;
+    if Currency::iso_4217(&currency.code).is_some() || added.iter().any(|other| other.code == currency.code) {
         return Err(Refusal::DuplicateResource("A currency with this code already exists").into());
     }
     tx.currencies().insert(currency)?;

@@ -109,11 +109,11 @@ struct Next {
 
 impl Next {
     fn of(account: &Account, subscription: &Subscription) -> Self {
-        let own = account.records.iter().filter(|record| record.subscription == subscription.id);
+        let open = account.records.iter().filter(|record| record.subscription == subscription.id);
         let renewal =
             Some(subscription.period.end()).filter(|_| subscription.awaits_renewal() && !subscription.is_addon());
-        let instant = own.clone().filter_map(BillingRecord::next_invoicing_at).chain(renewal).min();
-        let records = own.filter(|record| record.next_invoicing_at() == instant).cloned().collect();
+        let instant = open.clone().filter_map(BillingRecord::next_invoicing_at).chain(renewal).min();
+        let records = open.filter(|record| record.next_invoicing_at() == instant).cloned().collect();
         Self { records, renews: renewal.is_some() && renewal == instant }
     }
 }
@@ -133,8 +133,8 @@ fn next_periods(
         for part in next.parts() {
             let mut subscription = part.subscription.clone();
             subscription.id = SubscriptionId::from(tx.new_uuid());
-            let own = part.offer.records_of(tx, &subscription)?.into_iter();
-            records.extend(own.filter(|own| own.next_invoicing_at() == Some(start)));
+            let fresh = part.offer.records_of(tx, &subscription)?.into_iter();
+            records.extend(fresh.filter(|record| record.next_invoicing_at() == Some(start)));
             account.subscriptions.insert(subscription.id, subscription);
         }
     }

@@ -232,11 +232,11 @@ fn adjust(
     let Some(adjustment) = &offer.version.price_adjustment else { return Ok(()) };
     let subscription = account.subscription_mut(id)?;
     let decimals = draft.currency.decimals;
-    let mut own: Vec<_> = draft.lines.iter_mut().filter(|line| line.subscription == Some(id)).collect();
-    let charges = &subscription.settled.adjustment.charges + own.iter().map(|line| &line.base).sum::<BigDecimal>();
+    let mut lines: Vec<_> = draft.lines.iter_mut().filter(|line| line.subscription == Some(id)).collect();
+    let charges = &subscription.settled.adjustment.charges + lines.iter().map(|line| &line.base).sum::<BigDecimal>();
     let span = Span { fraction: adjusted_part(subscription, adjustment.kind, &charges), last: is_last };
-    if !own.is_empty() {
-        adjust_price(&mut own, adjustment, &span, &mut subscription.settled, decimals);
+    if !lines.is_empty() {
+        adjust_price(&mut lines, adjustment, &span, &mut subscription.settled, decimals);
         return Ok(());
     }
     let mut line = adjustment_line(offer, subscription, &adjustment.name, at);

@@ -9,6 +9,6 @@ use crate::store::Transaction;
 /// # Errors
 /// [`Error::NotFound`].
 pub fn find_currency(tx: &mut dyn Transaction, code: &str) -> Result<Currency, Error> {
-    let own = tx.currencies().list()?.into_iter().find(|currency| currency.code == code);
-    own.or_else(|| Currency::iso_4217(code)).ok_or(Error::NotFound(Noun::Currency))
+    let added = tx.currencies().list()?.into_iter().find(|currency| currency.code == code);
+    added.or_else(|| Currency::iso_4217(code)).ok_or(Error::NotFound(Noun::Currency))
 }

@@ -27,20 +27,22 @@ pub fn find_fully_billed(
     held: &[Subscription],
 ) -> Result<BTreeSet<SubscriptionId>, Error> {
     let mut billed: BTreeSet<_> = tx.billing_records().list_fully_billed(customers)?.into_iter().collect();
-    let attached: Vec<&Subscription> = held.iter().filter(|own| own.is_addon() && !billed.contains(&own.id)).collect();
+    let attached: Vec<&Subscription> =
+        held.iter().filter(|subscription| subscription.is_addon() && !billed.contains(&subscription.id)).collect();
     let mut addons: BTreeMap<PlanVersionId, PricedAddon> = BTreeMap::new();
-    for own in &attached {
-        if let Entry::Vacant(unread) = addons.entry(own.version) {
-            unread.insert(PricedAddon::load(tx, own)?);
+    for subscription in &attached {
+        if let Entry::Vacant(unread) = addons.entry(subscription.version) {
+            unread.insert(PricedAddon::load(tx, subscription)?);
         }
     }
     let is_once =
         |subscription: &&Subscription| addons.get(&subscription.version).is_some_and(PricedAddon::is_charged_once);
-    let mut open: BTreeMap<_, _> = attached.into_iter().filter(is_once).map(|own| (own.id, own)).collect();
+    let mut open: BTreeMap<_, _> =
+        attached.into_iter().filter(is_once).map(|subscription| (subscription.id, subscription)).collect();
     if open.is_empty() {
         return Ok(billed);
     }
-    let holders: BTreeSet<CustomerKey> = open.values().map(|own| own.customer).collect();
+    let holders: BTreeSet<CustomerKey> = open.values().map(|subscription| subscription.customer).collect();
     let holders: Vec<CustomerKey> = holders.into_iter().collect();
     for record in tx.billing_records().list_open_of(&holders)? {
         let is_left = |subscription: &&Subscription| {

@@ -49,11 +49,11 @@ pub fn find_subscriptions(
     errors.finish(())?;
     catch_up(tx, key, now)?;
     let mut found = tx.subscriptions().list(key)?;
-    found.retain(|own| {
-        !own.is_addon()
-            && own.status(now) != SubscriptionStatus::Ended
-            && wanted.plan.is_none_or(|plan| own.plan == plan)
-            && wanted.filters.is_subset_of(&own.filters)
+    found.retain(|subscription| {
+        !subscription.is_addon()
+            && subscription.status(now) != SubscriptionStatus::Ended
+            && wanted.plan.is_none_or(|plan| subscription.plan == plan)
+            && wanted.filters.is_subset_of(&subscription.filters)
     });
-    Ok(found.into_iter().map(|own| own.id).collect())
+    Ok(found.into_iter().map(|subscription| subscription.id).collect())
 }

@@ -86,14 +86,15 @@ pub fn list_billable_usage(
     for bundle in considered(tx, key, &command.filters, now)? {
         let mut components = Vec::new();
         let running = bundle.parts().filter(|part| part.subscription.status(now) == SubscriptionStatus::Active);
-        for (own, component) in running.flat_map(|own| own.offer.version.components.iter().map(move |each| (own, each)))
+        for (part, component) in
+            running.flat_map(|part| part.offer.version.components.iter().map(move |each| (part, each)))
         {
-            let metric = own.offer.metrics.get(&component.metric).filter(|metric| command.metered.is(metric));
-            let (Some(metric), Some(period)) = (metric, reset_period_at(component, &own.subscription, now)) else {
+            let metric = part.offer.metrics.get(&component.metric).filter(|metric| command.metered.is(metric));
+            let (Some(metric), Some(period)) = (metric, reset_period_at(component, &part.subscription, now)) else {
                 continue;
             };
             let (filters, period) = (bundle.base.subscription.filters.clone(), period.cut_at(now + MICROSECOND));
-            requests.push(UsageRequest::billed(key, metric.clone(), filters, period, &own.subscription.full));
+            requests.push(UsageRequest::billed(key, metric.clone(), filters, period, &part.subscription.full));
             components.push(ComponentUsage {
                 metric: metric.clone(),
                 usage: BigDecimal::zero(),

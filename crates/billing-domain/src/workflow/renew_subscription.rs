@@ -31,10 +31,10 @@ pub(super) fn renew_subscription(
 
     let going_on: Vec<_> = renewed.iter().flat_map(Bundle::parts).map(|part| part.subscription.id).collect();
     for part in bundle.parts() {
-        let mut own = part.subscription.clone();
-        own.is_renewed = going_on.contains(&own.id);
-        own.auto_renew &= own.is_renewed;
-        account.change_unsaved(own);
+        let mut ended = part.subscription.clone();
+        ended.is_renewed = going_on.contains(&ended.id);
+        ended.auto_renew &= ended.is_renewed;
+        account.change_unsaved(ended);
     }
     let Some(renewed) = renewed else { return Ok(()) };
     let new_id = SubscriptionId::from(tx.new_uuid());

@@ -252,7 +252,7 @@ impl Switch<'_> {
         let metric = self.metric_of(record).filter(|_| record.period.contains(self.from))?;
         let start = new.carried_usage.get(&metric)?.start;
         let charge = ChargeRef::Component(self.offer.version.component_of(metric)?.id);
-        fresh.iter_mut().find(|own| own.charge == charge && own.period.start() == start)
+        fresh.iter_mut().find(|record| record.charge == charge && record.period.start() == start)
     }
 
     /// Hands the usage of an old record on to its heir. What was billed of it comes back when the heir is billed, and prepaid
@@ -303,19 +303,20 @@ impl Switch<'_> {
     /// Whether the new plan has units of a metric prepaid from the switch on.
     fn is_prepaid_from_here(&self, metric: MetricId, fresh: &[BillingRecord]) -> bool {
         let charge = self.offer.version.component_of(metric).map(|component| ChargeRef::Component(component.id));
-        let mut here = fresh.iter().filter(|own| Some(own.charge) == charge && own.period.start() == self.from);
-        here.any(|own| own.prepaid.is_some())
+        let mut here =
+            fresh.iter().filter(|record| Some(record.charge) == charge && record.period.start() == self.from);
+        here.any(|record| record.prepaid.is_some())
     }
 
     /// A `full` fee is charged once an interval: what those of the old plan came to is not charged again.
     fn charge_full_fees_once(&self, mut charged: BigDecimal, new: &Subscription, fresh: &mut [BillingRecord]) {
-        let mut fees: Vec<_> = fresh.iter_mut().filter(|own| own.period.start() == self.from).collect();
+        let mut fees: Vec<_> = fresh.iter_mut().filter(|record| record.period.start() == self.from).collect();
         fees.retain(|fee| matches!(fee.charge, ChargeRef::Recurring(_)));
         for record in &mut fees {
             let Some(Charge::Recurring(fee)) = self.offer.version.charge(record.charge) else { continue };
-            let own = record.full_fee_so_far(fee, new, record.period.end()).min(charged.clone());
-            charged -= &own;
-            record.charged_before_switch = own;
+            let already = record.full_fee_so_far(fee, new, record.period.end()).min(charged.clone());
+            charged -= &already;
+            record.charged_before_switch = already;
         }
         // What is left over still counts when this plan is switched in turn.
         if let Some(first) = fees.first_mut() {

@@ -121,7 +121,9 @@ fn reschedule(
     let customer = account.customer.key;
     let mut fresh = offer.records_of(tx, subscription)?;
     for mut record in tx.billing_records().list(customer, subscription.id)? {
-        let same = |own: &BillingRecord| own.charge == record.charge && own.period.start() == record.period.start();
+        let same = |planned: &BillingRecord| {
+            planned.charge == record.charge && planned.period.start() == record.period.start()
+        };
         let pending = std::mem::take(&mut record.invoicing_instants);
         if let Some(i) = fresh.iter().position(same) {
             let planned = fresh.swap_remove(i);

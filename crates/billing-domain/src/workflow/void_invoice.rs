@@ -134,9 +134,9 @@ impl Sums {
     fn of(invoice: &Invoice, id: SubscriptionId) -> Self {
         let (mut adjusted, mut tax) = (BigDecimal::zero(), BigDecimal::zero());
         for line in invoice.lines.iter().filter(|line| line.subscription == Some(id)) {
-            let own: BigDecimal = taxes_of(line).iter().map(|tax| tax.amount).sum();
-            adjusted += &line.amount - &own;
-            tax += own;
+            let line_tax: BigDecimal = taxes_of(line).iter().map(|tax| tax.amount).sum();
+            adjusted += &line.amount - &line_tax;
+            tax += line_tax;
         }
         Self { adjusted, tax }
     }
@@ -166,13 +166,13 @@ fn forget_lines(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime
         let is_adjusted = tx.plans().get_version(subscription.version)?.price_adjustment.is_some();
         let mut records = tx.billing_records().list(customer, id)?;
         let mut changed = BTreeSet::new();
-        let own = |line: &&LineItem| line.subscription == Some(id);
-        for line in invoice.forgiven_when_voided().filter(own) {
+        let is_of_subscription = |line: &&LineItem| line.subscription == Some(id);
+        for line in invoice.forgiven_when_voided().filter(is_of_subscription) {
             let record = records.iter_mut().find(|record| Some(record.id) == line.record);
             changed.extend(line.record);
             forgive(line, &mut subscription.settled, record, is_adjusted);
         }
-        for line in invoice.owed_again_when_voided().filter(own) {
+        for line in invoice.owed_again_when_voided().filter(is_of_subscription) {
             // An adjustment that stands alone comes with any record of its subscription.
             let named = records.iter().position(|record| Some(record.id) == line.record);
             let Some(record) = named.or(records.len().checked_sub(1)).map(|i| &mut records[i]) else { continue };

@@ -86,7 +86,7 @@ fn nothing_comes_back_that_was_not_paid(books: &Books) {
 fn only_its_own_time_is_paid(life: &Life, books: &Books) {
     let mut paid: BTreeMap<String, (BigDecimal, &LineItem)> = BTreeMap::new();
     let voided = books.invoices.iter().filter(|invoice| invoice.payment_status == PaymentStatus::Voided);
-    let forgiven: BTreeSet<_> = voided.flat_map(|own| &own.lines).filter_map(|line| line.record).collect();
+    let forgiven: BTreeSet<_> = voided.flat_map(|invoice| &invoice.lines).filter_map(|line| line.record).collect();
     let lines = books.invoices.iter().flat_map(|invoice| &invoice.lines);
     for line in lines.filter(|line| line.record.is_none_or(|record| !forgiven.contains(&record))) {
         if let Some(record) = line.record {
@@ -98,25 +98,25 @@ fn only_its_own_time_is_paid(life: &Life, books: &Books) {
         }
     }
     for (sum, last) in paid.into_values() {
-        let own = &books.owners[&last.record.expect("a charge")];
+        let subscription = &books.owners[&last.record.expect("a charge")];
         let mut trace = serde_json::to_value(&last.trace).expect("json");
-        let cancellation = own.cancellation.unwrap_or_default();
+        let cancellation = subscription.cancellation.unwrap_or_default();
         let is_by_time = match trace["kind"].as_str() {
             Some("recurring_charge") => cancellation.flat_fee_behavior.is_none(),
             _ => true,
         };
-        let is_settled = own.full.end() + Duration::days(1) < end();
+        let is_settled = subscription.full.end() + Duration::days(1) < end();
         let is_told = trace["kind"] == "recurring_charge" || !life.changes_units_later();
         if trace["charge_behavior"] != "prorate" || !is_by_time || !is_settled || !is_told {
             continue;
         }
         match trace["segments"].as_array_mut() {
-            Some(segments) => segments.iter_mut().for_each(|segment| cut_at(segment, own.period.end())),
-            None => cut_at(&mut trace, own.period.end()),
+            Some(segments) => segments.iter_mut().for_each(|segment| cut_at(segment, subscription.period.end())),
+            None => cut_at(&mut trace, subscription.period.end()),
         }
         let decimals = u8::try_from(trace["rounding"]["decimals"].as_u64().expect("a number")).expect("a few");
         let price = exact(&trace).expect("a charge").rounded(decimals.into());
-        assert_eq!(in_minor_units(&sum, decimals), price, "{own:?}");
+        assert_eq!(in_minor_units(&sum, decimals), price, "{subscription:?}");
     }
 }
 

@@ -62,12 +62,12 @@ impl Priced {
     /// What it is as a version of a plan.
     pub fn version(&self, metrics: [MetricId; 2], currency: &str, anchors: Anchors) -> NewPlanVersion {
         let components = self.components.iter().zip(metrics).map(|(metered, metric)| {
-            let mut own = component(metric, metered.tiers.clone());
-            own.invoicing_interval = metered.invoicing_interval;
-            own.reset_interval = metered.reset_interval;
-            own.prepaid_charge =
+            let mut component = component(metric, metered.tiers.clone());
+            component.invoicing_interval = metered.invoicing_interval;
+            component.reset_interval = metered.reset_interval;
+            component.prepaid_charge =
                 metered.prepaid.clone().map(|(units, behavior)| PrepaidCharge { units: Some(units), behavior });
-            own
+            component
         });
         let mut plan = version(self.fees.clone(), components.collect());
         plan.currency_code = currency.to_owned();
@@ -306,19 +306,19 @@ impl Life {
         let running = |subscription: &Subscription| {
             subscription.replaced_by.is_none() && subscription.status(now) == SubscriptionStatus::Active
         };
-        let Some(own) = world.subscriptions("acme").into_iter().find(running) else { return };
+        let Some(subscription) = world.subscriptions("acme").into_iter().find(running) else { return };
         let outcome: Result<(), Error> = match change {
             Change::Cancel(cancellation, invoicing_behavior) => {
                 let (cancellation, invoicing_behavior) = (*cancellation, *invoicing_behavior);
-                let subscriptions = vec![own.id];
+                let subscriptions = vec![subscription.id];
                 let command = CancelSubscription { customer, subscriptions, cancellation, invoicing_behavior };
                 world.on("acme", |tx, now| cancel_subscription(tx, &command, now)).map(drop)
             }
             Change::Switch(invoicing_behavior, usage_behavior) => {
-                let other = plans.into_iter().find(|plan| *plan != own.plan).expect("two plans");
+                let other = plans.into_iter().find(|plan| *plan != subscription.plan).expect("two plans");
                 let command = SwitchPlan {
                     customer,
-                    subscription: own.id,
+                    subscription: subscription.id,
                     version: VersionChoice::Plan(other),
                     invoicing_behavior: *invoicing_behavior,
                     usage_behavior: *usage_behavior,
@@ -328,7 +328,8 @@ impl Life {
             }
             Change::PrepaidUnits(index, units, invoice_now) => {
                 let (metric, units, invoice_now) = (metrics[*index], units.clone(), *invoice_now);
-                let command = ChangePrepaidUnits { customer, subscription: own.id, metric, units, invoice_now };
+                let command =
+                    ChangePrepaidUnits { customer, subscription: subscription.id, metric, units, invoice_now };
                 world.on("acme", |tx, now| change_prepaid_units(tx, &command, now)).map(drop)
             }
             Change::Void(_) | Change::Tax(_) => return,
@@ -348,7 +349,7 @@ fn books(world: &World) -> Books {
         // A switch takes a subscription off the list; what was charged for leads from one to the next.
         let charged = invoices.iter().flat_map(|invoice| &invoice.lines).filter_map(|line| line.subscription);
         let listed = tx.subscriptions().list(customer)?;
-        let mut ids: Vec<_> = charged.chain(listed.into_iter().map(|own| own.id)).collect();
+        let mut ids: Vec<_> = charged.chain(listed.into_iter().map(|subscription| subscription.id)).collect();
         let mut owners = BTreeMap::new();
         while let Some(id) = ids.pop() {
             let owner = tx.subscriptions().get(customer, id)?;

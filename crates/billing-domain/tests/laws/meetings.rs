@@ -57,7 +57,11 @@ fn begin(start: OffsetDateTime, duration: PlanDuration, priced: &Priced, plans: 
 fn paid(world: &World) -> BigDecimal {
     let invoices = world.invoices("acme");
     let standing = invoices.iter().filter(|invoice| invoice.payment_status != PaymentStatus::Voided);
-    standing.flat_map(|own| &own.lines).filter(|line| line.subscription.is_some()).map(|line| &line.amount).sum()
+    standing
+        .flat_map(|invoice| &invoice.lines)
+        .filter(|line| line.subscription.is_some())
+        .map(|line| &line.amount)
+        .sum()
 }
 
 fn cancel(world: &World, flat_fee_behavior: FlatFeeBehavior) {
@@ -113,15 +117,15 @@ proptest! {
         version.components.clear();
         let cadence = Cadence::new(start, duration, Anchors::NONE);
         let customer = build::customer(ids.next(), "acme", start).key;
-        let mut own = build::subscription(&mut ids, customer, &version, cadence.period(0).period);
-        own.calendar = cadence.calendar();
+        let mut subscription = build::subscription(&mut ids, customer, &version, cadence.period(0).period);
+        subscription.calendar = cadence.calendar();
         let mut found: Vec<Period> = Vec::new();
         for _ in 0..renewals {
-            let records = records_of(&version, &own, &mut || uuid::Uuid::nil()).expect("records");
+            let records = records_of(&version, &subscription, &mut || uuid::Uuid::nil()).expect("records");
             prop_assert!(records.iter().all(|record| record.period == record.full), "none is cut");
             found.extend(records.iter().map(|record| record.period));
-            let next = own.next_period(Some(duration), Anchors::NONE).expect("it renews");
-            own.enter(&next);
+            let next = subscription.next_period(Some(duration), Anchors::NONE).expect("it renews");
+            subscription.enter(&next);
         }
         let wanted: Vec<_> = (0..found.len() as i32)
             .map(|n| boundary(start, start.day(), n * count as i32))
@@ -169,7 +173,8 @@ proptest! {
                     answers.push(seen(&world, metrics));
                     continue;
                 };
-                let running = world.subscriptions("acme").into_iter().rfind(|subscription| subscription.replaced_by.is_none());
+                let mut newest_first = world.subscriptions("acme").into_iter().rev();
+                let running = newest_first.find(|subscription| subscription.replaced_by.is_none());
                 let command = SwitchPlan {
                     customer: world.key("acme"),
                     subscription: running.expect("it renews").id,
@@ -212,9 +217,9 @@ proptest! {
             match behavior {
                 Some(behavior) => cancel(&world, behavior),
                 None => {
-                    let mut own = world.subscriptions("acme").remove(0);
-                    own.auto_renew = false;
-                    world.on("acme", |tx, _| tx.subscriptions().update(&own)).expect("it ends");
+                    let mut subscription = world.subscriptions("acme").remove(0);
+                    subscription.auto_renew = false;
+                    world.on("acme", |tx, _| tx.subscriptions().update(&subscription)).expect("it ends");
                 }
             }
             world.advance("acme", end + Duration::days(1));
@@ -253,11 +258,12 @@ proptest! {
             let instant = instants.chain([running.period.end()]).min().expect("one");
             world.advance("acme", instant - Duration::MICROSECOND);
             let drafted = world.catalog(|tx, now| draft_invoice(tx, &command, now)).expect("a draft").invoices;
-            let drafted: BigDecimal = drafted.iter().map(|own| &own.amount).sum();
+            let drafted: BigDecimal = drafted.iter().map(|invoice| &invoice.amount).sum();
             let before = world.invoices("acme").len();
             world.advance("acme", instant + Duration::minutes(30));
             let issued = world.invoices("acme");
-            let issued = issued[before..].iter().flat_map(|own| &own.lines).filter(|line| line.subscription.is_some());
+            let lines = issued[before..].iter().flat_map(|invoice| &invoice.lines);
+            let issued = lines.filter(|line| line.subscription.is_some());
             let issued: BigDecimal = issued.map(|line| &line.amount).sum();
             // A fee in arrears is for a microsecond less, and a percentage multiplies the cent that it makes.
             let factor = priced.adjustment.as_ref().map_or(1.into(), |(_, amount)| amount.abs() / BigDecimal::from(100) + 2);

@@ -37,9 +37,9 @@ fn rebuild(
     let metrics: [Metric; 2] = [world.metric("added", Some("n")), world.metric("counted", None)];
     let components =
         components.into_iter().zip(&metrics).map(|((tiers, invoicing_interval, reset_interval), metric)| {
-            let mut own = component(metric.id, tiers);
-            (own.invoicing_interval, own.reset_interval) = (invoicing_interval, reset_interval);
-            own
+            let mut component = component(metric.id, tiers);
+            (component.invoicing_interval, component.reset_interval) = (invoicing_interval, reset_interval);
+            component
         });
     let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), components.collect()));
     let customer = world.customer("acme");

@@ -52,8 +52,12 @@ fn what_is_charged_once_is_charged_in_full_unless_it_is_prorated() {
             world.on("acme", |tx, now| cancel_addon(tx, &command, now)).expect("cancelled");
         }
         world.advance("acme", instant("2026-05-15"));
-        let billed: Vec<BigDecimal> =
-            world.invoices("acme").into_iter().map(|invoice| invoice.amount).filter(|own| !own.is_zero()).collect();
+        let billed: Vec<BigDecimal> = world
+            .invoices("acme")
+            .into_iter()
+            .map(|invoice| invoice.amount)
+            .filter(|amount| !amount.is_zero())
+            .collect();
         let ledgers = world.on("acme", |tx, _| tx.credits().list(customer)).expect("credits");
         let left: BigDecimal = ledgers.iter().map(|ledger| ledger.remaining()).sum();
         assert_eq!((shown(&billed), plain(&left)), (row[6].clone(), row[7].clone()), "{row:?}");

@@ -47,21 +47,21 @@ fn records_are_billed_at_their_instants() {
         let (reset, invoicing) = (interval(&row[1]), interval(&row[2]));
         match row[0].as_str() {
             "usage" | "prepaid units" => {
-                let mut own = build::component(&mut ids, Uuid::from_u128(9).into());
-                (own.reset_interval, own.invoicing_interval) = (reset, invoicing);
-                own.prepaid_charge = (row[0] == "prepaid units")
+                let mut component = build::component(&mut ids, Uuid::from_u128(9).into());
+                (component.reset_interval, component.invoicing_interval) = (reset, invoicing);
+                component.prepaid_charge = (row[0] == "prepaid units")
                     .then(|| PrepaidCharge { units: Some(5.into()), behavior: ChargeBehavior::Full });
-                version.components.push(own);
+                version.components.push(component);
             }
             text => {
-                let mut own = build::recurring_charge(&mut ids, "base");
-                (own.reset_interval, own.invoicing_interval) = (reset, invoicing);
-                own.timing = match text {
+                let mut fee = build::recurring_charge(&mut ids, "base");
+                (fee.reset_interval, fee.invoicing_interval) = (reset, invoicing);
+                fee.timing = match text {
                     "fee in advance" => ChargeTiming::InAdvance,
                     "fee in arrears" => ChargeTiming::InArrears,
                     other => panic!("{other} is not a charge"),
                 };
-                version.recurring_charges.push(own);
+                version.recurring_charges.push(fee);
             }
         }
         let customer = build::customer(ids.next(), "acme", start).key;
@@ -141,7 +141,7 @@ fn late_usage_is_the_difference_to_what_was_billed() {
         let late: Vec<_> = lines.filter(|(_, line)| line.name.ends_with("Late Usage")).collect();
         let shown: Vec<_> = late.iter().map(|(at, line)| (plain(&line.amount), shown_at(*at))).collect();
         let expected: Vec<_> =
-            std::iter::once((row[3].clone(), row[4].clone())).filter(|own| !own.0.is_empty()).collect();
+            std::iter::once((row[3].clone(), row[4].clone())).filter(|(amount, _)| !amount.is_empty()).collect();
         assert_eq!(shown, expected, "{row:?}");
     }
 }

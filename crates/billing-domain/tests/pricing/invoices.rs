@@ -67,9 +67,9 @@ fn an_invoice_is_calculated_in_order() {
         let tax_rate = (!row[2].is_empty()).then(|| Some(parsed(&row[2])));
         world.set(&OrganizationPatch { tax_rate, ..OrganizationPatch::default() });
         let fees = row[0].split(", ").enumerate().map(|(i, amount)| {
-            let mut own = fee(amount, ChargeTiming::InAdvance);
-            own.name = format!("fee {i}");
-            own
+            let mut fee = fee(amount, ChargeTiming::InAdvance);
+            fee.name = format!("fee {i}");
+            fee
         });
         let mut priced = version(fees.collect(), Vec::new());
         priced.price_adjustment = adjustment(&row[1]);

@@ -36,34 +36,35 @@ fn plan(text: &str, calls: MetricId) -> (PlanDuration, NewPlanVersion) {
     for part in text.split(", ") {
         let words: Vec<&str> = part.split(' ').collect();
         let has = |word| words.contains(&word);
-        let behind = |word| words.iter().position(|own| *own == word).map(|at| words[at + 1..at + 3].join(" "));
+        let behind = |word| words.iter().position(|other| *other == word).map(|at| words[at + 1..at + 3].join(" "));
         let behavior = if has("full") { ChargeBehavior::Full } else { ChargeBehavior::Prorate };
         let (every, invoiced) = (behind("every").and_then(|text| interval(&text)), behind("invoiced"));
         match words[0] {
             "fee" => {
                 let timing = if has("in_arrears") { ChargeTiming::InArrears } else { ChargeTiming::InAdvance };
-                let mut own = fee(words[1], timing);
-                (own.behavior, own.reset_interval) = (behavior, every);
-                own.invoicing_interval = invoiced.and_then(|text| interval(&text));
-                plan.recurring_charges.push(own);
+                let mut fee = fee(words[1], timing);
+                (fee.behavior, fee.reset_interval) = (behavior, every);
+                fee.invoicing_interval = invoiced.and_then(|text| interval(&text));
+                plan.recurring_charges.push(fee);
             }
             "calls" => {
                 let free = words.iter().position(|word| *word == "beyond").map_or("0", |at| words[at + 1]);
                 let rows = [("0", free, "free"), (free, "", words[1])];
-                let mut own = component(calls, tiers(if free == "0" { &rows[1..] } else { &rows }));
-                own.reset_interval = every;
-                own.invoicing_interval = invoiced.and_then(|text| interval(&text));
-                plan.components.push(own);
+                let mut component = component(calls, tiers(if free == "0" { &rows[1..] } else { &rows }));
+                component.reset_interval = every;
+                component.invoicing_interval = invoiced.and_then(|text| interval(&text));
+                plan.components.push(component);
             }
             "prepaid" => {
-                let mut own = prepaid_component(calls, tiers(&[("0", "", words[3])]), words[1], behavior);
-                own.reset_interval = every;
-                plan.components.push(own);
+                let mut component = prepaid_component(calls, tiers(&[("0", "", words[3])]), words[1], behavior);
+                component.reset_interval = every;
+                plan.components.push(component);
             }
             "day" => plan.anchors.day = Some(words[1].parse().expect("a day")),
             "monthly" | "quarterly" | "yearly" => duration = words[0].parse().expect("a duration"),
             kind => {
-                let kind = PriceAdjustmentKind::ALL.iter().find(|own| own.as_str() == kind).expect("a part of a plan");
+                let kind =
+                    PriceAdjustmentKind::ALL.iter().find(|known| known.as_str() == kind).expect("a part of a plan");
                 let amount = number(words[1]);
                 plan.price_adjustment =
                     Some(PriceAdjustment { name: "deal".to_owned(), description: None, kind: *kind, amount });
@@ -108,7 +109,7 @@ impl Life {
         let invoicing = if has("later") { InvoicingBehavior::AddToNextInvoice } else { InvoicingBehavior::InvoiceNow };
         let renewed =
             self.world.subscriptions("acme").into_iter().rfind(|subscription| subscription.replaced_by.is_none());
-        self.id = renewed.map_or(self.id, |own| own.id);
+        self.id = renewed.map_or(self.id, |subscription| subscription.id);
         match words[0] {
             "calls" | "level" => {
                 let amount: serde_json::Value = serde_json::from_str(words[1]).expect("a number");

@@ -110,7 +110,7 @@ pub(super) fn puts_off_what_fails(harness: &Harness<'_>) {
     queue.put_off(&fresh, "hopeless", None).expect("parked");
     assert_eq!(queue.backlog().expect("a backlog").parked, before.parked + 1);
     assert_eq!(lease(&tenant, Duration::ZERO), [], "left alone");
-    let listed = queue.list_parked(MANY).expect("listed").into_iter().filter(|own| own.organization == tenant.id);
+    let listed = queue.list_parked(MANY).expect("listed").into_iter().filter(|parked| parked.organization == tenant.id);
     let parked = Parked {
         organization: tenant.id,
         customer: "acme".parse().expect("an id"),

@@ -122,8 +122,8 @@ pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
     let email = |text: &str| Some(text.to_owned());
     let made = Customer { email: email("a@acme.io"), ..customer(tenant.id, "acme", tenant.now()) };
     let other = Customer { email: email("b@acme.io"), ..customer(tenant.id, "other", tenant.now()) };
-    for own in [&made, &other] {
-        tenant.customer(own.key, |tx, _| tx.customers().insert(own));
+    for customer in [&made, &other] {
+        tenant.customer(customer.key, |tx, _| tx.customers().insert(customer));
     }
     let changed = Customer {
         name: Some("Acme Inc.".to_owned()),

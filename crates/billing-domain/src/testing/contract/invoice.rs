@@ -32,7 +32,7 @@ pub(super) fn counts_without_gaps(harness: &Harness<'_>) {
     let sequence = |number: &str| number.split_once('-').map(|(_, sequence)| sequence.to_owned());
     let numbers = |tenant: &Tenant<'_>| {
         let all = tenant.look(|tx, _| tx.invoices().list(&InvoiceFilter::default(), &PageRequest::first())).items;
-        let mut numbers: Vec<_> = all.into_iter().map(|own| (own.id, own.number)).collect();
+        let mut numbers: Vec<_> = all.into_iter().map(|invoice| (invoice.id, invoice.number)).collect();
         numbers.sort();
         numbers.into_iter().filter_map(|(_, number)| sequence(&number)).collect::<Vec<_>>()
     };

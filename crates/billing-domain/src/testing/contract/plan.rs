@@ -233,12 +233,12 @@ pub(super) fn knows_what_is_held(harness: &Harness<'_>) {
     let acme = tenant.new_customer("acme");
     let held = |version| tenant.look(|tx, now| tx.plans().is_held(made.id, version, now));
     assert!(!held(None));
-    let mut own = tenant.build(|ids| subscription(ids, acme.key, &version, days_from(now - Duration::days(3), 2)));
-    tenant.customer(acme.key, |tx, _| tx.subscriptions().insert(&own));
+    let mut lapsing = tenant.build(|ids| subscription(ids, acme.key, &version, days_from(now - Duration::days(3), 2)));
+    tenant.customer(acme.key, |tx, _| tx.subscriptions().insert(&lapsing));
     assert!(held(None) && held(Some(version.id)), "it has ended, but is to renew");
     assert!(!held(Some(tenant.build(Ids::next))), "another version");
-    own.auto_renew = false;
-    tenant.customer(acme.key, |tx, _| tx.subscriptions().update(&own));
+    lapsing.auto_renew = false;
+    tenant.customer(acme.key, |tx, _| tx.subscriptions().update(&lapsing));
     assert!(!held(None), "it has ended");
     let coming = tenant.build(|ids| subscription(ids, acme.key, &version, days_from(now + Duration::DAY, 2)));
     tenant.customer(acme.key, |tx, _| tx.subscriptions().insert(&coming));

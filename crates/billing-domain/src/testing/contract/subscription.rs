@@ -121,8 +121,8 @@ pub(super) fn lists_of_many_customers(harness: &Harness<'_>) {
     let found = tenant.look(|tx, _| tx.subscriptions().list_of(&asked));
     assert_eq!(found.len(), 6, "nobody else's");
     for key in asked {
-        let own: Vec<_> = found.iter().filter(|own| own.customer == key).cloned().collect();
-        assert_eq!(own, tenant.look(|tx, _| tx.subscriptions().list(key)), "by start, as for one");
+        let listed: Vec<_> = found.iter().filter(|subscription| subscription.customer == key).cloned().collect();
+        assert_eq!(listed, tenant.look(|tx, _| tx.subscriptions().list(key)), "by start, as for one");
     }
     assert_eq!(tenant.look(|tx, _| tx.subscriptions().list_of(&[])), []);
 }
@@ -248,9 +248,10 @@ pub(super) fn counts_invoicings_of_a_day(harness: &Harness<'_>) {
     let ((_, gold), (_, silver)) = (tenant.new_plan("gold"), tenant.new_plan("silver"));
     let holder = tenant.new_customer("acme");
     let make = |version| tenant.build(|ids| subscription(ids, holder.key, version, days_from(holder.created_at, 10)));
-    let own = [make(&gold), make(&silver)];
-    tenant.customer(holder.key, |tx, _| own.iter().try_for_each(|own| tx.subscriptions().insert(own)));
-    let [one, other] = [own[0].id, own[1].id];
+    let made = [make(&gold), make(&silver)];
+    tenant
+        .customer(holder.key, |tx, _| made.iter().try_for_each(|subscription| tx.subscriptions().insert(subscription)));
+    let [one, other] = [made[0].id, made[1].id];
     let count =
         |ids: &[_], day| tenant.customer(holder.key, |tx, _| tx.subscriptions().count_invoicing(holder.key, ids, day));
     let (today, tomorrow) = (date!(2024 - 02 - 29), date!(2024 - 03 - 01));

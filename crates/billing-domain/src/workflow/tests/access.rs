@@ -27,8 +27,8 @@ fn access_ends_exactly_at_the_limit() {
     for used in 0..6 {
         let checked = world.access("acme", metric, &SubscriptionFilters::none()).expect("an answer");
         assert_eq!(checked.access, used < 4, "{used} of 4 used");
-        let own = &checked.subscriptions[0].access;
-        assert_eq!((&own.usage, &own.free_limit), (&used.into(), &Some(decimal("2"))));
+        let access = &checked.subscriptions[0].access;
+        assert_eq!((&access.usage, &access.free_limit), (&used.into(), &Some(decimal("2"))));
         world.track_many("acme", "call", START, 1);
     }
 }

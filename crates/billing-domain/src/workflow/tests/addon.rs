@@ -70,7 +70,8 @@ fn books(world: &World) -> (String, String) {
 
 fn running(world: &World, now: OffsetDateTime) -> Vec<Subscription> {
     let all = world.subscriptions("acme").into_iter();
-    all.filter(|own| own.is_addon() && own.status(now) == SubscriptionStatus::Active).collect()
+    all.filter(|subscription| subscription.is_addon() && subscription.status(now) == SubscriptionStatus::Active)
+        .collect()
 }
 
 fn detach(
@@ -201,7 +202,11 @@ fn every_way_to_cancel_the_parent_takes_its_addons_along() {
             let (customer, subscriptions) = (world.key("acme"), vec![parent]);
             let command = CancelSubscription { customer, subscriptions, cancellation, invoicing_behavior };
             let ended = world.on("acme", |tx, now| cancel_subscription(tx, &command, now)).expect("cancelled");
-            assert_eq!(ended.iter().map(|own| own.id).collect::<Vec<_>>(), [parent], "{why}: the answer is the parent");
+            assert_eq!(
+                ended.iter().map(|subscription| subscription.id).collect::<Vec<_>>(),
+                [parent],
+                "{why}: the answer is the parent"
+            );
             assert!(running(&world, THIRD).is_empty(), "{why}: it ends in the same transaction");
             let in_all = if (invoiced, credit) == ("45", "0") { 2 } else { 3 };
             let at_once = if invoicing_behavior == InvoiceNow { in_all } else { 2 };
@@ -260,7 +265,7 @@ fn a_switch_of_plans_leaves_addons_as_they_are() {
         let (world, parent, to, addon) = switching();
         let new = switch(&world, parent, to, invoicing, usage).expect("switched");
         let attached = running(&world, THIRD);
-        assert_eq!(attached.iter().map(|own| own.parent).collect::<Vec<_>>(), [Some(new.id)], "{why}");
+        assert_eq!(attached.iter().map(|addon| addon.parent).collect::<Vec<_>>(), [Some(new.id)], "{why}");
         assert_eq!(attached[0].period.start(), START, "{why}: it goes on");
         world.advance("acme", NEXT_INVOICE);
         assert_eq!(amounts(&world), invoices, "{invoicing:?} {usage:?}: {why}");
@@ -366,7 +371,10 @@ fn its_end_is_its_parents() {
         metadata: None,
     };
     world.on("acme", |tx, now| update_subscription(tx, &command, now)).expect("updated");
-    assert_eq!(running(&world, START).iter().map(|own| (own.period.end(), own.auto_renew)).next(), Some((end, false)));
+    assert_eq!(
+        running(&world, START).iter().map(|subscription| (subscription.period.end(), subscription.auto_renew)).next(),
+        Some((end, false))
+    );
     world.advance("acme", datetime!(2024-08-01 0:00 UTC));
     assert_eq!(amounts(&world), ["20"], "two thirds of the month");
 }

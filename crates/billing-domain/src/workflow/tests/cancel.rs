@@ -129,8 +129,8 @@ fn before_its_start_a_subscription_leaves_nothing_but_a_full_fee() {
         world.customer("acme");
         let id = world.subscribe(&subscription("acme", plan, NEXT_INVOICE)).expect("subscribed").id;
         cancel(&world, id, &Options { flat_fee, usage: BillFull, invoicing: InvoiceNow }).expect("cancelled");
-        let own = world.subscription("acme", id);
-        assert!(own.period.is_empty() && own.period.start() == NEXT_INVOICE, "{flat_fee:?}");
+        let cancelled = world.subscription("acme", id);
+        assert!(cancelled.period.is_empty() && cancelled.period.start() == NEXT_INVOICE, "{flat_fee:?}");
         assert_eq!(books(&world).0, invoiced, "{flat_fee:?}");
     }
 }
@@ -230,6 +230,6 @@ fn an_id_stands_for_its_own_renewal_beside_others_of_the_same_instant() {
         cancel(&world, ids[which], &options).expect("cancelled");
         let cancelled =
             world.subscriptions("acme").into_iter().filter(|subscription| subscription.cancellation.is_some());
-        assert_eq!(cancelled.map(|own| own.plan).collect::<Vec<_>>(), [plans[which]]);
+        assert_eq!(cancelled.map(|subscription| subscription.plan).collect::<Vec<_>>(), [plans[which]]);
     }
 }

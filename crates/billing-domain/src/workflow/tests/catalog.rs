@@ -135,7 +135,7 @@ fn the_version_of_a_plan_is_chosen_for_the_customer() {
         for new in more {
             add(&world, plan, new).expect(why);
         }
-        let chosen = world.subscribe(&subscription("acme", plan, NOW)).map(|own| own.version);
+        let chosen = world.subscribe(&subscription("acme", plan, NOW)).map(|subscription| subscription.version);
         let all = versions(&world, plan);
         assert_eq!(chosen, expected.map(|i| all[i].id).map_err(Error::Refused), "{why}");
     }

@@ -94,7 +94,7 @@ fn paid_is_for_good() {
     let invoice = subscribe(&world);
     let set = |is_paid| {
         let command = UpdateInvoice { customer: world.key("acme"), invoice: invoice.id, is_paid };
-        world.on("acme", |tx, now| update_invoice(tx, &command, now)).map(|own| own.payment_status)
+        world.on("acme", |tx, now| update_invoice(tx, &command, now)).map(|invoice| invoice.payment_status)
     };
     assert_eq!(set(false), Ok(PaymentStatus::Unpaid), "nothing changes");
     assert_eq!(set(true), Ok(PaymentStatus::Paid));

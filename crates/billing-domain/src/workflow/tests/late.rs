@@ -101,8 +101,8 @@ fn late_usage_has_an_invoice_of_its_own_when_none_comes_in_time() {
     world.track_many("acme", "call", INSIDE, 2);
     world.advance("acme", CLOSED);
     assert_eq!(amounts(&world), ["1", "0.7"]);
-    let own = &world.invoices("acme")[1];
-    assert_eq!((own.issued_at, own.lines.len()), (CLOSED, 1));
+    let invoice = &world.invoices("acme")[1];
+    assert_eq!((invoice.issued_at, invoice.lines.len()), (CLOSED, 1));
     world.track_many("acme", "call", INSIDE, 100);
     world.advance("acme", datetime!(2025-01-01 00:00 UTC));
     assert_eq!(amounts(&world), ["1", "0.7"], "nobody waits for ever");
@@ -245,8 +245,8 @@ fn a_cancelled_subscription_waits_for_late_usage_too() {
         world.advance("acme", closed);
         let mut issued = amounts(&world);
         if behavior == BillFull {
-            let own = issued.split_off(2);
-            assert_eq!(own, ["0.3", "0.2"], "each time closes by itself");
+            let closed = issued.split_off(2);
+            assert_eq!(closed, ["0.3", "0.2"], "each time closes by itself");
             issued.push("0.5".to_owned());
         }
         assert_eq!(issued, expected, "{why}");

@@ -100,8 +100,12 @@ fn change(world: &World, command: &ChangePrepaidUnits, units: &str) -> Result<()
 /// What each invoice says, and what credits have left.
 fn books(world: &World) -> (Vec<String>, String) {
     let key = world.key("acme");
-    let left: BigDecimal =
-        world.on("acme", |tx, _| tx.credits().list(key)).expect("credits").iter().map(|own| own.remaining()).sum();
+    let left: BigDecimal = world
+        .on("acme", |tx, _| tx.credits().list(key))
+        .expect("credits")
+        .iter()
+        .map(|ledger| ledger.remaining())
+        .sum();
     (world.invoices("acme").iter().map(|invoice| plain(&invoice.amount)).collect(), plain(&left))
 }
 

@@ -28,9 +28,9 @@ fn instants(make: impl Fn(&World) -> crate::workflow::NewPlanVersion) -> Vec<Vec
 #[test]
 fn a_component_invoiced_weekly_is_one_record_with_five_instants() {
     let found = instants(|world| {
-        let mut own = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
-        own.invoicing_interval = every(1, IntervalUnit::Week);
-        version(Vec::new(), vec![own])
+        let mut component = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
+        component.invoicing_interval = every(1, IntervalUnit::Week);
+        version(Vec::new(), vec![component])
     });
     assert_eq!(found, [[7, 14, 21, 28, 31]]);
 }
@@ -38,9 +38,9 @@ fn a_component_invoiced_weekly_is_one_record_with_five_instants() {
 #[test]
 fn a_fee_in_advance_is_billed_from_its_start_on() {
     let found = instants(|_| {
-        let mut own = fee("30", ChargeTiming::InAdvance);
-        own.invoicing_interval = every(1, IntervalUnit::Week);
-        version(vec![own], Vec::new())
+        let mut fee = fee("30", ChargeTiming::InAdvance);
+        fee.invoicing_interval = every(1, IntervalUnit::Week);
+        version(vec![fee], Vec::new())
     });
     assert_eq!(found, [[0, 7, 14, 21, 28, 31]]);
 }
@@ -48,9 +48,9 @@ fn a_fee_in_advance_is_billed_from_its_start_on() {
 #[test]
 fn a_daily_reset_without_invoicing_interval_is_billed_at_the_end() {
     let found = instants(|world| {
-        let mut own = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
-        own.reset_interval = every(1, IntervalUnit::Day);
-        version(Vec::new(), vec![own])
+        let mut component = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
+        component.reset_interval = every(1, IntervalUnit::Day);
+        version(Vec::new(), vec![component])
     });
     assert_eq!(found, vec![vec![31]; 31]);
 }
@@ -58,10 +58,10 @@ fn a_daily_reset_without_invoicing_interval_is_billed_at_the_end() {
 #[test]
 fn each_record_is_billed_up_to_the_first_instant_at_or_after_its_end() {
     let found = instants(|world| {
-        let mut own = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
-        own.reset_interval = every(1, IntervalUnit::Week);
-        own.invoicing_interval = every(2, IntervalUnit::Day);
-        version(Vec::new(), vec![own])
+        let mut component = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
+        component.reset_interval = every(1, IntervalUnit::Week);
+        component.invoicing_interval = every(2, IntervalUnit::Day);
+        version(Vec::new(), vec![component])
     });
     #[rustfmt::skip]
     assert_eq!(found, [
@@ -77,9 +77,9 @@ fn each_record_is_billed_up_to_the_first_instant_at_or_after_its_end() {
 fn prepaid_units_are_billed_at_the_start_of_each_reset_interval() {
     let found = instants(|world| {
         let metric = world.metric("seat", None).id;
-        let mut own = prepaid_component(metric, tiers(&[("0", "", "1")]), "5", ChargeBehavior::Full);
-        own.reset_interval = every(1, IntervalUnit::Week);
-        version(Vec::new(), vec![own])
+        let mut component = prepaid_component(metric, tiers(&[("0", "", "1")]), "5", ChargeBehavior::Full);
+        component.reset_interval = every(1, IntervalUnit::Week);
+        version(Vec::new(), vec![component])
     });
     assert_eq!(found, [[0, 31], [7, 31], [14, 31], [21, 31], [28, 31]]);
 }
@@ -94,10 +94,10 @@ fn a_fee_in_advance_is_billed_at_the_start_of_each_reset_interval() {
     ];
     for (invoicing_interval, amounts, why) in cases {
         let world = World::at(START + Duration::days(4));
-        let mut own = fee("10", ChargeTiming::InAdvance);
-        own.reset_interval = every(1, IntervalUnit::Day);
-        own.invoicing_interval = invoicing_interval;
-        let plan = world.plan(Some(PlanDuration::Monthly), version(vec![own], Vec::new()));
+        let mut fee = fee("10", ChargeTiming::InAdvance);
+        fee.reset_interval = every(1, IntervalUnit::Day);
+        fee.invoicing_interval = invoicing_interval;
+        let plan = world.plan(Some(PlanDuration::Monthly), version(vec![fee], Vec::new()));
         world.customer("acme");
         world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
         world.advance("acme", START + Duration::days(4) + Duration::minutes(30));

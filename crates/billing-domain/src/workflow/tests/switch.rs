@@ -245,8 +245,8 @@ fn prepaid_units_go_along_and_new_ones_must_be_named() {
     let world = World::at(START);
     let seats = world.metric("seat", None).id;
     let plan = |price, units| {
-        let own = prepaid_component(seats, tiers(&[("0", "", price)]), units, Full);
-        world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![own]))
+        let component = prepaid_component(seats, tiers(&[("0", "", price)]), units, Full);
+        world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![component]))
     };
     let (from, to) = (plan("1", "10"), plan("3", ""));
     let plainly = world.plan(Some(PlanDuration::Monthly), version(vec![fee("1", InAdvance)], Vec::new()));
@@ -287,8 +287,8 @@ fn prepaid_units_that_nobody_named_go_along_too_and_the_past_costs_what_it_cost(
         let world = World::at(START);
         let seats = world.metric("seat", None).id;
         let plan = |price, units| {
-            let own = prepaid_component(seats, tiers(&[("0", "", price)]), units, behavior);
-            world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![own]))
+            let component = prepaid_component(seats, tiers(&[("0", "", price)]), units, behavior);
+            world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![component]))
         };
         let (from, to) = (plan("1", "30"), plan("2", default));
         let customer = world.customer("acme");

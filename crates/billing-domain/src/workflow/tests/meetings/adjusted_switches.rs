@@ -83,9 +83,9 @@ fn time_after_a_switch_costs_what_the_new_plan_says() {
 fn usage_that_goes_along_is_priced_anew_and_what_was_billed_of_it_comes_back_as_it_was_billed() {
     let metric = std::cell::Cell::new(None);
     let usage = |metric, price| {
-        let mut own = component(metric, tiers(&[("0", "", price)]));
-        own.invoicing_interval = every(1, Week);
-        version(Vec::new(), vec![own])
+        let mut component = component(metric, tiers(&[("0", "", price)]));
+        component.invoicing_interval = every(1, Week);
+        version(Vec::new(), vec![component])
     };
     let mut life = Life::monthly(START, |world| {
         let calls = world.metric("call", None).id;
@@ -110,9 +110,9 @@ fn usage_that_goes_along_is_priced_anew_and_what_was_billed_of_it_comes_back_as_
 #[test]
 fn a_full_fee_is_charged_once_a_period() {
     let full = |amount: &str| {
-        let mut own = fee(amount, InAdvance);
-        own.behavior = Full;
-        version(vec![own], Vec::new())
+        let mut fee = fee(amount, InAdvance);
+        fee.behavior = Full;
+        version(vec![fee], Vec::new())
     };
     let half = |version| adjusted(version, Percentage, "-50");
     #[rustfmt::skip]
@@ -198,9 +198,9 @@ fn late_usage_comes_along_with_the_invoice_of_changed_units() {
 #[test]
 fn a_full_fee_does_not_follow_an_end_that_moves() {
     let life = Life::monthly(START, |_| {
-        let mut own = fee("30", InAdvance);
-        own.behavior = Full;
-        version(vec![own], Vec::new())
+        let mut fee = fee("30", InAdvance);
+        fee.behavior = Full;
+        version(vec![fee], Vec::new())
     });
     let command = UpdateSubscription {
         customer: life.world.key("acme"),

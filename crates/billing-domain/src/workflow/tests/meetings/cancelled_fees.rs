@@ -70,10 +70,10 @@ fn nothing_of_the_period_s_fee_stays_after_a_refund_whatever_the_instants() {
             [(every(1, Week), InArrears, Prorate), (every(1, Week), InAdvance, Full), (None, InArrears, Prorate)]
         {
             let life = Life::monthly(START, |_| {
-                let mut own = fee("7", timing);
-                (own.reset_interval, own.invoicing_interval, own.behavior) =
+                let mut fee = fee("7", timing);
+                (fee.reset_interval, fee.invoicing_interval, fee.behavior) =
                     (reset_interval, invoicing_interval, behavior);
-                version(vec![own], Vec::new())
+                version(vec![fee], Vec::new())
             });
             life.at(CANCELLED);
             life.cancel(Some(Refund));

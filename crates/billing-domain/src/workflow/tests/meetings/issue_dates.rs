@@ -47,7 +47,7 @@ fn a_switch_and_a_renewal_are_part_of_the_chain() {
     let other = life.plan(priced());
     life.switch(other);
     life.at(datetime!(2024-04-01 00:30 UTC));
-    assert!(issued(&life).iter().all(|own| own >= &"2024-03-31".to_owned()), "{:?}", issued(&life));
+    assert!(issued(&life).iter().all(|date| date >= &"2024-03-31".to_owned()), "{:?}", issued(&life));
 }
 
 /// The lines of the customer's draft, by what they come to.

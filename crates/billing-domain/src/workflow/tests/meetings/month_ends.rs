@@ -23,9 +23,9 @@ fn charged(
     (start, end): (OffsetDateTime, OffsetDateTime),
 ) -> Vec<String> {
     let world = World::at(start);
-    let mut own = fee("30", timing);
-    (own.behavior, own.reset_interval, own.invoicing_interval) = (behavior, reset, reset);
-    let mut priced = version(vec![own], Vec::new());
+    let mut fee = fee("30", timing);
+    (fee.behavior, fee.reset_interval, fee.invoicing_interval) = (behavior, reset, reset);
+    let mut priced = version(vec![fee], Vec::new());
     priced.anchors.day = day;
     let plan = world.plan(Some(duration), priced);
     let life = Life::begin(world, plan, start);
@@ -68,9 +68,9 @@ fn a_fee_is_charged_once_for_each_interval_of_the_calendar() {
 fn a_free_tier_and_a_limit_are_granted_once_a_month() {
     let world = World::at(LAST_OF_JANUARY);
     let calls = world.metric("call", None).id;
-    let mut own = component(calls, tiers(&[("0", "10", "free"), ("10", "20", "1")]));
-    own.reset_interval = every(1, Month);
-    let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![own]));
+    let mut component = component(calls, tiers(&[("0", "10", "free"), ("10", "20", "1")]));
+    component.reset_interval = every(1, Month);
+    let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![component]));
     let life = Life::begin(world, plan, LAST_OF_JANUARY);
     life.world.track_many("acme", "call", datetime!(2023-03-05 0:00 UTC), 8);
     life.world.track_many("acme", "call", datetime!(2023-03-29 0:00 UTC), 12);
@@ -85,9 +85,9 @@ fn a_free_tier_and_a_limit_are_granted_once_a_month() {
 fn prepaid_units_are_bought_once_a_month() {
     let life = Life::monthly(LAST_OF_JANUARY, |world| {
         let seats = world.metric("seat", None).id;
-        let mut own = prepaid_component(seats, tiers(&[("0", "", "1")]), "10", Full);
-        own.reset_interval = every(1, Month);
-        version(Vec::new(), vec![own])
+        let mut component = prepaid_component(seats, tiers(&[("0", "", "1")]), "10", Full);
+        component.reset_interval = every(1, Month);
+        version(Vec::new(), vec![component])
     });
     life.at(datetime!(2023-04-01 0:00 UTC));
     assert_eq!(life.paid(), "30", "31 January, 28 February, 31 March");

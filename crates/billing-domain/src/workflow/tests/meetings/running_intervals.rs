@@ -33,9 +33,9 @@ fn switched(make: impl Fn(&World) -> NewPlanVersion) -> Life {
 fn a_month_stays_a_month() {
     let life = switched(|world| {
         let calls = world.metric("call", None).id;
-        let mut own = component(calls, tiers(&[("0", "10", "free"), ("10", "12", "1")]));
-        own.reset_interval = every(1, Month);
-        version(Vec::new(), vec![own])
+        let mut component = component(calls, tiers(&[("0", "10", "free"), ("10", "12", "1")]));
+        component.reset_interval = every(1, Month);
+        version(Vec::new(), vec![component])
     });
     let calls = life.world.catalog(|tx, _| tx.metrics().list()).expect("metrics")[0].id;
     let usage = |now| {
@@ -57,16 +57,16 @@ fn a_switch_to_the_same_plan_costs_nothing() {
     for (reset, why) in resets {
         for timing in [InAdvance, InArrears] {
             let life = switched(|_| {
-                let mut own = fee("30", timing);
-                own.reset_interval = reset;
-                version(vec![own], Vec::new())
+                let mut fee = fee("30", timing);
+                fee.reset_interval = reset;
+                version(vec![fee], Vec::new())
             });
             life.at(datetime!(2024-03-31 00:00 UTC));
             life.cancel(Some(crate::subscription::FlatFeeBehavior::ChargeFull));
             let world = World::at(START);
-            let mut own = fee("30", timing);
-            own.reset_interval = reset;
-            let plan = world.plan(Some(PlanDuration::Quarterly), version(vec![own], Vec::new()));
+            let mut fee = fee("30", timing);
+            fee.reset_interval = reset;
+            let plan = world.plan(Some(PlanDuration::Quarterly), version(vec![fee], Vec::new()));
             let same = Life::begin(world, plan, START);
             same.at(datetime!(2024-03-31 00:00 UTC));
             same.cancel(Some(crate::subscription::FlatFeeBehavior::ChargeFull));
@@ -81,9 +81,9 @@ fn a_switch_to_the_same_plan_costs_nothing() {
 fn prepaid_weeks_stay_weeks() {
     let life = switched(|world| {
         let seats = world.metric("seat", None).id;
-        let mut own = prepaid_component(seats, tiers(&[("0", "", "1")]), "7", Prorate);
-        own.reset_interval = every(1, Week);
-        version(Vec::new(), vec![own])
+        let mut component = prepaid_component(seats, tiers(&[("0", "", "1")]), "7", Prorate);
+        component.reset_interval = every(1, Week);
+        version(Vec::new(), vec![component])
     });
     let before = crate::testing::world::decimal(&life.paid());
     assert_eq!(plain(&before), "49", "seven weeks have begun, and a switch to the same changes none");
@@ -96,9 +96,9 @@ fn the_new_plan_goes_on_by_its_own_calendar() {
     let world = World::at(START);
     let calls = world.metric("call", None).id;
     let plan = |reset| {
-        let mut own = component(calls, tiers(&[("0", "", "1")]));
-        own.reset_interval = reset;
-        version(Vec::new(), vec![own])
+        let mut component = component(calls, tiers(&[("0", "", "1")]));
+        component.reset_interval = reset;
+        version(Vec::new(), vec![component])
     };
     let first = world.plan(Some(PlanDuration::Quarterly), plan(every(1, Month)));
     let second = world.plan(Some(PlanDuration::Quarterly), plan(every(2, Week)));

@@ -36,9 +36,9 @@ fn level() -> (Life, MetricId) {
         is_cost_metric: false,
     };
     let metric = world.catalog(|tx, now| create_metric(tx, &command, now)).expect("a metric").id;
-    let mut own = component(metric, tiers(&[("0", "", "1")]));
-    own.invoicing_interval = every(1, Week);
-    let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![own]));
+    let mut component = component(metric, tiers(&[("0", "", "1")]));
+    component.invoicing_interval = every(1, Week);
+    let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![component]));
     (Life::begin(world, plan, START), metric)
 }
 
