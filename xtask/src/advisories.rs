@@ -56,8 +56,8 @@ mod tests {
             assert_eq!(reason.is_none(), expected.is_none(), "{why}: {reason:?}");
             assert!(reason.unwrap_or_default().contains(expected.unwrap_or_default()), "{why}");
         }
-        let (own, home) = (Some(PathBuf::from("/own")), Some(PathBuf::from("/home/me")));
-        assert_eq!(folder(own, home.clone()), Some(PathBuf::from("/own/advisory-dbs")));
+        let (configured, home) = (Some(PathBuf::from("/own")), Some(PathBuf::from("/home/me")));
+        assert_eq!(folder(configured, home.clone()), Some(PathBuf::from("/own/advisory-dbs")));
         assert_eq!(folder(None, home), Some(PathBuf::from("/home/me/.cargo/advisory-dbs")));
     }
 }

@@ -4,13 +4,13 @@ JOIN pg_class month ON month.oid = inherits.inhrelid
 WHERE inherits.inhparent = 'events'::regclass
     AND (
         NOT EXISTS (
-            SELECT FROM pg_index own
-            WHERE own.indrelid = month.oid AND own.indisunique AND own.indisvalid
-                AND pg_get_indexdef(own.indexrelid) LIKE '%(id_hash, customer_key)'
+            SELECT FROM pg_index month_index
+            WHERE month_index.indrelid = month.oid AND month_index.indisunique AND month_index.indisvalid
+                AND pg_get_indexdef(month_index.indexrelid) LIKE '%(id_hash, customer_key)'
         )
         OR NOT EXISTS (
-            SELECT FROM pg_index own
-            WHERE own.indrelid = month.oid AND own.indisvalid
-                AND pg_get_indexdef(own.indexrelid) LIKE '%(customer_key, time_created)'
+            SELECT FROM pg_index month_index
+            WHERE month_index.indrelid = month.oid AND month_index.indisvalid
+                AND pg_get_indexdef(month_index.indexrelid) LIKE '%(customer_key, time_created)'
         )
     )

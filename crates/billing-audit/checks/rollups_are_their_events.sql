@@ -40,13 +40,13 @@ measured AS (
                             ~ '^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?0*([0-2]?[0-9]|30))?$'
                     THEN (event.properties ->> (wanted ->> 'property_name'))::numeric - (wanted ->> 'comparison_value')::numeric
                 END AS distance
-            ) own
+            ) compared
             WHERE NOT coalesce(CASE wanted ->> 'operator'
-                WHEN 'gte' THEN own.distance >= 0
-                WHEN 'gt' THEN own.distance > 0
-                WHEN 'eq' THEN own.distance = 0
-                WHEN 'lt' THEN own.distance < 0
-                WHEN 'lte' THEN own.distance <= 0
+                WHEN 'gte' THEN compared.distance >= 0
+                WHEN 'gt' THEN compared.distance > 0
+                WHEN 'eq' THEN compared.distance = 0
+                WHEN 'lt' THEN compared.distance < 0
+                WHEN 'lte' THEN compared.distance <= 0
             END, false)
         )
         AND NOT EXISTS (
@@ -74,7 +74,7 @@ counted AS (
     GROUP BY customer_key, metric_id, dimensions, aggregation_type, width.hours, width.bucket
 ),
 kept AS (
-    SELECT counted.customer_key, counted.metric_id, own.dimensions, counted.bucket_hours, counted.bucket,
+    SELECT counted.customer_key, counted.metric_id, parsed.dimensions, counted.bucket_hours, counted.bucket,
         sum(counted.event_count) AS event_count,
         CASE
             WHEN rolled.aggregation_type IN ('sum', 'average') THEN sum(counted.sum)
@@ -87,11 +87,11 @@ kept AS (
     -- Values that are too long to be an index entry are kept as a digest, which says nothing to check.
     CROSS JOIN LATERAL (
         SELECT CASE WHEN counted.dimensions = '' THEN '{}' WHEN counted.dimensions LIKE '{%' THEN counted.dimensions::jsonb END AS dimensions
-    ) own
+    ) parsed
     JOIN rolled ON rolled.organization_id = counted.organization_id AND rolled.metric_id = counted.metric_id
-        AND rolled.filter_keys::text[] = ARRAY(SELECT key FROM jsonb_object_keys(own.dimensions) key ORDER BY key COLLATE "C")
+        AND rolled.filter_keys::text[] = ARRAY(SELECT key FROM jsonb_object_keys(parsed.dimensions) key ORDER BY key COLLATE "C")
     WHERE counted.bucket >= rolled.rolled_up_from AND counted.event_count > 0
-    GROUP BY counted.customer_key, counted.metric_id, own.dimensions, counted.bucket_hours, counted.bucket, rolled.aggregation_type
+    GROUP BY counted.customer_key, counted.metric_id, parsed.dimensions, counted.bucket_hours, counted.bucket, rolled.aggregation_type
 )
 SELECT customer_key::text AS subject,
     format('metric %s of %s, %s hours from %s: rolled up are %s events with %s, stored are %s with %s', metric_id, dimensions, bucket_hours,

@@ -85,13 +85,13 @@ figures AS (
                                 THEN (stored.properties ->> (wanted ->> 'property_name'))::numeric
                                     - (wanted ->> 'comparison_value')::numeric
                             END AS distance
-                        ) own
+                        ) compared
                         WHERE NOT coalesce(CASE wanted ->> 'operator'
-                            WHEN 'gte' THEN own.distance >= 0
-                            WHEN 'gt' THEN own.distance > 0
-                            WHEN 'eq' THEN own.distance = 0
-                            WHEN 'lt' THEN own.distance < 0
-                            WHEN 'lte' THEN own.distance <= 0
+                            WHEN 'gte' THEN compared.distance >= 0
+                            WHEN 'gt' THEN compared.distance > 0
+                            WHEN 'eq' THEN compared.distance = 0
+                            WHEN 'lt' THEN compared.distance < 0
+                            WHEN 'lte' THEN compared.distance <= 0
                         END, false)
                     )
                     AND NOT EXISTS (
@@ -196,7 +196,7 @@ figures AS (
                 / nullif((SELECT count FROM unit), 0) AS quantity
             FROM stretch
             CROSS JOIN LATERAL (
-                SELECT (array_agg(own.count ORDER BY own.place)) AS counts
+                SELECT (array_agg(counted_to.count ORDER BY counted_to.place)) AS counts
                 FROM (
                     SELECT edge.place, CASE metered.bucket_months
                         WHEN 0 THEN extract(epoch FROM edge.at - metered.start_at)::numeric
@@ -206,7 +206,7 @@ figures AS (
                     END AS count
                     FROM (VALUES (1, stretch.from_at), (2, stretch.to_at)) AS edge (place, at)
                     CROSS JOIN LATERAL (SELECT date_trunc(metered.bucket_unit, edge.at) AS at) month
-                ) own
+                ) counted_to
             ) both_edges
             CROSS JOIN LATERAL (SELECT both_edges.counts[1] AS count) since
             CROSS JOIN LATERAL (SELECT both_edges.counts[2] AS count) upto

@@ -42,11 +42,11 @@ impl BillingRun {
     /// When no customers could be leased. What goes wrong with one customer is noted with it, and the others go on.
     pub fn take_some(&mut self, backend: &dyn Backend, until: Option<OffsetDateTime>) -> Result<bool, Error> {
         let due = backend.lease_due(LEASED_MAX, LEASE, until)?;
-        let mut own: BTreeMap<OrganizationId, Vec<Leased>> = BTreeMap::new();
+        let mut by_organization: BTreeMap<OrganizationId, Vec<Leased>> = BTreeMap::new();
         for one in &due {
-            own.entry(one.organization).or_default().push(*one);
+            by_organization.entry(one.organization).or_default().push(*one);
         }
-        for (organization, some) in own {
+        for (organization, some) in by_organization {
             self.bill(backend, organization, &some, until);
         }
         // One transaction of each, and not in a batch: it would be left out there, for what it is about is long ago.

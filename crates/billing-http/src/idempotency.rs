@@ -232,9 +232,10 @@ async fn settle(
         return None;
     }
     let (wanted, answer) = (pending.clone(), error.answer(&request_id::current()));
-    let own = answer.clone();
-    let kept =
-        app.block(Some(organization), move |backend| Ok(backend.keep_answer(organization, &wanted.claim, &own)?)).await;
+    let given = answer.clone();
+    let kept = app
+        .block(Some(organization), move |backend| Ok(backend.keep_answer(organization, &wanted.claim, &given)?))
+        .await;
     match kept {
         Ok(kept) if kept.answer == answer && kept.fingerprint == pending.claim.fingerprint => None,
         Ok(kept) => Some(pending.replay(kept)),

@@ -69,7 +69,7 @@ impl Query {
 
     /// A parameter that may be missing or empty. The outer `None`: it was bad, and that is noted.
     pub fn optional<T: FromJson>(&mut self, name: &str) -> Option<Option<T>> {
-        let mut values = self.pairs.iter().filter(|(own, _)| own == name).map(|(_, value)| value.clone());
+        let mut values = self.pairs.iter().filter(|(given, _)| given == name).map(|(_, value)| value.clone());
         let value = match (values.next(), values.next()) {
             (None, _) => return Some(None),
             (Some(_), Some(_)) => {
@@ -87,7 +87,8 @@ impl Query {
     /// A list: `x`, `x[]`, `x[0]`, repeated, comma-separated. `None`: an element was bad, and that is noted under the
     /// parameter's name alone, since a place in so many spellings says nothing.
     pub fn list<T: FromJson>(&mut self, name: &str) -> Option<Vec<T>> {
-        let values = self.pairs.iter().filter(|(own, _)| names_list(own, name)).flat_map(|(_, value)| value.split(','));
+        let values =
+            self.pairs.iter().filter(|(given, _)| names_list(given, name)).flat_map(|(_, value)| value.split(','));
         let values: Vec<_> =
             values.map(str::trim).filter(|text| !text.is_empty()).map(|text| Value::String(text.to_owned())).collect();
         let read = values.into_iter().map(|value| self.errors.keep_all(name, T::from_json(value)));
@@ -161,9 +162,9 @@ impl Query {
     }
 }
 
-/// Whether `own` is a spelling of the list `name`: `x`, `x[]` or `x[0]`.
-fn names_list(own: &str, name: &str) -> bool {
-    own.strip_prefix(name).is_some_and(|rest| {
+/// Whether `given` is a spelling of the list `name`: `x`, `x[]` or `x[0]`.
+fn names_list(given: &str, name: &str) -> bool {
+    given.strip_prefix(name).is_some_and(|rest| {
         rest.is_empty()
             || rest
                 .strip_prefix('[')
@@ -172,11 +173,11 @@ fn names_list(own: &str, name: &str) -> bool {
     })
 }
 
-/// Whether `own` is a spelling of `parameter` that is read.
-pub fn is_spelling_of(own: &str, parameter: &Parameter) -> bool {
+/// Whether `given` is a spelling of `parameter` that is read.
+pub fn is_spelling_of(given: &str, parameter: &Parameter) -> bool {
     let is_part_of_filters =
-        || parameter.name == FILTERS && own.strip_prefix(FILTERS).is_some_and(|rest| indexed_part(rest).is_some());
-    own == parameter.name || parameter.is_list && (names_list(own, parameter.name) || is_part_of_filters())
+        || parameter.name == FILTERS && given.strip_prefix(FILTERS).is_some_and(|rest| indexed_part(rest).is_some());
+    given == parameter.name || parameter.is_list && (names_list(given, parameter.name) || is_part_of_filters())
 }
 
 fn invalid_filters() -> FieldErrors {

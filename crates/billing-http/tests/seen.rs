@@ -35,15 +35,15 @@ impl Known {
 
     /// How many parts of `path` the call's own path names outright; none when they differ.
     fn fits(&self, method: &str, path: &str) -> Option<usize> {
-        let (own, asked) = (self.path.trim_end_matches('/').split('/'), path.trim_end_matches('/').split('/'));
-        if self.method != method || own.clone().count() != asked.clone().count() {
+        let (known, asked) = (self.path.trim_end_matches('/').split('/'), path.trim_end_matches('/').split('/'));
+        if self.method != method || known.clone().count() != asked.clone().count() {
             return None;
         }
         let mut named = 0;
-        for (own, asked) in own.zip(asked) {
-            if own == asked {
+        for (known, asked) in known.zip(asked) {
+            if known == asked {
                 named += 1;
-            } else if !own.starts_with('{') {
+            } else if !known.starts_with('{') {
                 return None;
             }
         }

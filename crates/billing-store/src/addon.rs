@@ -48,8 +48,8 @@ impl AddonRepo for PgTransaction<'_> {
 
     fn get(&mut self, id: AddonId) -> Result<Addon, Error> {
         let read = |tx: &mut Self| {
-            let own = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_not_null());
-            let row = tx.query(|pg| own.select(PlanRow::as_select()).first(pg).optional())?;
+            let found = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_not_null());
+            let row = tx.query(|pg| found.select(PlanRow::as_select()).first(pg).optional())?;
             let row = row.ok_or(Error::NotFound(Noun::Addon))?;
             let content = tx.list_versions(Some(plan_of(id)))?.pop();
             row.into_addon(content.ok_or_else(|| unreadable("an add-on without content"))?)
@@ -66,8 +66,8 @@ impl AddonRepo for PgTransaction<'_> {
         let mut versions = self.list_versions(None)?;
         rows.into_iter()
             .map(|row| {
-                let own = versions.iter().position(|version| version.plan.uuid() == row.id);
-                let content = own.map(|i| versions.swap_remove(i));
+                let place = versions.iter().position(|version| version.plan.uuid() == row.id);
+                let content = place.map(|i| versions.swap_remove(i));
                 row.into_addon(content.ok_or_else(|| unreadable("an add-on without content"))?)
             })
             .collect()

@@ -57,7 +57,8 @@ fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
         let (customer, metric) = (customer.uuid(), metric.uuid());
         let Some(event_name) = shared.snapshots.event_name(organization.uuid(), metric) else { continue };
         let Some(cached) = shared.subscription_cache.latest(customer) else { continue };
-        let dimensions: BTreeSet<String> = cached.all().map(|own| dimensions_of(&own.filters)).collect();
+        let dimensions: BTreeSet<String> =
+            cached.all().map(|subscription| dimensions_of(&subscription.filters)).collect();
         match dimensions.len() {
             0 => prefetch.add(customer),
             1..=TALLIES_MAX => dimensions.into_iter().for_each(|dimensions| {

@@ -150,10 +150,10 @@ impl ApiKeyRepo for PgTransaction<'_> {
 
     fn delete(&mut self, kind: KeyKind, prefix: &str) -> Result<(), Error> {
         let tenant = self.tenant();
-        let own = api_keys::table
+        let target = api_keys::table
             .find(prefix)
             .filter(api_keys::organization_id.eq(tenant).and(api_keys::kind.eq(kind.as_str())));
-        match self.query(|pg| diesel::delete(own).execute(pg))? {
+        match self.query(|pg| diesel::delete(target).execute(pg))? {
             0 => Err(Error::NotFound(kind.noun())),
             _ => Ok(()),
         }

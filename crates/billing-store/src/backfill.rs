@@ -309,10 +309,10 @@ fn events_of(
     after: Option<&Event>,
 ) -> Result<Vec<Event>, Failure> {
     use diesel::dsl::sql;
-    let own = events::customer_key.eq(customer).and(events::organization_id.eq(rollup.organization));
+    let of_customer = events::customer_key.eq(customer).and(events::organization_id.eq(rollup.organization));
     let within = events::time_created.ge(start).and(events::time_created.lt(end));
     let mut query =
-        events::table.filter(own).filter(within).filter(events::event_name.eq(&rollup.event_name)).into_boxed();
+        events::table.filter(of_customer).filter(within).filter(events::event_name.eq(&rollup.event_name)).into_boxed();
     if let Some(after) = after {
         query = query.filter(events::time_created.ge(after.time_created)).filter(
             events::time_created

@@ -83,13 +83,13 @@ statement! {
 statement! {
     /// Notes a failure, unless the customer was billed since it was leased. No time to wait: it is parked.
     PutOff -> BigInt {
-        "UPDATE billing_due own
-        SET failures = own.failures + 1, failure = " reason: String as Text; ", failed_at = clock_timestamp(),
+        "UPDATE billing_due due
+        SET failures = due.failures + 1, failure = " reason: String as Text; ", failed_at = clock_timestamp(),
             is_parked = wait.ms IS NULL,
             claimed_until = clock_timestamp() + make_interval(secs => coalesce(wait.ms, 0)::double precision / 1000)
         FROM (SELECT " wait_ms: Option<i64> as Nullable<BigInt>; "::bigint AS ms) wait
-        WHERE own.organization_id = " organization: Uuid as SqlUuid; " AND own.customer_key = " customer: Uuid as SqlUuid; "
-            AND own.failures = " failures: i64 as BigInt; " AND own.claimed_until IS NOT NULL"
+        WHERE due.organization_id = " organization: Uuid as SqlUuid; " AND due.customer_key = " customer: Uuid as SqlUuid; "
+            AND due.failures = " failures: i64 as BigInt; " AND due.claimed_until IS NOT NULL"
     }
 }
 

@@ -233,11 +233,11 @@ impl BillingRecordRepo for PgTransaction<'_> {
             return Err(StoreError::Internal(message).into());
         };
         let row = BillingRecordRow::new(self.tenant(), customer, seen + 1, record)?;
-        let own = billing_records::table
+        let target = billing_records::table
             .find((row.customer_key, row.id))
             .filter(billing_records::organization_id.eq(row.organization_id));
         // The table refuses any other revision than the next one.
-        let update = diesel::update(own).set(&row).returning(billing_records::id);
+        let update = diesel::update(target).set(&row).returning(billing_records::id);
         match self.query(|pg| Prepared(update).load::<Uuid>(pg))?.len() {
             0 => Err(StoreError::Internal(format!("billing record {} is gone", record.id)).into()),
             _ => {
@@ -250,7 +250,7 @@ impl BillingRecordRepo for PgTransaction<'_> {
     fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
         match &mut self.batch_member {
             Some(batch_member) => {
-                batch_member.own.save_records(customer, records);
+                batch_member.writes.save_records(customer, records);
                 Ok(())
             }
             None => self.write_records(records.iter().map(|record| (customer, record))),

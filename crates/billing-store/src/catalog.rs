@@ -79,7 +79,7 @@ impl Catalogs {
     pub(crate) fn at(&self, organization: Uuid, catalog_version: Uuid) -> VersionedCatalog {
         let mut known = lock(&self.known);
         match known.get(&organization) {
-            Some((own, catalog)) if *own == catalog_version => catalog.clone(),
+            Some((known_version, catalog)) if *known_version == catalog_version => catalog.clone(),
             _ => {
                 if known.len() >= ORGANIZATIONS_MAX {
                     known.clear();

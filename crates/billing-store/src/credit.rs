@@ -112,8 +112,8 @@ impl PgTransaction<'_> {
         }
         rows.into_iter()
             .map(|row| {
-                let own = entries.remove(&row.id).unwrap_or_default();
-                CreditLedger::replay(row.into(), own).map_err(unreadable)
+                let entries_of_credit = entries.remove(&row.id).unwrap_or_default();
+                CreditLedger::replay(row.into(), entries_of_credit).map_err(unreadable)
             })
             .collect()
     }
@@ -201,9 +201,10 @@ impl CreditRepo for PgTransaction<'_> {
 
     fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error> {
         let (tenant, credit) = (self.tenant(), ledger.credit());
-        let own = credits::table.find((customer.uuid(), credit.id.uuid())).filter(credits::organization_id.eq(tenant));
+        let target =
+            credits::table.find((customer.uuid(), credit.id.uuid())).filter(credits::organization_id.eq(tenant));
         let changes = (credits::description.eq(&credit.description), credits::expires_at.eq(credit.expires_at));
-        if self.query(|pg| diesel::update(own).set(changes).execute(pg))? == 0 {
+        if self.query(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::Credit));
         }
         let stored = credit_entries::table

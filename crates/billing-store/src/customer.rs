@@ -205,7 +205,7 @@ impl CustomerRepo for PgTransaction<'_> {
         if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
             return Ok(present.customer.clone());
         }
-        if let Some(customer) = self.own_customer.as_ref().filter(|own| own.key == key) {
+        if let Some(customer) = self.own_customer.as_ref().filter(|customer| customer.key == key) {
             return Ok(customer.clone());
         }
         let query = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
@@ -216,7 +216,7 @@ impl CustomerRepo for PgTransaction<'_> {
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
         self.own_customer = None;
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
-        let own = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));
+        let target = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));
         let changes = (
             customers::name.eq(&row.name),
             customers::email.eq(&row.email),
@@ -231,7 +231,7 @@ impl CustomerRepo for PgTransaction<'_> {
             customers::properties.eq(&row.properties),
             customers::deleted_at.eq(row.deleted_at),
         );
-        if self.query(|pg| diesel::update(own).set(changes).execute(pg))? == 0 {
+        if self.query(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::Customer));
         }
         let emails = customer_emails::table
@@ -290,20 +290,20 @@ impl CustomerRepo for PgTransaction<'_> {
                 self.query(|pg| statement.execute(pg))?;
             }
             None => {
-                let own = billing_due::table.find(key.uuid()).filter(billing_due::organization_id.eq(tenant));
-                self.query(|pg| diesel::delete(own).execute(pg))?;
+                let target = billing_due::table.find(key.uuid()).filter(billing_due::organization_id.eq(tenant));
+                self.query(|pg| diesel::delete(target).execute(pg))?;
             }
         }
         Ok(())
     }
 
     fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {
-        let own = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
+        let target = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
         let change = customers::catching_up.eq(catching_up);
-        if self.query(|pg| diesel::update(own).set(change).execute(pg))? == 0 {
+        if self.query(|pg| diesel::update(target).set(change).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::Customer));
         }
-        if let Some(customer) = self.own_customer.as_mut().filter(|own| own.key == key) {
+        if let Some(customer) = self.own_customer.as_mut().filter(|customer| customer.key == key) {
             customer.catching_up = catching_up;
         }
         Ok(())
@@ -316,7 +316,7 @@ impl CustomerRepo for PgTransaction<'_> {
         due_at: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
         if let Some(batch_member) = &mut self.batch_member {
-            batch_member.own.advance_instant_and_queue(key, instant, due_at);
+            batch_member.writes.advance_instant_and_queue(key, instant, due_at);
             return Ok(());
         }
         let Some(due_at) = due_at else {

@@ -110,8 +110,9 @@ impl EventRepo for PgTransaction<'_> {
 
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {
         let after = page.after.as_deref().map(EventCursor::parse).transpose()?;
-        let own = events::organization_id.eq(self.tenant()).and(events::customer_key.eq(filter.customer.uuid()));
-        let mut query = events::table.filter(own).into_boxed();
+        let of_customer =
+            events::organization_id.eq(self.tenant()).and(events::customer_key.eq(filter.customer.uuid()));
+        let mut query = events::table.filter(of_customer).into_boxed();
         if let Some(name) = &filter.name {
             query = query.filter(events::event_name.eq(name));
         }

@@ -39,8 +39,8 @@ statement! {
             ORDER BY created_at
             LIMIT " limit: i32 as Integer; "
         )
-        DELETE FROM idempotency_keys own USING old
-        WHERE own.organization_id = old.organization_id AND own.key = old.key"
+        DELETE FROM idempotency_keys kept USING old
+        WHERE kept.organization_id = old.organization_id AND kept.key = old.key"
     }
 }
 

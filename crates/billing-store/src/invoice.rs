@@ -174,8 +174,8 @@ impl PgTransaction<'_> {
         }
         rows.into_iter()
             .map(|row| {
-                let own = lines.remove(&row.id).unwrap_or_default();
-                row.into_invoice(own)
+                let lines_of_invoice = lines.remove(&row.id).unwrap_or_default();
+                row.into_invoice(lines_of_invoice)
             })
             .collect()
     }
@@ -198,11 +198,11 @@ impl InvoiceRepo for PgTransaction<'_> {
 
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
         self.issue_all()?;
-        let own = invoices::table
+        let target = invoices::table
             .find((invoice.customer.uuid(), invoice.id.uuid()))
             .filter(invoices::organization_id.eq(self.tenant()));
         let status = invoices::payment_status.eq(invoice.payment_status.as_str());
-        match self.query(|pg| diesel::update(own).set(status).execute(pg))? {
+        match self.query(|pg| diesel::update(target).set(status).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Invoice)),
             _ => Ok(()),
         }
@@ -224,11 +224,11 @@ impl InvoiceRepo for PgTransaction<'_> {
         self.issue_all()?;
         let newest = sql::<Bool>("id IN (SELECT newest.id FROM unnest(")
             .bind::<Array<SqlUuid>, Vec<Uuid>>(customers.iter().map(|key| key.uuid()).collect())
-            .sql(") AS asked (customer_key) CROSS JOIN LATERAL (SELECT id FROM invoices own WHERE (own.organization_id = ")
+            .sql(") AS asked (customer_key) CROSS JOIN LATERAL (SELECT id FROM invoices invoice WHERE (invoice.organization_id = ")
             .bind::<SqlUuid, Uuid>(self.tenant())
-            .sql(") IS TRUE AND own.customer_key = asked.customer_key AND own.payment_status = ANY (")
+            .sql(") IS TRUE AND invoice.customer_key = asked.customer_key AND invoice.payment_status = ANY (")
             .bind::<Array<Text>, Vec<&str>>(statuses.iter().map(|status| status.as_str()).collect())
-            .sql(") ORDER BY own.issued_at DESC, own.id DESC LIMIT ")
+            .sql(") ORDER BY invoice.issued_at DESC, invoice.id DESC LIMIT ")
             .bind::<BigInt, i64>(i64::from(each))
             .sql(") newest)");
         let query = invoices::table

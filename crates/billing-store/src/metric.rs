@@ -149,9 +149,9 @@ impl MetricRepo for PgTransaction<'_> {
     }
 
     fn update(&mut self, metric: &Metric) -> Result<(), Error> {
-        let own = metrics::table.find((self.tenant(), metric.id.uuid()));
+        let target = metrics::table.find((self.tenant(), metric.id.uuid()));
         let changes = (metrics::name.eq(&metric.name), metrics::archived_at.eq(metric.archived_at));
-        match self.change_catalog(|pg| diesel::update(own).set(changes).execute(pg))? {
+        match self.change_catalog(|pg| diesel::update(target).set(changes).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Metric)),
             _ => Ok(()),
         }

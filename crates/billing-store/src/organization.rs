@@ -161,7 +161,7 @@ impl OrganizationRepo for PgTransaction<'_> {
         let known: Vec<String> =
             self.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::Organization))?;
         // Mostly they are all known, and then nobody has to wait for anybody.
-        if keys.iter().all(|key| known.iter().any(|own| own == key)) {
+        if keys.iter().all(|key| known.iter().any(|other| other == key)) {
             return Ok(());
         }
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();

@@ -57,8 +57,8 @@ impl PgTransaction<'_> {
         let mut parts = self.load_parts(&ids)?;
         rows.into_iter()
             .map(|row| {
-                let own = parts.remove(&row.id).unwrap_or_default();
-                row.into_version(own)
+                let parts_of_version = parts.remove(&row.id).unwrap_or_default();
+                row.into_version(parts_of_version)
             })
             .collect()
     }
@@ -90,8 +90,8 @@ impl PgTransaction<'_> {
         }
         let offer = |(row, plan, _): (PlanVersionRow, PlanRow, bool)| {
             let plan = if plan.billing_frequency.is_none() { Some(plan.try_into()?) } else { None };
-            let own = parts.remove(&row.id).unwrap_or_default();
-            Ok((row.into_version(own)?, plan))
+            let parts_of_version = parts.remove(&row.id).unwrap_or_default();
+            Ok((row.into_version(parts_of_version)?, plan))
         };
         rows.into_iter().map(offer).collect()
     }
@@ -188,8 +188,8 @@ impl PlanRepo for PgTransaction<'_> {
 
     fn get_even_deleted(&mut self, id: PlanId) -> Result<Plan, Error> {
         let read = |tx: &mut Self| {
-            let own = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
-            let row = tx.query(|pg| own.select(PlanRow::as_select()).first(pg).optional())?;
+            let found = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
+            let row = tx.query(|pg| found.select(PlanRow::as_select()).first(pg).optional())?;
             row.map(Plan::try_from).transpose()
         };
         let plan = self.remembered(
@@ -201,7 +201,7 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn update(&mut self, plan: &Plan) -> Result<(), Error> {
-        let own = plans::table.find((self.tenant(), plan.id.uuid())).filter(plans::billing_frequency.is_null());
+        let target = plans::table.find((self.tenant(), plan.id.uuid())).filter(plans::billing_frequency.is_null());
         let changes = (
             plans::name.eq(&plan.name),
             plans::description.eq(&plan.description),
@@ -209,7 +209,7 @@ impl PlanRepo for PgTransaction<'_> {
             plans::external_links.eq(to_json(&plan.external_links)?),
             plans::deleted_at.eq(plan.deleted_at),
         );
-        match self.change_catalog(|pg| diesel::update(own).set(changes).execute(pg))? {
+        match self.change_catalog(|pg| diesel::update(target).set(changes).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Plan)),
             _ => Ok(()),
         }
@@ -239,8 +239,8 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error> {
-        let own = plan_versions::organization_id.eq(self.tenant());
-        let mut query = plan_versions::table.filter(own.and(plan_versions::deleted_at.is_null())).into_boxed();
+        let of_tenant = plan_versions::organization_id.eq(self.tenant());
+        let mut query = plan_versions::table.filter(of_tenant.and(plan_versions::deleted_at.is_null())).into_boxed();
         if let Some(plan) = plan {
             query = query.filter(plan_versions::plan_id.eq(plan.uuid()));
         }
@@ -250,7 +250,7 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn update_version(&mut self, version: &PlanVersion) -> Result<(), Error> {
-        let own = plan_versions::table.find((self.tenant(), version.id.uuid()));
+        let target = plan_versions::table.find((self.tenant(), version.id.uuid()));
         let changes = (
             plan_versions::localized_name.eq(&version.localized_name),
             plan_versions::description.eq(&version.description),
@@ -260,7 +260,7 @@ impl PlanRepo for PgTransaction<'_> {
             plan_versions::transition_to.eq(version.transition_to.map(PlanId::uuid)),
             plan_versions::deleted_at.eq(version.deleted_at),
         );
-        if self.change_catalog(|pg| diesel::update(own).set(changes).execute(pg))? == 0 {
+        if self.change_catalog(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::PlanVersion));
         }
         let targets = plan_version_targets::table

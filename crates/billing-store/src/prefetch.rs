@@ -173,7 +173,7 @@ impl PgTransaction<'_> {
         self.prefetch_by(Prefetch::at(self.organization, prefixes, customers))?;
         self.hold_all()?;
         let held = self.prefetched.held.values().flat_map(CachedSubscriptions::all);
-        let versions = held.map(|own| own.version.uuid()).collect();
+        let versions = held.map(|subscription| subscription.version.uuid()).collect();
         self.remember(versions, metrics)
     }
 
@@ -222,8 +222,8 @@ impl PgTransaction<'_> {
         let (unknown, nows): (Vec<Uuid>, Vec<_>) = unknown.map(|(key, present)| (*key, present.now)).unzip();
         let Some(from) = nows.into_iter().min() else { return Ok(()) };
         let mut held: HashMap<Uuid, Vec<Subscription>> = HashMap::new();
-        for own in self.load_current(&unknown, from)? {
-            held.entry(own.customer.uuid()).or_default().push(own);
+        for subscription in self.load_current(&unknown, from)? {
+            held.entry(subscription.customer.uuid()).or_default().push(subscription);
         }
         for key in unknown {
             let cached = CachedSubscriptions::new(from, held.remove(&key).unwrap_or_default());

@@ -83,9 +83,9 @@ fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered
     let mut prepared = Vec::with_capacity(jobs.len());
     for job in jobs {
         match job.prepare(tx) {
-            Ok(own) => {
-                prepared.push(Ok(own.len()));
-                requests.extend(own);
+            Ok(asked) => {
+                prepared.push(Ok(asked.len()));
+                requests.extend(asked);
             }
             // After a failed statement nothing more can be read.
             Err(error) if tx.has_failed() => return Err(error),
@@ -93,7 +93,7 @@ fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered
         }
     }
     let mut usages = tx.read_warm_usages(&requests)?.into_iter();
-    let outcome = |own: Result<usize, Error>| match own {
+    let outcome = |count: Result<usize, Error>| match count {
         Err(error) => Answered::Failed(error),
         Ok(count) => answered(usages.by_ref().take(count)),
     };

@@ -177,7 +177,7 @@ impl PgStore {
     pub fn load(&self) -> Load {
         let (connections, idle_connections, connections_max) = self.shared.pool.counts();
         let loads = self.shared.arrivals.iter().map(|batcher| batcher.load());
-        let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1));
+        let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
         let lanes = self.shared.ingest.lanes().count();
         Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, lanes }
     }

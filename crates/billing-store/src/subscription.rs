@@ -122,7 +122,9 @@ impl SubscriptionRow {
             carried_usage: to_json(&subscription.carried_usage)?,
             replaced_by: subscription.replaced_by.map(SubscriptionId::uuid),
             flat_fee_behavior: flat_fee_behavior.map(|behavior| behavior.as_str().to_owned()),
-            usage_behavior: subscription.cancellation.map(|own| own.usage_behavior.as_str().to_owned()),
+            usage_behavior: subscription
+                .cancellation
+                .map(|cancellation| cancellation.usage_behavior.as_str().to_owned()),
             uncancelled_end_at: subscription.uncancelled_end,
             settled_charges: adjustment.charges,
             settled_adjustments: adjustment.given,
@@ -200,12 +202,12 @@ impl TryFrom<SubscriptionRow> for Subscription {
 statement! {
     /// Counts one more scheduled invoicing of each subscription, from 1 on a later day than its latest.
     CountInvoicing -> (SqlUuid, BigInt) {
-        "INSERT INTO invoicing_counts AS own (customer_key, subscription_id, organization_id, invoiced_on, invoices)
+        "INSERT INTO invoicing_counts AS counted (customer_key, subscription_id, organization_id, invoiced_on, invoices)
         SELECT " customer: Uuid as SqlUuid; ", subscription_id, " organization: Uuid as SqlUuid; ", " day: Date as SqlDate; ", 1
         FROM unnest(" subscriptions: Vec<Uuid> as Array<SqlUuid>; ") subscription_id
         ON CONFLICT (customer_key, subscription_id) DO UPDATE SET
-            invoices = CASE WHEN own.invoiced_on < excluded.invoiced_on THEN 1 ELSE own.invoices + 1 END,
-            invoiced_on = greatest(own.invoiced_on, excluded.invoiced_on)
+            invoices = CASE WHEN counted.invoiced_on < excluded.invoiced_on THEN 1 ELSE counted.invoices + 1 END,
+            invoiced_on = greatest(counted.invoiced_on, excluded.invoiced_on)
         RETURNING subscription_id, invoices"
     }
 }
@@ -231,7 +233,7 @@ impl PgTransaction<'_> {
     pub(crate) fn write_subscriptions(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
         let tenant = self.tenant();
         // Those that changed come first: they may make room for new ones.
-        let rows = changed.iter().chain(new).map(|own| SubscriptionRow::new(tenant, own));
+        let rows = changed.iter().chain(new).map(|subscription| SubscriptionRow::new(tenant, subscription));
         let rows = rows.collect::<Result<Vec<_>, _>>()?;
         for chunk in rows.chunks(ROWS_PER_INSERT) {
             let save = diesel::insert_into(subscriptions::table)
@@ -274,7 +276,7 @@ impl PgTransaction<'_> {
                 return Err(StoreError::Internal("a subscription is another organization's".to_owned()).into());
             }
         }
-        new.iter().try_for_each(|own| self.start_filtered_rollups(own))
+        new.iter().try_for_each(|subscription| self.start_filtered_rollups(subscription))
     }
 
     /// The subscriptions with these ids, of those that are one of the customers'.
@@ -366,10 +368,10 @@ impl SubscriptionRepo for PgTransaction<'_> {
 
     fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {
         let row = SubscriptionRow::new(self.tenant(), subscription)?;
-        let own = subscriptions::table
+        let target = subscriptions::table
             .find((row.customer_key, row.id))
             .filter(subscriptions::organization_id.eq(row.organization_id));
-        let update = diesel::update(own).set(&row).returning(subscriptions::id);
+        let update = diesel::update(target).set(&row).returning(subscriptions::id);
         match self.query(|pg| Prepared(update).load::<Uuid>(pg))?.len() {
             0 => Err(Error::NotFound(Noun::Subscription)),
             _ => Ok(()),
@@ -379,7 +381,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
         match &mut self.batch_member {
             Some(batch_member) => {
-                batch_member.own.save_subscriptions(new, changed);
+                batch_member.writes.save_subscriptions(new, changed);
                 Ok(())
             }
             None => self.write_subscriptions(new, changed),

@@ -47,7 +47,7 @@ impl CachedSubscriptions {
         let metadata = |subscription: &Subscription| {
             subscription.metadata.iter().map(|(name, value)| name.len() + bytes_of(value)).sum::<usize>()
         };
-        ENTRY_BYTES + self.all().map(|own| SUBSCRIPTION_BYTES + metadata(own)).sum::<usize>()
+        ENTRY_BYTES + self.all().map(|subscription| SUBSCRIPTION_BYTES + metadata(subscription)).sum::<usize>()
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
             (datetime!(2026-01-11 00:00 UTC), Some(0), "it has ended and will not be renewed"),
         ];
         for (instant, current, why) in cases {
-            assert_eq!(held.list_current(instant).map(|own| own.len()), current, "{why}");
+            assert_eq!(held.list_current(instant).map(|subscriptions| subscriptions.len()), current, "{why}");
         }
     }
 

@@ -44,15 +44,15 @@ impl TryFrom<TestClockRow> for TestClock {
 statement! {
     /// The plan versions of what a clock's customers hold: whether one awaits renewal, and when the last one ends.
     ListVersions -> (SqlUuid, Bool, Timestamptz) {
-        "SELECT own.plan_version_id, bool_or(own.auto_renew AND NOT own.is_renewed), max(own.end_at)
+        "SELECT subscription.plan_version_id, bool_or(subscription.auto_renew AND NOT subscription.is_renewed), max(subscription.end_at)
         FROM customers customer
-        JOIN subscriptions own USING (customer_key)
+        JOIN subscriptions subscription USING (customer_key)
         WHERE customer.organization_id = " organization: Uuid as SqlUuid; "
             AND customer.test_clock_id = " clock: Uuid as SqlUuid; " AND customer.deleted_at IS NULL
-            AND (own.organization_id = customer.organization_id) IS TRUE AND own.replaced_by IS NULL
-            AND (own.end_at > " instant: OffsetDateTime as Timestamptz; " OR own.auto_renew AND NOT own.is_renewed)
-        GROUP BY own.plan_version_id
-        ORDER BY own.plan_version_id"
+            AND (subscription.organization_id = customer.organization_id) IS TRUE AND subscription.replaced_by IS NULL
+            AND (subscription.end_at > " instant: OffsetDateTime as Timestamptz; " OR subscription.auto_renew AND NOT subscription.is_renewed)
+        GROUP BY subscription.plan_version_id
+        ORDER BY subscription.plan_version_id"
     }
 }
 
@@ -85,9 +85,9 @@ impl TestClockRepo for PgTransaction<'_> {
     }
 
     fn update(&mut self, clock: &TestClock) -> Result<(), Error> {
-        let own = test_clocks::table.find((self.tenant(), clock.id.uuid()));
+        let target = test_clocks::table.find((self.tenant(), clock.id.uuid()));
         let changes = (test_clocks::frozen_time.eq(clock.frozen_time), test_clocks::status.eq(clock.status.as_str()));
-        match self.query(|pg| diesel::update(own).set(changes).execute(pg))? {
+        match self.query(|pg| diesel::update(target).set(changes).execute(pg))? {
             0 => Err(Error::NotFound(Noun::TestClock)),
             _ => Ok(()),
         }

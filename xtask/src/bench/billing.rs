@@ -208,19 +208,19 @@ CREATE TABLE floor_counts (LIKE invoicing_counts INCLUDING ALL);
 CREATE PROCEDURE insert_part(part int, parts int) LANGUAGE plpgsql AS $$
 DECLARE
     one uuid;
-    own record;
+    invoice record;
 BEGIN
     FOR one IN SELECT customer_key FROM customers WHERE abs(hashtext(customer_key::text)) % parts = part LOOP
-        SELECT id, number, organization_id INTO own FROM invoices
+        SELECT id, number, organization_id INTO invoice FROM invoices
         WHERE customer_key = one ORDER BY issued_at DESC LIMIT 1;
         INSERT INTO floor_subscriptions SELECT * FROM subscriptions WHERE customer_key = one AND NOT is_new;
         INSERT INTO floor_records SELECT record.* FROM billing_records record
             JOIN subscriptions subscription
                 ON subscription.customer_key = record.customer_key AND subscription.id = record.subscription_id
             WHERE record.customer_key = one AND NOT subscription.is_new;
-        INSERT INTO floor_invoices SELECT * FROM invoices WHERE customer_key = one AND id = own.id;
-        INSERT INTO floor_lines SELECT * FROM invoice_lines WHERE customer_key = one AND invoice_id = own.id;
-        INSERT INTO floor_numbers VALUES (own.organization_id, own.number, one, own.id);
+        INSERT INTO floor_invoices SELECT * FROM invoices WHERE customer_key = one AND id = invoice.id;
+        INSERT INTO floor_lines SELECT * FROM invoice_lines WHERE customer_key = one AND invoice_id = invoice.id;
+        INSERT INTO floor_numbers VALUES (invoice.organization_id, invoice.number, one, invoice.id);
         INSERT INTO floor_counts SELECT * FROM invoicing_counts WHERE customer_key = one;
         COMMIT;
     END LOOP;

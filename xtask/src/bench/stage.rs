@@ -49,8 +49,8 @@ impl Process {
     /// # Errors
     /// When the system does not tell.
     pub fn cpu_seconds(&self) -> anyhow::Result<f64> {
-        let own = stat(self.child.id()).context("the server has gone")?;
-        Ok(own.ticks as f64 / TICKS_PER_SECOND)
+        let server = stat(self.child.id()).context("the server has gone")?;
+        Ok(server.ticks as f64 / TICKS_PER_SECOND)
     }
 
     /// The most memory that it ever had in use, or since [`Process::forget_peak`], in MiB.
@@ -114,7 +114,7 @@ fn stat(process: u32) -> Option<Stat> {
 /// The processes that this one started.
 fn children(parent: u32) -> anyhow::Result<impl Iterator<Item = (u32, Stat)>> {
     let processes = std::fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let of = move |process| stat(process).filter(|own| own.parent == parent).map(|own| (process, own));
+    let of = move |process| stat(process).filter(|stat| stat.parent == parent).map(|stat| (process, stat));
     Ok(processes.filter_map(of))
 }
 
@@ -197,9 +197,9 @@ impl Stage {
     /// What Postgres says, or when the system does not tell.
     pub fn postgres_cpu_seconds(&self) -> anyhow::Result<f64> {
         let postmaster = self.postmaster()?;
-        let own = stat(postmaster).context("Postgres has gone")?;
-        let of_children = children(postmaster)?.map(|(_, own)| own.ticks).sum::<u64>();
-        Ok((own.ticks + own.ticks_of_children + of_children) as f64 / TICKS_PER_SECOND)
+        let main = stat(postmaster).context("Postgres has gone")?;
+        let of_children = children(postmaster)?.map(|(_, child)| child.ticks).sum::<u64>();
+        Ok((main.ticks + main.ticks_of_children + of_children) as f64 / TICKS_PER_SECOND)
     }
 
     /// What each process of Postgres has of memory of its own, in MiB, without what they share.

@@ -51,7 +51,7 @@ impl CustomerPatchBody {
             payment_provider: self.payment_provider.nullable(),
             payment_provider_id: not_empty(self.payment_provider_id),
             has_payment_method: self.has_payment_method,
-            properties: self.properties.nullable().map(|own| own.unwrap_or_default().0),
+            properties: self.properties.nullable().map(|properties| properties.unwrap_or_default().0),
         })
     }
 }

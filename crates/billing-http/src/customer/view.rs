@@ -195,12 +195,14 @@ impl Shelf {
     /// The subscriptions of the customer that run.
     fn subscriptions(&mut self, tx: &mut dyn Transaction, customer: &Customer) -> Result<Vec<SubscriptionView>, Error> {
         let held = self.subscriptions.remove(&customer.key).unwrap_or_default();
-        let ids = held.iter().map(|own| own.id).filter(|id| self.fully_billed.contains(id)).collect();
+        let ids = held.iter().map(|subscription| subscription.id).filter(|id| self.fully_billed.contains(id)).collect();
         let mut holder = Holder::new(customer, &held, ids, mem::take(&mut self.names));
         let now = self.nows.get(&customer.key).copied().unwrap_or(customer.created_at);
-        let mut running = held.iter().filter(|own| !own.is_addon() && own.status(now) == SubscriptionStatus::Active);
-        let views = running.try_fold(Vec::new(), |mut views, own| {
-            views.push(holder.view(tx, own)?);
+        let mut running = held
+            .iter()
+            .filter(|subscription| !subscription.is_addon() && subscription.status(now) == SubscriptionStatus::Active);
+        let views = running.try_fold(Vec::new(), |mut views, subscription| {
+            views.push(holder.view(tx, subscription)?);
             Ok(views)
         });
         self.names = holder.into_names();

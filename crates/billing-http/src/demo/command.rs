@@ -39,8 +39,8 @@ fn organization(opened: &Opened, settings: &Settings) -> anyhow::Result<(Organiz
     let store: &dyn Store = &opened.store;
     let given = settings.bootstrap_api_key()?;
     for id in opened.store.list_organizations()? {
-        let own = store.run_for(&Scope::Organization(id), |tx, _| tx.organizations().get())?;
-        if own.name == ORGANIZATION {
+        let organization = store.run_for(&Scope::Organization(id), |tx, _| tx.organizations().get())?;
+        if organization.name == ORGANIZATION {
             return match &given {
                 Some(text) => {
                     opened.organization(None, Some(text)).context("the bootstrap key is not the demo's")?;

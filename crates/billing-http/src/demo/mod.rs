@@ -85,10 +85,10 @@ impl Demo<'_> {
         thread::scope(|scope| {
             let threads: Vec<_> = authors
                 .chunks(share)
-                .map(|own| {
+                .map(|some| {
                     let bar = &bar;
                     scope.spawn(move || {
-                        for author in own {
+                        for author in some {
                             catalog.subscribe(self.client, author)?;
                             bar.inc(1);
                         }

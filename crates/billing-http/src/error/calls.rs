@@ -108,7 +108,7 @@ pub fn of_rules(method: &Method, path: &str) -> &'static [&'static Code] {
         Method::PATCH => RULES_OF_PATCH,
         _ => &[],
     };
-    let row = rules.iter().find(|(own, _)| *own == path);
+    let row = rules.iter().find(|(known, _)| *known == path);
     row.map_or(&[], |(_, codes)| codes)
 }
 

@@ -67,7 +67,7 @@ impl Visitor<'_> for Name<'_> {
     }
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        let place = self.names.iter().position(|own| *own == name);
+        let place = self.names.iter().position(|known| *known == name);
         if place.is_none() {
             (self.other)(name);
         }

@@ -112,8 +112,8 @@ impl Holder {
             }
         };
         let attached: Vec<_> =
-            self.attached.iter().filter(|own| own.parent == Some(subscription.id)).cloned().collect();
-        let addons = attached.iter().map(|own| self.addon(tx, own)).collect::<Result<_, _>>()?;
+            self.attached.iter().filter(|addon| addon.parent == Some(subscription.id)).cloned().collect();
+        let addons = attached.iter().map(|addon| self.addon(tx, addon)).collect::<Result<_, _>>()?;
         Ok(SubscriptionView {
             subscription_id: subscription.id,
             start_date: Instant(subscription.period.start()),

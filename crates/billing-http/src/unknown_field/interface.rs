@@ -48,7 +48,7 @@ const INTERFACE: &[(Method, &str)] = &[
 impl UnknownFields {
     /// Of a call. What anybody may ask for, probes and pages, ignores them as well.
     pub fn of_call(method: &Method, path: &str, access: Access) -> Self {
-        let is_of_interface = INTERFACE.iter().any(|(own, call)| own == method && *call == path);
+        let is_of_interface = INTERFACE.iter().any(|(known, call)| known == method && *call == path);
         if is_of_interface || access == Access::Public { Self::Ignored } else { Self::Refused }
     }
 
@@ -73,7 +73,7 @@ mod tests {
     fn every_call_of_the_interface_is_in_the_table() {
         let table = routes::table();
         for (method, path) in INTERFACE {
-            assert!(table.iter().any(|own| own.method == *method && own.path == *path), "{method} {path}");
+            assert!(table.iter().any(|call| call.method == *method && call.path == *path), "{method} {path}");
         }
     }
 }

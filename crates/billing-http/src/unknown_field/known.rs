@@ -94,7 +94,7 @@ impl Known {
         for name in query.names() {
             let path = cleaned(name);
             let is_known = self.parameters.iter().any(|parameter| is_spelling_of(name, parameter));
-            if !is_known && found.iter().all(|own| own.path != path) {
+            if !is_known && found.iter().all(|unknown| unknown.path != path) {
                 found.push(Unknown::new(path, name, self.parameters.iter().map(|parameter| parameter.name)));
             }
         }
@@ -150,7 +150,7 @@ impl Known {
     /// What a reference names; of a choice, what is not null.
     fn resolved<'s>(&'s self, schema: &'s Value) -> &'s Value {
         let choices = schema.get("oneOf").and_then(Value::as_array);
-        let schema = choices.and_then(|all| all.iter().find(|own| own["type"] != "null")).unwrap_or(schema);
+        let schema = choices.and_then(|all| all.iter().find(|choice| choice["type"] != "null")).unwrap_or(schema);
         let name = schema.get("$ref").and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
         name.and_then(|name| self.named.get(name)).unwrap_or(schema)
     }

@@ -141,7 +141,7 @@ fn said(mut response: ServiceResponse, handling: &Handling, is_strict: bool) -> 
     if is_strict && !response.headers().contains_key(REPLAYED) {
         response.headers_mut().insert(PREFERENCE_APPLIED, HeaderValue::from_static("handling=strict"));
     }
-    let found = handling.in_query.iter().chain(&handling.in_body).map(|own| own.path.as_str());
+    let found = handling.in_query.iter().chain(&handling.in_body).map(|unknown| unknown.path.as_str());
     if !handling.refuses
         && let Some(names) = listed(found)
     {

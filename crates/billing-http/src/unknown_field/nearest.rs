@@ -11,8 +11,8 @@ pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&
         return None;
     }
     let changes_max = (name.len() / 3).max(1);
-    let changes = known.map(|own| (changes(&name, &own.chars().collect::<Vec<_>>()), own));
-    changes.filter(|(changes, _)| *changes <= changes_max).min().map(|(_, own)| own)
+    let changes = known.map(|candidate| (changes(&name, &candidate.chars().collect::<Vec<_>>()), candidate));
+    changes.filter(|(changes, _)| *changes <= changes_max).min().map(|(_, candidate)| candidate)
 }
 
 /// How many characters must be put in, taken out, replaced or swapped with their neighbour to make `b` of `a`.

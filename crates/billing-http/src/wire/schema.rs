@@ -68,7 +68,7 @@ fn with_description(schema: Schema, doc: &str) -> Schema {
         }
         RefOr::T(utoipa::openapi::Schema::Object(mut object)) => {
             object.description = Some(match object.description.take() {
-                Some(own) if !own.is_empty() => format!("{doc} {own}"),
+                Some(described) if !described.is_empty() => format!("{doc} {described}"),
                 _ => doc.to_owned(),
             });
             utoipa::openapi::Schema::Object(object).into()

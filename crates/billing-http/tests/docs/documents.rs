@@ -80,7 +80,7 @@ fn rule_rows() -> String {
         format!("| `{} {}` | `{}` |\n", endpoint.method, endpoint.path, codes.join("`, `"))
     };
     let table = routes::table();
-    table.iter().filter(|own| !calls::of_rules(&own.method, own.path).is_empty()).map(row).collect()
+    table.iter().filter(|call| !calls::of_rules(&call.method, call.path).is_empty()).map(row).collect()
 }
 
 fn call_row(endpoint: &Endpoint) -> String {

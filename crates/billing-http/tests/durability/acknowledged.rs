@@ -42,7 +42,8 @@ impl Drop for Process {
 
 impl Process {
     pub fn start(database_url: &str, data_dir: &Path) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
         let child = Command::new(env!("CARGO_BIN_EXE_billing-http"))
             .env("BILLING_ADDR", format!("127.0.0.1:{port}"))
             .env("BILLING_DATA_DIR", data_dir)

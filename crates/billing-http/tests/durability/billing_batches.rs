@@ -37,23 +37,23 @@ fn rows(world: &World, query: &str) -> Vec<Row> {
 /// Everything that billing has left behind of a customer, but for ids.
 const BOOKS: &str = "
     WITH book AS (
-        SELECT customer_key, 1 AS page, to_jsonb(own) - '{id,number,customer_key,billed_to}'::text[] AS row
-        FROM invoices own
+        SELECT customer_key, 1 AS page, to_jsonb(invoice) - '{id,number,customer_key,billed_to}'::text[] AS row
+        FROM invoices invoice
         UNION ALL
         SELECT line.customer_key, 2, to_jsonb(line) - '{customer_key,invoice_id,subscription_id,record_id}'::text[]
             || jsonb_build_object('of', invoice.issued_at)
         FROM invoice_lines line JOIN invoices invoice ON invoice.id = line.invoice_id
         UNION ALL
-        SELECT customer_key, 3, to_jsonb(own) - '{id,customer_key,parent_id,created_at,metadata}'::text[] FROM subscriptions own
+        SELECT customer_key, 3, to_jsonb(subscription) - '{id,customer_key,parent_id,created_at,metadata}'::text[] FROM subscriptions subscription
         UNION ALL
-        SELECT customer_key, 4, to_jsonb(own) - '{id,customer_key,subscription_id,position,revision}'::text[]
-        FROM billing_records own
+        SELECT customer_key, 4, to_jsonb(record) - '{id,customer_key,subscription_id,position,revision}'::text[]
+        FROM billing_records record
         UNION ALL
-        SELECT customer_key, 5, to_jsonb(own) - '{customer_key,subscription_id}'::text[] FROM invoicing_counts own
+        SELECT customer_key, 5, to_jsonb(count) - '{customer_key,subscription_id}'::text[] FROM invoicing_counts count
         UNION ALL
-        SELECT customer_key, 6, to_jsonb(own) - '{customer_key}'::text[] FROM billing_due own
+        SELECT customer_key, 6, to_jsonb(due) - '{customer_key}'::text[] FROM billing_due due
         UNION ALL
-        SELECT customer_key, 7, to_jsonb(own) - '{id,customer_key,credit_id,invoice_id}'::text[] FROM credit_entries own
+        SELECT customer_key, 7, to_jsonb(entry) - '{id,customer_key,credit_id,invoice_id}'::text[] FROM credit_entries entry
     )
     SELECT customer_id, page || ' ' || regexp_replace(row::text, '[0-9a-f]{32}|[0-9a-f-]{36}|(?<=last_arrival.: )[0-9]+', '#', 'g') AS row
     FROM book JOIN customers USING (customer_key)
@@ -61,7 +61,7 @@ const BOOKS: &str = "
 
 fn books(world: &World, customer: &str) -> Vec<String> {
     let all = rows(world, BOOKS).into_iter();
-    all.filter(|own| own.customer_id == customer).map(|own| own.row).collect()
+    all.filter(|row| row.customer_id == customer).map(|row| row.row).collect()
 }
 
 /// When everybody's first month began: it has just ended.

@@ -97,8 +97,8 @@ fn two_processes_bill_everybody_once() {
         let runs: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let own = PgStore::connect(world.url(), 2).expect("a store");
-                    run_to_the_end(&own, None).expect("a run").billed
+                    let store = PgStore::connect(world.url(), 2).expect("a store");
+                    run_to_the_end(&store, None).expect("a run").billed
                 })
             })
             .collect();

@@ -30,7 +30,8 @@ impl Service {
 
     /// With its log going elsewhere.
     fn start_with(data_dir: &Path, database_url: Option<&str>, log: Stdio) -> Self {
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|own| own.local_addr()).expect("a free port").port();
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
         let mut command = program(data_dir);
         command.env("BILLING_ADDR", format!("127.0.0.1:{port}")).env("BILLING_BOOTSTRAP_API_KEY", KEY);
         if let Some(url) = database_url {

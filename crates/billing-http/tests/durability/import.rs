@@ -69,11 +69,11 @@ fn an_import_waits_and_goes_on() {
         .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1, lane) FROM generate_series(0, 255) lane")
         .expect("locked");
     let waiting = || {
-        let sql = "SELECT count(*) FROM pg_locks lock JOIN pg_database own ON own.oid = lock.database
-            WHERE own.datname = current_database() AND lock.locktype = 'advisory' AND NOT lock.granted";
-        let mut own = PgConnection::establish(world.url()).expect("a connection");
+        let sql = "SELECT count(*) FROM pg_locks lock JOIN pg_database database ON database.oid = lock.database
+            WHERE database.datname = current_database() AND lock.locktype = 'advisory' AND NOT lock.granted";
+        let mut connection = PgConnection::establish(world.url()).expect("a connection");
         diesel::select(diesel::dsl::sql::<diesel::sql_types::BigInt>(&format!("({sql})")))
-            .get_result::<i64>(&mut own)
+            .get_result::<i64>(&mut connection)
             .expect("a number")
     };
     let (store, organization, source) = (world.opened.store.clone(), world.organization, ImportSource::whole(&file));

@@ -258,10 +258,14 @@ impl Life<'_> {
         let mut books = String::new();
         let mut write = |line: std::fmt::Arguments<'_>| writeln!(books, "{line}").expect("written");
         let customer = &self.customer;
-        for own in self.list(&format!("subscriptions/?customer_id={customer}&status=active,ended,not_started")) {
+        for subscription in self.list(&format!("subscriptions/?customer_id={customer}&status=active,ended,not_started"))
+        {
             write(format_args!(
                 "{} to {} {} {}",
-                own["start_date"], own["end_date"], own["is_new"], own["fully_billed"]
+                subscription["start_date"],
+                subscription["end_date"],
+                subscription["is_new"],
+                subscription["fully_billed"]
             ));
         }
         for invoice in self.list(&format!("invoices/?customer_id={customer}")) {

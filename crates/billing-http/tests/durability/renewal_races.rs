@@ -130,9 +130,8 @@ fn cancel_against_renew_at_the_boundary() {
             assert_eq!(cancelled.iter().sum::<usize>(), 1, "{why}: one call has cancelled it: {cancelled:?}");
             let held = all_subscriptions(&ring, &customer);
             assert_eq!(held.len(), periods, "{why}: {held:#?}");
-            assert!(
-                held.iter().all(|own| own["auto_renew"] == false || own["end_date"] == "2020-02-14T23:59:59.999999Z")
-            );
+            assert!(held.iter().all(|subscription| subscription["auto_renew"] == false
+                || subscription["end_date"] == "2020-02-14T23:59:59.999999Z"));
 
             set_clock(&ring, &clock, "2020-06-01");
             race(billers(&ring, &stores, &customer).collect());
@@ -165,7 +164,7 @@ fn renew_against_renew() {
         set_clock(&ring, &clock, "2020-05-20");
         race(billers(&ring, &stores, &customer).chain(billers(&ring, &stores, &customer)).collect());
         let held = all_subscriptions(&ring, &customer);
-        let starts: Vec<_> = held.iter().map(|own| own.id("start_date")[..10].to_owned()).collect();
+        let starts: Vec<_> = held.iter().map(|subscription| subscription.id("start_date")[..10].to_owned()).collect();
         assert_eq!(starts, ["2020-01-15", "2020-02-15", "2020-03-15", "2020-04-15", "2020-05-15"], "each month once");
         let books = ring.books(&customer);
         assert_eq!(books.invoices.len(), 5);

@@ -24,7 +24,7 @@ fn addon(name: &str, frequency: &str) -> Value {
 
 fn amounts(world: &World) -> Vec<String> {
     let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
-    invoices.as_array().expect("a list").iter().map(|own| own["amount"].to_string()).collect()
+    invoices.as_array().expect("a list").iter().map(|invoice| invoice["amount"].to_string()).collect()
 }
 
 #[test]
@@ -157,7 +157,7 @@ fn everywhere(world: &World, subscription: &str, at_once: &Value) -> Vec<(String
         customers[0]["subscriptions"][0]["addons"][0].clone(),
         world.post(&format!("{path}update/"), &json!({"metadata": {"crm": 1}})).ok(200)["addons"][0].clone(),
     ];
-    shown.map(|own| (own["fully_billed"].to_string(), own["metadata"].clone())).to_vec()
+    shown.map(|subscription| (subscription["fully_billed"].to_string(), subscription["metadata"].clone())).to_vec()
 }
 
 #[test]

@@ -18,12 +18,12 @@ fn subscribed(world: &World) -> (String, String) {
 
 fn amounts(world: &World) -> Vec<String> {
     let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
-    invoices.as_array().expect("a list").iter().map(|own| own["amount"].to_string()).collect()
+    invoices.as_array().expect("a list").iter().map(|invoice| invoice["amount"].to_string()).collect()
 }
 
 fn credit(world: &World) -> String {
     let credits = world.get("/api/credits/?customer_id=acme").ok(200);
-    credits.as_array().expect("a list").iter().map(|own| own["amount_remaining"].to_string()).collect()
+    credits.as_array().expect("a list").iter().map(|credit| credit["amount_remaining"].to_string()).collect()
 }
 
 #[test]

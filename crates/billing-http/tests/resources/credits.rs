@@ -41,7 +41,7 @@ fn a_credit_pays_the_invoices_to_come() {
     world.advance(&clock, "2024-03-02");
     let credit = world.get(&format!("/api/credits/{}/", credit.id("credit_id"))).ok(200);
     let drawn: Vec<_> =
-        credit["drawdowns"].as_array().expect("a list").iter().map(|own| own["amount"].to_string()).collect();
+        credit["drawdowns"].as_array().expect("a list").iter().map(|drawdown| drawdown["amount"].to_string()).collect();
     assert_eq!(drawn, ["-9", "-9", "-2.5"], "three fees of 9");
     assert_eq!((credit["amount_remaining"].to_string(), credit.id("status")), ("0".to_owned(), "inactive".to_owned()));
     let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
@@ -49,7 +49,7 @@ fn a_credit_pays_the_invoices_to_come() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|own| (own["amount"].to_string(), own.id("payment_status")))
+        .map(|invoice| (invoice["amount"].to_string(), invoice.id("payment_status")))
         .collect();
     assert_eq!(
         shown,
@@ -149,7 +149,7 @@ fn a_list_keeps_what_it_is_asked_for() {
     ];
     for (query, kept, why) in cases {
         let list = world.get(&format!("/api/credits/?customer_id=acme{query}")).ok(200);
-        let shown: Vec<_> = list.as_array().expect("a list").iter().map(|own| own.id("description")).collect();
+        let shown: Vec<_> = list.as_array().expect("a list").iter().map(|credit| credit.id("description")).collect();
         assert_eq!(shown, kept, "{query}: {why}");
     }
     let required = world.get("/api/credits/").faults();

@@ -85,7 +85,8 @@ fn a_list_keeps_a_customers_and_those_of_a_status() {
     ];
     for (query, expected, why) in cases {
         let list = world.get(&format!("/api/invoices/?{}", query.replace('[', "%5B").replace(']', "%5D"))).ok(200);
-        let shown: Vec<_> = list.as_array().expect("a list").iter().map(|own| own.id("invoice_number")).collect();
+        let shown: Vec<_> =
+            list.as_array().expect("a list").iter().map(|invoice| invoice.id("invoice_number")).collect();
         assert_eq!(shown.iter().collect::<Vec<_>>(), expected, "{query}: {why}");
     }
 }
@@ -100,7 +101,7 @@ fn a_voided_invoice_gives_credits_back() {
     assert_eq!(remaining(&world), json!(4));
     let credit = world.get("/api/credits/?customer_id=acme").ok(200)[0].clone();
     let applied: Vec<_> =
-        credit["drawdowns"].as_array().expect("a list").iter().map(|own| own["amount"].clone()).collect();
+        credit["drawdowns"].as_array().expect("a list").iter().map(|drawdown| drawdown["amount"].clone()).collect();
     assert_eq!(applied, [json!(-4), json!(4)]);
     assert_eq!(world.get("/api/invoices/?status=voided").ok(200)[0]["invoice_id"], invoice["invoice_id"]);
     let customer = world.get("/api/customers/acme/").ok(200);
@@ -167,11 +168,11 @@ fn what_is_due_is_told_by_currency() {
         world.post("/api/customers/", &body).ok(201);
     }
     let due = |customer: &str| {
-        let own = world.get(&format!("/api/customers/{customer}/")).ok(200);
+        let shown = world.get(&format!("/api/customers/{customer}/")).ok(200);
         let all = world.get("/api/customers/").ok(200);
-        let listed = all.as_array().expect("a list").iter().find(|own| own["customer_id"] == customer).cloned();
-        assert_eq!(listed, Some(own.clone()));
-        (own["total_amount_due"].to_string(), own["total_amounts_due"].clone())
+        let listed = all.as_array().expect("a list").iter().find(|listed| listed["customer_id"] == customer).cloned();
+        assert_eq!(listed, Some(shown.clone()));
+        (shown["total_amount_due"].to_string(), shown["total_amounts_due"].clone())
     };
     let buy = |customer: &str, amount: &str, code: &str| {
         let body = json!({"customer_id": customer, "amount": amount, "currency_code": code, "amount_paid": amount,

@@ -103,7 +103,7 @@ const COPIES: &str = "
             FROM information_schema.columns WHERE table_name = name AND is_generated = 'NEVER';
             EXECUTE format(
                 'INSERT INTO %1$I (%2$s) OVERRIDING SYSTEM VALUE
-                SELECT %3$s FROM %1$I own, generate_series(1, 5000) n, LATERAL jsonb_populate_record(own, jsonb_build_object(
+                SELECT %3$s FROM %1$I original, generate_series(1, 5000) n, LATERAL jsonb_populate_record(original, jsonb_build_object(
                     ''customer_key'', md5(''c'' || n)::uuid, ''customer_id'', ''copy-'' || n, ''id'', md5(n::text)::uuid,
                     ''position'', 1000 + n, ''number'', ''copy-'' || n)) copy',
                 name, names, 'copy.' || replace(names, ', ', ', copy.')

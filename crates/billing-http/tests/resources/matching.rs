@@ -21,14 +21,14 @@ fn subscribe(world: &World, customer: &str, plan: &str, env: &str) -> String {
 }
 
 fn ids(answer: &Value) -> Vec<String> {
-    answer.as_array().expect("a list").iter().map(|own| own.id("subscription_id")).collect()
+    answer.as_array().expect("a list").iter().map(|subscription| subscription.id("subscription_id")).collect()
 }
 
 /// The amounts of a customer's invoices, newest first, and then what is left on their credits.
 fn books(world: &World, customer: &str) -> String {
     let amounts = |list: &str, field: &str| {
         let list = world.get(&format!("/api/{list}/?customer_id={customer}")).ok(200);
-        let amounts = list.as_array().expect("a list").iter().map(|own| own[field].to_string());
+        let amounts = list.as_array().expect("a list").iter().map(|invoice| invoice[field].to_string());
         amounts.collect::<Vec<_>>().join(" ")
     };
     format!("{} | {}", amounts("invoices", "amount"), amounts("credits", "amount_remaining"))
@@ -115,7 +115,10 @@ fn all_that_match_get_another_end_and_stop_renewing() {
     assert_eq!((&one[0]["end_date"], &one[0]["auto_renew"]), (&json!("2024-04-20T23:59:59.999999Z"), &json!(true)));
     let both = world.post(&path, &json!({"turn_off_auto_renew": true})).ok(200);
     assert_eq!(ids(&both), [prod.clone(), test]);
-    assert!(both.as_array().is_some_and(|all| all.iter().all(|own| own["auto_renew"] == json!(false))), "{both}");
+    assert!(
+        both.as_array().is_some_and(|all| all.iter().all(|subscription| subscription["auto_renew"] == json!(false))),
+        "{both}"
+    );
     assert_eq!(both[0]["end_date"], "2024-04-30T23:59:59.999999Z", "its end stays");
     assert_eq!(ids(&world.post(&path, &json!({})).ok(200)).len(), 2, "nothing to change is no fault");
     let past = world.post(&path, &json!({"end_date": "2024-04-10"})).faults();

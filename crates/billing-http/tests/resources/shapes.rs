@@ -10,10 +10,10 @@ fn matches(actual: &Value, expected: &Value, path: &str) {
     match (actual, expected) {
         (Value::Object(actual), Value::Object(expected)) => {
             let names = |fields: &serde_json::Map<String, Value>| fields.keys().cloned().collect::<Vec<_>>();
-            let (mut own, mut wanted) = (names(actual), names(expected));
-            own.sort();
+            let (mut found, mut wanted) = (names(actual), names(expected));
+            found.sort();
             wanted.sort();
-            assert_eq!(own, wanted, "fields of {path}");
+            assert_eq!(found, wanted, "fields of {path}");
             for (name, value) in expected {
                 matches(&actual[name], value, &format!("{path}.{name}"));
             }

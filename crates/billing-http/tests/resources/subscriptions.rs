@@ -146,7 +146,7 @@ fn a_list_keeps_what_it_is_asked_for() {
 fn kept(world: &World, query: &str) -> Vec<String> {
     let answer =
         world.get(&format!("/api/subscriptions/?customer_id=acme{}", query.replace('[', "%5B").replace(']', "%5D")));
-    answer.ok(200).as_array().expect("a list").iter().map(|own| own["metadata"].id("name")).collect()
+    answer.ok(200).as_array().expect("a list").iter().map(|subscription| subscription["metadata"].id("name")).collect()
 }
 
 #[test]

@@ -112,8 +112,12 @@ fn an_end_is_the_first_instant_outside() {
                 (&json!(until), &json!(calls)),
                 "{end}{window}: {why}"
             );
-            let sum: u64 =
-                answer["windows"].as_array().expect("windows").iter().filter_map(|own| own["quantity"].as_u64()).sum();
+            let sum: u64 = answer["windows"]
+                .as_array()
+                .expect("windows")
+                .iter()
+                .filter_map(|window| window["quantity"].as_u64())
+                .sum();
             assert_eq!(sum, calls, "{end}{window}: {why}");
         }
     }
@@ -188,20 +192,20 @@ fn usage_comes_as_csv_too() {
 #[test]
 fn bad_questions_about_usage_are_named() {
     let (world, metric) = new_york();
-    let own = format!("customer_id=acme&metric_id={metric}");
+    let ids = format!("customer_id=acme&metric_id={metric}");
     let absent = "metric_00000000000000000000000000000001";
     #[rustfmt::skip]
     let cases = [
         // query,                                                       attr,          code
         (format!("customer_id=nobody&metric_id={metric}&start=2024-01-01"), "customer_id", "does_not_exist"),
         (format!("customer_id=acme&metric_id={absent}&start=2024-01-01"), "metric_id",  "does_not_exist"),
-        (own.clone(),                                                   "start",       "required"),
-        (format!("{own}&start=yesterday"),                              "start",       "invalid"),
-        (format!("{own}&start=2024-01-02&end=2024-01-01T00:00:00Z"),    "end",         "min_value"),
-        (format!("{own}&start=2024-01-01&window=week"),                 "window",      "invalid_choice"),
-        (format!("{own}&start=2024-01-01&timezone=Mars%2FOlympus"),     "timezone",    "invalid_choice"),
-        (format!("{own}&start=2024-01-01&window=hour"),                 "end",         "max_value"),
-        (format!("{own}&start=2024-01-01&subscription_filters=x"),      "subscription_filters", "invalid"),
+        (ids.clone(),                                                   "start",       "required"),
+        (format!("{ids}&start=yesterday"),                              "start",       "invalid"),
+        (format!("{ids}&start=2024-01-02&end=2024-01-01T00:00:00Z"),    "end",         "min_value"),
+        (format!("{ids}&start=2024-01-01&window=week"),                 "window",      "invalid_choice"),
+        (format!("{ids}&start=2024-01-01&timezone=Mars%2FOlympus"),     "timezone",    "invalid_choice"),
+        (format!("{ids}&start=2024-01-01&window=hour"),                 "end",         "max_value"),
+        (format!("{ids}&start=2024-01-01&subscription_filters=x"),      "subscription_filters", "invalid"),
     ];
     for (query, attr, code) in cases {
         let faults = world.get(&format!("/api/usage/?{query}")).faults();

@@ -169,7 +169,7 @@ fn running_subscriptions_are_counted_over_all_versions() {
     subscribe("past", "2024-01-01");
     assert_eq!(count(), json!(2), "one of each version; the second lives in January 2024");
     let statuses = |plan: &Value| {
-        plan["versions"].as_array().expect("a list").iter().map(|own| own.id("status")).collect::<Vec<_>>()
+        plan["versions"].as_array().expect("a list").iter().map(|version| version.id("status")).collect::<Vec<_>>()
     };
     assert_eq!(
         statuses(&world.get(&path).ok(200)),

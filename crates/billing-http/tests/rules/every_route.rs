@@ -111,8 +111,8 @@ fn no_organization_can_see_or_touch_another() {
                 }
                 cells += 3;
             }
-            let own = sample.send(&world, &ours);
-            assert_eq!(own.status, sample.status, "{what}, own ids: {}", own.text);
+            let answer = sample.send(&world, &ours);
+            assert_eq!(answer.status, sample.status, "{what}, own ids: {}", answer.text);
             assert_eq!(state(&world, &theirs), before, "{what}: the other organization's rows");
             cells += 1;
         }

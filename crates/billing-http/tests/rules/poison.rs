@@ -179,8 +179,8 @@ fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
                 return Err(format!("{missing} is missing in {value}"));
             }
             fields.iter().try_for_each(|(name, field)| {
-                let own = known.get(name).ok_or_else(|| format!("{name} is not declared"))?;
-                fits(field, own, document).map_err(|fault| format!("{name}: {fault}"))
+                let schema = known.get(name).ok_or_else(|| format!("{name} is not declared"))?;
+                fits(field, schema, document).map_err(|fault| format!("{name}: {fault}"))
             })
         }
         _ => Ok(()),

@@ -228,9 +228,9 @@ impl Wire {
         let (host, rest) = rest.split_once('&').expect("more");
         let port = rest.split('&').find_map(|part| part.strip_prefix("port=")).expect("a port");
         let socket = |folder: &str| format!("{folder}/.s.PGSQL.{port}");
-        let own = folder.path().to_str().expect("text");
-        let listener = UnixListener::bind(socket(own)).expect("a socket");
-        let (url, target) = (format!("{front}host={own}&{rest}"), socket(host));
+        let path = folder.path().to_str().expect("text");
+        let listener = UnixListener::bind(socket(path)).expect("a socket");
+        let (url, target) = (format!("{front}host={path}&{rest}"), socket(host));
         let next = Arc::new(Mutex::new(None::<(Cut, String)>));
         let planned = next.clone();
         thread::spawn(move || {

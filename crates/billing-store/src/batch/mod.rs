@@ -35,7 +35,7 @@ const ATTEMPTS_MAX: usize = 3;
 pub(crate) struct BatchMember {
     snapshot: CustomerSnapshot,
     /// What it has done so far.
-    pub(crate) own: WriteBuffer,
+    pub(crate) writes: WriteBuffer,
     /// The usage it needs to go on.
     asked: Option<Vec<UsageRequest>>,
     falls_back: bool,
@@ -70,7 +70,12 @@ impl BatchMember {
 
     /// [`billing_domain::store::SubscriptionRepo::count_invoicing`] of one subscription.
     pub(crate) fn count_invoicing(&mut self, subscription: SubscriptionId, day: Date) -> i64 {
-        self.own.count_invoicing(self.snapshot.customer.key, subscription, self.snapshot.invoicings(subscription), day)
+        self.writes.count_invoicing(
+            self.snapshot.customer.key,
+            subscription,
+            self.snapshot.invoicings(subscription),
+            day,
+        )
     }
 }
 
@@ -132,7 +137,7 @@ impl PgTransaction<'_> {
     /// What was read of the customer whose turn it is, as long as it has changed nothing.
     pub(crate) fn snapshot(&self, customer: CustomerKey) -> Option<&CustomerSnapshot> {
         let batch_member = self.batch_member.as_ref()?;
-        (batch_member.snapshot.customer.key == customer && batch_member.own.is_empty())
+        (batch_member.snapshot.customer.key == customer && batch_member.writes.is_empty())
             .then_some(&batch_member.snapshot)
     }
 
@@ -149,9 +154,9 @@ impl PgTransaction<'_> {
             for snapshot in std::mem::take(&mut waiting) {
                 let customer = snapshot.customer.key;
                 match self.take_turn(snapshot, work) {
-                    Turn::Done(own) => {
+                    Turn::Done(writes) => {
                         done.insert(customer);
-                        all.append(own);
+                        all.append(writes);
                     }
                     Turn::Asked(asked) => asking.push(*asked),
                     Turn::FellBack => {}
@@ -170,13 +175,13 @@ impl PgTransaction<'_> {
         let (customer, now) = (snapshot.customer.key, snapshot.now);
         self.own_customer = Some(snapshot.customer.clone());
         self.batch_member =
-            Some(Box::new(BatchMember { snapshot, own: WriteBuffer::default(), asked: None, falls_back: false }));
+            Some(Box::new(BatchMember { snapshot, writes: WriteBuffer::default(), asked: None, falls_back: false }));
         let result = work(self, customer, now);
         self.own_customer = None;
         let invoices = std::mem::take(&mut self.unissued);
         match self.batch_member.take().map(|batch_member| *batch_member) {
-            Some(BatchMember { own, falls_back: false, .. }) if result.is_ok() => {
-                Turn::Done(own.with_invoices(invoices))
+            Some(BatchMember { writes, falls_back: false, .. }) if result.is_ok() => {
+                Turn::Done(writes.with_invoices(invoices))
             }
             Some(BatchMember { snapshot, asked: Some(requests), .. }) => Turn::Asked(Box::new((snapshot, requests))),
             _ => Turn::FellBack,

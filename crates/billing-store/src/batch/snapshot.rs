@@ -61,7 +61,7 @@ pub(crate) struct CustomerSnapshot {
 
 impl CustomerSnapshot {
     pub(crate) fn subscription(&self, id: SubscriptionId) -> Option<&Subscription> {
-        self.current.iter().chain(&self.ended).find(|own| own.id == id)
+        self.current.iter().chain(&self.ended).find(|subscription| subscription.id == id)
     }
 
     /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
@@ -96,32 +96,32 @@ impl PgTransaction<'_> {
         let at_them = Prefetch::at(self.organization, Vec::new(), keys.iter().copied());
         let (catalog_version, Prefetched { customers: mut present, .. }) = self.load_prefetch(at_them)?;
         self.catalog = catalog_version.map(|catalog_version| self.shared.catalogs.at(self.tenant(), catalog_version));
-        let Some(first) = present.values().map(|own| own.now).min() else { return Ok(Vec::new()) };
+        let Some(first) = present.values().map(|customer| customer.now).min() else { return Ok(Vec::new()) };
         let current_from = first - LOOK_BACK - UNTIL_BACK;
         let mut records = by_customer(self.load_open(&keys)?);
         let current = self.load_current(&keys, current_from)?;
-        let known: HashSet<SubscriptionId> = current.iter().map(|own| own.id).collect();
+        let known: HashSet<SubscriptionId> = current.iter().map(|subscription| subscription.id).collect();
         let billed = records.values().flatten().map(|record| record.subscription);
         let billed: BTreeSet<SubscriptionId> = billed.collect();
         let missing: Vec<Uuid> = billed.iter().filter(|id| !known.contains(id)).map(|id| id.uuid()).collect();
         let ended = self.load_subscriptions(&keys, &missing)?;
         let invoicings = self.load_invoicings(&keys, &billed)?;
         let creditors = self.find_creditors(&keys)?;
-        let mut current = by_customer(current.into_iter().map(|own| (own.customer, own)));
-        let mut ended = by_customer(ended.into_iter().map(|own| (own.customer, own)));
+        let mut current = by_customer(current.into_iter().map(|subscription| (subscription.customer, subscription)));
+        let mut ended = by_customer(ended.into_iter().map(|subscription| (subscription.customer, subscription)));
         let hold = |key: Uuid| {
             let Present { customer, now, .. } = present.remove(&key)?;
-            let own = customer.key;
-            let records = records.remove(&own).unwrap_or_default();
+            let customer_key = customer.key;
+            let records = records.remove(&customer_key).unwrap_or_default();
             let billed = records.iter().map(|record| record.subscription);
             let invoicings = billed.filter_map(|id| Some((id, *invoicings.get(&id)?))).collect();
             Some(CustomerSnapshot {
                 customer,
                 now,
                 records,
-                current: current.remove(&own).unwrap_or_default(),
+                current: current.remove(&customer_key).unwrap_or_default(),
                 current_from,
-                ended: ended.remove(&own).unwrap_or_default(),
+                ended: ended.remove(&customer_key).unwrap_or_default(),
                 has_credit: creditors.contains(&key),
                 invoicings,
                 usages: Vec::new(),
@@ -148,8 +148,8 @@ impl PgTransaction<'_> {
 /// Things of several customers, apart, in the same order.
 fn by_customer<T>(all: impl IntoIterator<Item = (CustomerKey, T)>) -> BTreeMap<CustomerKey, Vec<T>> {
     let mut apart: BTreeMap<CustomerKey, Vec<T>> = BTreeMap::new();
-    for (customer, own) in all {
-        apart.entry(customer).or_default().push(own);
+    for (customer, thing) in all {
+        apart.entry(customer).or_default().push(thing);
     }
     apart
 }

@@ -37,10 +37,10 @@ statement! {
                 " dues: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ")
                 AS settled (customer_key, instant, due_at)
         ), reached AS (
-            UPDATE customers own SET last_instant = greatest(own.last_instant, settled.instant)
+            UPDATE customers customer SET last_instant = greatest(customer.last_instant, settled.instant)
             FROM settled
-            WHERE own.organization_id = " organization: Uuid as SqlUuid; " AND own.customer_key = settled.customer_key
-            RETURNING own.customer_key, own.organization_id, own.test_clock_id, settled.due_at
+            WHERE customer.organization_id = " organization: Uuid as SqlUuid; " AND customer.customer_key = settled.customer_key
+            RETURNING customer.customer_key, customer.organization_id, customer.test_clock_id, settled.due_at
         ), queued AS (
             INSERT INTO billing_due (customer_key, organization_id, due_at)
             SELECT customer_key, organization_id, due_at
@@ -82,11 +82,11 @@ impl WriteBuffer {
 
     /// [`billing_domain::store::SubscriptionRepo::save`].
     pub(crate) fn save_subscriptions(&mut self, new: &[Subscription], changed: &[Subscription]) {
-        for own in changed {
-            let place = self.new.iter_mut().chain(&mut self.changed).find(|before| before.id == own.id);
+        for subscription in changed {
+            let place = self.new.iter_mut().chain(&mut self.changed).find(|before| before.id == subscription.id);
             match place {
-                Some(before) => *before = own.clone(),
-                None => self.changed.push(own.clone()),
+                Some(before) => *before = subscription.clone(),
+                None => self.changed.push(subscription.clone()),
             }
         }
         self.new.extend(new.iter().cloned());

@@ -29,9 +29,9 @@ pub(super) fn replies(places: Vec<Vec<usize>>, reply: Reply<Vec<Ingested>>) -> V
     let answers = vec![Ingested::Duplicate; count];
     let all = Collected { answers, error: None, missing: places.len(), reply: Some(reply) };
     let all = Arc::new(Mutex::new(all));
-    let part = |own: Vec<usize>| {
+    let part = |places: Vec<usize>| {
         let all = Arc::clone(&all);
-        Box::new(move |outcome| answer(&all, &own, outcome)) as Reply<Vec<Ingested>>
+        Box::new(move |outcome| answer(&all, &places, outcome)) as Reply<Vec<Ingested>>
     };
     places.into_iter().map(part).collect()
 }

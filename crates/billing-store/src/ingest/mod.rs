@@ -55,7 +55,7 @@ struct Candidate<'r> {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Months {
     /// The one that it is in.
-    own: Month,
+    dated: Month,
     /// The first and the last one in which an event of the same id would be the same event.
     probed: (Month, Month),
 }
@@ -175,8 +175,8 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
         Ok(answers) => {
             let mut answers = answers.into_iter();
             for job in jobs {
-                let own = answers.by_ref().take(job.rows.len()).collect();
-                (job.reply)(Ok(own));
+                let answers_of_job = answers.by_ref().take(job.rows.len()).collect();
+                (job.reply)(Ok(answers_of_job));
             }
         }
         // Something is wrong with the key or the events of one of them, or with the database.
@@ -216,10 +216,10 @@ impl PgStore {
         for (place, event) in events.into_iter().enumerate() {
             let row = Row::new(organization, event);
             let lane = self.shared.ingest.lanes().of(row.customer);
-            let own = &mut parts[lane.unsigned_abs() as usize % WRITERS];
-            own.weight += row.weight();
-            own.places.push(place);
-            own.rows.push(row);
+            let part = &mut parts[lane.unsigned_abs() as usize % WRITERS];
+            part.weight += row.weight();
+            part.places.push(place);
+            part.rows.push(row);
         }
         parts.retain(|part| !part.rows.is_empty());
         parts
@@ -322,9 +322,9 @@ impl Row {
 }
 
 impl Months {
-    /// Those other than its own in which its id is looked for.
+    /// Those other than the one it is in, in which its id is looked for.
     fn elsewhere(self) -> impl Iterator<Item = Month> {
-        Month::range(self.probed).filter(move |month| *month != self.own)
+        Month::range(self.probed).filter(move |month| *month != self.dated)
     }
 }
 
@@ -337,7 +337,7 @@ fn candidates<'r>(rows: &[&'r Row], present: &Present, window: Window, answers: 
         if !present.accepts(row, window) {
             answers[index] = Ingested::OutsideWindow;
         } else if seen.insert(row.key()) {
-            let months = Months { own: Month::of(row.event.time_created), probed: present.probed(row, window) };
+            let months = Months { dated: Month::of(row.event.time_created), probed: present.probed(row, window) };
             candidates.push(Candidate { index, row, months, arrival: 0 });
         }
     }

@@ -64,7 +64,8 @@ impl Preparation {
             let latest = latest.entry(&event.name).or_insert(event.time_created);
             *latest = event.time_created.max(*latest);
         }
-        let months = of_events.into_iter().flat_map(|months| Month::range(months.probed).chain([months.own])).collect();
+        let months =
+            of_events.into_iter().flat_map(|months| Month::range(months.probed).chain([months.dated])).collect();
         let names = latest.into_iter().map(|(name, latest)| (name.to_owned(), rollup::hour_after(latest))).collect();
         Self { months, names }
     }

@@ -35,9 +35,9 @@ statement! {
                 AS wanted (customer_key, id, prefix, billed_to, seller, currency_code, currency_name, currency_symbol,
                     currency_decimals, issued_at, due_at, payment_status, line_count, amount, ordinal)
         ), counter AS (
-            INSERT INTO invoice_counters AS own (organization_id, last_sequence)
+            INSERT INTO invoice_counters AS counter (organization_id, last_sequence)
             SELECT " organization: Uuid as SqlUuid; ", count(*) FROM wanted
-            ON CONFLICT (organization_id) DO UPDATE SET last_sequence = own.last_sequence + excluded.last_sequence
+            ON CONFLICT (organization_id) DO UPDATE SET last_sequence = counter.last_sequence + excluded.last_sequence
             RETURNING organization_id, last_sequence
         ), issued AS (
             INSERT INTO invoices (customer_key, id, organization_id, number, billed_to, seller, currency_code,
@@ -83,18 +83,18 @@ impl Issue {
         Ok(Self {
             organization,
             digits: SEQUENCE_DIGITS as i32,
-            customers: each(invoices, |own| own.customer.uuid()),
-            ids: each(invoices, |own| own.id.uuid()),
-            prefixes: each(invoices, |own| number_prefix(own.issued_at)),
-            billed_to: each_json(invoices, |own| &own.billed_to)?,
-            sellers: each_json(invoices, |own| &own.seller)?,
-            currency_codes: each(invoices, |own| own.currency.code.clone()),
-            currency_names: each(invoices, |own| own.currency.name.clone()),
-            currency_symbols: each(invoices, |own| own.currency.symbol.clone()),
-            currency_decimals: each(invoices, |own| i16::from(own.currency.decimals)),
-            issued: each(invoices, |own| own.issued_at),
-            due: each(invoices, |own| own.due_at),
-            payment_statuses: each(invoices, |own| own.payment_status().as_str().to_owned()),
+            customers: each(invoices, |invoice| invoice.customer.uuid()),
+            ids: each(invoices, |invoice| invoice.id.uuid()),
+            prefixes: each(invoices, |invoice| number_prefix(invoice.issued_at)),
+            billed_to: each_json(invoices, |invoice| &invoice.billed_to)?,
+            sellers: each_json(invoices, |invoice| &invoice.seller)?,
+            currency_codes: each(invoices, |invoice| invoice.currency.code.clone()),
+            currency_names: each(invoices, |invoice| invoice.currency.name.clone()),
+            currency_symbols: each(invoices, |invoice| invoice.currency.symbol.clone()),
+            currency_decimals: each(invoices, |invoice| i16::from(invoice.currency.decimals)),
+            issued: each(invoices, |invoice| invoice.issued_at),
+            due: each(invoices, |invoice| invoice.due_at),
+            payment_statuses: each(invoices, |invoice| invoice.payment_status().as_str().to_owned()),
             line_counts: invoices.iter().map(|invoice| stored_count(invoice.lines.len())).collect::<Result<_, _>>()?,
             amounts: each(invoices, NewInvoice::amount),
             line_invoices: invoices
@@ -124,7 +124,7 @@ fn each<O, T>(all: &[O], of: impl Fn(&O) -> T) -> Vec<T> {
 }
 
 fn each_json<O, T: Serialize>(all: &[O], of: impl Fn(&O) -> &T) -> Result<Vec<Value>, Error> {
-    all.iter().map(|own| to_json(of(own))).collect()
+    all.iter().map(|invoice| to_json(of(invoice))).collect()
 }
 
 impl PgTransaction<'_> {

@@ -36,10 +36,10 @@ statement! {
             " dimensions: Vec<String> as Array<Text>; "
         ) WITH ORDINALITY AS wanted (customer_key, event_name, dimensions, place)
         CROSS JOIN LATERAL (
-            SELECT own.hour, own.deltas FROM hot_buckets own
-            WHERE own.customer_key = wanted.customer_key
-                AND own.event_name = wanted.event_name
-                AND own.dimensions = wanted.dimensions
+            SELECT bucket.hour, bucket.deltas FROM hot_buckets bucket
+            WHERE bucket.customer_key = wanted.customer_key
+                AND bucket.event_name = wanted.event_name
+                AND bucket.dimensions = wanted.dimensions
             OFFSET 0
         ) open"
     }
@@ -65,7 +65,7 @@ statement! {
     /// Writes hot buckets in the place of what is there, if that is what one takes it for: where a transaction is named it
     /// must be the one that wrote it.
     KeepHotBuckets -> BigInt {
-        "UPDATE hot_buckets own SET hour = open.hour, deltas = open.deltas
+        "UPDATE hot_buckets bucket SET hour = open.hour, deltas = open.deltas
         FROM (
             SELECT unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ") AS customer_key,
                 unnest(" event_names: Vec<String> as Array<Text>; ") AS event_name,
@@ -74,10 +74,10 @@ statement! {
                 unnest(" deltas: Vec<JsonText<String>> as Array<Json>; ") AS deltas,
                 unnest(" writers: Vec<Option<i32>> as Array<Nullable<Integer>>; ") AS writer
         ) AS open
-        WHERE own.customer_key = open.customer_key
-            AND own.event_name = open.event_name
-            AND own.dimensions = open.dimensions
-            AND (open.writer IS NULL OR own.xmin = open.writer)"
+        WHERE bucket.customer_key = open.customer_key
+            AND bucket.event_name = open.event_name
+            AND bucket.dimensions = open.dimensions
+            AND (open.writer IS NULL OR bucket.xmin = open.writer)"
     }
 }
 

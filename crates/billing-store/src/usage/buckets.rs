@@ -30,7 +30,7 @@ statement! {
                 end_at
             )
         ),
-        own AS (
+        tenant AS (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " lanes: Vec<i32> as Array<Integer>; "::integer[] AS lanes
         )
         SELECT part.request, NULL::timestamptz, NULL::timestamptz, sum(part.event_count)::bigint,
@@ -41,19 +41,19 @@ statement! {
         FROM (
             SELECT segment.request, rolled_up.*, NULL::numeric AS latest, NULL::timestamptz AS latest_at,
                 NULL::text AS latest_id
-            FROM own CROSS JOIN segment
+            FROM tenant CROSS JOIN segment
             CROSS JOIN LATERAL (
                 SELECT coalesce(sum(rollup.event_count), 0)::bigint AS event_count, sum(rollup.sum) AS sum,
                     max(rollup.max) AS max, min(rollup.min) AS min
-                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                FROM rolled_up_usage(tenant.organization_id, segment.customer_key, segment.metric_id,
                     segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
             ) rolled_up
             UNION ALL
             SELECT segment.request, 0, NULL, NULL, NULL, newest.latest, newest.latest_at, newest.latest_id
-            FROM own CROSS JOIN segment
+            FROM tenant CROSS JOIN segment
             CROSS JOIN LATERAL (
                 SELECT rollup.latest, rollup.latest_at, rollup.latest_id
-                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                FROM rolled_up_usage(tenant.organization_id, segment.customer_key, segment.metric_id,
                     segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
                 ORDER BY rollup.bucket DESC, rollup.latest_at DESC, rollup.latest_id COLLATE \"C\" DESC
                 LIMIT 1

@@ -212,5 +212,5 @@ impl PgTransaction<'_> {
 /// Forgets the figures whose hours have another number of events now; whether there were any.
 fn forget_changed(plans: &mut [Plan<'_>], counts: &[Found]) -> bool {
     let forget = |(plan, hours): (&mut Plan<'_>, &Found)| plan.forget_unless(hours.totals.event_count);
-    plans.iter_mut().zip(counts).map(forget).fold(false, |any, own| any | own)
+    plans.iter_mut().zip(counts).map(forget).fold(false, |any, forgot| any | forgot)
 }

@@ -55,7 +55,7 @@ impl<K: Clone + Eq + Hash, T: Clone> Figures<K, T> {
     pub(super) fn find(&self, key: &K, is_so_still: impl FnOnce(&T) -> bool) -> Option<T> {
         // Nobody panics half way through a change in here.
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(key).filter(|own| is_so_still(own)).cloned()
+        known.get(key).filter(|figure| is_so_still(figure)).cloned()
     }
 
     pub(super) fn keep(&self, key: &K, figure: T) {
@@ -102,7 +102,7 @@ pub(crate) struct Sums(Figures<FigureKey, Sum>);
 impl Sums {
     /// What is known, if the customer's roll-ups have the same version and the period ends in the same hour.
     pub(super) fn find(&self, key: &FigureKey, version: RollupVersion, end: OffsetDateTime) -> Option<Sum> {
-        self.0.find(key, |own| own.version == Some(version) && own.end == end)
+        self.0.find(key, |figure| figure.version == Some(version) && figure.end == end)
     }
 
     /// Nothing is kept of a customer whose version was not read.

@@ -73,9 +73,9 @@ statement! {
 statement! {
     /// Totals of segments, read from the events.
     ReadEventSegments -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
-        "WITH own AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
+        "WITH tenant AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
         SELECT segment.number, raw.*
-        FROM own CROSS JOIN unnest(
+        FROM tenant CROSS JOIN unnest(
             " numbers: Vec<i32> as Array<Integer>; ",
             " customers: Vec<Uuid> as Array<SqlUuid>; ",
             " names: Vec<String> as Array<Text>; ",
@@ -90,7 +90,7 @@ statement! {
                 coalesce(sum(measured.number), 0), max(measured.number), min(measured.number)
             FROM (
                 SELECT property_number(event.properties, segment.property_name) AS number
-                FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,
                     segment.start_at, segment.end_at, segment.filters::json, segment.metric_filters::json) event
                 -- The number is read once.
                 OFFSET 0

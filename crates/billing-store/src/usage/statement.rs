@@ -16,8 +16,8 @@ use crate::statement::statement;
 /// One row more for each lane that has events, under a number below 0: how far their arrival numbers have come in the snapshot.
 pub(super) const LAST_ARRIVALS: &str = "UNION ALL
         SELECT -1 - arrivals.lane, NULL, NULL, arrivals.last_arrival, 0, NULL, NULL, NULL, 0
-        FROM own JOIN event_arrivals arrivals
-            ON arrivals.organization_id = own.organization_id AND arrivals.lane = ANY (own.lanes)";
+        FROM tenant JOIN event_arrivals arrivals
+            ON arrivals.organization_id = tenant.organization_id AND arrivals.lane = ANY (tenant.lanes)";
 
 /// The lane whose row of [`LAST_ARRIVALS`] has this number.
 pub(super) fn lane_of_row(number: i32) -> Option<i32> {
@@ -73,7 +73,7 @@ statement! {
                 start_at, end_at, span, window_length
             )
         ),
-        own AS (
+        tenant AS (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " lanes: Vec<i32> as Array<Integer>; "::integer[] AS lanes
         )
         SELECT part.request, NULL::timestamptz AS bucket, NULL::timestamptz AS first_at, sum(part.event_count)::bigint,
@@ -84,19 +84,19 @@ statement! {
         FROM (
             SELECT segment.request, rolled_up.*, NULL::numeric AS latest, NULL::timestamptz AS latest_at,
                 NULL::text AS latest_id, NULL::bigint AS different
-            FROM own CROSS JOIN bucket_segment segment
+            FROM tenant CROSS JOIN bucket_segment segment
             CROSS JOIN LATERAL (
                 SELECT coalesce(sum(rollup.event_count), 0)::bigint AS event_count, sum(rollup.sum) AS sum,
                     max(rollup.max) AS max, min(rollup.min) AS min
-                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                FROM rolled_up_usage(tenant.organization_id, segment.customer_key, segment.metric_id,
                     segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
             ) rolled_up
             UNION ALL
             SELECT segment.request, 0, NULL, NULL, NULL, newest.latest, newest.latest_at, newest.latest_id, NULL
-            FROM own CROSS JOIN bucket_segment segment
+            FROM tenant CROSS JOIN bucket_segment segment
             CROSS JOIN LATERAL (
                 SELECT rollup.latest, rollup.latest_at, rollup.latest_id
-                FROM rolled_up_usage(own.organization_id, segment.customer_key, segment.metric_id,
+                FROM rolled_up_usage(tenant.organization_id, segment.customer_key, segment.metric_id,
                     segment.event_name, segment.dimensions, segment.bucket_hours, segment.start_at, segment.end_at) rollup
                 ORDER BY rollup.bucket DESC, rollup.latest_at DESC, rollup.latest_id COLLATE \"C\" DESC
                 LIMIT 1
@@ -104,13 +104,13 @@ statement! {
             WHERE segment.aggregation_type = 'latest'
             UNION ALL
             SELECT segment.request, raw.*, NULL, NULL, NULL, NULL
-            FROM own CROSS JOIN event_segment segment
+            FROM tenant CROSS JOIN event_segment segment
             CROSS JOIN LATERAL (
                 SELECT count(*) FILTER (WHERE segment.property_name IS NULL OR measured.number IS NOT NULL),
                     sum(measured.number), max(measured.number), min(measured.number)
                 FROM (
                     SELECT property_number(event.properties, segment.property_name) AS number
-                    FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                    FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,
                         segment.start_at, segment.end_at, segment.filters, segment.metric_filters) event
                     -- The number is read once.
                     OFFSET 0
@@ -119,12 +119,12 @@ statement! {
             WHERE segment.reading = 'totals' AND segment.aggregation_type <> 'unique'
             UNION ALL
             SELECT segment.request, raw.event_count, NULL, NULL, NULL, NULL, NULL, NULL, raw.different
-            FROM own CROSS JOIN event_segment segment
+            FROM tenant CROSS JOIN event_segment segment
             CROSS JOIN LATERAL (
                 SELECT count(measured.value) AS event_count, count(DISTINCT measured.value COLLATE \"C\") AS different
                 FROM (
                     SELECT property_text(event.properties, segment.property_name) AS value
-                    FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                    FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,
                         segment.start_at, segment.end_at, segment.filters, segment.metric_filters) event
                     OFFSET 0
                 ) measured
@@ -132,11 +132,11 @@ statement! {
             WHERE segment.reading = 'totals' AND segment.aggregation_type = 'unique'
             UNION ALL
             SELECT segment.request, 0, NULL, NULL, NULL, newest.number, newest.time_created, newest.idempotency_id, NULL
-            FROM own CROSS JOIN event_segment segment
+            FROM tenant CROSS JOIN event_segment segment
             CROSS JOIN LATERAL (
                 SELECT property_number(event.properties, segment.property_name) AS number, event.time_created,
                     event.idempotency_id
-                FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,
                     segment.start_at, segment.end_at, segment.filters, segment.metric_filters) event
                 WHERE property_number(event.properties, segment.property_name) IS NOT NULL
                 ORDER BY event.time_created DESC, event.idempotency_id COLLATE \"C\" DESC
@@ -147,7 +147,7 @@ statement! {
         GROUP BY part.request
         UNION ALL
         SELECT segment.request, step.bucket, step.first_at, step.event_count, 0, step.greatest, NULL, step.last, 0
-        FROM own CROSS JOIN event_segment segment
+        FROM tenant CROSS JOIN event_segment segment
         CROSS JOIN LATERAL (
             SELECT leveled.bucket, min(leveled.time_created) AS first_at, count(*) AS event_count,
                 max(leveled.level) AS greatest, max(leveled.level) FILTER (WHERE leveled.is_last) AS last
@@ -162,7 +162,7 @@ statement! {
                     FROM (
                         SELECT property_number(event.properties, segment.property_name) AS number, event.time_created,
                             event.idempotency_id
-                        FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                        FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,
                             segment.start_at, segment.end_at, segment.filters, segment.metric_filters) event
                         OFFSET 0
                     ) measured
@@ -176,7 +176,7 @@ statement! {
         UNION ALL
         SELECT segment.request, NULL, NULL, busiest.event_count, coalesce(busiest.sum, 0), NULL, NULL, NULL,
             busiest.window_count
-        FROM own CROSS JOIN event_segment segment
+        FROM tenant CROSS JOIN event_segment segment
         CROSS JOIN LATERAL (
             SELECT count(*) OVER () AS event_count, window_end.sum, window_end.window_count
             FROM (
@@ -184,7 +184,7 @@ statement! {
                     sum(measured.number) OVER sliding AS sum
                 FROM (
                     SELECT property_number(event.properties, segment.property_name) AS number, event.time_created
-                    FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                    FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,
                         (segment.start_at AT TIME ZONE 'UTC' - segment.window_length) AT TIME ZONE 'UTC',
                         segment.end_at, segment.filters, segment.metric_filters) event
                     OFFSET 0
@@ -207,7 +207,7 @@ statement! {
         WHERE segment.reading = 'windows' AND segment.aggregation_type <> 'max'
         UNION ALL
         SELECT segment.request, NULL, NULL, busiest.event_count, 0, busiest.greatest, NULL, NULL, 0
-        FROM own CROSS JOIN event_segment segment
+        FROM tenant CROSS JOIN event_segment segment
         CROSS JOIN LATERAL (
             SELECT count(*) FILTER (WHERE measured.time_created >= segment.start_at) AS event_count,
                 max(measured.number) FILTER (WHERE measured.time_created >= measured.first_start) AS greatest
@@ -219,7 +219,7 @@ statement! {
                     ) AT TIME ZONE 'UTC' AS first_start
                 FROM (
                     SELECT property_number(event.properties, segment.property_name) AS number, event.time_created
-                    FROM metered_events(own.organization_id, segment.customer_key, segment.event_name,
+                    FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,
                         (segment.start_at AT TIME ZONE 'UTC' - segment.window_length) AT TIME ZONE 'UTC',
                         segment.end_at, segment.filters, segment.metric_filters) event
                     OFFSET 0

@@ -104,8 +104,8 @@ impl Open {
         (self.hour, self.totals.event_count)
     }
 
-    fn within(own: Option<&Self>, part: &Period) -> Totals {
-        own.filter(|own| part.contains(own.hour)).map(|own| own.totals.clone()).unwrap_or_default()
+    fn within(open: Option<&Self>, part: &Period) -> Totals {
+        open.filter(|open| part.contains(open.hour)).map(|open| open.totals.clone()).unwrap_or_default()
     }
 }
 
@@ -253,7 +253,7 @@ impl PgTransaction<'_> {
         }
         let later = self.read_events(&events)?;
         for (number, key, none_ahead) in unknown {
-            if later.get(&number).is_some_and(|own| own.event_count == 0) {
+            if later.get(&number).is_some_and(|found| found.event_count == 0) {
                 self.shared.no_future_events.keep(&key.tally, none_ahead);
             }
         }
@@ -290,9 +290,9 @@ impl PgTransaction<'_> {
 fn by_number(rows: Vec<SegmentRow>) -> Result<HashMap<i32, Totals>, Error> {
     let mut totals: HashMap<i32, Totals> = HashMap::new();
     for (number, event_count, sum, max, min) in rows {
-        let own = Totals { event_count: count(event_count)?, sum, max, min, ..Totals::default() };
+        let read = Totals { event_count: count(event_count)?, sum, max, min, ..Totals::default() };
         let so_far = totals.remove(&number).unwrap_or_default();
-        totals.insert(number, added(so_far, own));
+        totals.insert(number, added(so_far, read));
     }
     Ok(totals)
 }

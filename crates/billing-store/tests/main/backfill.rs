@@ -86,7 +86,7 @@ impl World {
         let reader: &dyn Store = &PgStore::connect(self.store.url(), 1).expect("connected");
         let scope = Scope::Organization(self.organization);
         for customer in CUSTOMERS {
-            let own: Vec<&Event> = events.iter().filter(|event| event.customer.as_str() == customer).collect();
+            let of_customer: Vec<&Event> = events.iter().filter(|event| event.customer.as_str() == customer).collect();
             for (metric, filters) in metrics.iter().flat_map(|metric| used.iter().map(move |filters| (metric, filters)))
             {
                 // Whole days, hours, and partial hours.
@@ -95,7 +95,7 @@ impl World {
                     let (key, metric) = (self.key(customer), metric.clone());
                     let request = UsageRequest::billed(key, metric, filters.clone(), period, &period);
                     let found = reader.run_for(&scope, |tx, _| tx.events().usages(std::slice::from_ref(&request)));
-                    let expected = fold(&request, own.iter().copied());
+                    let expected = fold(&request, of_customer.iter().copied());
                     assert_eq!(found, Ok(vec![expected]), "{customer} {filters:?} {period:?}");
                 }
             }

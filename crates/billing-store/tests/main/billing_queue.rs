@@ -35,9 +35,9 @@ fn a_plan_made_for_an_empty_queue_leases_no_more_than_is_wanted() {
     }
     let mut leased = BTreeSet::new();
     for _ in 0..CUSTOMERS / WANTED as usize {
-        let own = store.lease_due(WANTED, hour, None).expect("leased");
-        assert_eq!(own.len(), WANTED as usize, "as many as are wanted");
-        leased.extend(own.into_iter().map(|own| own.customer));
+        let batch = store.lease_due(WANTED, hour, None).expect("leased");
+        assert_eq!(batch.len(), WANTED as usize, "as many as are wanted");
+        leased.extend(batch.into_iter().map(|due| due.customer));
     }
     assert_eq!(leased.len(), CUSTOMERS, "each once");
 }

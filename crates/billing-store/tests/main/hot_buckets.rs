@@ -187,15 +187,15 @@ fn sql_tells_of_deltas_what_the_program_knows() {
             .iter()
             .map(|(figures, delta)| {
                 let whole = format!(r#"{{"{}":{delta}}}"#, METRIC.replace('-', ""));
-                let own = deltas_written_again(&whole).expect("deltas");
-                assert_eq!(deltas_written_again(&own).expect("deltas"), own, "what is written is read");
-                format!("SELECT '{}'::json, '{}'::json, {figures}", text(&whole), text(&own))
+                let rewritten = deltas_written_again(&whole).expect("deltas");
+                assert_eq!(deltas_written_again(&rewritten).expect("deltas"), rewritten, "what is written is read");
+                format!("SELECT '{}'::json, '{}'::json, {figures}", text(&whole), text(&rewritten))
             })
             .collect();
         let differing = format!(
             "SELECT known::text || ', ' || told::text || ', ' || told_of_whole::text AS value
-            FROM ({}) known (whole, own, event_count, sum, max, min, latest, latest_at, latest_id)
-            LEFT JOIN LATERAL deltas_of_hour(known.own, '{METRIC}') told ON true
+            FROM ({}) known (whole, rewritten, event_count, sum, max, min, latest, latest_at, latest_id)
+            LEFT JOIN LATERAL deltas_of_hour(known.rewritten, '{METRIC}') told ON true
             LEFT JOIN LATERAL deltas_of_hour(known.whole, '{METRIC}') told_of_whole ON true
             CROSS JOIN LATERAL (
                 SELECT known.event_count, known.sum, known.max, known.min, known.latest, known.latest_at, known.latest_id

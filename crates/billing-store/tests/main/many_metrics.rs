@@ -136,8 +136,8 @@ fn a_name_is_noted_before_any_lane_is_held() {
     while query(store.url(), waiting).is_empty() && !import.is_finished() {
         thread::sleep(Wait::from_millis(5));
     }
-    let lanes = "SELECT lock.pid::text AS value FROM pg_locks lock JOIN pg_database own ON own.oid = lock.database
-        WHERE own.datname = current_database() AND lock.locktype = 'advisory' AND lock.classid = 1 AND lock.granted";
+    let lanes = "SELECT lock.pid::text AS value FROM pg_locks lock JOIN pg_database database ON database.oid = lock.database
+        WHERE database.datname = current_database() AND lock.locktype = 'advisory' AND lock.classid = 1 AND lock.granted";
     let held = query(store.url(), lanes);
     other.batch_execute("COMMIT").expect("released");
     assert_eq!(import.join().expect("no panic").expect("taken in"), [Ingested::Stored]);

@@ -212,7 +212,7 @@ fn what_is_remembered_is_never_stale() {
             let (before, together, after) = (world.alone(metric), world.together(metric), world.alone(metric));
             // Time goes on, and what lay ahead comes to be.
             let possible = [usage(&before), usage(&after)];
-            assert!(together.as_ref().is_none_or(|own| possible.contains(&usage(own))), "{step}: {possible:?}");
+            assert!(together.as_ref().is_none_or(|answer| possible.contains(&usage(answer))), "{step}: {possible:?}");
             answered += usize::from(together.is_some());
         }
     }
