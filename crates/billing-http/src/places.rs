@@ -2,10 +2,14 @@
 //!
 //! Each place stands for one connection. No organization gets all of them: a quarter is always left for others, and while
 //! another organization waits, whoever holds least comes first. So however much one of them asks for, another one's call
-//! begins at once.
+//! begins at once. And it goes on: in company an organization holds no more than keep the processors at work, since what more
+//! of them would do at once only makes everybody's calls take longer.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use billing_domain::id::OrganizationId;
 use tokio::sync::oneshot;
@@ -13,9 +17,16 @@ use tokio::sync::oneshot;
 /// Whose a place is; `None`: the service's own.
 pub type Holder = Option<OrganizationId>;
 
+/// How long an organization is company to others after it has asked for a place.
+const COMPANY: Duration = Duration::from_secs(10);
+/// Places in company for each processor: one call at work there, and one that waits for the disk.
+const PLACES_PER_PROCESSOR: usize = 2;
+
 /// The places there are.
 pub struct Places {
     total: usize,
+    /// The most that one organization holds while there are others.
+    most_in_company: usize,
     state: Mutex<State>,
 }
 
@@ -25,6 +36,28 @@ struct State {
     taken: usize,
     /// In the order in which they came.
     waiting: VecDeque<(Holder, oneshot::Sender<Place>)>,
+    /// The organization that asked last, and when.
+    latest: Option<(OrganizationId, Instant)>,
+    /// When an organization asked last that is not the latest.
+    other_at: Option<Instant>,
+}
+
+impl State {
+    /// Notes that an organization asks now.
+    fn note(&mut self, holder: Holder, now: Instant) {
+        let Some(organization) = holder else { return };
+        if let Some((latest, at)) = self.latest
+            && latest != organization
+        {
+            self.other_at = Some(at);
+        }
+        self.latest = Some((organization, now));
+    }
+
+    /// Whether several organizations have asked of late.
+    fn is_company(&self, now: Instant) -> bool {
+        self.other_at.is_some_and(|at| now.duration_since(at) < COMPANY)
+    }
 }
 
 /// One place, held until it is dropped.
@@ -40,7 +73,12 @@ pub struct Place {
 impl Places {
     /// So many.
     pub fn new(total: usize) -> Arc<Self> {
-        Arc::new(Self { total, state: Mutex::default() })
+        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        Self::of(total, processors)
+    }
+
+    fn of(total: usize, processors: usize) -> Arc<Self> {
+        Arc::new(Self { total, most_in_company: PLACES_PER_PROCESSOR * processors, state: Mutex::default() })
     }
 
     /// How many there are.
@@ -63,6 +101,7 @@ impl Places {
         let mut receiver = {
             let mut state = self.lock();
             let (sender, receiver) = oneshot::channel();
+            state.note(holder, Instant::now());
             state.waiting.push_back((holder, sender));
             self.give_out(&mut state);
             receiver
@@ -82,11 +121,18 @@ impl Places {
 
     /// Gives free places to those who wait: the one whose organization holds least, of those the one who came first.
     fn give_out(self: &Arc<Self>, state: &mut State) {
-        let most = self.most();
+        let most = match state.is_company(Instant::now()) {
+            true => self.most().min(self.most_in_company),
+            false => self.most(),
+        };
         while state.taken < self.total {
             state.waiting.retain(|(_, sender)| !sender.is_closed());
             let held = |holder: &Holder| state.held.get(holder).copied().unwrap_or_default();
-            let next = state.waiting.iter().enumerate().filter(|(_, (holder, _))| held(holder) < most);
+            let next = state
+                .waiting
+                .iter()
+                .enumerate()
+                .filter(|(_, (holder, _))| held(holder) < if holder.is_some() { most } else { self.most() });
             let Some((index, _)) = next.min_by_key(|(index, (holder, _))| (held(holder), *index)) else { return };
             let Some((holder, sender)) = state.waiting.remove(index) else { return };
             *state.held.entry(holder).or_default() += 1;
@@ -167,7 +213,7 @@ mod tests {
             (1,        1,    "somebody must work"),
         ];
         for (total, most, why) in cases {
-            let places = Places::new(total);
+            let places = Places::of(total, 8);
             let held: Vec<_> = (0..total).filter_map(|_| at_once(&places, organization(1))).collect();
             assert_eq!(held.len(), most, "{why}");
             assert_eq!(at_once(&places, organization(2)).is_some(), most < total, "{why}: another one begins");
@@ -176,7 +222,7 @@ mod tests {
 
     #[test]
     fn whoever_holds_least_comes_first() {
-        let places = Places::new(4);
+        let places = Places::of(4, 8);
         let (greedy, modest) = (organization(1), organization(2));
         let mut held: Vec<_> = (0..3).filter_map(|_| at_once(&places, greedy)).collect();
         let others = at_once(&places, modest).expect("what is left");
@@ -188,6 +234,44 @@ mod tests {
         assert!(second.as_mut().poll(&mut context).is_ready(), "although it came later");
         drop(others);
         assert!(more.as_mut().poll(&mut context).is_ready(), "then its turn has come");
+    }
+
+    #[test]
+    fn in_company_nobody_takes_more_than_keeps_the_processors_at_work() {
+        let (greedy, modest) = (organization(1), organization(2));
+        #[rustfmt::skip]
+        let cases = [
+            // processors, alone, in company, why
+            (2,            12,    4,          "two for each processor"),
+            (16,           12,    12,         "but never more than alone"),
+        ];
+        for (processors, alone, in_company, why) in cases {
+            let places = Places::of(16, processors);
+            let hold = || (0..16).filter_map(|_| at_once(&places, greedy)).collect::<Vec<_>>();
+            assert_eq!(hold().len(), alone, "{why}");
+            drop(at_once(&places, modest));
+            assert_eq!(hold().len(), in_company, "{why}");
+        }
+    }
+
+    #[test]
+    fn company_is_forgotten() {
+        let (mut state, start) = (State::default(), Instant::now());
+        let at = |seconds| start + Duration::from_secs(seconds);
+        #[rustfmt::skip]
+        let cases = [
+            // asks,            second, is company, why
+            (organization(1),   0,      false,      "nobody else has asked"),
+            (None,              1,      false,      "the service is no company"),
+            (organization(2),   2,      true,       "two"),
+            (organization(2),   9,      true,       "the first asked nine seconds ago"),
+            (organization(2),   11,     false,      "long ago"),
+            (organization(1),   12,     true,       "again"),
+        ];
+        for (asks, second, is_company, why) in cases {
+            state.note(asks, at(second));
+            assert_eq!(state.is_company(at(second)), is_company, "{why}");
+        }
     }
 
     #[test]
