@@ -9,6 +9,8 @@ mod campaign;
 mod ci;
 mod layering;
 mod licences;
+mod module_layers;
+mod modules;
 mod packaging;
 mod python;
 mod schemathesis;
@@ -85,6 +87,7 @@ fn house_rules() -> anyhow::Result<()> {
     }
     let mut problems = files.problems();
     problems.extend(layering::problems(&repository())?);
+    problems.extend(module_layers::problems(&files));
     problems.extend(packaging::problems(&repository())?);
     if !problems.is_empty() {
         bail!("{}", problems.join("\n"));

@@ -1,11 +1,13 @@
 //! House rules that a machine can check. Each rule is a function from a file to its complaints, with a test that it
 //! finds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+
+use crate::modules;
 
 const LINES_MAX: usize = 600;
 const LINES_WISHED_MAX: usize = 400;
@@ -21,8 +23,34 @@ pub struct Files(BTreeMap<PathBuf, String>);
 
 type Rule = fn(&Path, &str) -> Vec<String>;
 
-const RULES: [Rule; 6] =
-    [forbids_unsafe_code, is_finished, is_not_too_long, is_free_of_floats, binds_parameters, names_no_home];
+const RULES: [Rule; 7] = [
+    forbids_unsafe_code,
+    is_finished,
+    is_not_too_long,
+    is_free_of_floats,
+    binds_parameters,
+    names_no_home,
+    speaks_the_glossary,
+];
+
+/// Words that nothing is called by any more, each with the standard term that took its place: see docs/glossary.md.
+const RETIRED: [(&str, &str); 15] = [
+    ("desk", "batcher"),
+    ("clerk", "worker"),
+    ("employ", "spawn_workers"),
+    ("glimpse", "answer_from_cache"),
+    ("holdings", "subscription_cache"),
+    ("calm", "no_future_events"),
+    ("stamp", "version"),
+    ("epoch", "version"),
+    ("ragged", "partial_hour"),
+    ("wary", "cooldown"),
+    ("wariness", "cooldown"),
+    ("unwritten", "write_buffer"),
+    ("asker", "requester"),
+    ("recall", "from_cache, restore, get_even_deleted"),
+    ("gain", "delta"),
+];
 
 impl Files {
     pub fn read(repository: &Path) -> anyhow::Result<Self> {
@@ -44,6 +72,11 @@ impl Files {
         problems.extend(self.workflow_problems());
         problems.extend(self.licence_problems());
         problems
+    }
+
+    /// The files under a folder, by their paths in it.
+    pub fn under<'f>(&'f self, folder: &'f Path) -> impl Iterator<Item = (&'f Path, &'f str)> {
+        self.0.iter().filter_map(move |(path, text)| Some((path.strip_prefix(folder).ok()?, text.as_str())))
     }
 
     /// What a reader would like better, but nobody is stopped by.
@@ -215,6 +248,34 @@ fn resolve(document: &Path, link: &str) -> PathBuf {
     resolved
 }
 
+/// No identifier has a retired word in it.
+fn speaks_the_glossary(path: &Path, text: &str) -> Vec<String> {
+    if !is_code(path) {
+        return Vec::new();
+    }
+    let code = modules::code_of(text);
+    let identifiers: BTreeSet<&str> =
+        code.split(|char: char| !char.is_alphanumeric() && char != '_').filter(|name| !name.is_empty()).collect();
+    let mut complaints = Vec::new();
+    for identifier in identifiers.into_iter().filter(|name| *name != "UNIX_EPOCH") {
+        let retired = RETIRED.iter().find(|(word, _)| words_of(identifier).any(|part| part == *word));
+        complaints.extend(retired.map(|(word, term)| format!("`{identifier}`: instead of `{word}` we say {term}")));
+    }
+    complaints
+}
+
+/// The words of an identifier in snake or camel case, in lower case.
+fn words_of(identifier: &str) -> impl Iterator<Item = String> {
+    let mut spaced = String::with_capacity(identifier.len() + 4);
+    for char in identifier.chars() {
+        if char.is_uppercase() && spaced.ends_with(char::is_lowercase) {
+            spaced.push('_');
+        }
+        spaced.push(char);
+    }
+    spaced.split('_').map(str::to_lowercase).collect::<Vec<_>>().into_iter()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,6 +313,8 @@ mod tests {
             ("docs/a.md",         "see [b](b.md#x)",             1, "a broken link"),
             ("docs/a.md",         "[a](../docs/a.md) [b](#b) [c](https://c.d)", 0, "links that are good or not ours"),
             ("notes.txt",         "",                            1, "clutter at the top"),
+            ("crates/a/src/a.rs", "struct OpenDesk; // a clerk",  1, "a retired word, but not in a comment"),
+            ("crates/a/src/a.rs", "fn seconds_of_epochs() {}",    0, "another word"),
             ("migrations/a/1_b/up.sql", "",                      1, "no way down"),
             ("migrations/README.md", "",                         0, "no migration"),
             ("crates/a/LICENSE-MIT", "MIT",                      1, "a licence without its original"),

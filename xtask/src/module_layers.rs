@@ -1,0 +1,211 @@
+//! The floors of the larger crates: a module names only modules of floors below its own. Read from the real imports.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::modules::Graph;
+use crate::tidy::Files;
+
+/// The floors of one crate's top modules, the ground first.
+struct Floors {
+    krate: &'static str,
+    floors: &'static [&'static [&'static str]],
+    /// Modules that still name each other, each list in a circle. None may join.
+    knots: &'static [&'static [&'static str]],
+}
+
+#[rustfmt::skip]
+const CRATES: [Floors; 3] = [
+    Floors {
+        krate: "billing-domain",
+        floors: &[
+            &["country", "decimal", "id", "timezone", "totals"],
+            &["money", "test_clock"],
+            &["currency", "period", "tax"],
+            &["adjustment", "credit", "tier"],
+            &[
+                "address", "custom_sql", "customer", "error", "event", "metric", "plan", "subscription", "text",
+                "usage",
+            ],
+            &["addon", "api_key", "billing_run", "idempotency", "invoice", "organization"],
+            &["access", "charge"],
+            &["store"],
+            &["faults", "memory"],
+            &["workflow"],
+            &["simulate", "testing"],
+        ],
+        knots: &[
+            &[
+                "address", "custom_sql", "customer", "error", "event", "metric", "plan", "subscription", "text",
+                "usage",
+            ],
+        ],
+    },
+    Floors {
+        krate: "billing-store",
+        floors: &[
+            &["column", "conflict_cooldown", "deadline", "error", "partition", "schema", "statement"],
+            &["pool"],
+            &[
+                "answer_from_cache", "api_key", "backfill", "batch", "batcher", "catalog", "custom_sql", "customer",
+                "event", "idempotency", "ingest", "metric", "migration", "plan", "prefetch", "question", "rollup",
+                "store", "subscription_cache", "transaction", "usage",
+            ],
+            &[
+                "addon", "billing_queue", "billing_record", "credit", "currency", "feature", "organization",
+                "statistics", "subscription", "test_clock", "testing",
+            ],
+            &["invoice"],
+        ],
+        knots: &[
+            &["partition", "statement"],
+            &[
+                "answer_from_cache", "api_key", "backfill", "batch", "batcher", "catalog", "custom_sql", "customer",
+                "event", "idempotency", "ingest", "metric", "migration", "plan", "prefetch", "question", "rollup",
+                "store", "subscription_cache", "transaction", "usage",
+            ],
+        ],
+    },
+    Floors {
+        krate: "billing-http",
+        floors: &[
+            &[
+                "answer", "backend", "compress", "connections", "paced", "places", "request_id", "secret", "tls",
+                "usual_time", "wire", "zone",
+            ],
+            &["billing_run", "clock_turns", "settings"],
+            &["worker"],
+            &[
+                "access_token", "addon", "api_key", "app", "auth", "credit", "currency", "customer",
+                "deprecated_access", "docs", "endpoint", "error", "event", "feature", "feature_access", "health",
+                "idempotency", "invoice", "json", "list", "listen", "metric", "metric_access", "middleware",
+                "openapi", "organization", "path", "ping", "plan", "query", "routes", "server", "subscription",
+                "telemetry", "test_clock", "track", "unknown_field", "unread", "usage", "verify_idems",
+            ],
+            &["import", "startup"],
+            &["demo"],
+            &["cli"],
+        ],
+        knots: &[
+            &["connections", "paced"],
+            &[
+                "access_token", "addon", "api_key", "app", "auth", "credit", "currency", "customer",
+                "deprecated_access", "docs", "endpoint", "error", "event", "feature", "feature_access", "health",
+                "idempotency", "invoice", "json", "list", "listen", "metric", "metric_access", "middleware",
+                "openapi", "organization", "path", "ping", "plan", "query", "routes", "server", "subscription",
+                "telemetry", "test_clock", "track", "unknown_field", "unread", "usage", "verify_idems",
+            ],
+        ],
+    },
+];
+
+/// Every breach of the table, in both directions: what it does not say any more is struck out.
+pub fn problems(files: &Files) -> Vec<String> {
+    CRATES.iter().flat_map(|floors| floors.problems(&graph_of(files, floors.krate))).collect()
+}
+
+fn graph_of(files: &Files, krate: &str) -> Graph {
+    let src = Path::new("crates").join(krate).join("src");
+    Graph::of(files.under(&src))
+}
+
+impl Floors {
+    fn problems(&self, graph: &Graph) -> Vec<String> {
+        let mut problems = self.table_problems(graph);
+        problems.extend(self.floor_problems(graph));
+        problems.extend(self.circle_problems(graph));
+        problems
+    }
+
+    /// Modules without a floor, and floors without their module.
+    fn table_problems(&self, graph: &Graph) -> Vec<String> {
+        let real: BTreeSet<&str> = graph.top_modules().collect();
+        let listed: BTreeSet<&str> = self.floors.iter().flat_map(|floor| floor.iter().copied()).collect();
+        let missing = real.difference(&listed).map(|module| format!("{}: {module} has no floor", self.krate));
+        let gone = listed.difference(&real).map(|module| format!("{}: there is no {module} any more", self.krate));
+        missing.chain(gone).collect()
+    }
+
+    fn floor_problems(&self, graph: &Graph) -> Vec<String> {
+        let on =
+            |(floor, modules): (usize, &&'static [&'static str])| modules.iter().map(move |module| (*module, floor));
+        let floor_of: BTreeMap<&str, usize> = self.floors.iter().enumerate().flat_map(on).collect();
+        let mut problems = Vec::new();
+        for (module, named) in graph.top_edges() {
+            for other in named {
+                let (Some(own), Some(below)) = (floor_of.get(module.as_str()), floor_of.get(other.as_str())) else {
+                    continue;
+                };
+                if below >= own && !self.is_knotted(&module, &other) {
+                    problems.push(format!("{}: {module} names {other}, which does not stand below it", self.krate));
+                }
+            }
+        }
+        problems
+    }
+
+    fn circle_problems(&self, graph: &Graph) -> Vec<String> {
+        let circles = graph.circles().into_iter().map(|circle| circle.iter().map(|module| module.join("::")).collect());
+        let circles = circles.filter(|circle: &Vec<String>| !self.is_within_a_knot(circle));
+        circles.map(|circle| format!("{}: a circle of imports: {}", self.krate, circle.join(", "))).collect()
+    }
+
+    fn is_knotted(&self, module: &str, other: &str) -> bool {
+        self.knots.iter().any(|knot| knot.contains(&module) && knot.contains(&other))
+    }
+
+    fn is_within_a_knot(&self, circle: &[String]) -> bool {
+        let top = |module: &String| module.split("::").next().unwrap_or_default().to_owned();
+        self.knots.iter().any(|knot| circle.iter().all(|module| knot.contains(&top(module).as_str())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::repository;
+
+    #[test]
+    fn every_module_stands_on_its_floor() {
+        let problems = problems(&Files::read(&repository()).unwrap());
+        assert!(problems.is_empty(), "{}", problems.join("\n"));
+    }
+
+    /// What finds nothing proves something only if it can find.
+    #[test]
+    fn the_imports_show_what_is_there() {
+        let files = Files::read(&repository()).unwrap();
+        #[rustfmt::skip]
+        let cases = [
+            // crate,           from,         to,        why
+            ("billing-store",  "pool",       "error",   "a plain import"),
+            ("billing-domain", "workflow",   "store",   "in many files of a folder"),
+            ("billing-domain", "invoice",    "money",   "out of a file below"),
+            ("billing-http",   "routes",     "usage",   "a path without an import"),
+        ];
+        for (krate, from, to, why) in cases {
+            let edges = graph_of(&files, krate).top_edges();
+            assert!(edges.get(from).is_some_and(|named| named.contains(to)), "{krate}: {from} names {to}: {why}");
+        }
+    }
+
+    #[test]
+    fn breaches_are_found() {
+        const TABLE: Floors = Floors { krate: "a", floors: &[&["ground"], &["house"]], knots: &[] };
+        #[rustfmt::skip]
+        let cases: [(&[(&str, &str)], usize, &str); 6] = [
+            // sources,                                                                            problems, why
+            (&[("house.rs", "use crate::ground::Stone;"), ("ground.rs", "")],                       0, "down"),
+            (&[("ground.rs", "use crate::house::Roof;"), ("house.rs", "")],                         1, "up"),
+            (&[("ground.rs", "use crate::{house::{Roof, Wall as W}};"), ("house.rs", "")],          1, "in a group"),
+            (&[("house.rs", "fn a() { crate::ground::dig() }"), ("ground.rs", "use super::house;")], 2, "and a circle"),
+            (&[("ground.rs", "// use crate::house;\nconst A: &str = \"crate::house\";"), ("house.rs", "")], 0, "not code"),
+            (&[("ground.rs", ""), ("house.rs", ""), ("shed.rs", "")],                               1, "without a floor"),
+        ];
+        for (sources, count, why) in cases {
+            let graph = Graph::of(sources.iter().map(|(path, text)| (Path::new(*path), *text)));
+            let problems = TABLE.problems(&graph);
+            assert_eq!(problems.len(), count, "{why}: {problems:?}");
+        }
+    }
+}
