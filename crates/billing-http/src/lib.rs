@@ -6,7 +6,7 @@
 //! | [`routes`] | every call, in one table; [`endpoint`] says what a row is, [`openapi`] describes the table |
 //! | `metric`, `plan`, `customer`, ... | one resource each: bodies, views, handlers |
 //! | [`wire`] | what a JSON value must look like to become a domain value, and back |
-//! | [`json`], [`query`], [`path`] | bodies, query strings and ids in paths, made safe to read |
+//! | [`json`], [`query`], `path` | bodies, query strings and ids in paths, made safe to read |
 //! | [`error`] | every failure as one shape of answer, every code in one table |
 //! | [`auth`] | API keys, and the check that every route but the public ones goes through |
 //! | [`unknown_field`] | fields and parameters that a call does not know, refused or named |

@@ -34,7 +34,7 @@ pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
         if let Err(error) = tx.prefetch_by(prefetch.clone()) {
             return Err(tx.into_failure().unwrap_or_else(|| error.into()));
         }
-        Ok(jobs.iter_mut().map(|job| tx.from_cache(|tx| outcome(tx, job))).collect::<Vec<_>>())
+        Ok(jobs.iter_mut().map(|job| tx.without_statements(|tx| outcome(tx, job))).collect::<Vec<_>>())
     });
     // Whatever went wrong, a transaction will tell whether it goes on.
     let Ok(outcomes) = outcomes else { return jobs };

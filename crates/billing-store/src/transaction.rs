@@ -188,7 +188,7 @@ impl<'c> PgTransaction<'c> {
     }
 
     /// What `work` comes to without a statement; `None` where it misses one.
-    pub(crate) fn from_cache<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
+    pub(crate) fn without_statements<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> Option<T> {
         self.missed = Some(false);
         let done = work(self);
         (self.missed.take() == Some(false)).then_some(done)
