@@ -187,7 +187,7 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE usage_rollup SET latest = latest + 1 WHERE bucket_hours = 24 AND latest IS NOT NULL", "rollups_are_their_events"),
     ("UPDATE usage_rollup SET event_count = event_count + 1 WHERE dimensions <> ''", "rollups_are_their_events"),
     ("DELETE FROM usage_rollup WHERE dimensions <> '' AND bucket_hours = 1", "rollups_are_their_events"),
-    ("INSERT INTO hot_buckets SELECT customer_key, organization_id, 'seat', dimensions, bucket, json_build_object(replace(metric_id::text, '-', ''), '[1]'::json) FROM usage_rollup WHERE bucket_hours = 1 LIMIT 1 ON CONFLICT (customer_key, event_name, dimensions) DO UPDATE SET gains = '{}'", "rollups_are_their_events"),
+    ("INSERT INTO hot_buckets SELECT customer_key, organization_id, 'seat', dimensions, bucket, json_build_object(replace(metric_id::text, '-', ''), '[1]'::json) FROM usage_rollup WHERE bucket_hours = 1 LIMIT 1 ON CONFLICT (customer_key, event_name, dimensions) DO UPDATE SET deltas = '{}'", "rollups_are_their_events"),
     ("UPDATE metrics SET filters = jsonb_set(filters, '{numeric_filters,0,comparison_value}', '5') WHERE filters IS NOT NULL", "usage_is_what_events_say"),
     ("UPDATE events SET properties = '{\"n\": 2, \"region\": \"us\"}' WHERE event_name = 'seat' AND idempotency_id LIKE 'e%' AND time_created > '2024-02-20'", "usage_is_what_events_say"),
     ("DELETE FROM events WHERE idempotency_id = 'l0'", "usage_is_what_events_say"),
