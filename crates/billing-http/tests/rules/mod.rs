@@ -13,5 +13,6 @@ mod isolation;
 mod poison;
 mod refusals;
 mod retries;
+mod statements;
 mod transport;
 mod unknown_fields;
