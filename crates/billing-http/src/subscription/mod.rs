@@ -8,6 +8,8 @@ mod spelling;
 mod view;
 
 use std::future::{Ready, ready};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
@@ -136,12 +138,15 @@ async fn create(
     ApiJson(command): ApiJson<CreateSubscription>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
     let customer = command.customer.clone();
+    let is_catching_up = Arc::new(AtomicBool::new(false));
+    let noted = Arc::clone(&is_catching_up);
     let view = app.on_customer(&caller, &customer, move |tx, now| {
         let subscription = create_subscription(tx, &command, now)?;
+        noted.store(tx.customers().get(subscription.customer)?.catching_up, Ordering::Relaxed);
         SubscriptionView::new(tx, &subscription)
     });
     let view = view.await?;
-    if view.customer.catching_up {
+    if is_catching_up.load(Ordering::Relaxed) {
         // When the customer lives by a clock; the billing run looks often enough by itself.
         app.clock_alarm.ring();
     }

@@ -92,8 +92,6 @@ view! {
         email: Option<String>,
         /// The caller's own id.
         customer_id: String,
-        /// Whether what fell due in the past is still being billed.
-        catching_up: bool,
     }
 }
 
@@ -103,7 +101,6 @@ impl From<&Customer> for CustomerBriefView {
             customer_name: customer.name.clone(),
             email: customer.email.clone(),
             customer_id: customer.id.as_str().to_owned(),
-            catching_up: customer.catching_up,
         }
     }
 }

@@ -20,7 +20,7 @@ fn a_credit_pays_the_invoices_to_come() {
     let credit = grant(&world, json!({"amount": "20.50", "description": "promo", "expires_at": "2025-01-01"}));
     let expected = json!({
         "credit_id": credit["credit_id"],
-        "customer": {"customer_id": "acme", "customer_name": null, "email": "acme@acme.io", "catching_up": false},
+        "customer": {"customer_id": "acme", "customer_name": null, "email": "acme@acme.io"},
         "amount": 20.5,
         "amount_remaining": 20.5,
         "currency": {"code": "USD", "name": "US Dollar", "symbol": "$"},

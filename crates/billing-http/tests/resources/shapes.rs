@@ -129,7 +129,7 @@ fn customers_subscriptions_and_invoices() {
 
     let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01", "metadata": {"n": 1.50, "list": [1]}});
     let subscription = world.post("/api/subscriptions/", &body).ok(200);
-    let brief = json!({"customer_name": "Acme", "email": "a@acme.io", "customer_id": "acme", "catching_up": false});
+    let brief = json!({"customer_name": "Acme", "email": "a@acme.io", "customer_id": "acme"});
     let billing_plan = json!({"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1});
     let expected = json!({
         "subscription_id": "<sub_>", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
@@ -236,7 +236,7 @@ fn access_and_credits() {
         json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-01-01", "subscription_filters": filters});
     world.post("/api/subscriptions/", &body).ok(200);
 
-    let customer = json!({"customer_name": null, "email": "acme@acme.io", "customer_id": "acme", "catching_up": false});
+    let customer = json!({"customer_name": null, "email": "acme@acme.io", "customer_id": "acme"});
     let subscription = json!({
         "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z", "subscription_filters": filters,
         "plan": {"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1},
@@ -275,7 +275,7 @@ fn attached_addons() {
     let attach = json!({"addon_id": addon, "quantity": 2, "metadata": {"seat": "b"}});
     let attached = world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &attach).ok(200);
 
-    let customer = json!({"customer_name": null, "email": "acme@acme.io", "customer_id": "acme", "catching_up": false});
+    let customer = json!({"customer_name": null, "email": "acme@acme.io", "customer_id": "acme"});
     let billing_plan = json!({"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1});
     let brief = json!({
         "addon_subscription_id": "<addon_sub_>", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
