@@ -252,12 +252,12 @@ impl Account {
 
     /// Puts a changed subscription in the place of the one before, and leaves the store for [`Account::save`].
     pub fn change_unsaved(&mut self, subscription: Subscription) {
-        self.renew_version(subscription.id);
+        self.mark_changed(subscription.id);
         self.subscriptions.insert(subscription.id, subscription);
     }
 
     /// Has a subscription, as it will be then, written by [`Account::save`].
-    pub fn renew_version(&mut self, id: SubscriptionId) {
+    pub fn mark_changed(&mut self, id: SubscriptionId) {
         if !self.unsaved.new.contains(&id) {
             self.unsaved.changed.insert(id);
         }

@@ -122,7 +122,7 @@ fn save(
             continue;
         }
         account.write_unsaved(record.clone());
-        account.renew_version(record.subscription);
+        account.mark_changed(record.subscription);
     }
     account.save(tx)?;
     let (late, billed): (Vec<_>, Vec<_>) = billed.into_iter().partition(BillingRecord::awaits_late_usage);
