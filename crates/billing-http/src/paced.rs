@@ -66,11 +66,13 @@ impl Intake {
 
     /// Whether more may be read for the request at work; otherwise it wakes `context` when that has changed.
     fn may_read(&self, context: &Context<'_>) -> bool {
-        let may = self.untaken.load(Ordering::Relaxed) < UNTAKEN_BYTES_MAX;
-        if !may {
-            *self.paused() = Some(context.waker().clone());
+        let may = || self.untaken.load(Ordering::Relaxed) < UNTAKEN_BYTES_MAX;
+        if may() {
+            return true;
         }
-        may
+        *self.paused() = Some(context.waker().clone());
+        // Whoever took it all before the waker was there has woken nobody.
+        may()
     }
 
     /// So many bytes came of a head; whether there is room for it.
