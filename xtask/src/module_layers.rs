@@ -44,25 +44,16 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-store",
         floors: &[
-            &["column", "conflict_cooldown", "deadline", "error", "partition", "schema", "statement"],
-            &["pool"],
             &[
-                "answer_from_cache", "api_key", "backfill", "batch", "batcher", "catalog", "custom_sql", "customer",
-                "event", "idempotency", "ingest", "metric", "migration", "plan", "prefetch", "question", "rollup",
-                "store", "subscription_cache", "transaction", "usage",
+                "access", "backfill", "batch", "batcher", "catalog", "custom_sql", "ingest", "pg", "repo", "rollup", "store",
+                "transaction", "usage",
             ],
-            &[
-                "addon", "billing_queue", "billing_record", "credit", "currency", "feature", "organization",
-                "statistics", "subscription", "test_clock", "testing",
-            ],
-            &["invoice"],
+            &["testing"],
         ],
         knots: &[
-            &["partition", "statement"],
             &[
-                "answer_from_cache", "api_key", "backfill", "batch", "batcher", "catalog", "custom_sql", "customer",
-                "event", "idempotency", "ingest", "metric", "migration", "plan", "prefetch", "question", "rollup",
-                "store", "subscription_cache", "transaction", "usage",
+                "access", "backfill", "batch", "batcher", "catalog", "custom_sql", "ingest", "pg", "repo", "rollup", "store",
+                "transaction", "usage",
             ],
         ],
     },
@@ -178,7 +169,7 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             // crate,           from,         to,        why
-            ("billing-store",  "pool",       "error",   "a plain import"),
+            ("billing-store",  "rollup",     "pg",      "a plain import"),
             ("billing-domain", "workflow",   "store",   "in many files of a folder"),
             ("billing-domain", "invoice",    "money",   "out of a file below"),
             ("billing-http",   "routes",     "usage",   "a path without an import"),

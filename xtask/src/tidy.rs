@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn every_rule_finds() {
         const DOMAIN: &str = "crates/billing-domain/src/money.rs";
-        const STORE: &str = "crates/billing-store/src/plan.rs";
+        const STORE: &str = "crates/billing-store/src/repo/plan.rs";
         let unfinished = format!("fn f() {{ {}!() }}", "todo");
         let formatted = format!("{}(format!(\"{{x}}\"))", "sql_query");
         let bound = format!("{}(\"$1\").bind(format!(\"{{x}}\"))", "sql_query");

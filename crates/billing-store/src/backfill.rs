@@ -20,13 +20,13 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::error::Failure;
-use crate::event::EventRow;
-use crate::metric::{self, MeasureColumns};
-use crate::partition::{self, Month};
+use crate::pg::error::Failure;
+use crate::pg::partition::{self, Month};
+use crate::pg::schema::events;
+use crate::pg::statement::statement;
+use crate::repo::event::EventRow;
+use crate::repo::metric::{self, MeasureColumns};
 use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_lanes};
-use crate::schema::events;
-use crate::statement::statement;
 use crate::store::PgStore;
 use crate::transaction::LOCK_CLASS_BACKFILL;
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use billing_domain::{Error, StoreError};
 
-use crate::pool::CHECK_OUT_MAX;
+use crate::pg::pool::CHECK_OUT_MAX;
 use crate::store::{PgStore, Shared};
 
 /// How long a worker waits before it looks whether its store is still there.

@@ -13,19 +13,22 @@ use diesel::sql_types::{Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::api_key::{Found, KeyLookup};
+use crate::access::question;
+use crate::access::question::Asked;
+use crate::access::subscription_cache::SubscriptionCache;
 use crate::batcher::{Batcher, spawn_workers};
 use crate::catalog::Catalogs;
 use crate::custom_sql::Reader;
-use crate::error::Failure;
+use crate::ingest;
 use crate::ingest::{Arrival, IngestCache, WRITERS};
-use crate::plan::Contents;
-use crate::pool::{Pool, expect_same_statements};
-use crate::question::Asked;
-use crate::statement::statement;
-use crate::subscription_cache::SubscriptionCache;
+use crate::pg::error::Failure;
+use crate::pg::pool::{Pool, expect_same_statements};
+use crate::pg::statement::statement;
+use crate::pg::{migration, partition, schema};
+use crate::repo::api_key;
+use crate::repo::api_key::{Found, KeyLookup};
+use crate::repo::plan::Contents;
 use crate::usage::{NoFutureEventsCache, PartialHours, RollupStarts, Sums, UnchangedFigures};
-use crate::{api_key, ingest, migration, partition, question, schema};
 
 /// How long the readiness check may take, in milliseconds.
 const PING_MAX: Duration = Duration::from_millis(500);

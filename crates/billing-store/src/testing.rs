@@ -17,9 +17,10 @@ use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use postgres_local::testing::TestDatabase;
 use uuid::Uuid;
 
-use crate::schema::metric_rollups;
-use crate::statement::statement;
-use crate::{PgStore, custom_sql, migration};
+use crate::pg::migration;
+use crate::pg::schema::metric_rollups;
+use crate::pg::statement::statement;
+use crate::{PgStore, custom_sql};
 
 /// Most rows of roll-ups that one transaction writes.
 pub const ROLLUP_ROWS_MAX: usize = crate::rollup::ROWS_PER_TRANSACTION_MAX;
@@ -103,7 +104,7 @@ pub fn versions() -> Vec<String> {
 
 /// The constraints that callers can run into, with what each refuses.
 pub fn refusals() -> Vec<(&'static str, Refusal)> {
-    crate::error::REFUSALS.to_vec()
+    crate::pg::error::REFUSALS.to_vec()
 }
 
 statement! {
@@ -149,7 +150,7 @@ pub fn fingerprint(url: &str, organization: OrganizationId) -> String {
 /// # Panics
 /// When the database does not answer.
 pub fn find_unindexed_partition(store: &PgStore) -> Option<String> {
-    let found = store.shared.pool.run(crate::partition::find_unindexed);
+    let found = store.shared.pool.run(crate::pg::partition::find_unindexed);
     found.unwrap_or_else(|failure| panic!("{failure:?}"))
 }
 
@@ -184,7 +185,7 @@ pub fn incomplete_rollups(store: &PgStore) -> i64 {
 pub fn columns() -> Vec<String> {
     macro_rules! selects {
         ($($table:ident,)*) => {
-            [$((stringify!($table), debug_query::<Pg, _>(&crate::schema::$table::table.select(crate::schema::$table::all_columns)).to_string()),)*]
+            [$((stringify!($table), debug_query::<Pg, _>(&crate::pg::schema::$table::table.select(crate::pg::schema::$table::all_columns)).to_string()),)*]
         };
     }
     let selects = selects![

@@ -18,16 +18,16 @@ use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUu
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::access::prefetch::Prefetched;
 use crate::batch::BatchMember;
 use crate::catalog::VersionedCatalog;
 use crate::custom_sql::{Attempts, Budget};
-use crate::customer::enter;
-use crate::deadline;
-use crate::error::Failure;
-use crate::idempotency;
-use crate::pool::Pool;
-use crate::prefetch::Prefetched;
-use crate::statement::statement;
+use crate::pg::deadline;
+use crate::pg::error::Failure;
+use crate::pg::pool::Pool;
+use crate::pg::statement::statement;
+use crate::repo::customer::enter;
+use crate::repo::idempotency;
 use crate::store::{PgStore, Shared};
 
 /// Advisory locks with two keys: a class, and a number in it. Customers have the locks with one key for themselves.

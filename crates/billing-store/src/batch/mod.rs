@@ -22,7 +22,7 @@ use time::Date;
 
 use self::snapshot::CustomerSnapshot;
 use self::write_buffer::WriteBuffer;
-use crate::error::Failure;
+use crate::pg::error::Failure;
 use crate::store::PgStore;
 use crate::transaction::PgTransaction;
 

@@ -14,8 +14,8 @@ use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlU
 use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::prefetch::{Prefetch, Prefetched, Present};
-use crate::statement::statement;
+use crate::access::prefetch::{Prefetch, Prefetched, Present};
+use crate::pg::statement::statement;
 use crate::transaction::{PgTransaction, first_eight_bytes};
 
 /// Work may be about an instant so long ago, as a run that was told how far to go.

@@ -12,7 +12,7 @@ use diesel::sql_types::{Array, BigInt, Date as SqlDate, Nullable, Timestamptz, U
 use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::statement::statement;
+use crate::pg::statement::statement;
 use crate::transaction::PgTransaction;
 
 statement! {

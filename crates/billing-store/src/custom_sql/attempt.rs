@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use billing_domain::StoreError;
 
-use crate::error::Failure;
+use crate::pg::error::Failure;
 
 /// What is known of the attempts at some work. A connection that is lost may have been lost because of a query that the work sent:
 /// a Postgres whose process was killed for its memory ends all connections. Such work is not run again.

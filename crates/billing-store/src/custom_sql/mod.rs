@@ -24,11 +24,11 @@ use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, Numeric, Text, T
 use uuid::Uuid;
 
 use self::reader::limits;
-use crate::column::count;
-use crate::deadline;
-use crate::error::Failure;
+use crate::pg::column::count;
+use crate::pg::deadline;
+use crate::pg::error::Failure;
+use crate::pg::statement::statement;
 use crate::rollup::Lanes;
-use crate::statement::statement;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::attempt::Attempts;

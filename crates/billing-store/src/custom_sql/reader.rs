@@ -11,8 +11,8 @@ use diesel::prelude::*;
 use uuid::Uuid;
 
 use super::share::Shares;
-use crate::error::Failure;
-use crate::pool::{Connection, Pool};
+use crate::pg::error::Failure;
+use crate::pg::pool::{Connection, Pool};
 
 /// Connections: so few that custom metrics can never be in the way of billing.
 const CONNECTIONS: u32 = 3;

@@ -17,10 +17,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{Candidate, EventKey, Months, Row};
-use crate::column::JsonText;
-use crate::conflict_cooldown::ConflictCooldown;
-use crate::error::Failure;
-use crate::partition::Month;
+use crate::pg::column::JsonText;
+use crate::pg::conflict_cooldown::ConflictCooldown;
+use crate::pg::error::Failure;
+use crate::pg::partition::Month;
 
 /// What of a month's events is the one that was sent.
 const OF_SENT: &str = " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)";

@@ -25,11 +25,11 @@ use uuid::Uuid;
 
 use self::preparation::Preparation;
 use self::rules::Present;
-use crate::api_key;
 use crate::backfill::EVENTS_PER_LOCK;
 use crate::batcher::{BatchBudget, Job};
-use crate::error::Failure;
-use crate::partition::Month;
+use crate::pg::error::Failure;
+use crate::pg::partition::Month;
+use crate::repo::api_key;
 use crate::rollup::{self, Counting, Counts, Written};
 use crate::store::PgStore;
 

@@ -14,10 +14,10 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Candidate;
-use crate::error::Failure;
-use crate::partition::{self, Month, moved};
+use crate::pg::error::Failure;
+use crate::pg::partition::{self, Month, moved};
+use crate::pg::statement::statement;
 use crate::rollup;
-use crate::statement::statement;
 use crate::store::PgStore;
 
 /// Months that are made before the first event can come that is dated in them.

@@ -15,13 +15,13 @@ use uuid::Uuid;
 
 use super::Row;
 use super::preparation::Preparation;
-use crate::api_key::VALID_KEYS;
-use crate::conflict_cooldown::ConflictCooldown;
-use crate::error::Failure;
-use crate::metric::{self, MeasureColumns};
-use crate::partition::{Month, moved};
+use crate::pg::conflict_cooldown::ConflictCooldown;
+use crate::pg::error::Failure;
+use crate::pg::partition::{Month, moved};
+use crate::pg::statement::statement;
+use crate::repo::api_key::VALID_KEYS;
+use crate::repo::metric::{self, MeasureColumns};
 use crate::rollup::{HotBucketCache, Lanes, RolledMetric, Transaction};
-use crate::statement::statement;
 
 /// Most event names that are remembered as registered.
 const NAMES_MAX: usize = 100_000;

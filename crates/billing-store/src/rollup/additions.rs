@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::delta::{BucketDelta, BucketDeltas, for_each_count};
 use super::{BOTH_LEVELS, HOUR, RolledMetric, floor};
-use crate::statement::statement;
+use crate::pg::statement::statement;
 
 /// Most rows that one statement writes: it ends long before its time is over, also where everything takes ten times as long.
 const ROWS_PER_STATEMENT_MAX: usize = 5_000;

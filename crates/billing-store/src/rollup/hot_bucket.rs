@@ -21,9 +21,9 @@ use super::additions::Additions;
 use super::delta::{BucketDeltas, for_each_count};
 use super::hot_bucket_cache::{CachedHotBuckets, Transaction, Written};
 use super::{HOUR, RolledMetric, floor};
-use crate::column::{JsonText, unreadable};
-use crate::error::Failure;
-use crate::statement::statement;
+use crate::pg::column::{JsonText, unreadable};
+use crate::pg::error::Failure;
+use crate::pg::statement::statement;
 
 statement! {
     /// The hot buckets of some customers, names and dimensions, each with its place among those. Each is looked up, however

@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use super::hot_bucket::{HotBucketKey, Hour};
 use super::hour_after;
-use crate::conflict_cooldown::ConflictCooldown;
+use crate::pg::conflict_cooldown::ConflictCooldown;
 
 /// Most memory that is taken, in bytes, roughly.
 const BYTES_MAX: usize = 16 * 1024 * 1024;

@@ -27,7 +27,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::ingest;
-use crate::statement::statement;
+use crate::pg::statement::statement;
 use crate::transaction::LOCK_CLASS_LANE;
 
 pub(crate) use self::additions::Additions;

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::statement::{LAST_ARRIVALS, ReadUsage};
-use crate::statement::statement;
+use crate::pg::statement::statement;
 
 statement! {
     /// The part of [`ReadUsage`] that is about buckets. A plan that has the events in it is set up for every month of them

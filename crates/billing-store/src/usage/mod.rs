@@ -19,7 +19,7 @@ use diesel::prelude::*;
 use self::buckets::ReadBuckets;
 use self::statement::{ReadUsage, UsageRow, lane_of_row};
 use self::unchanged::Plan;
-use crate::column::count;
+use crate::pg::column::count;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::remembered::{NoFutureEvents, NoFutureEventsCache, PartialHours, Sums, TallyKey};

@@ -10,7 +10,7 @@ use billing_domain::usage::UsageRequest;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::prefetch::RollupVersion;
+use crate::access::prefetch::RollupVersion;
 use crate::rollup::{dimensions_of, hour_after};
 
 /// Most figures of one kind that are remembered.

@@ -12,7 +12,7 @@ use diesel::sql_types::{Array, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::statement::statement;
+use crate::pg::statement::statement;
 use crate::transaction::PgTransaction;
 
 /// How long a beginning is remembered that can become earlier.

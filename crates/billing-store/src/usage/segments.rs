@@ -8,9 +8,9 @@ use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Tex
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::to_json;
+use crate::pg::column::to_json;
+use crate::pg::statement::statement;
 use crate::rollup::dimensions_of;
-use crate::statement::statement;
 
 statement! {
     /// Totals of segments in buckets, without the hot bucket.

@@ -9,9 +9,9 @@ use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Tex
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::column::to_json;
+use crate::pg::column::to_json;
+use crate::pg::statement::statement;
 use crate::rollup::{Source, dimensions_of, split};
-use crate::statement::statement;
 
 /// One row more for each lane that has events, under a number below 0: how far their arrival numbers have come in the snapshot.
 pub(super) const LAST_ARRIVALS: &str = "UNION ALL

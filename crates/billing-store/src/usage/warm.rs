@@ -27,7 +27,7 @@ use time::OffsetDateTime;
 
 use super::remembered::{FigureKey, NoFutureEvents, Sum};
 use super::segments::{ReadBucketSegments, ReadEventSegments, ReadHotBuckets};
-use crate::column::count;
+use crate::pg::column::count;
 use crate::rollup::{HOUR, Source, ceiling, floor, split};
 use crate::transaction::PgTransaction;
 

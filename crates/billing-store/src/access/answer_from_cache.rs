@@ -1,0 +1,80 @@
+//! Answering from the caches, after one statement that reads their version tokens.
+//!
+//! ```text
+//! remembered, each under its version   the catalogue, what customers hold, what closed hours come to
+//! prefetched, in one statement      the versions; keys, customers and their time; hot buckets, whether events lie ahead
+//! ```
+//!
+//! One statement is one snapshot. What it finds and what is remembered under the versions that it finds are together what a
+//! transaction on that snapshot would have read. Whoever needs more is left for a transaction, which remembers it.
+
+use std::collections::BTreeSet;
+
+use billing_domain::store::Answered;
+
+use crate::access::prefetch::Prefetch;
+use crate::access::question::{Asked, answered};
+use crate::rollup::dimensions_of;
+use crate::store::{PgStore, Shared};
+use crate::transaction::PgTransaction;
+use crate::usage::TallyKey;
+
+/// Most hot buckets that are looked at for one question.
+const TALLIES_MAX: usize = 16;
+
+/// Answers those questions of one organization that memory has the rest of, and gives back the others.
+pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
+    let Some((prefetch, organization)) =
+        what_to_prefetch(&store.shared, &jobs).zip(jobs.first().map(|job| job.requester.organization))
+    else {
+        return jobs;
+    };
+    let outcomes = store.shared.worker_pool.try_run(|pg| {
+        let mut tx = PgTransaction::new(pg, &store.shared, organization);
+        if let Err(error) = tx.prefetch_by(prefetch.clone()) {
+            return Err(tx.into_failure().unwrap_or_else(|| error.into()));
+        }
+        Ok(jobs.iter_mut().map(|job| tx.without_statements(|tx| outcome(tx, job))).collect::<Vec<_>>())
+    });
+    // Whatever went wrong, a transaction will tell whether it goes on.
+    let Ok(outcomes) = outcomes else { return jobs };
+    let conclude = |(job, outcome): (Asked, Option<Answered>)| match outcome {
+        Some(outcome) => {
+            job.question.conclude(outcome);
+            None
+        }
+        None => Some(job),
+    };
+    jobs.into_iter().zip(outcomes).filter_map(conclude).collect()
+}
+
+/// What to look at, as far as memory tells; `None`: it tells of nobody who is asked about.
+fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
+    let organization = jobs.first()?.requester.organization;
+    let mut prefetch = Prefetch::of(organization, Asked::prefixes(jobs));
+    let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
+    for (customer, metric) in asked {
+        let (customer, metric) = (customer.uuid(), metric.uuid());
+        let Some(event_name) = shared.snapshots.event_name(organization.uuid(), metric) else { continue };
+        let Some(cached) = shared.subscription_cache.latest(customer) else { continue };
+        let dimensions: BTreeSet<String> =
+            cached.all().map(|subscription| dimensions_of(&subscription.filters)).collect();
+        match dimensions.len() {
+            0 => prefetch.add(customer),
+            1..=TALLIES_MAX => dimensions.into_iter().for_each(|dimensions| {
+                let tally = TallyKey { customer, metric, dimensions };
+                let known_count = shared.no_future_events.open_count(&tally).and_then(|count| count.try_into().ok());
+                prefetch.add_tally(tally, &event_name, known_count);
+            }),
+            _ => {}
+        }
+    }
+    (!prefetch.is_empty()).then_some(prefetch)
+}
+
+fn outcome(tx: &mut PgTransaction<'_>, job: &mut Asked) -> Answered {
+    match job.prepare(tx).and_then(|requests| tx.read_warm_usages(&requests)) {
+        Ok(usages) => answered(usages),
+        Err(error) => Answered::Failed(error),
+    }
+}

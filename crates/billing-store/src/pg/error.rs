@@ -1,0 +1,209 @@
+//! What a database error means: a refusal, a fault of the input, a reason to try again, or a bug.
+//!
+//! Diesel tells apart the SQLSTATEs that have a kind of their own. The others are told apart by the server's
+//! message, which [`crate::pg::pool`] therefore asks for in English.
+
+use billing_domain::{Error, FieldCode, FieldError, Refusal, StoreError};
+use diesel::result::{DatabaseErrorInformation, DatabaseErrorKind, Error as DieselError};
+
+/// Why a transaction did not happen.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The work or a constraint said so; running it again would not help.
+    Final(Error),
+    /// Another transaction was in the way (SQLSTATE 40001 or 40P01): run the work again.
+    Conflict(String),
+    /// The connection is gone.
+    Disconnected(String),
+}
+
+impl Failure {
+    /// The error for the caller, when nothing more is tried.
+    pub(crate) fn into_error(self) -> Error {
+        match self {
+            Self::Final(error) => error,
+            Self::Conflict(_) => StoreError::LockTimeout.into(),
+            Self::Disconnected(message) => unreachable(message).into(),
+        }
+    }
+
+    /// As [`Failure::into_error`], where only the store can be at fault.
+    pub(crate) fn into_store_error(self) -> StoreError {
+        match self.into_error() {
+            Error::Store(error) => error,
+            other => StoreError::Internal(other.to_string()),
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Final(error)
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Final(error.into())
+    }
+}
+
+/// Diesel's transactions want this conversion; the orphan rule keeps it from the domain's error.
+impl From<DieselError> for Failure {
+    fn from(error: DieselError) -> Self {
+        match error {
+            DieselError::DatabaseError(kind, information) => from_database(&kind, information.as_ref()),
+            DieselError::RollbackErrorOnCommit { commit_error, .. } => Self::from(*commit_error),
+            DieselError::BrokenTransactionManager => Self::Disconnected("the transaction was lost".to_owned()),
+            other => StoreError::Internal(other.to_string()).into(),
+        }
+    }
+}
+
+/// Constraints that a caller can run into, with what they refuse. Every other unique or exclusion constraint is
+/// on a key that this program makes up, so running into it is a bug; a test holds the two lists complete.
+pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
+    ("api_keys_pkey", Refusal::DuplicateResource("An API key with this prefix exists.")),
+    ("currencies_pkey", Refusal::DuplicateResource("A currency with this code exists.")),
+    ("customer_emails_pkey", Refusal::DuplicateResource("A customer with this e-mail address exists.")),
+    ("customers_pkey", Refusal::DuplicateResource("A customer with this customer_id exists.")),
+    ("features_name_key", Refusal::DuplicateResource("A feature with this name exists.")),
+    ("metrics_name_key", Refusal::DuplicateResource("A metric with this name exists.")),
+    ("organizations_pkey", Refusal::DuplicateResource("An organization with this id exists.")),
+    ("subscriptions_overlap_excl", Refusal::OverlappingPlans),
+];
+
+/// The beginnings of the messages that Diesel has no kind for: the server's for some SQLSTATEs, and the client library's where
+/// it could not write to a connection and has not yet seen that the other end is closed.
+const MESSAGES: &[(&str, Meaning)] = &[
+    ("deadlock detected", Meaning::Conflict),                          // 40P01
+    ("canceling statement due to lock timeout", Meaning::LockTimeout), // 55P03
+    ("canceling statement due to statement timeout", Meaning::DeadlineExceeded), // 57014
+    ("canceling statement due to user request", Meaning::DeadlineExceeded), // 57014
+    ("terminating connection", Meaning::Disconnected),                 // 57P01, 57P02, 25P03
+    ("the database system is", Meaning::Disconnected),                 // 57P03
+    ("sorry, too many clients already", Meaning::Disconnected),        // 53300
+    ("remaining connection slots are reserved", Meaning::Disconnected), // 53300
+    ("could not extend file", Meaning::StorageFull),                   // 53100
+    ("could not write", Meaning::StorageFull),                         // 53100; NO_ROOM has the others
+    ("out of memory", Meaning::Disconnected),                          // 53200
+    ("invalid byte sequence for encoding", Meaning::BadText),          // 22021
+    ("unsupported Unicode escape sequence", Meaning::BadText),         // 22P05
+    ("server closed the connection", Meaning::Disconnected),           // the client library's from here on
+    ("could not send data to server", Meaning::Disconnected),
+    ("could not receive data from server", Meaning::Disconnected),
+    ("write to server failed", Meaning::Disconnected),
+    ("no connection to the server", Meaning::Disconnected),
+    ("connection not open", Meaning::Disconnected),
+    ("lost synchronization with server", Meaning::Disconnected),
+    ("SSL ", Meaning::Disconnected),
+];
+
+/// What the system says of a full disk, and of a user's share of it that is used up: it stands in the messages of whatever
+/// Postgres was about to do, as it is about to die too.
+const NO_ROOM: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+
+/// The error of a database that cannot be reached.
+pub(crate) fn unreachable(message: String) -> StoreError {
+    if NO_ROOM.iter().any(|text| message.contains(text)) {
+        return StoreError::StorageFull(message);
+    }
+    StoreError::Unavailable(message)
+}
+
+#[derive(Clone, Copy)]
+enum Meaning {
+    Conflict,
+    LockTimeout,
+    DeadlineExceeded,
+    Disconnected,
+    StorageFull,
+    BadText,
+}
+
+fn from_database(kind: &DatabaseErrorKind, information: &(dyn DatabaseErrorInformation + Send + Sync)) -> Failure {
+    let message = information.message();
+    match kind {
+        DatabaseErrorKind::SerializationFailure => Failure::Conflict(message.to_owned()),
+        DatabaseErrorKind::ClosedConnection | DatabaseErrorKind::UnableToSendCommand => {
+            Failure::Disconnected(message.to_owned())
+        }
+        DatabaseErrorKind::ReadOnlyTransaction => StoreError::ReadOnly.into(),
+        DatabaseErrorKind::UniqueViolation | DatabaseErrorKind::ExclusionViolation => {
+            let constraint = information.constraint_name().unwrap_or_default();
+            match REFUSALS.iter().find(|(name, _)| *name == constraint) {
+                Some((_, refusal)) => Error::from(refusal.clone()).into(),
+                None => StoreError::Internal(message.to_owned()).into(),
+            }
+        }
+        DatabaseErrorKind::Unknown => from_message(message),
+        _ => StoreError::Internal(message.to_owned()).into(),
+    }
+}
+
+fn from_message(message: &str) -> Failure {
+    if NO_ROOM.iter().any(|text| message.ends_with(text)) {
+        return StoreError::StorageFull(message.to_owned()).into();
+    }
+    let found = MESSAGES.iter().find(|(beginning, _)| message.starts_with(beginning));
+    match found.map(|(_, meaning)| *meaning) {
+        Some(Meaning::Conflict) => Failure::Conflict(message.to_owned()),
+        Some(Meaning::LockTimeout) => StoreError::LockTimeout.into(),
+        Some(Meaning::DeadlineExceeded) => StoreError::DeadlineExceeded.into(),
+        Some(Meaning::Disconnected) => Failure::Disconnected(message.to_owned()),
+        Some(Meaning::StorageFull) => StoreError::StorageFull(message.to_owned()).into(),
+        Some(Meaning::BadText) => {
+            Error::from(FieldError::new("", FieldCode::Invalid, "The null character is not allowed.")).into()
+        }
+        None => StoreError::Internal(message.to_owned()).into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_known_by_its_message() {
+        #[rustfmt::skip]
+        let cases = [
+            // message,                                                                         full,  why
+            ("could not extend file \"base/1/2\": No space left on device",                     true,  "a table"),
+            ("could not extend file \"base/1/2\": wrote only 4096 of 8192 bytes at block 7",    true,  "the rest of a disk"),
+            ("could not write to file \"pg_wal/xlogtemp.7\": No space left on device",          true,  "the log: the server's last words"),
+            ("could not create file \"pg_wal/xlogtemp.7\": No space left on device",            true,  "not even an empty file"),
+            ("could not access status of transaction 7: Disk quota exceeded",                   true,  "a share of the disk"),
+            ("could not access status of transaction 7",                                        false, "a fault like any other"),
+            ("column \"No space left on device\" does not exist",                               false, "words of somebody else's"),
+        ];
+        for (message, is_full, why) in cases {
+            let found = from_message(message).into_store_error();
+            assert_eq!(matches!(found, StoreError::StorageFull(_)), is_full, "{message}: {why}");
+        }
+        #[rustfmt::skip]
+        let cases = [
+            // message,                                                                         full,  why
+            ("connection failed: FATAL:  could not write init file: No space left on device\n",  true,  "a server that lets nobody in"),
+            ("connection failed: Connection refused",                                           false, "no server"),
+        ];
+        for (message, is_full, why) in cases {
+            let found = unreachable(message.to_owned());
+            assert_eq!(matches!(found, StoreError::StorageFull(_)), is_full, "{message}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_lost_connection_is_known_by_its_message() {
+        #[rustfmt::skip]
+        let cases = [
+            // message,                                                                    lost,  why
+            ("server closed the connection unexpectedly\n\tThis probably means the server", true,  "the client library, after a write that failed"),
+            ("terminating connection due to administrator command",                        true,  "the server's last words"),
+            ("the database system is in recovery mode",                                    true,  "a server that comes back"),
+            ("cache lookup failed for type 7",                                             false, "a fault like any other"),
+        ];
+        for (message, is_lost, why) in cases {
+            assert_eq!(matches!(from_message(message), Failure::Disconnected(_)), is_lost, "{message}: {why}");
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! Bringing a database up to date, once, whoever else tries.
+//!
+//! There are two sets of migrations: the catalogue, and what customers own. The second one names no schema of its own: it makes
+//! its tables in the first schema of the connection's search path, and finds the catalogue behind that. Each schema remembers
+//! which migrations it has; in one schema the two sets share that memory, so no version is in both.
+
+use billing_domain::StoreError;
+use diesel::migration::{Migration, MigrationSource};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::sql_types::Integer;
+use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
+
+use crate::custom_sql;
+use crate::pg::error::Failure;
+use crate::pg::statement::statement;
+use crate::transaction::LOCK_CLASS_MIGRATION;
+
+/// What organizations offer, and what the service keeps beside its customers.
+const CATALOGUE: EmbeddedMigrations = embed_migrations!("../../migrations/catalogue");
+/// What customers own. It refers to the catalogue, and never the other way round.
+const CUSTOMERS: EmbeddedMigrations = embed_migrations!("../../migrations/customers");
+
+/// The first version of the history that came before the baseline. A database that has it has other tables than those that the
+/// migrations of today go on from.
+const BEFORE_BASELINE: &str = "0001";
+const IS_BEFORE_BASELINE: &str = "this database was made by a development version from before the first release, and nothing leads \
+    from there to here. Dump its events if they are still wanted (pg_dump --data-only --table='events*'), and start with an empty \
+    database";
+
+diesel::table! {
+    #[sql_name = "__diesel_schema_migrations"]
+    migrations (version) {
+        version -> Text,
+    }
+}
+
+statement! {
+    /// Waits until nobody else migrates this database; held until the connection closes.
+    LockMigrations -> Integer { "SELECT pg_advisory_lock(" class: i32 as Integer; ", 0)" }
+}
+
+/// All migrations of this program, the catalogue's first: what refers comes after what it refers to.
+fn embedded() -> Result<Vec<Box<dyn Migration<Pg>>>, StoreError> {
+    let mut all = Vec::new();
+    for set in [CATALOGUE, CUSTOMERS] {
+        let mut migrations: Vec<Box<dyn Migration<Pg>>> = set.migrations().map_err(|error| internal(error.as_ref()))?;
+        migrations.sort_unstable_by(|a, b| a.name().version().cmp(&b.name().version()));
+        all.append(&mut migrations);
+    }
+    Ok(all)
+}
+
+/// The versions this program was built with, in the order in which they are applied.
+pub(crate) fn embedded_versions() -> Result<Vec<String>, StoreError> {
+    Ok(embedded()?.iter().map(|each| each.name().version().to_string()).collect())
+}
+
+/// The versions the database has, in order.
+pub(crate) fn applied_versions(connection: &mut PgConnection) -> QueryResult<Vec<String>> {
+    migrations::table.select(migrations::version).order(migrations::version).load(connection)
+}
+
+/// Applies what is missing; answers the versions it applied.
+pub(crate) fn migrate(url: &str) -> Result<Vec<String>, StoreError> {
+    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let lock = LockMigrations { class: LOCK_CLASS_MIGRATION }.execute(&mut connection);
+    lock.map_err(|error| Failure::from(error).into_store_error())?;
+    refuse_older(&mut connection)?;
+    let mut applied = Vec::new();
+    for set in [CATALOGUE, CUSTOMERS] {
+        let versions = connection.run_pending_migrations(set).map_err(|error| internal(error.as_ref()))?;
+        applied.extend(versions.iter().map(ToString::to_string));
+    }
+    custom_sql::prepare(&mut connection);
+    Ok(applied)
+}
+
+/// Refuses a database whose tables are not those of the baseline.
+fn refuse_older(connection: &mut PgConnection) -> Result<(), StoreError> {
+    // Diesel makes the table of versions where it is missing.
+    let applied = connection.applied_migrations().map_err(|error| internal(error.as_ref()))?;
+    if applied.iter().any(|version| version.to_string() == BEFORE_BASELINE) {
+        return Err(StoreError::Internal(IS_BEFORE_BASELINE.to_owned()));
+    }
+    Ok(())
+}
+
+/// Takes everything back, last first: for tests.
+#[cfg(feature = "testing")]
+pub(crate) fn revert(url: &str) -> Result<Vec<String>, StoreError> {
+    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut reverted = Vec::new();
+    for migration in embedded()?.iter().rev() {
+        let version = connection.revert_migration(migration.as_ref()).map_err(|error| internal(error.as_ref()))?;
+        reverted.push(version.to_string());
+    }
+    Ok(reverted)
+}
+
+/// Makes a schema with what customers own, and nothing else, beside the catalogue in `public`: for tests.
+#[cfg(feature = "testing")]
+pub(crate) fn make_customers_schema(url: &str, name: &str) -> Result<Vec<String>, StoreError> {
+    use diesel::connection::SimpleConnection;
+
+    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let schema = format!("CREATE SCHEMA {name}; SET search_path = {name}, public");
+    connection.batch_execute(&schema).map_err(|error| Failure::from(error).into_store_error())?;
+    let versions = connection.run_pending_migrations(CUSTOMERS).map_err(|error| internal(error.as_ref()))?;
+    Ok(versions.iter().map(ToString::to_string).collect())
+}
+
+fn internal(error: &(dyn std::error::Error + Send + Sync)) -> StoreError {
+    StoreError::Internal(format!("migration: {error}"))
+}

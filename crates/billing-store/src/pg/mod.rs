@@ -1,0 +1,11 @@
+//! Postgres as such: connections, prepared statements, the schema, what errors mean. Knows nothing of the store above it.
+
+pub(crate) mod column;
+pub(crate) mod conflict_cooldown;
+pub(crate) mod deadline;
+pub(crate) mod error;
+pub(crate) mod migration;
+pub(crate) mod partition;
+pub(crate) mod pool;
+pub(crate) mod schema;
+pub(crate) mod statement;

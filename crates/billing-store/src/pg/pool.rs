@@ -1,0 +1,263 @@
+//! Connections: set up alike, never waited for long, thrown away once broken.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use billing_domain::StoreError;
+use diesel::connection::SimpleConnection;
+use diesel::r2d2::R2D2Connection;
+use diesel::{Connection as _, PgConnection, QueryResult, RunQueryDsl};
+use r2d2::{HandleError, ManageConnection};
+
+use crate::pg::error::{Failure, unreachable};
+use crate::pg::statement::statement;
+
+/// How long a caller waits for a connection before it is told that all are busy.
+pub(crate) const CHECK_OUT_MAX: Duration = Duration::from_secs(1);
+
+/// What every connection has set: limits on statements, on waiting for locks and on idling with locks held; UTC for
+/// the few functions that cut instants into hours. Compiling plans to machine code never pays for statements this short.
+/// A plan is kept for the life of a connection, so it must not scan a table because that was empty at the time.
+const SESSION: &str = "
+    SET statement_timeout = '5s';
+    SET lock_timeout = '2s';
+    SET idle_in_transaction_session_timeout = '10s';
+    SET timezone = 'UTC';
+    SET client_min_messages = warning;
+    SET jit = off;
+    SET enable_seqscan = off;
+";
+
+/// What the connections of workers have set on top: they send the same few statements all day, each of which finds its
+/// rows by an index whatever the parameters are, so none of them is planned more than once. While a table is small the other
+/// kinds of joins read all of it, and would go on to when it is large.
+const SAME_STATEMENTS: &str = "
+    SET plan_cache_mode = force_generic_plan;
+    SET enable_hashjoin = off;
+    SET enable_mergejoin = off;
+";
+
+/// Sets a connection up for the same few statements.
+pub(crate) fn expect_same_statements(pg: &mut PgConnection) -> QueryResult<()> {
+    pg.batch_execute(SAME_STATEMENTS)
+}
+
+/// Errors are told apart by their English text where Diesel has no kind for them. Only a superuser may ask for it.
+const ENGLISH: &str = "SET lc_messages = 'C'";
+
+statement! {
+    /// The language of the server's messages.
+    MessageLanguage -> diesel::sql_types::Text { "SELECT current_setting('lc_messages')" }
+}
+
+/// A connection and whether it has been seen to fail.
+pub(crate) struct Connection {
+    pub(crate) pg: PgConnection,
+    is_broken: bool,
+}
+
+impl Connection {
+    /// Makes a connection that is set up like those of the pool.
+    fn establish(url: &str, restrict: Restrict) -> Result<Self, Failure> {
+        let unavailable = |error: diesel::ConnectionError| unreachable(error.to_string());
+        let mut pg = PgConnection::establish(url).map_err(unavailable)?;
+        pg.batch_execute(SESSION)?;
+        if pg.batch_execute(ENGLISH).is_err() {
+            let language: String = MessageLanguage {}.get_result(&mut pg)?;
+            if !["C", "POSIX", "en"].iter().any(|english| language.starts_with(english)) {
+                log::warn!("lc_messages is {language}: set it to C, or some database errors are not understood");
+            }
+        }
+        restrict(&mut pg)?;
+        Ok(Self { pg, is_broken: false })
+    }
+
+    /// Runs one piece of work, and remembers if it showed that the connection is gone.
+    pub(crate) fn attempt<T>(
+        &mut self,
+        work: impl FnOnce(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let result = work(&mut self.pg);
+        if matches!(result, Err(Failure::Disconnected(_))) {
+            self.is_broken = true;
+        }
+        result
+    }
+
+    fn check(&mut self) -> Result<(), Failure> {
+        self.attempt(|pg| pg.ping().map_err(Failure::from))
+    }
+}
+
+/// What else is done to a new connection.
+type Restrict = fn(&mut PgConnection) -> QueryResult<()>;
+
+/// Makes and judges connections for the pool.
+#[derive(Debug)]
+pub(crate) struct Manager {
+    url: String,
+    restrict: Restrict,
+    made: Arc<AtomicU64>,
+}
+
+impl ManageConnection for Manager {
+    type Connection = Connection;
+    type Error = StoreError;
+
+    fn connect(&self) -> Result<Connection, StoreError> {
+        let connection = Connection::establish(&self.url, self.restrict).map_err(Failure::into_store_error)?;
+        self.made.fetch_add(1, Ordering::SeqCst);
+        Ok(connection)
+    }
+
+    fn is_valid(&self, connection: &mut Connection) -> Result<(), StoreError> {
+        connection.check().map_err(Failure::into_store_error)
+    }
+
+    fn has_broken(&self, connection: &mut Connection) -> bool {
+        std::thread::panicking() || connection.is_broken || connection.pg.is_broken()
+    }
+}
+
+/// How often the log says that connections cannot be made.
+const COMPLAINT_EVERY: Duration = Duration::from_secs(1);
+
+/// Says in the log that connections cannot be made, but not each of the many times that it is tried: an outage must not
+/// fill a disk.
+#[derive(Debug, Default)]
+struct Complaints {
+    last: Mutex<Option<Instant>>,
+}
+
+impl Complaints {
+    /// Whether the log has heard nothing of it for a while.
+    fn is_due(&self, now: Instant) -> bool {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = last.is_none_or(|last| now.saturating_duration_since(last) >= COMPLAINT_EVERY);
+        if is_due {
+            *last = Some(now);
+        }
+        is_due
+    }
+}
+
+impl HandleError<StoreError> for Complaints {
+    fn handle_error(&self, error: StoreError) {
+        if self.is_due(Instant::now()) {
+            log::error!("no new connection: {error}");
+        }
+    }
+}
+
+/// A pool of connections. Nothing is asked of a connection when it is taken; one that turns out to be dead is
+/// replaced and the work done on another.
+#[derive(Clone, Debug)]
+pub(crate) struct Pool {
+    inner: r2d2::Pool<Manager>,
+    made: Arc<AtomicU64>,
+}
+
+/// A connection on loan.
+pub(crate) type Loan = r2d2::PooledConnection<Manager>;
+
+impl Pool {
+    /// A pool of at most `size` connections; one of them is made at once, to see whether it can be.
+    pub(crate) fn connect(url: &str, size: u32) -> Result<Self, StoreError> {
+        let pool = Self::on_demand(url, size, |_| Ok(()));
+        // Refused at once where the pool would only say that it took too long.
+        Manager { url: url.to_owned(), restrict: |_| Ok(()), made: Arc::default() }.connect()?;
+        Ok(pool)
+    }
+
+    /// A pool of at most `size` connections, none of which is made before it is needed; `restrict` sets each up further.
+    pub(crate) fn on_demand(url: &str, size: u32, restrict: Restrict) -> Self {
+        let made = Arc::new(AtomicU64::new(0));
+        let manager = Manager { url: url.to_owned(), restrict, made: Arc::clone(&made) };
+        let inner = r2d2::Pool::builder()
+            .max_size(size.max(1))
+            // Made when needed, and then kept: nobody has to wait for those that nobody needs.
+            .min_idle(Some(0))
+            .test_on_check_out(false)
+            .connection_timeout(CHECK_OUT_MAX)
+            .error_handler(Box::new(Complaints::default()))
+            .build_unchecked(manager);
+        Self { inner, made }
+    }
+
+    /// How many connections have been made so far, those among them that are closed again. Any of them that is in use has
+    /// been counted before.
+    pub(crate) fn connections_made(&self) -> u64 {
+        self.made.load(Ordering::SeqCst)
+    }
+
+    /// Connections that are open, those of them that are idle, and the most there may be.
+    pub(crate) fn counts(&self) -> (u32, u32, u32) {
+        let state = self.inner.state();
+        (state.connections, state.idle_connections, self.inner.max_size())
+    }
+
+    /// A connection, as it lies there.
+    pub(crate) fn take(&self) -> Result<Loan, StoreError> {
+        self.take_within(CHECK_OUT_MAX)
+    }
+
+    /// As [`Pool::take`], with a timeout of the caller's.
+    pub(crate) fn take_within(&self, timeout: Duration) -> Result<Loan, StoreError> {
+        self.inner.get_timeout(timeout).map_err(|error| match self.inner.state().connections {
+            0 => unreachable(error.to_string()),
+            _ => StoreError::PoolExhausted,
+        })
+    }
+
+    /// A connection that has just answered: for the second try after a first one was dead.
+    pub(crate) fn take_checked(&self) -> Result<Loan, StoreError> {
+        // After a restart of the server every connection in the pool may be dead.
+        for _ in 0..self.inner.max_size() {
+            let mut connection = self.take()?;
+            if connection.check().is_ok() {
+                return Ok(connection);
+            }
+        }
+        self.take()
+    }
+
+    /// Runs statements outside of any transaction, again on another connection if the first was dead. Only for
+    /// what may run twice.
+    pub(crate) fn run<T>(&self, mut work: impl FnMut(&mut PgConnection) -> QueryResult<T>) -> Result<T, Failure> {
+        self.try_run(|pg| Ok(work(pg)?))
+    }
+
+    /// [`Pool::run`] of what can fail in other ways too.
+    pub(crate) fn try_run<T>(
+        &self,
+        mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match self.take()?.attempt(&mut work) {
+            Err(Failure::Disconnected(_)) => self.take_checked()?.attempt(work),
+            other => other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_is_in_the_log_once_a_second() {
+        let (complaints, start) = (Complaints::default(), Instant::now());
+        #[rustfmt::skip]
+        let cases = [
+            // milliseconds, said, why
+            (0,     true,  "the first"),
+            (1,     false, "said already"),
+            (999,   false, "not a second yet"),
+            (1_000, true,  "a second later it is still so"),
+            (1_999, false, "counted from when it was said last"),
+        ];
+        for (milliseconds, said, why) in cases {
+            assert_eq!(complaints.is_due(start + Duration::from_millis(milliseconds)), said, "{why}");
+        }
+    }
+}

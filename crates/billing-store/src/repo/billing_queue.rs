@@ -1,0 +1,218 @@
+//! The queue of the billing run, and the clocks on their way.
+
+use billing_domain::Error;
+use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
+use billing_domain::store::{Backlog, BillingQueue, Leased, Parked};
+use billing_domain::test_clock::TestClockStatus;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use crate::pg::column::{count, unreadable};
+use crate::pg::error::Failure;
+use crate::pg::schema;
+use crate::pg::statement::statement;
+use crate::store::PgStore;
+
+statement! {
+    /// Leases due rows to the caller; rows that another worker looks at right now are skipped. As an array they are picked
+    /// once: a plan that was made while the queue was empty would pick anew for each row of it, and lock what it picks. The
+    /// time of the statement ends the walk along the index; that of the clock would only be a filter. Who is catching up is
+    /// read once, too: mostly nobody.
+    LeaseDue -> (SqlUuid, SqlUuid, BigInt) {
+        "UPDATE billing_due
+        SET claimed_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
+        WHERE customer_key = ANY (ARRAY(
+            SELECT customer_key FROM billing_due
+            WHERE due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; ")
+                AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
+                AND NOT is_parked
+                AND customer_key <> ALL (ARRAY(SELECT customer_key FROM customers WHERE catching_up))
+            ORDER BY due_at
+            LIMIT " limit: i64 as BigInt; "
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING organization_id, customer_key, failures"
+    }
+}
+
+statement! {
+    /// Leases of each organization the customer who is furthest behind of those who are catching up. A row that another
+    /// worker has leased meanwhile is looked at again when it is locked, and left to them.
+    LeaseCatchingUp -> (SqlUuid, SqlUuid, BigInt) {
+        "UPDATE billing_due
+        SET claimed_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
+        WHERE customer_key = ANY (ARRAY(
+            SELECT customer_key FROM billing_due
+            WHERE customer_key IN (
+                SELECT DISTINCT ON (customer.organization_id) customer.customer_key
+                FROM customers customer
+                JOIN billing_due due USING (customer_key)
+                WHERE customer.catching_up
+                    AND due.due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; ")
+                    AND (due.claimed_until IS NULL OR due.claimed_until <= clock_timestamp())
+                    AND NOT due.is_parked
+                ORDER BY customer.organization_id, due.due_at
+            )
+                AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
+            ORDER BY random()
+            LIMIT " limit: i64 as BigInt; "
+            FOR UPDATE SKIP LOCKED
+        ))
+        RETURNING organization_id, customer_key, failures"
+    }
+}
+
+statement! {
+    /// Who is catching up under a clock that stands and has not failed: one that advances takes them along.
+    ListCatchingUp -> (SqlUuid, SqlUuid, SqlUuid) {
+        "SELECT organization_id, clock_id, customer_key
+        FROM (
+            SELECT customer.organization_id, clock.id AS clock_id, customer.customer_key,
+                row_number() OVER (PARTITION BY customer.organization_id ORDER BY customer.customer_key) AS place
+            FROM customers customer
+            JOIN test_clocks clock ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
+            WHERE customer.catching_up AND clock.status = 'ready'
+        ) catching_up
+        WHERE place <= " each: i64 as BigInt; "
+        ORDER BY organization_id, place"
+    }
+}
+
+statement! {
+    /// Notes a failure, unless the customer was billed since it was leased. No time to wait: it is parked.
+    PutOff -> BigInt {
+        "UPDATE billing_due due
+        SET failures = due.failures + 1, failure = " reason: String as Text; ", failed_at = clock_timestamp(),
+            is_parked = wait.ms IS NULL,
+            claimed_until = clock_timestamp() + make_interval(secs => coalesce(wait.ms, 0)::double precision / 1000)
+        FROM (SELECT " wait_ms: Option<i64> as Nullable<BigInt>; "::bigint AS ms) wait
+        WHERE due.organization_id = " organization: Uuid as SqlUuid; " AND due.customer_key = " customer: Uuid as SqlUuid; "
+            AND due.failures = " failures: i64 as BigInt; " AND due.claimed_until IS NOT NULL"
+    }
+}
+
+statement! {
+    /// The parked customers, the longest overdue first.
+    ListParked -> (SqlUuid, Text, Timestamptz, BigInt, Nullable<Text>) {
+        "SELECT due.organization_id, customer.customer_id, due.due_at, due.failures, due.failure
+        FROM billing_due due
+        JOIN customers customer USING (customer_key)
+        WHERE due.is_parked
+        ORDER BY due.due_at, due.organization_id, customer.customer_id COLLATE \"C\"
+        LIMIT " limit: i64 as BigInt; ""
+    }
+}
+
+statement! {
+    /// Lets parked customers be tried again.
+    ReleaseParked -> BigInt {
+        "UPDATE billing_due SET is_parked = false, failures = " failures: i64 as BigInt; ", claimed_until = NULL
+        WHERE is_parked"
+    }
+}
+
+statement! {
+    /// How many customers are due, since when those who are not catching up, what time it is, how many of them failed or
+    /// are parked, and how many are catching up.
+    ReadBacklog -> (BigInt, Nullable<Timestamptz>, Timestamptz, BigInt, BigInt, BigInt) {
+        "SELECT count(*), min(due_at) FILTER (WHERE late.customer_key IS NULL), clock_timestamp(),
+            count(*) FILTER (WHERE failures > 0 AND NOT is_parked), count(*) FILTER (WHERE is_parked),
+            count(late.customer_key)
+        FROM billing_due
+        LEFT JOIN (SELECT customer_key FROM customers WHERE catching_up) late USING (customer_key)
+        WHERE due_at <= statement_timestamp()"
+    }
+}
+
+fn milliseconds(duration: Duration) -> i64 {
+    i64::try_from(duration.whole_milliseconds()).unwrap_or(i64::MAX)
+}
+
+/// Organization, customer, failures.
+type LeasedRow = (Uuid, Uuid, i64);
+
+fn leased((organization, customer, failures): LeasedRow) -> Leased {
+    let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+    Leased { organization: organization.into(), customer: customer.into(), failures }
+}
+
+impl BillingQueue for PgStore {
+    fn lease_due(&self, limit: u32, lease: Duration, until: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
+        let statement = LeaseDue { lease_ms: milliseconds(lease), until, limit: i64::from(limit) };
+        let rows = self.shared.pool.run(|pg| statement.clone().load::<LeasedRow>(pg));
+        Ok(rows.map_err(Failure::into_error)?.into_iter().map(leased).collect())
+    }
+
+    fn lease_catching_up(
+        &self,
+        limit: u32,
+        lease: Duration,
+        until: Option<OffsetDateTime>,
+    ) -> Result<Vec<Leased>, Error> {
+        let statement = LeaseCatchingUp { lease_ms: milliseconds(lease), until, limit: i64::from(limit) };
+        let rows = self.shared.pool.run(|pg| statement.clone().load::<LeasedRow>(pg));
+        Ok(rows.map_err(Failure::into_error)?.into_iter().map(leased).collect())
+    }
+
+    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<Duration>) -> Result<(), Error> {
+        let statement = PutOff {
+            reason: reason.to_owned(),
+            wait_ms: retry_after.map(milliseconds),
+            organization: leased.organization.uuid(),
+            customer: leased.customer.uuid(),
+            failures: i64::from(leased.failures),
+        };
+        self.shared.pool.run(|pg| statement.clone().execute(pg)).map(drop).map_err(Failure::into_error)
+    }
+
+    fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error> {
+        type Row = (Uuid, String, OffsetDateTime, i64, Option<String>);
+        let statement = ListParked { limit: i64::from(limit) };
+        let rows = self.shared.pool.run(|pg| statement.clone().load::<Row>(pg)).map_err(Failure::into_error)?;
+        let parked = |(organization, customer, due_at, failures, failure): Row| {
+            Ok(Parked {
+                organization: organization.into(),
+                customer: customer.parse().map_err(|_| unreadable("customer_id"))?,
+                due_at,
+                failures: count(failures)?,
+                reason: failure.unwrap_or_default(),
+            })
+        };
+        rows.into_iter().map(parked).collect()
+    }
+
+    fn release_parked(&self) -> Result<u64, Error> {
+        let released = self.shared.pool.run(|pg| ReleaseParked { failures: 0 }.execute(pg));
+        Ok(released.map_err(Failure::into_error)? as u64)
+    }
+
+    fn backlog(&self) -> Result<Backlog, Error> {
+        type Row = (i64, Option<OffsetDateTime>, OffsetDateTime, i64, i64, i64);
+        let row = self.shared.pool.run(|pg| ReadBacklog {}.get_result::<Row>(pg)).map_err(Failure::into_error)?;
+        let (customers, first, now, failing, parked, catching_up) = row;
+        Ok(Backlog {
+            customers: count(customers)?,
+            lag: first.map_or(Duration::ZERO, |first| now - first),
+            failing: count(failing)?,
+            parked: count(parked)?,
+            catching_up: count(catching_up)?,
+        })
+    }
+
+    fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {
+        use schema::test_clocks::dsl::{created_at, id, organization_id, status, test_clocks};
+        let advancing = test_clocks.filter(status.eq(TestClockStatus::Advancing.as_str())).order((created_at, id));
+        let rows = self.shared.pool.run(|pg| advancing.select((organization_id, id)).load::<(Uuid, Uuid)>(pg));
+        let rows = rows.map_err(Failure::into_error)?;
+        Ok(rows.into_iter().map(|(organization, clock)| (organization.into(), clock.into())).collect())
+    }
+
+    fn list_catching_up(&self, each: u32) -> Result<Vec<(OrganizationId, TestClockId, CustomerKey)>, Error> {
+        let statement = ListCatchingUp { each: i64::from(each) };
+        let rows = self.shared.pool.run(|pg| statement.clone().load::<(Uuid, Uuid, Uuid)>(pg));
+        let rows = rows.map_err(Failure::into_error)?.into_iter();
+        Ok(rows.map(|(organization, clock, customer)| (organization.into(), clock.into(), customer.into())).collect())
+    }
+}

@@ -1,0 +1,332 @@
+//! Customers, their own time, and when they next have something to be billed.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use billing_domain::customer::{Customer, PaymentProvider};
+use billing_domain::id::{CustomerKey, OrganizationId};
+use billing_domain::store::{CustomerRepo, Page, PageRequest};
+use billing_domain::{Error, FieldCode, FieldError, Noun};
+use diesel::dsl::SqlTypeOf;
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::sql_types::{Nullable, Timestamptz, Uuid as SqlUuid};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::pg::column::{choice, from_json, to_json, unreadable};
+use crate::pg::schema::{billing_due, customer_emails, customers};
+use crate::pg::statement::statement;
+use crate::transaction::{CustomerNows, OWN_NOW, PgTransaction, customer_now};
+
+#[derive(Queryable, Selectable, Insertable)]
+#[diesel(table_name = customers, check_for_backend(Pg))]
+pub(crate) struct CustomerRow {
+    customer_key: Uuid,
+    organization_id: Uuid,
+    customer_id: String,
+    name: Option<String>,
+    email: Option<String>,
+    default_currency_code: String,
+    billing_address: Option<Value>,
+    shipping_address: Option<Value>,
+    tax_rate: Option<BigDecimal>,
+    timezone: String,
+    payment_provider: Option<String>,
+    payment_provider_id: Option<String>,
+    has_payment_method: bool,
+    properties: Value,
+    test_clock_id: Option<Uuid>,
+    created_at: OffsetDateTime,
+    last_instant: OffsetDateTime,
+    deleted_at: Option<OffsetDateTime>,
+    catching_up: bool,
+}
+
+impl TryFrom<&Customer> for CustomerRow {
+    type Error = Error;
+
+    fn try_from(customer: &Customer) -> Result<Self, Error> {
+        Ok(Self {
+            customer_key: customer.key.uuid(),
+            organization_id: customer.organization.uuid(),
+            customer_id: customer.id.as_str().to_owned(),
+            name: customer.name.clone(),
+            email: customer.email.clone(),
+            default_currency_code: customer.default_currency_code.clone(),
+            billing_address: customer.billing_address.as_ref().map(to_json).transpose()?,
+            shipping_address: customer.shipping_address.as_ref().map(to_json).transpose()?,
+            tax_rate: customer.tax_rate.clone(),
+            timezone: customer.timezone.clone(),
+            payment_provider: customer.payment_provider.map(|provider| provider.as_str().to_owned()),
+            payment_provider_id: customer.payment_provider_id.clone(),
+            has_payment_method: customer.has_payment_method,
+            properties: Value::Object(customer.properties.clone()),
+            test_clock_id: customer.test_clock.map(|clock| clock.uuid()),
+            created_at: customer.created_at,
+            last_instant: customer.created_at,
+            deleted_at: customer.deleted_at,
+            catching_up: customer.catching_up,
+        })
+    }
+}
+
+impl TryFrom<CustomerRow> for Customer {
+    type Error = Error;
+
+    fn try_from(row: CustomerRow) -> Result<Self, Error> {
+        let provider = |text: String| choice(PaymentProvider::ALL, PaymentProvider::as_str, &text);
+        Ok(Self {
+            key: row.customer_key.into(),
+            organization: row.organization_id.into(),
+            id: row.customer_id.parse().map_err(|_| unreadable("customer_id"))?,
+            name: row.name,
+            email: row.email,
+            default_currency_code: row.default_currency_code,
+            billing_address: row.billing_address.map(from_json).transpose()?,
+            shipping_address: row.shipping_address.map(from_json).transpose()?,
+            tax_rate: row.tax_rate,
+            timezone: row.timezone,
+            payment_provider: row.payment_provider.map(provider).transpose()?,
+            payment_provider_id: row.payment_provider_id,
+            has_payment_method: row.has_payment_method,
+            properties: from_json(row.properties)?,
+            test_clock: row.test_clock_id.map(Into::into),
+            catching_up: row.catching_up,
+            created_at: row.created_at,
+            deleted_at: row.deleted_at,
+        })
+    }
+}
+
+/// What the columns of a [`CustomerRow`] are in SQL.
+pub(crate) type CustomerSql = SqlTypeOf<<CustomerRow as Selectable<Pg>>::SelectExpression>;
+
+/// The columns of a [`CustomerRow`], in its order.
+pub(crate) const COLUMNS: &str =
+    "customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
+    customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
+    customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
+    customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
+    customers.last_instant, customers.deleted_at, customers.catching_up";
+
+statement! {
+    /// The time that a customer lives at (of one that does not exist yet: real time), the version of the organization's
+    /// catalogue, and the customer.
+    EnterCustomer -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
+        "SELECT " [OWN_NOW] ", catalog.version, " [COLUMNS] "
+        FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
+        LEFT JOIN catalog_versions catalog USING (organization_id)
+        LEFT JOIN customers USING (organization_id, customer_key)"
+    }
+}
+
+/// What a transaction that is alone with a customer begins with: see [`EnterCustomer`].
+pub(crate) fn enter(
+    pg: &mut PgConnection,
+    organization: OrganizationId,
+    customer: CustomerKey,
+) -> QueryResult<(OffsetDateTime, Option<Uuid>, Option<CustomerRow>)> {
+    EnterCustomer { organization: organization.uuid(), customer: customer.uuid() }.get_result(pg)
+}
+
+statement! {
+    /// Moves a customer's last instant forward.
+    AdvanceInstant -> diesel::sql_types::BigInt {
+        "UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; ""
+    }
+}
+
+statement! {
+    /// Puts a customer in real time into the queue, free for any worker.
+    SetBillingDue -> diesel::sql_types::BigInt {
+        "INSERT INTO billing_due (customer_key, organization_id, due_at)
+        SELECT customer_key, organization_id, " due_at: OffsetDateTime as Timestamptz; "
+        FROM customers
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
+            AND test_clock_id IS NULL
+        ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
+            failures = 0, failure = NULL, failed_at = NULL, is_parked = false"
+    }
+}
+
+statement! {
+    /// [`AdvanceInstant`] and [`SetBillingDue`] in one; answers whether there is such a customer.
+    AdvanceInstantAndQueue -> diesel::sql_types::Bool {
+        "WITH reached AS (
+            UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
+            WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
+            RETURNING customer_key, organization_id, test_clock_id
+        ), queued AS (
+            INSERT INTO billing_due (customer_key, organization_id, due_at)
+            SELECT customer_key, organization_id, " due_at: OffsetDateTime as Timestamptz; "
+            FROM reached
+            WHERE test_clock_id IS NULL
+            ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
+                failures = 0, failure = NULL, failed_at = NULL, is_parked = false
+        )
+        SELECT EXISTS (SELECT FROM reached)"
+    }
+}
+
+/// The place in the list of customers that a cursor stands for.
+fn cursor_position(cursor: &str) -> Result<i64, Error> {
+    cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+}
+
+impl PgTransaction<'_> {
+    fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
+        let Some(email) = &row.email else { return Ok(()) };
+        let values = (
+            customer_emails::organization_id.eq(row.organization_id),
+            customer_emails::email.eq(email),
+            customer_emails::customer_key.eq(row.customer_key),
+        );
+        self.query(|pg| diesel::insert_into(customer_emails::table).values(values).execute(pg))?;
+        Ok(())
+    }
+}
+
+impl CustomerRepo for PgTransaction<'_> {
+    fn insert(&mut self, customer: &Customer) -> Result<(), Error> {
+        let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
+        self.query(|pg| diesel::insert_into(customers::table).values(&row).execute(pg))?;
+        self.reserve_email(&row)
+    }
+
+    fn get(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+        let found = self.get_even_deleted(key)?;
+        if found.deleted_at.is_some() { Err(Error::NotFound(Noun::Customer)) } else { Ok(found) }
+    }
+
+    fn get_even_deleted(&mut self, key: CustomerKey) -> Result<Customer, Error> {
+        if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
+            return Ok(present.customer.clone());
+        }
+        if let Some(customer) = self.own_customer.as_ref().filter(|customer| customer.key == key) {
+            return Ok(customer.clone());
+        }
+        let query = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
+        let row = self.query(|pg| query.select(CustomerRow::as_select()).first(pg).optional())?;
+        row.ok_or(Error::NotFound(Noun::Customer))?.try_into()
+    }
+
+    fn update(&mut self, customer: &Customer) -> Result<(), Error> {
+        self.own_customer = None;
+        let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
+        let target = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));
+        let changes = (
+            customers::name.eq(&row.name),
+            customers::email.eq(&row.email),
+            customers::default_currency_code.eq(&row.default_currency_code),
+            customers::billing_address.eq(&row.billing_address),
+            customers::shipping_address.eq(&row.shipping_address),
+            customers::tax_rate.eq(&row.tax_rate),
+            customers::timezone.eq(&row.timezone),
+            customers::payment_provider.eq(&row.payment_provider),
+            customers::payment_provider_id.eq(&row.payment_provider_id),
+            customers::has_payment_method.eq(row.has_payment_method),
+            customers::properties.eq(&row.properties),
+            customers::deleted_at.eq(row.deleted_at),
+        );
+        if self.query(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
+            return Err(Error::NotFound(Noun::Customer));
+        }
+        let emails = customer_emails::table
+            .filter(customer_emails::organization_id.eq(row.organization_id))
+            .filter(customer_emails::customer_key.eq(row.customer_key));
+        self.query(|pg| diesel::delete(emails).execute(pg))?;
+        self.reserve_email(&row)
+    }
+
+    fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error> {
+        let after = page.after.as_deref().map(cursor_position).transpose()?.unwrap_or(0);
+        let query = customers::table
+            .filter(customers::organization_id.eq(self.tenant()))
+            .filter(customers::position.gt(after).and(customers::deleted_at.is_null()))
+            .order(customers::position)
+            .limit(i64::from(page.limit) + 1)
+            .select((customers::position, CustomerRow::as_select()));
+        let mut rows: Vec<(i64, CustomerRow)> = self.query(|pg| query.load(pg))?;
+        let limit = page.limit as usize;
+        let is_last = rows.len() <= limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| !is_last).map(|(position, _)| position.to_string());
+        let items = rows.into_iter().map(|(_, row)| row.try_into()).collect::<Result<_, _>>()?;
+        Ok(Page { items, next })
+    }
+
+    fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
+        if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
+            return Ok(present.now);
+        }
+        let organization = self.organization;
+        self.query(|pg| customer_now(pg, organization, key))
+    }
+
+    fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error> {
+        let customers = keys.iter().map(|key| key.uuid()).collect();
+        let question = CustomerNows { organization: self.tenant(), customers };
+        let found: BTreeMap<Uuid, OffsetDateTime> = self.query(|pg| question.load(pg))?.into_iter().collect();
+        let now = |key: &CustomerKey| found.get(&key.uuid()).copied().ok_or(Error::NotFound(Noun::Customer));
+        keys.iter().map(now).collect()
+    }
+
+    fn advance_instant(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
+        let statement = AdvanceInstant { instant, organization: self.tenant(), customer: key.uuid() };
+        match self.query(|pg| statement.execute(pg))? {
+            0 => Err(Error::NotFound(Noun::Customer)),
+            _ => Ok(()),
+        }
+    }
+
+    fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error> {
+        let tenant = self.tenant();
+        match due_at {
+            Some(due_at) => {
+                let statement = SetBillingDue { due_at, organization: tenant, customer: key.uuid() };
+                self.query(|pg| statement.execute(pg))?;
+            }
+            None => {
+                let target = billing_due::table.find(key.uuid()).filter(billing_due::organization_id.eq(tenant));
+                self.query(|pg| diesel::delete(target).execute(pg))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {
+        let target = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
+        let change = customers::catching_up.eq(catching_up);
+        if self.query(|pg| diesel::update(target).set(change).execute(pg))? == 0 {
+            return Err(Error::NotFound(Noun::Customer));
+        }
+        if let Some(customer) = self.own_customer.as_mut().filter(|customer| customer.key == key) {
+            customer.catching_up = catching_up;
+        }
+        Ok(())
+    }
+
+    fn advance_instant_and_queue(
+        &mut self,
+        key: CustomerKey,
+        instant: OffsetDateTime,
+        due_at: Option<OffsetDateTime>,
+    ) -> Result<(), Error> {
+        if let Some(batch_member) = &mut self.batch_member {
+            batch_member.writes.advance_instant_and_queue(key, instant, due_at);
+            return Ok(());
+        }
+        let Some(due_at) = due_at else {
+            self.advance_instant(key, instant)?;
+            return self.set_billing_due(key, None);
+        };
+        let statement = AdvanceInstantAndQueue { instant, organization: self.tenant(), customer: key.uuid(), due_at };
+        match self.query(|pg| statement.get_result(pg))? {
+            true => Ok(()),
+            false => Err(Error::NotFound(Noun::Customer)),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Reading events.
+
+use std::collections::HashSet;
+
+use billing_domain::Error;
+use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
+use billing_domain::event::{Event, Properties};
+use billing_domain::id::CustomerKey;
+use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
+use billing_domain::usage::{SeenUsage, UsageRequest};
+use diesel::deserialize::{FromSql, FromSqlRow};
+use diesel::dsl::sql;
+use diesel::pg::{Pg, PgValue};
+use diesel::prelude::*;
+use diesel::sql_types::{Array, Bool, Json, Text, Timestamptz, Uuid as SqlUuid};
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::ingest::id_hash;
+use crate::pg::column::unreadable;
+use crate::pg::partition::{self, Month};
+use crate::pg::schema::events;
+use crate::pg::statement::partition_statement;
+use crate::transaction::PgTransaction;
+
+partition_statement! {
+    /// The customer's events in one month that have one of the ids: the id, and when.
+    FindOfCustomer -> (Text, Timestamptz) {
+        "SELECT known.idempotency_id, known.time_created
+        FROM unnest(" hashes: Vec<Uuid> as Array<SqlUuid>; ") AS wanted (id_hash)
+        CROSS JOIN (SELECT " customer: Uuid as SqlUuid; "::uuid AS customer_key) whose
+        CROSS JOIN LATERAL (
+            SELECT event.* FROM " @ " event
+            WHERE event.id_hash = wanted.id_hash AND event.customer_key = whose.customer_key
+            OFFSET 0
+        ) known
+        WHERE known.organization_id = " organization: Uuid as SqlUuid; ""
+    }
+}
+
+partition_statement! {
+    /// Anybody's events in one month that have one of the ids: the id, and the latest time.
+    FindOfAnybody -> (Text, Timestamptz) {
+        "SELECT known.idempotency_id, max(known.time_created)
+        FROM unnest(" hashes: Vec<Uuid> as Array<SqlUuid>; ") AS wanted (id_hash)
+        CROSS JOIN LATERAL (
+            SELECT event.* FROM " @ " event WHERE event.id_hash = wanted.id_hash OFFSET 0
+        ) known
+        WHERE known.organization_id = " organization: Uuid as SqlUuid; "
+        GROUP BY known.idempotency_id"
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = events, check_for_backend(Pg))]
+pub(crate) struct EventRow {
+    customer_id: String,
+    event_name: String,
+    idempotency_id: String,
+    time_created: OffsetDateTime,
+    properties: KeptProperties,
+}
+
+/// Properties as they are kept.
+#[derive(FromSqlRow)]
+pub(crate) struct KeptProperties(Properties);
+
+impl FromSql<Json, Pg> for KeptProperties {
+    fn from_sql(value: PgValue<'_>) -> diesel::deserialize::Result<Self> {
+        Ok(Self(std::str::from_utf8(value.as_bytes())?.parse()?))
+    }
+}
+
+impl TryFrom<EventRow> for Event {
+    type Error = Error;
+
+    fn try_from(row: EventRow) -> Result<Self, Error> {
+        Ok(Self {
+            customer: row.customer_id.parse().map_err(|_| unreadable("a customer id"))?,
+            name: row.event_name,
+            idempotency_id: row.idempotency_id,
+            time_created: row.time_created,
+            properties: row.properties.0,
+        })
+    }
+}
+
+impl EventRepo for PgTransaction<'_> {
+    fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
+        match &mut self.batch_member {
+            Some(batch_member) => batch_member.usages(requests),
+            None => self.read_usages(requests),
+        }
+    }
+
+    fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
+        PgTransaction::warm_up(self, requests)
+    }
+
+    fn seen_custom_usages(
+        &mut self,
+        requests: &[CustomUsageRequest],
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.expect_statement()?;
+        self.run_custom(requests)
+    }
+
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {
+        let after = page.after.as_deref().map(EventCursor::parse).transpose()?;
+        let of_customer =
+            events::organization_id.eq(self.tenant()).and(events::customer_key.eq(filter.customer.uuid()));
+        let mut query = events::table.filter(of_customer).into_boxed();
+        if let Some(name) = &filter.name {
+            query = query.filter(events::event_name.eq(name));
+        }
+        if let Some(id) = &filter.idempotency_id {
+            query = query.filter(events::id_hash.eq(id_hash(id)).and(events::idempotency_id.eq(id)));
+        }
+        if let Some(after) = after {
+            // The first condition is for the index.
+            query = query.filter(events::time_created.le(after.time_created)).filter(
+                events::time_created
+                    .lt(after.time_created)
+                    .or(sql::<Bool>("idempotency_id COLLATE \"C\" < ").bind::<Text, _>(after.idempotency_id)),
+            );
+        }
+        let query = query
+            .order((events::time_created.desc(), sql::<Text>("idempotency_id COLLATE \"C\" DESC")))
+            .limit(i64::from(page.limit) + 1)
+            .select(EventRow::as_select());
+        let mut rows = self.query(|pg| query.load(pg))?;
+        let limit = page.limit as usize;
+        let is_last = rows.len() <= limit;
+        rows.truncate(limit);
+        let items = rows.into_iter().map(Event::try_from).collect::<Result<Vec<_>, _>>()?;
+        let next = items.last().filter(|_| !is_last).map(|event| EventCursor::of(event).to_text());
+        Ok(Page { items, next })
+    }
+
+    fn missing(
+        &mut self,
+        customer: Option<CustomerKey>,
+        ids: &[String],
+        since: OffsetDateTime,
+    ) -> Result<Vec<String>, Error> {
+        let mut seen = HashSet::new();
+        let mut missing: Vec<String> = ids.iter().filter(|id| seen.insert(id.as_str())).cloned().collect();
+        let (organization, first) = (self.tenant(), Month::of(since));
+        // A month at a time, latest first: what is asked for is mostly recent.
+        for month in self.query(partition::list)?.into_iter().take_while(|month| *month >= first) {
+            if missing.is_empty() {
+                break;
+            }
+            let hashes: Vec<Uuid> = missing.iter().map(|id| id_hash(id)).collect();
+            let found: Vec<(String, OffsetDateTime)> = self.query(|pg| match customer.map(CustomerKey::uuid) {
+                Some(customer) => FindOfCustomer { month, hashes, customer, organization }.load(pg),
+                None => FindOfAnybody { month, hashes, organization }.load(pg),
+            })?;
+            let known: HashSet<&str> =
+                found.iter().filter(|(_, time)| *time >= since).map(|(id, _)| id.as_str()).collect();
+            missing.retain(|id| !known.contains(id.as_str()));
+        }
+        Ok(missing)
+    }
+}

@@ -1,0 +1,290 @@
+//! Invoices and their lines.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use billing_domain::currency::Currency;
+use billing_domain::id::{CustomerKey, InvoiceId};
+use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
+use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
+use billing_domain::{Error, FieldCode, FieldError, Noun};
+use diesel::dsl::{AsExprOf, min, sql, sum};
+use diesel::expression::{SqlLiteral, UncheckedBind};
+use diesel::pg::Pg;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::pg::column::{checked, choice, count, from_json, period};
+use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
+use crate::repo::subscription::filters;
+use crate::transaction::PgTransaction;
+
+mod issue;
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = invoices, check_for_backend(Pg))]
+struct InvoiceRow {
+    customer_key: Uuid,
+    id: Uuid,
+    number: String,
+    billed_to: Value,
+    seller: Value,
+    currency_code: String,
+    currency_name: String,
+    currency_symbol: String,
+    currency_decimals: i16,
+    issued_at: OffsetDateTime,
+    due_at: Option<OffsetDateTime>,
+    payment_status: String,
+    amount: BigDecimal,
+}
+
+impl InvoiceRow {
+    fn into_invoice(self, lines: Vec<LineItem>) -> Result<Invoice, Error> {
+        Ok(Invoice {
+            id: self.id.into(),
+            number: self.number,
+            customer: self.customer_key.into(),
+            billed_to: from_json(self.billed_to)?,
+            seller: from_json(self.seller)?,
+            currency: Currency {
+                code: self.currency_code,
+                name: self.currency_name,
+                symbol: self.currency_symbol,
+                decimals: count(self.currency_decimals)?,
+            },
+            issued_at: self.issued_at,
+            due_at: self.due_at,
+            payment_status: choice(PaymentStatus::ALL, PaymentStatus::as_str, &self.payment_status)?,
+            lines,
+            amount: self.amount,
+        })
+    }
+}
+
+#[derive(Queryable, Selectable)]
+#[diesel(table_name = invoice_lines, check_for_backend(Pg))]
+struct InvoiceLineRow {
+    invoice_id: Uuid,
+    name: String,
+    start_at: OffsetDateTime,
+    end_at: OffsetDateTime,
+    quantity: Option<BigDecimal>,
+    billing_type: String,
+    subscription_id: Option<Uuid>,
+    record_id: Option<Uuid>,
+    plan: Option<Value>,
+    filters: String,
+    base: BigDecimal,
+    adjustments: Value,
+    amount: BigDecimal,
+    trace: Value,
+}
+
+impl TryFrom<InvoiceLineRow> for LineItem {
+    type Error = Error;
+
+    fn try_from(row: InvoiceLineRow) -> Result<Self, Error> {
+        Ok(Self {
+            name: row.name,
+            period: period(row.start_at, row.end_at)?,
+            quantity: row.quantity,
+            billing_type: choice(BillingType::ALL, BillingType::as_str, &row.billing_type)?,
+            subscription: row.subscription_id.map(Into::into),
+            record: row.record_id.map(Into::into),
+            plan: row.plan.map(from_json).transpose()?,
+            filters: filters(&row.filters)?,
+            base: row.base,
+            adjustments: from_json(row.adjustments)?,
+            amount: row.amount,
+            trace: from_json(row.trace)?,
+        })
+    }
+}
+
+/// A place in the list of invoices: microseconds since 1970 of the issue, and the id.
+struct Cursor {
+    issued_at: OffsetDateTime,
+    id: Uuid,
+}
+
+impl Cursor {
+    fn parse(text: &str) -> Result<Self, Error> {
+        let parts = text.split_once('_').and_then(|(micros, id)| {
+            let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1_000)?;
+            let issued_at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
+            Some(Self { issued_at, id: Uuid::try_parse(id).ok()? })
+        });
+        parts.ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+    }
+
+    fn of(row: &InvoiceRow) -> String {
+        format!("{}_{}", row.issued_at.unix_timestamp_nanos() / 1_000, row.id.simple())
+    }
+}
+
+/// The lines of these invoices. As pairs: two separate lists would be looked up as every key with every id.
+fn lines_of(rows: &[InvoiceRow]) -> LinesOf {
+    sql::<Bool>("(customer_key, invoice_id) IN (SELECT * FROM unnest(")
+        .bind::<Array<SqlUuid>, Vec<Uuid>>(rows.iter().map(|row| row.customer_key).collect())
+        .sql(", ")
+        .bind::<Array<SqlUuid>, Vec<Uuid>>(rows.iter().map(|row| row.id).collect())
+        .sql("))")
+}
+
+type Ids = AsExprOf<Vec<Uuid>, Array<SqlUuid>>;
+type LinesOf = SqlLiteral<Bool, UncheckedBind<SqlLiteral<Bool, UncheckedBind<SqlLiteral<Bool>, Ids>>, Ids>>;
+
+/// The first and the last instant that the charges of an invoice are for.
+type Charged = (Uuid, Option<OffsetDateTime>, Option<OffsetDateTime>);
+
+impl PgTransaction<'_> {
+    fn summarized(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<InvoiceSummary>, Error> {
+        let last = sql::<Nullable<Timestamptz>>("max(greatest(end_at - INTERVAL '1 microsecond', start_at))");
+        let query = invoice_lines::table
+            .filter(invoice_lines::organization_id.eq(self.tenant()))
+            .filter(lines_of(&rows))
+            .filter(invoice_lines::subscription_id.is_not_null())
+            .group_by(invoice_lines::invoice_id)
+            .select((invoice_lines::invoice_id, min(invoice_lines::start_at), last));
+        let charged: Vec<Charged> = self.query(|pg| query.load(pg))?;
+        let charged: BTreeMap<Uuid, _> = charged.into_iter().map(|(id, first, last)| (id, (first, last))).collect();
+        rows.into_iter()
+            .map(|row| {
+                let (first, last) = charged.get(&row.id).copied().unwrap_or_default();
+                let invoice = row.into_invoice(Vec::new())?;
+                let date = |instant: Option<OffsetDateTime>| instant.unwrap_or(invoice.issued_at).date();
+                Ok(InvoiceSummary { start_date: date(first), end_date: date(last), ..invoice.summary() })
+            })
+            .collect()
+    }
+
+    fn with_lines(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<Invoice>, Error> {
+        let query = invoice_lines::table
+            .filter(invoice_lines::organization_id.eq(self.tenant()))
+            .filter(lines_of(&rows))
+            .order((invoice_lines::invoice_id, invoice_lines::position))
+            .select(InvoiceLineRow::as_select());
+        let mut lines: BTreeMap<Uuid, Vec<LineItem>> = BTreeMap::new();
+        for line in self.query(|pg| query.load(pg))? {
+            lines.entry(line.invoice_id).or_default().push(line.try_into()?);
+        }
+        rows.into_iter()
+            .map(|row| {
+                let lines_of_invoice = lines.remove(&row.id).unwrap_or_default();
+                row.into_invoice(lines_of_invoice)
+            })
+            .collect()
+    }
+}
+
+impl InvoiceRepo for PgTransaction<'_> {
+    fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error> {
+        self.unissued.push(invoice);
+        Ok(())
+    }
+
+    fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error> {
+        self.issue_all()?;
+        let query = invoices::table
+            .filter(invoices::organization_id.eq(self.tenant()).and(invoices::id.eq(id.uuid())))
+            .select(InvoiceRow::as_select());
+        let row = self.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::Invoice))?;
+        self.with_lines(vec![row])?.pop().ok_or(Error::NotFound(Noun::Invoice))
+    }
+
+    fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
+        self.issue_all()?;
+        let target = invoices::table
+            .find((invoice.customer.uuid(), invoice.id.uuid()))
+            .filter(invoices::organization_id.eq(self.tenant()));
+        let status = invoices::payment_status.eq(invoice.payment_status.as_str());
+        match self.query(|pg| diesel::update(target).set(status).execute(pg))? {
+            0 => Err(Error::NotFound(Noun::Invoice)),
+            _ => Ok(()),
+        }
+    }
+
+    fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
+        self.issue_all()?;
+        let query = invoice_numbers::table.find((self.tenant(), number)).select(invoice_numbers::invoice_id);
+        let id: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
+        Ok(id.map(InvoiceId::from))
+    }
+
+    fn list_of(
+        &mut self,
+        customers: &[CustomerKey],
+        statuses: &[PaymentStatus],
+        each: u32,
+    ) -> Result<Vec<InvoiceSummary>, Error> {
+        self.issue_all()?;
+        let newest = sql::<Bool>("id IN (SELECT newest.id FROM unnest(")
+            .bind::<Array<SqlUuid>, Vec<Uuid>>(customers.iter().map(|key| key.uuid()).collect())
+            .sql(") AS asked (customer_key) CROSS JOIN LATERAL (SELECT id FROM invoices invoice WHERE (invoice.organization_id = ")
+            .bind::<SqlUuid, Uuid>(self.tenant())
+            .sql(") IS TRUE AND invoice.customer_key = asked.customer_key AND invoice.payment_status = ANY (")
+            .bind::<Array<Text>, Vec<&str>>(statuses.iter().map(|status| status.as_str()).collect())
+            .sql(") ORDER BY invoice.issued_at DESC, invoice.id DESC LIMIT ")
+            .bind::<BigInt, i64>(i64::from(each))
+            .sql(") newest)");
+        let query = invoices::table
+            .filter(invoices::organization_id.eq(self.tenant()))
+            .filter(newest)
+            .order((invoices::issued_at.desc(), invoices::id.desc()))
+            .select(InvoiceRow::as_select());
+        let rows = self.query(|pg| query.load(pg))?;
+        self.summarized(rows)
+    }
+
+    fn due_of(
+        &mut self,
+        customers: &[CustomerKey],
+    ) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error> {
+        self.issue_all()?;
+        let query = invoices::table
+            .filter(checked(invoices::organization_id.eq(self.tenant())))
+            .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
+            .filter(invoices::payment_status.eq(PaymentStatus::Unpaid.as_str()))
+            .group_by((invoices::customer_key, invoices::currency_code))
+            .select((invoices::customer_key, invoices::currency_code, sum(invoices::amount)));
+        let rows: Vec<(Uuid, String, Option<BigDecimal>)> = self.query(|pg| query.load(pg))?;
+        let mut due: BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>> = BTreeMap::new();
+        for (customer, code, amount) in rows {
+            due.entry(customer.into()).or_default().extend(amount.map(|amount| (code, amount)));
+        }
+        Ok(due)
+    }
+
+    fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
+        self.issue_all()?;
+        let after = page.after.as_deref().map(Cursor::parse).transpose()?;
+        let is_ours = invoices::organization_id.eq(self.tenant());
+        let mut query = match filter.customer.map(CustomerKey::uuid) {
+            Some(customer) => {
+                invoices::table.filter(checked(is_ours)).filter(invoices::customer_key.eq(customer)).into_boxed()
+            }
+            None => invoices::table.filter(is_ours).into_boxed(),
+        };
+        if let Some(statuses) = &filter.statuses {
+            query = query.filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())));
+        }
+        if let Some(after) = after {
+            let same_instant = invoices::issued_at.eq(after.issued_at).and(invoices::id.lt(after.id));
+            query = query.filter(invoices::issued_at.lt(after.issued_at).or(same_instant));
+        }
+        let query = query
+            .order((invoices::issued_at.desc(), invoices::id.desc()))
+            .limit(i64::from(page.limit) + 1)
+            .select(InvoiceRow::as_select());
+        let mut rows = self.query(|pg| query.load(pg))?;
+        let limit = page.limit as usize;
+        let is_last = rows.len() <= limit;
+        rows.truncate(limit);
+        let next = rows.last().filter(|_| !is_last).map(Cursor::of);
+        Ok(Page { items: self.with_lines(rows)?, next })
+    }
+}

@@ -1,0 +1,144 @@
+//! Issuing: invoices, their numbers and their lines are written by one statement, the last of its transaction.
+//!
+//! The counter's row is locked from the number on until the commit is on the disk, and everybody else who issues in the
+//! organization waits for it. So what a transaction issues is put off to its very end.
+
+use bigdecimal::BigDecimal;
+use billing_domain::Error;
+use billing_domain::invoice::{LineItem, NewInvoice, SEQUENCE_DIGITS, number_prefix};
+use diesel::RunQueryDsl;
+use diesel::sql_types::{
+    Array, BigInt, Integer, Jsonb, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid,
+};
+use serde::Serialize;
+use serde_json::Value;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::pg::column::{stored_count, to_json};
+use crate::pg::statement::statement;
+use crate::transaction::PgTransaction;
+
+statement! {
+    /// Takes the next numbers of the organization's sequence and writes the invoices under them, in their order. A line is
+    /// inserted behind its invoice, because it needs what the insertion of that returns.
+    Issue -> BigInt {
+        "WITH wanted AS (
+            SELECT * FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " ids: Vec<Uuid> as Array<SqlUuid>; ",
+                " prefixes: Vec<String> as Array<Text>; ", " billed_to: Vec<Value> as Array<Jsonb>; ",
+                " sellers: Vec<Value> as Array<Jsonb>; ", " currency_codes: Vec<String> as Array<Text>; ",
+                " currency_names: Vec<String> as Array<Text>; ", " currency_symbols: Vec<String> as Array<Text>; ",
+                " currency_decimals: Vec<i16> as Array<SmallInt>; ", " issued: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+                " due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ",
+                " payment_statuses: Vec<String> as Array<Text>; ", " line_counts: Vec<i64> as Array<BigInt>; ",
+                " amounts: Vec<BigDecimal> as Array<Numeric>; ") WITH ORDINALITY
+                AS wanted (customer_key, id, prefix, billed_to, seller, currency_code, currency_name, currency_symbol,
+                    currency_decimals, issued_at, due_at, payment_status, line_count, amount, ordinal)
+        ), counter AS (
+            INSERT INTO invoice_counters AS counter (organization_id, last_sequence)
+            SELECT " organization: Uuid as SqlUuid; ", count(*) FROM wanted
+            ON CONFLICT (organization_id) DO UPDATE SET last_sequence = counter.last_sequence + excluded.last_sequence
+            RETURNING organization_id, last_sequence
+        ), issued AS (
+            INSERT INTO invoices (customer_key, id, organization_id, number, billed_to, seller, currency_code,
+                currency_name, currency_symbol, currency_decimals, issued_at, due_at, payment_status, line_count, amount)
+            SELECT wanted.customer_key, wanted.id, counter.organization_id,
+                wanted.prefix || lpad(sequence, greatest(" digits: i32 as Integer; ", length(sequence)), '0'),
+                wanted.billed_to, wanted.seller, wanted.currency_code, wanted.currency_name, wanted.currency_symbol,
+                wanted.currency_decimals, wanted.issued_at, wanted.due_at, wanted.payment_status, wanted.line_count,
+                wanted.amount
+            FROM counter CROSS JOIN wanted
+            CROSS JOIN LATERAL (
+                SELECT (counter.last_sequence - (SELECT count(*) FROM wanted) + wanted.ordinal)::text AS sequence
+            ) place
+            RETURNING customer_key, id, organization_id, number
+        ), numbered AS (
+            INSERT INTO invoice_numbers (organization_id, number, customer_key, invoice_id)
+            SELECT organization_id, number, customer_key, id FROM issued
+        )
+        INSERT INTO invoice_lines (customer_key, invoice_id, organization_id, position, name, start_at, end_at, quantity,
+            billing_type, subscription_id, record_id, plan, filters, base, adjustments, amount, trace)
+        SELECT issued.customer_key, issued.id, issued.organization_id, line.position, line.name, line.start_at,
+            line.end_at, line.quantity, line.billing_type, line.subscription_id, line.record_id, line.plan, line.filters,
+            line.base, line.adjustments, line.amount, line.trace
+        FROM issued JOIN unnest(" line_invoices: Vec<Uuid> as Array<SqlUuid>; ", " positions: Vec<i64> as Array<BigInt>; ",
+            " names: Vec<String> as Array<Text>; ", " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+            " ends: Vec<OffsetDateTime> as Array<Timestamptz>; ", " quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
+            " billing_types: Vec<String> as Array<Text>; ", " subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ",
+            " records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ", " plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>; ",
+            " filters: Vec<String> as Array<Text>; ", " bases: Vec<BigDecimal> as Array<Numeric>; ",
+            " adjustments: Vec<Value> as Array<Jsonb>; ", " line_amounts: Vec<BigDecimal> as Array<Numeric>; ",
+            " traces: Vec<Value> as Array<Jsonb>; ")
+            AS line (invoice_id, position, name, start_at, end_at, quantity, billing_type, subscription_id, record_id,
+                plan, filters, base, adjustments, amount, trace)
+            ON line.invoice_id = issued.id
+        RETURNING position"
+    }
+}
+
+impl Issue {
+    fn new(organization: Uuid, invoices: &[NewInvoice]) -> Result<Self, Error> {
+        let placed = |invoice: &NewInvoice| (0_i64..).take(invoice.lines.len()).collect::<Vec<_>>();
+        let lines: Vec<&LineItem> = invoices.iter().flat_map(|invoice| &invoice.lines).collect();
+        Ok(Self {
+            organization,
+            digits: SEQUENCE_DIGITS as i32,
+            customers: each(invoices, |invoice| invoice.customer.uuid()),
+            ids: each(invoices, |invoice| invoice.id.uuid()),
+            prefixes: each(invoices, |invoice| number_prefix(invoice.issued_at)),
+            billed_to: each_json(invoices, |invoice| &invoice.billed_to)?,
+            sellers: each_json(invoices, |invoice| &invoice.seller)?,
+            currency_codes: each(invoices, |invoice| invoice.currency.code.clone()),
+            currency_names: each(invoices, |invoice| invoice.currency.name.clone()),
+            currency_symbols: each(invoices, |invoice| invoice.currency.symbol.clone()),
+            currency_decimals: each(invoices, |invoice| i16::from(invoice.currency.decimals)),
+            issued: each(invoices, |invoice| invoice.issued_at),
+            due: each(invoices, |invoice| invoice.due_at),
+            payment_statuses: each(invoices, |invoice| invoice.payment_status().as_str().to_owned()),
+            line_counts: invoices.iter().map(|invoice| stored_count(invoice.lines.len())).collect::<Result<_, _>>()?,
+            amounts: each(invoices, NewInvoice::amount),
+            line_invoices: invoices
+                .iter()
+                .flat_map(|invoice| invoice.lines.iter().map(|_| invoice.id.uuid()))
+                .collect(),
+            positions: invoices.iter().flat_map(placed).collect(),
+            names: each(&lines, |line| line.name.clone()),
+            starts: each(&lines, |line| line.period.start()),
+            ends: each(&lines, |line| line.period.end()),
+            quantities: each(&lines, |line| line.quantity.clone()),
+            billing_types: each(&lines, |line| line.billing_type.as_str().to_owned()),
+            subscriptions: each(&lines, |line| line.subscription.map(|id| id.uuid())),
+            records: each(&lines, |line| line.record.map(|id| id.uuid())),
+            plans: lines.iter().map(|line| line.plan.as_ref().map(to_json).transpose()).collect::<Result<_, _>>()?,
+            filters: each(&lines, |line| line.filters.canonical()),
+            bases: each(&lines, |line| line.base.clone()),
+            adjustments: each_json(&lines, |line| &line.adjustments)?,
+            line_amounts: each(&lines, |line| line.amount.clone()),
+            traces: each_json(&lines, |line| &line.trace)?,
+        })
+    }
+}
+
+fn each<O, T>(all: &[O], of: impl Fn(&O) -> T) -> Vec<T> {
+    all.iter().map(of).collect()
+}
+
+fn each_json<O, T: Serialize>(all: &[O], of: impl Fn(&O) -> &T) -> Result<Vec<Value>, Error> {
+    all.iter().map(|invoice| to_json(of(invoice))).collect()
+}
+
+impl PgTransaction<'_> {
+    /// Writes the invoices that were put off, in the order in which they were issued. After a failure nothing can be
+    /// written any more, and nothing will be kept.
+    pub(crate) fn issue_all(&mut self) -> Result<(), Error> {
+        if self.has_failed() {
+            return Ok(());
+        }
+        let invoices = std::mem::take(&mut self.unissued);
+        if invoices.is_empty() {
+            return Ok(());
+        }
+        let issue = Issue::new(self.tenant(), &invoices)?;
+        self.query(|pg| issue.load::<i64>(pg)).map(drop)
+    }
+}

@@ -1,0 +1,19 @@
+//! One file per noun: its row, the conversions between row and domain value, its SQL, and the domain's trait for it.
+
+pub(crate) mod addon;
+pub(crate) mod api_key;
+pub(crate) mod billing_queue;
+pub(crate) mod billing_record;
+pub(crate) mod credit;
+pub(crate) mod currency;
+pub(crate) mod customer;
+pub(crate) mod event;
+pub(crate) mod feature;
+pub(crate) mod idempotency;
+pub(crate) mod invoice;
+pub(crate) mod metric;
+pub(crate) mod organization;
+pub(crate) mod plan;
+pub(crate) mod statistics;
+pub(crate) mod subscription;
+pub(crate) mod test_clock;
