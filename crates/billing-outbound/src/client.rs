@@ -1,0 +1,211 @@
+//! The client: resolves, checks, connects to what it has checked, and is done in time.
+
+use std::fmt;
+use std::io::{self, Read};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
+
+use rustls::crypto::ring;
+use ureq::config::Config;
+use ureq::http::Uri;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
+use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
+use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::{Agent, Error, Timeout};
+
+use crate::address::refusal_of;
+use crate::destination::{Destination, Reach};
+
+/// How long a call may take, from looking its name up to the last byte of its answer.
+pub const TIMEOUT: Duration = Duration::from_secs(15);
+/// Most that is read of an answer.
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Most that is read of an answer's head.
+const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// Addresses of a name that are tried.
+const ADDRESSES_MAX: usize = 8;
+
+/// Finds the addresses of a name.
+pub trait Lookup: Send + Sync {
+    /// All of them.
+    ///
+    /// # Errors
+    /// When there is no such name, or nobody who knows.
+    fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>>;
+}
+
+/// The operating system's way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemLookup;
+
+impl Lookup for SystemLookup {
+    fn lookup(&self, host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+        Ok((host, port).to_socket_addrs()?.collect())
+    }
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub status: u16,
+    /// The body, or the first [`ANSWER_BYTES_MAX`] bytes of it.
+    pub body: Vec<u8>,
+    /// Whether there was more.
+    pub is_cut: bool,
+}
+
+/// Why nothing came back. The texts are for people, and say nothing that only this machine may know.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// The name resolves to nothing that may be connected to.
+    #[error("the host's address is not one of the public internet: {0}")]
+    Refused(&'static str),
+    /// The name resolves to nothing.
+    #[error("the host was not found")]
+    NotFound,
+    /// It took too long.
+    #[error("no answer in time")]
+    TimedOut,
+    /// The other side's certificate is not good for its name, or it speaks no TLS.
+    #[error("no TLS with the host: {0}")]
+    Tls(String),
+    /// No connection, or it broke, or what came was not HTTP.
+    #[error("no answer: {0}")]
+    Broken(String),
+}
+
+/// Calls destinations that others have named. Cheap to clone.
+#[derive(Clone)]
+pub struct Client {
+    agent: Agent,
+    reach: Reach,
+}
+
+impl Client {
+    /// One that trusts the certificates that this machine trusts.
+    pub fn new(reach: Reach) -> Self {
+        let found = rustls_native_certs::load_native_certs();
+        let roots = found.certs.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
+        Self::with(reach, Arc::new(SystemLookup), roots)
+    }
+
+    /// One that looks names up in its own way, and trusts these certificates.
+    pub fn with(reach: Reach, lookup: Arc<dyn Lookup>, roots: Vec<Certificate<'static>>) -> Self {
+        let tls = TlsConfig::builder()
+            .root_certs(RootCerts::Specific(Arc::new(roots)))
+            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+            .build();
+        let config = Config::builder()
+            .tls_config(tls)
+            .https_only(reach == Reach::Public)
+            .http_status_as_error(false)
+            // The answer to a redirect is the redirect: what it names was checked by nobody.
+            .max_redirects(0)
+            .max_redirects_will_error(false)
+            // Not even that of the environment: it would resolve the name once more, and somewhere else.
+            .proxy(None)
+            .max_response_header_size(HEAD_BYTES_MAX)
+            // A connection that is kept was checked for another call.
+            .max_idle_connections(0)
+            .user_agent(concat!("billing/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let agent = Agent::with_parts(config, DefaultConnector::default(), Guard { lookup, reach });
+        Self { agent, reach }
+    }
+
+    /// How far its calls go.
+    pub fn reach(&self) -> Reach {
+        self.reach
+    }
+
+    /// Posts a body, and reads the answer, within `timeout` and never more than [`TIMEOUT`].
+    ///
+    /// # Errors
+    /// When there is no answer. A status that is no success is one.
+    pub fn post(
+        &self,
+        to: &Destination,
+        headers: &[(&str, &str)],
+        body: &[u8],
+        timeout: Duration,
+    ) -> Result<Answer, Failure> {
+        let mut request = self.agent.post(to.uri());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
+        let mut response = request.send(body).map_err(failure)?;
+        let status = response.status().as_u16();
+        let mut answer = Vec::new();
+        let limit = u64::try_from(ANSWER_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+        let read = response.body_mut().as_reader().take(limit).read_to_end(&mut answer);
+        read.map_err(|error| failure(Error::from(error)))?;
+        let is_cut = answer.len() > ANSWER_BYTES_MAX;
+        answer.truncate(ANSWER_BYTES_MAX);
+        Ok(Answer { status, body: answer, is_cut })
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+/// Looks a name up once for each call, and hands on only what may be connected to: the connection is made to what was checked, and
+/// whatever the name resolves to a moment later is asked by nobody.
+struct Guard {
+    lookup: Arc<dyn Lookup>,
+    reach: Reach,
+}
+
+impl Resolver for Guard {
+    fn resolve(&self, uri: &Uri, _: &Config, timeout: NextTimeout) -> Result<ResolvedSocketAddrs, Error> {
+        let host = uri.host().ok_or(Error::HostNotFound)?;
+        // Brackets belong to the URL, not to the address.
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let lookup = Arc::clone(&self.lookup);
+        // The system's look-up cannot be given up; the one who waits for it can.
+        thread::spawn(move || sender.send(lookup.lookup(&host, port)).unwrap_or_default());
+        let found = receiver.recv_timeout(*timeout.after).map_err(|_| Error::Timeout(Timeout::Resolve))?;
+        let found = found.map_err(|_| Error::HostNotFound)?;
+        let mut allowed = self.empty();
+        for address in found.iter().take(ADDRESSES_MAX) {
+            match refusal_of(address.ip()) {
+                // One that may not be connected to speaks against all of them: a name that means the public internet has none.
+                Some(why) if self.reach == Reach::Public => return Err(Error::Other(Box::new(Failure::Refused(why)))),
+                _ => allowed.push(*address),
+            }
+        }
+        if allowed.is_empty() { Err(Error::HostNotFound) } else { Ok(allowed) }
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Guard").field("reach", &self.reach).finish_non_exhaustive()
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Other(inner) => match inner.downcast::<Failure>() {
+            Ok(failure) => *failure,
+            Err(other) => Failure::Broken(other.to_string()),
+        },
+        Error::HostNotFound => Failure::NotFound,
+        Error::Timeout(_) => Failure::TimedOut,
+        Error::Io(error) if error.kind() == io::ErrorKind::TimedOut => Failure::TimedOut,
+        Error::Io(error) if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) => {
+            Failure::Tls(error.to_string())
+        }
+        Error::Tls(why) => Failure::Tls(why.to_owned()),
+        Error::Rustls(error) => Failure::Tls(error.to_string()),
+        other => Failure::Broken(other.to_string()),
+    }
+}

@@ -1,0 +1,224 @@
+//! Signatures by the Standard Webhooks specification, version 1 of its symmetric scheme.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+/// What secrets begin with.
+const PREFIX: &str = "whsec_";
+/// What signatures begin with.
+const VERSION: &str = "v1,";
+/// Bytes that a secret may have, by the specification.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+/// Bytes of a secret that is made here.
+const NEW_SECRET_BYTES: usize = 32;
+
+/// How old or how far ahead a message may be that is taken, in seconds: whoever has recorded one cannot send it again later.
+pub const SIGNATURE_AGE_MAX_SECONDS: i64 = 300;
+
+/// What sender and receiver share: `whsec_` and 24 to 64 bytes in base64.
+#[derive(Clone)]
+pub struct Secret(Vec<u8>);
+
+/// The text is not a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("A secret is whsec_ and 24 to 64 bytes in base64.")]
+pub struct BadSecret;
+
+/// The message is not from whoever has the secret, or not of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the signature is wrong, or too old")]
+pub struct WrongSignature;
+
+/// What is signed: a message is what its id, its time and its body say.
+#[derive(Clone, Copy, Debug)]
+pub struct Message<'m> {
+    /// The same for every attempt to deliver it. Without a full stop.
+    pub id: &'m str,
+    /// When this attempt is made, in seconds since 1970.
+    pub timestamp: i64,
+    /// The bytes as they are sent.
+    pub body: &'m [u8],
+}
+
+/// The three headers of a signed message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignedHeaders {
+    /// `webhook-id`
+    pub id: String,
+    /// `webhook-timestamp`
+    pub timestamp: String,
+    /// `webhook-signature`: one signature for each secret, apart by spaces.
+    pub signature: String,
+}
+
+impl SignedHeaders {
+    /// Names and values, as they are sent.
+    pub fn as_pairs(&self) -> [(&'static str, &str); 3] {
+        [("webhook-id", &self.id), ("webhook-timestamp", &self.timestamp), ("webhook-signature", &self.signature)]
+    }
+}
+
+impl Secret {
+    /// A new one, of the operating system's randomness.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn generate() -> Result<Self, getrandom::Error> {
+        let mut bytes = vec![0; NEW_SECRET_BYTES];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(bytes))
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`BadSecret`].
+    pub fn parse(text: &str) -> Result<Self, BadSecret> {
+        let bytes = text.strip_prefix(PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(BadSecret)?;
+        if SECRET_BYTES.contains(&bytes.len()) { Ok(Self(bytes)) } else { Err(BadSecret) }
+    }
+
+    /// The text to show its owner, and to keep.
+    pub fn reveal(&self) -> String {
+        format!("{PREFIX}{}", STANDARD.encode(&self.0))
+    }
+
+    /// The headers of a message. While one secret takes the place of another, both sign: see [`Secret::sign_with`].
+    pub fn sign(&self, message: &Message<'_>) -> SignedHeaders {
+        Self::sign_with(&[self], message)
+    }
+
+    /// [`Secret::sign`] by several secrets, the newest first.
+    pub fn sign_with(secrets: &[&Self], message: &Message<'_>) -> SignedHeaders {
+        let signatures: Vec<String> = secrets.iter().map(|secret| secret.signature(message)).collect();
+        SignedHeaders {
+            id: message.id.to_owned(),
+            timestamp: message.timestamp.to_string(),
+            signature: signatures.join(" "),
+        }
+    }
+
+    /// Checks that one of the signatures is this secret's, at `now` in seconds since 1970. How long it takes says nothing of how far off a wrong
+    /// one is.
+    ///
+    /// # Errors
+    /// [`WrongSignature`].
+    pub fn verify(&self, headers: &SignedHeaders, body: &[u8], now: i64) -> Result<(), WrongSignature> {
+        let timestamp: i64 = headers.timestamp.parse().map_err(|_| WrongSignature)?;
+        if now.abs_diff(timestamp) > SIGNATURE_AGE_MAX_SECONDS.unsigned_abs() {
+            return Err(WrongSignature);
+        }
+        let expected = self.signature(&Message { id: &headers.id, timestamp, body });
+        let mut given = headers.signature.split(' ').filter(|one| one.starts_with(VERSION));
+        let is_right = given.any(|one| bool::from(one.as_bytes().ct_eq(expected.as_bytes())));
+        if is_right { Ok(()) } else { Err(WrongSignature) }
+    }
+
+    fn signature(&self, message: &Message<'_>) -> String {
+        // An HMAC takes a key of any length, so that this is never the other case.
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return String::new() };
+        mac.update(format!("{}.{}.", message.id, message.timestamp).as_bytes());
+        mac.update(message.body);
+        format!("{VERSION}{}", STANDARD.encode(mac.finalize().into_bytes()))
+    }
+}
+
+/// Never the secret itself: it would be in logs.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const NOW: i64 = 1_614_265_330;
+
+    fn signed() -> (Secret, SignedHeaders) {
+        let secret = Secret::parse(SECRET).expect("a secret");
+        let headers = secret.sign(&Message {
+            id: "msg_p5jXN8AQM9LWM0D4loKWxJek",
+            timestamp: NOW,
+            body: br#"{"test": 2432232314}"#,
+        });
+        (secret, headers)
+    }
+
+    #[test]
+    fn signatures_are_those_of_the_specification() {
+        // The example of the specification's reference libraries.
+        let (_, headers) = signed();
+        assert_eq!(headers.signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert_eq!(headers.as_pairs()[1], ("webhook-timestamp", "1614265330"));
+    }
+
+    #[test]
+    fn only_what_was_signed_of_late_is_taken() {
+        let (secret, headers) = signed();
+        let other = Secret::generate().expect("randomness");
+        let body = br#"{"test": 2432232314}"#.as_slice();
+        let with = |change: &dyn Fn(&mut SignedHeaders)| {
+            let mut changed = headers.clone();
+            change(&mut changed);
+            changed
+        };
+        #[rustfmt::skip]
+        let cases = [
+            // headers,                                                                      body,            seconds later, taken, why
+            (headers.clone(),                                                                body,            0,    true,  "as it was sent"),
+            (headers.clone(),                                                                body,            300,  true,  "just in time"),
+            (headers.clone(),                                                                body,            -300, true,  "of a clock that is ahead"),
+            (headers.clone(),                                                                body,            301,  false, "sent again later"),
+            (headers.clone(),                                                                body,            -301, false, "of a clock that is wrong"),
+            (headers.clone(),                                                                b"{}".as_slice(), 0,   false, "another body"),
+            (with(&|h| h.id.push('x')),                                                      body,            0,    false, "another id"),
+            (with(&|h| h.timestamp = (NOW + 1).to_string()),                                 body,            0,    false, "another time"),
+            (with(&|h| h.timestamp = "soon".to_owned()),                                     body,            0,    false, "no time"),
+            (with(&|h| h.signature = h.signature.replace("v1,", "v2,")),                     body,            0,    false, "another scheme"),
+            (with(&|h| h.signature = String::new()),                                         body,            0,    false, "no signature"),
+            (with(&|h| h.signature = format!("v1,AAAA {}", h.signature)),                    body,            0,    true,  "one of two secrets"),
+        ];
+        for (headers, body, later, taken, why) in cases {
+            assert_eq!(secret.verify(&headers, body, NOW + later).is_ok(), taken, "{why}");
+            assert!(other.verify(&headers, body, NOW + later).is_err(), "{why}, with another secret");
+        }
+    }
+
+    #[test]
+    fn two_secrets_sign_while_one_takes_the_others_place() {
+        let (old, _) = signed();
+        let new = Secret::generate().expect("randomness");
+        let headers = Secret::sign_with(&[&new, &old], &Message { id: "a", timestamp: NOW, body: b"" });
+        for secret in [&old, &new] {
+            assert_eq!(secret.verify(&headers, b"", NOW), Ok(()));
+        }
+    }
+
+    #[test]
+    fn secrets_are_read_as_they_are_shown_and_never_logged() {
+        let secret = Secret::generate().expect("randomness");
+        assert_eq!(Secret::parse(&secret.reveal()).expect("a secret").0, secret.0);
+        assert_eq!(format!("{secret:?}"), "Secret(..)");
+        #[rustfmt::skip]
+        let cases = [
+            // text,                     why
+            ("",                         "nothing"),
+            ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "without its prefix"),
+            ("whsec_AAAA",               "too short to be one"),
+            ("whsec_!!!!",               "not base64"),
+        ];
+        for (text, why) in cases {
+            assert_eq!(Secret::parse(text).map(drop), Err(BadSecret), "{text}: {why}");
+        }
+        let long = format!("whsec_{}", STANDARD.encode([7; 65]));
+        assert_eq!(Secret::parse(&long).map(drop), Err(BadSecret), "too long");
+    }
+}
