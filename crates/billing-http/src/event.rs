@@ -4,10 +4,11 @@ use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
+use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::event::{Event, Properties};
 use billing_domain::id::{CustomerKey, MetricId};
-use billing_domain::metric::Metric;
+use billing_domain::metric::{Metric, MetricType};
 use billing_domain::store::EventFilter;
 
 use crate::app::App;
@@ -68,16 +69,25 @@ view! {
         time_created: Instant,
         /// Its properties as they were sent.
         properties: Properties,
+        /// The metrics that it counts for, as they are now; none where its customer or its name is not known. Custom metrics are not
+        /// among them: their queries look at the events of all names.
+        counts_for: Vec<MetricId>,
         /// The metrics of its name that it does not count for, because their property is missing or cannot be used.
         unusable_for: Vec<MetricId>,
     }
 }
 
 impl EventView {
-    fn new(event: Event, metrics: &[Metric]) -> Self {
-        let of_name = metrics.iter().filter(|metric| metric.archived_at.is_none() && metric.event_name == event.name);
-        let unusable = of_name.filter(|metric| metric.measure.measured(&event).is_none());
+    fn new(event: Event, metrics: &[Metric], has_customer: bool) -> Self {
+        let is_of_name = |metric: &&Metric| {
+            let is_custom = metric.measure.metric_type() == MetricType::Custom;
+            metric.archived_at.is_none() && !is_custom && metric.event_name == event.name
+        };
+        let of_name = metrics.iter().filter(is_of_name);
+        let unusable = of_name.clone().filter(|metric| metric.measure.measured(&event).is_none());
+        let counting = of_name.filter(|metric| has_customer && metric.measured(&event).is_some());
         Self {
+            counts_for: counting.map(|metric| metric.id).collect(),
             unusable_for: unusable.map(|metric| metric.id).collect(),
             customer_id: event.customer.as_str().to_owned(),
             event_name: event.name,
@@ -100,7 +110,11 @@ async fn list(
         let (name, idempotency_id) = (question.name.clone(), question.idempotency_id.clone());
         let page = tx.events().list(&EventFilter { customer, name, idempotency_id }, &paging.0)?;
         let metrics = tx.metrics().list()?;
-        map_page(page, |event| Ok(EventView::new(event, &metrics)))
+        let has_customer = match tx.customers().get(customer) {
+            Err(Error::NotFound(_)) => false,
+            found => found.map(|_| true)?,
+        };
+        map_page(page, |event| Ok(EventView::new(event, &metrics, has_customer)))
     });
     Ok(ListAnswer(page.await?))
 }

@@ -94,6 +94,8 @@ view! {
     SubscriptionAccessView {
         /// The subscription.
         subscription: AccessSubscriptionView,
+        /// Whether its plan has the metric. Where not, it has no say in the access, and its usage and limits are 0.
+        has_metric: bool,
         /// Usage in the current reset interval.
         metric_usage: Number,
         /// Up to here usage is free; null: without end.
@@ -140,6 +142,7 @@ impl From<&SubscriptionAccess> for SubscriptionAccessView {
         let access = &considered.access;
         Self {
             subscription: AccessSubscriptionView::new(&considered.subscription, &considered.plan),
+            has_metric: access.has_metric,
             metric_usage: (&access.usage).into(),
             metric_free_limit: access.free_limit.as_ref().map(Into::into),
             metric_total_limit: access.total_limit.as_ref().map(Into::into),

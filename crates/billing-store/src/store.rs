@@ -88,6 +88,8 @@ pub struct Load {
     pub ingesting: usize,
     /// Key ranges of which one transaction at a time takes events in.
     pub lanes: u32,
+    /// Events that this process has stored although no metric counts their name.
+    pub events_uncounted: u64,
 }
 
 statement! {
@@ -182,7 +184,8 @@ impl PgStore {
         let loads = self.shared.arrivals.iter().map(|batcher| batcher.load());
         let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
         let lanes = self.shared.ingest.lanes().count();
-        Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, lanes }
+        let events_uncounted = self.shared.ingest.uncounted();
+        Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, lanes, events_uncounted }
     }
 
     /// Whether the database answers within half a second and is as this program expects it.

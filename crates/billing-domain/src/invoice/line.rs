@@ -177,6 +177,14 @@ impl LineItem {
         }
     }
 
+    /// The name of the recurring charge that it is for: the lines of all fees of a plan have one name, [`Self::name`].
+    pub fn charge_name(&self) -> Option<&str> {
+        match &self.trace {
+            Trace::RecurringCharge { charge_name, .. } => Some(charge_name),
+            _ => None,
+        }
+    }
+
     /// Whether it charges for something.
     pub fn charges(&self) -> bool {
         self.amount.is_positive() || (self.amount.is_zero() && self.base.is_positive())

@@ -29,6 +29,8 @@ view! {
     ExplainedLineView {
         /// What it is for.
         name: String,
+        /// The recurring charge that it is for, by its name in the plan version.
+        charge_name: Option<String>,
         /// The subscription it belongs to.
         subscription_id: Option<SubscriptionId>,
         /// The first instant that it is for.
@@ -78,6 +80,7 @@ impl ExplainedLineView {
     fn new(line: &LineItem) -> Result<Self, ApiError> {
         Ok(Self {
             name: line.name.clone(),
+            charge_name: line.charge_name().map(str::to_owned),
             subscription_id: line.subscription,
             start_date: Instant(line.period.start()),
             end_date: Instant(line.period.last_instant()),

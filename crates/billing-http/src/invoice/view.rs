@@ -80,6 +80,8 @@ view! {
     ForgottenLineView {
         /// What it was for.
         name: String,
+        /// The recurring charge that it was for, by its name in the plan version.
+        charge_name: Option<String>,
         /// The first instant that it was for.
         start_date: Instant,
         /// The last instant that it was for.
@@ -93,6 +95,7 @@ impl From<&Invoice> for VoidedInvoiceView {
     fn from(invoice: &Invoice) -> Self {
         let view = |line: &LineItem| ForgottenLineView {
             name: line.name.clone(),
+            charge_name: line.charge_name().map(str::to_owned),
             start_date: Instant(line.period.start()),
             end_date: Instant(line.period.last_instant()),
             amount: (&line.amount.abs()).into(),
@@ -180,6 +183,8 @@ view! {
     LineItemView {
         /// What it is for.
         name: String,
+        /// The recurring charge that it is for, by its name in the plan version: it tells the fees of one plan apart.
+        charge_name: Option<String>,
         /// The first instant that it is for.
         start_date: Instant,
         /// The last instant that it is for.
@@ -209,6 +214,7 @@ impl From<&LineItem> for LineItemView {
     fn from(line: &LineItem) -> Self {
         Self {
             name: line.name.clone(),
+            charge_name: line.charge_name().map(str::to_owned),
             start_date: Instant(line.period.start()),
             end_date: Instant(line.period.last_instant()),
             quantity: line.quantity.as_ref().map(Into::into),

@@ -177,6 +177,10 @@ impl Page {
             load.waiting_bytes,
         );
         self.one("billing_ingest_transactions", "gauge", "Transactions that take events in right now.", load.ingesting);
+        let name = "billing_events_uncounted_total";
+        let meaning =
+            "Events that were stored although no metric counts their name: mistyped, or sent ahead of their metric.";
+        self.one(name, "counter", meaning, load.events_uncounted);
         self.one("billing_ingest_lanes", "gauge", "Key ranges that are each taken in one at a time.", load.lanes);
     }
 }

@@ -30,6 +30,28 @@ fn usage_counts_at_once_and_the_limit_ends_access() {
     }
 }
 
+/// Zeros for usage and limits would read like "no allowance".
+#[test]
+fn a_subscription_without_the_metric_says_so_and_has_no_say() {
+    let world = World::new();
+    let metric = world.metric();
+    let other = world.post("/api/metrics/", &json!({"event_name": "upload"})).ok(201).id("metric_id");
+    let (plan, without) = (world.plan(&metric), world.plan(&other));
+    world.customer("acme");
+    for plan in [&without, &plan] {
+        let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]});
+        world.post("/api/subscriptions/", &body).ok(200);
+    }
+    let answer = world.get(&format!("/api/metric_access/?customer_id=acme&metric_id={metric}")).ok(200);
+    let considered = answer["access_per_subscription"].as_array().expect("a list");
+    assert_eq!((&answer["access"], considered.len()), (&json!(true), 2));
+    for row in considered {
+        let has_metric = row["subscription"]["plan"]["plan_id"] == json!(plan);
+        assert_eq!(row["has_metric"], json!(has_metric), "{row}");
+        assert_eq!(row["metric_total_limit"], json!(if has_metric { 1000 } else { 0 }), "{row}");
+    }
+}
+
 #[test]
 fn filters_choose_subscriptions_in_every_spelling() {
     let world = World::new();

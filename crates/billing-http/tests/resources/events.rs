@@ -11,7 +11,8 @@ fn events_are_listed_with_every_digit_and_what_they_do_not_count_for() {
     let sum = world.post("/api/metrics/", &sum).ok(201).id("metric_id");
     let unique = json!({"event_name": "upload", "aggregation_type": "unique", "property_name": "user"});
     let unique = world.post("/api/metrics/", &unique).ok(201).id("metric_id");
-    world.post("/api/metrics/", &json!({"event_name": "upload"})).ok(201);
+    let count = world.post("/api/metrics/", &json!({"event_name": "upload"})).ok(201).id("metric_id");
+    world.customer("new");
     let time = now();
     for (id, properties) in
         [("a", r#"{"mb":1.50000000000000000000000000001,"user":7}"#), ("b", r#"{"mb":"many","user":"x"}"#), ("c", "{}")]
@@ -31,6 +32,10 @@ fn events_are_listed_with_every_digit_and_what_they_do_not_count_for() {
     };
     assert_eq!((ids(&first).as_str(), ids(&rest).as_str()), ("dc", "ba"), "newest first");
     assert_eq!((&first[0]["unusable_for"], &first[0]["event_name"]), (&json!([]), &json!("api_call")));
+    let counting: Vec<_> =
+        [&first[0], &first[1], &rest[0], &rest[1]].iter().map(|row| row["counts_for"].clone()).collect();
+    let all = json!([sum, unique, count]);
+    assert_eq!(counting, [json!([]), json!([count]), json!([unique, count]), all], "each for what it can be used for");
     assert_eq!(first[1]["unusable_for"], json!([sum, unique]));
     assert_eq!(rest[0]["unusable_for"], json!([sum]));
     assert_eq!(rest[1]["unusable_for"], json!([]));
@@ -47,4 +52,59 @@ fn events_are_listed_with_every_digit_and_what_they_do_not_count_for() {
     let other = world.other_key();
     let foreign = world.send("GET", "/api/events/?customer_id=new", &[("X-API-KEY", &other)], b"").ok(200);
     assert_eq!(foreign, json!([]), "another organization has none of them");
+}
+
+#[test]
+fn an_event_that_counts_for_nothing_says_so() {
+    let world = World::new();
+    let filters = json!([{"property_name": "region", "operator": "isin", "comparison_value": ["eu"]}]);
+    let metric = json!({"event_name": "api_call", "categorical_filters": filters});
+    let metric = world.post("/api/metrics/", &metric).ok(201).id("metric_id");
+    let archived = json!({"metric_name": "archived", "event_name": "api_call"});
+    let archived = world.post("/api/metrics/", &archived).ok(201).id("metric_id");
+    world.post(&format!("/api/metrics/{archived}/archive/"), &json!({})).ok(200);
+    world.customer("acme");
+    let of = |customer: &str, name: &str, region: &str| {
+        let mut event = event(customer, &format!("{customer} {name} {region}"), &now());
+        event["event_name"] = json!(name);
+        event["properties"] = json!({"region": region});
+        event
+    };
+    #[rustfmt::skip]
+    let cases = [
+        // customer, name,       region, counts, why
+        ("acme",     "api_call", "eu",   true,   "customer, name and filter are right"),
+        ("acme",     "api_call", "us",   false,  "the metric filters it out"),
+        ("acme",     "apicall",  "eu",   false,  "nothing counts that name"),
+        ("acne",     "api_call", "eu",   false,  "there is no such customer"),
+    ];
+    let uncounted = || {
+        let page = world.send("GET", "/metrics", &[], b"").text;
+        let line = page.lines().find(|line| line.starts_with("billing_events_uncounted_total ")).expect("a counter");
+        line.rsplit(' ').next().expect("a value").to_owned()
+    };
+    for (customer, name, region, counts, why) in cases {
+        let event = of(customer, name, region);
+        world.post("/api/track/", &event).ok(201);
+        world.post("/api/track/", &event).ok(201);
+        let id = event.id("idempotency_id").replace(' ', "%20");
+        let row = &world.get(&format!("/api/events/?customer_id={customer}&idempotency_id={id}")).ok(200)[0];
+        assert_eq!(row["counts_for"], if counts { json!([metric]) } else { json!([]) }, "{why}");
+        assert_eq!(row["unusable_for"], json!([]), "{why}");
+    }
+    assert_eq!(uncounted(), "1", "that of a name that nothing counts, once");
+
+    world.post("/api/customers/", &json!({"customer_id": "acne", "email": "acne@acme.io"})).ok(201);
+    let late = &world.get("/api/events/?customer_id=acne").ok(200)[0];
+    assert_eq!(late["counts_for"], json!([metric]), "it counts as soon as its customer is there");
+    let other = world.other_key();
+    let headers = [("X-API-KEY", other.as_str()), ("Content-Type", "application/json")];
+    world.send("POST", "/api/track/", &headers, of("acme", "api_call", "eu").to_string().as_bytes()).ok(201);
+    assert_eq!(uncounted(), "2", "metrics of another organization count nothing");
+
+    let query = "SELECT COUNT(*) AS usage_qty FROM events WHERE event_name = 'apicall'";
+    let custom = json!({"metric_name": "custom", "metric_type": "custom", "custom_sql": query});
+    world.post("/api/metrics/", &custom).ok(201);
+    world.post("/api/track/", &of("acme", "apicall", "eu later")).ok(201);
+    assert_eq!(uncounted(), "2", "a custom query may look at any name");
 }

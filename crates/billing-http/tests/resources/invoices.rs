@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Field, World};
+use crate::support::{Field, World, event, plan_body};
 
 fn invoiced(world: &World) -> Value {
     let metric = world.metric();
@@ -194,4 +194,48 @@ fn what_is_due_is_told_by_currency() {
     assert_eq!(due("globex"), ("3.25".to_owned(), expected), "what is due in its own");
     world.write("PATCH", &format!("/api/invoices/{yen}/"), br#"{"payment_status": "paid"}"#).ok(200);
     assert_eq!(due("acme"), ("15".to_owned(), json!([{"currency": usd, "amount": 15}])), "what is paid is due no more");
+}
+
+#[test]
+fn fees_of_one_plan_are_told_apart_by_their_names() {
+    let world = World::new();
+    let clock = world.clock("2025-01-01T00:00:00Z");
+    world.customer_at("acme", &clock);
+    let metric = world.metric();
+    let mut plan = plan_body("A", &metric);
+    plan["initial_version"]["recurring_charges"] = json!([
+        {"name": "platform", "amount": 10, "charge_timing": "in_advance"},
+        {"name": "support", "amount": 5, "charge_timing": "in_advance"},
+    ]);
+    let plan = world.post("/api/plans/", &plan).ok(201).id("plan_id");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2025-01-01"});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let of = |lines: &Value| {
+        let line = |line: &Value| (line.id("name"), line["charge_name"].clone(), line["amount"].clone());
+        lines.as_array().expect("a list").iter().map(line).collect::<Vec<_>>()
+    };
+    let fees = |sign: i64| {
+        let fee = |charge: &str, amount: i64| ("A Flat Fee".to_owned(), json!(charge), json!(sign * amount));
+        vec![fee("platform", 10), fee("support", 5)]
+    };
+    let invoice = world.get("/api/invoices/?customer_id=acme").ok(200)[0].clone();
+    assert_eq!(of(&invoice["line_items"]), fees(1));
+    let path = format!("/api/invoices/{}/", invoice.id("invoice_id"));
+    assert_eq!(of(&world.get(&format!("{path}explain/")).ok(200)["line_items"]), fees(1));
+    let draft = world.get("/api/customers/acme/draft_invoice/").ok(200);
+    let mut drafted = of(&draft["invoices"][0]["line_items"][0]["sub_items"]);
+    drafted.iter_mut().for_each(|(name, ..)| *name = name.replace(" - Next Period", ""));
+    assert!(drafted.starts_with(&fees(1)), "{drafted:?}");
+    assert_eq!(of(&world.post(&format!("{path}void/"), &json!({})).ok(200)["forgiven"]), fees(1));
+
+    // What a cancellation gives back, and what is no fee.
+    world.post("/api/track/", &event("acme", "1", "2025-01-01T00:00:00Z")).ok(201);
+    world.advance(&clock, "2025-02-01T01:00:00Z");
+    let lines = of(&world.get("/api/invoices/?customer_id=acme").ok(200)[0]["line_items"]);
+    assert_eq!(lines.iter().filter(|(_, charge, _)| charge.is_null()).count(), 1, "usage: {lines:?}");
+    let subscription = world.get("/api/subscriptions/?customer_id=acme").ok(200)[0].id("subscription_id");
+    let cancel = json!({"flat_fee_behavior": "refund", "usage_behavior": "bill_none"});
+    world.post(&format!("/api/subscriptions/{subscription}/cancel/"), &cancel).ok(200);
+    let lines = of(&world.get("/api/invoices/?customer_id=acme").ok(200)[0]["line_items"]);
+    assert!(lines.starts_with(&fees(-1)), "{lines:?}");
 }

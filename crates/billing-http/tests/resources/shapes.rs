@@ -108,7 +108,7 @@ fn customer_object() -> Value {
 }
 
 fn invoice_line(metric_plan: &Value) -> Value {
-    json!({"name": "Starter Flat Fee", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+    json!({"name": "Starter Flat Fee", "charge_name": "base", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
         "quantity": null, "billing_type": "in_advance", "metadata": {}, "plan": metric_plan, "subscription_filters": [],
         "base": 9, "adjustments": [{"amount": "0.69", "account": "41100", "adjustment_type": "sales_tax"}],
         "amount": 9.69, "subtotal": 9})
@@ -184,7 +184,7 @@ fn previews_and_explanations() {
 
     let preview = world.get("/api/customers/acme/draft_invoice/?include_next_period=false").ok(200);
     let brief = json!({"plan_name": "Starter", "plan_id": "<plan_>", "version_id": "<plan_version_>", "version": 1});
-    let line = json!({"name": "count of api_call", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+    let line = json!({"name": "count of api_call", "charge_name": null, "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
         "quantity": 25, "billing_type": "intermediate", "metadata": {}, "plan": brief, "subscription_filters": [],
         "base": 0.15, "adjustments": [], "amount": 0.15, "subtotal": 0.15});
     let expected = json!({"invoices": [{
@@ -244,7 +244,7 @@ fn access_and_credits() {
     let metric_brief = json!({"metric_id": metric, "event_name": "api_call", "metric_name": "count of api_call"});
     let expected = json!({
         "customer": customer, "access": true, "metric": metric_brief,
-        "access_per_subscription": [{"subscription": subscription, "metric_usage": 0, "metric_free_limit": 10, "metric_total_limit": 1000}],
+        "access_per_subscription": [{"subscription": subscription, "has_metric": true, "metric_usage": 0, "metric_free_limit": 10, "metric_total_limit": 1000}],
     });
     let path = format!("/api/metric_access/?customer_id=acme&metric_id={metric}");
     matches(&world.get(&path).ok(200), &expected, "metric access");
@@ -329,7 +329,7 @@ fn lines_of_usage_with_an_adjustment_and_tax() {
     world.advance(&clock, "2024-02-01T01:00:00Z");
     let billing_plan = json!({"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1});
     let expected = json!([{
-        "name": "count of api_call", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "name": "count of api_call", "charge_name": null, "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
         "quantity": 2, "billing_type": "in_arrears", "metadata": {}, "plan": billing_plan, "subscription_filters": filters,
         "base": 4, "amount": 3.96, "subtotal": 4,
         "adjustments": [{"amount": "-0.4", "account": "21000", "adjustment_type": "plan_adjustment"},

@@ -192,8 +192,8 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
 
 /// What came of a group.
 enum Attempt {
-    /// Its first events are stored.
-    Stored { answers: Vec<Ingested>, written: Written },
+    /// Its first events are stored, of which so many are of names that no metric counts.
+    Stored { answers: Vec<Ingested>, written: Written, uncounted: u64 },
     /// Something that they need is not there; nothing is stored.
     Unprepared(Preparation),
 }
@@ -244,7 +244,8 @@ impl PgStore {
         let mut made = Preparation::default();
         loop {
             match self.try_group(terms, keys, rows, &made).map_err(Failure::into_error)? {
-                Attempt::Stored { answers, written } => {
+                Attempt::Stored { answers, written, uncounted } => {
+                    self.shared.ingest.note_uncounted(uncounted);
                     self.shared.ingest.hours().remember(written);
                     return Ok(answers);
                 }
@@ -289,15 +290,19 @@ impl PgStore {
             candidates.retain(|candidate| candidate.index < answers.len());
             insert::store(pg, organization, &mut candidates, cache.cooldown())?;
             let mut counting = Vec::with_capacity(candidates.len());
+            let mut uncounted = 0;
             for Candidate { index, row, .. } in candidates {
                 let (customer, event) = (row.customer.uuid(), &row.event);
-                if let Some(metrics) = present.rules.metrics.get(&event.name) {
-                    counting.push(Counting { customer, now: present.now_of(customer), event, metrics });
+                match present.rules.metrics.get(&event.name) {
+                    Some(metrics) => {
+                        counting.push(Counting { customer, now: present.now_of(customer), event, metrics })
+                    }
+                    None => uncounted += u64::from(!present.rules.has_custom_metrics),
                 }
                 answers[index] = Ingested::Stored;
             }
             let written = Counts::of(counting, &cached).write(pg, organization)?;
-            Ok(Attempt::Stored { answers, written })
+            Ok(Attempt::Stored { answers, written, uncounted })
         })
     }
 }

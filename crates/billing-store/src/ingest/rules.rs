@@ -1,6 +1,7 @@
 //! What ingesting looks at besides the events: settings, metrics, months, names, and whose time it is.
 
 use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use billing_domain::event::AHEAD_MAX;
@@ -52,8 +53,9 @@ statement! {
 
 statement! {
     /// The settings that ingesting looks at.
-    ReadSettings -> (Integer, Bool) {
-        "SELECT event_window_days, EXISTS (SELECT FROM test_clocks clock WHERE clock.organization_id = organization.id)
+    ReadSettings -> (Integer, Bool, Bool) {
+        "SELECT event_window_days, EXISTS (SELECT FROM test_clocks clock WHERE clock.organization_id = organization.id),
+            EXISTS (SELECT FROM metrics metric WHERE metric.organization_id = organization.id AND metric.metric_type = 'custom')
         FROM organizations organization WHERE organization.id = " organization: Uuid as SqlUuid; ""
     }
 }
@@ -95,13 +97,16 @@ pub(crate) struct Rules {
     version: i64,
     window_days: u16,
     has_test_clocks: bool,
+    /// Their queries look at the events of all names.
+    pub(super) has_custom_metrics: bool,
     /// By event name.
     pub(crate) metrics: HashMap<String, Vec<RolledMetric>>,
 }
 
 impl Rules {
     fn read(pg: &mut PgConnection, organization: Uuid, version: i64) -> Result<Self, Failure> {
-        let (window_days, has_test_clocks): (i32, bool) = ReadSettings { organization }.get_result(pg)?;
+        let (window_days, has_test_clocks, has_custom_metrics): (i32, bool, bool) =
+            ReadSettings { organization }.get_result(pg)?;
         let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
         let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
         let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
@@ -116,7 +121,7 @@ impl Rules {
                 }
             }
         }
-        Ok(Self { version, window_days, has_test_clocks, metrics })
+        Ok(Self { version, window_days, has_test_clocks, has_custom_metrics, metrics })
     }
 }
 
@@ -129,6 +134,7 @@ pub(crate) struct IngestCache {
     names: Mutex<HashMap<(Uuid, String), OffsetDateTime>>,
     cooldown: ConflictCooldown,
     hours: HotBucketCache,
+    uncounted: AtomicU64,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -145,11 +151,22 @@ impl IngestCache {
             names: Mutex::default(),
             cooldown: ConflictCooldown::default(),
             hours: HotBucketCache::default(),
+            uncounted: AtomicU64::default(),
         }
     }
 
     pub(crate) fn lanes(&self) -> Lanes {
         self.lanes
+    }
+
+    /// Notes events that were stored although no metric counts their name.
+    pub(super) fn note_uncounted(&self, events: u64) {
+        self.uncounted.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// How many of those this process has stored.
+    pub(crate) fn uncounted(&self) -> u64 {
+        self.uncounted.load(Ordering::Relaxed)
     }
 
     pub(super) fn cooldown(&self) -> &ConflictCooldown {

@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use crate::pg::column::{choice, from_json, to_json, unreadable};
 use crate::pg::schema::metrics;
-use crate::rollup;
 use crate::transaction::PgTransaction;
+use crate::{ingest, rollup};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = metrics, check_for_backend(Pg))]
@@ -126,8 +126,9 @@ impl MetricRepo for PgTransaction<'_> {
         };
         self.change_catalog(|pg| diesel::insert_into(metrics::table).values(&row).execute(pg))?;
         if matches!(metric.measure, Measure::Custom(_)) {
-            // Nothing is rolled up for it.
-            return Ok(());
+            // Nothing is rolled up for it, but from now on events of all names may count.
+            let tenant = self.tenant();
+            return self.query(|pg| ingest::renew_ingest_version(pg, tenant));
         }
         let (tenant, lanes) = (self.tenant(), self.shared.ingest.lanes());
         self.query(|pg| rollup::start(pg, tenant, lanes, &[metric.id.uuid()], &[]))
