@@ -44,16 +44,17 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-store",
         floors: &[
+            &["batcher", "pg"],
             &[
-                "access", "backfill", "batch", "batcher", "catalog", "custom_sql", "ingest", "pg", "repo", "rollup", "store",
-                "transaction", "usage",
+                "access", "backfill", "batch", "catalog", "custom_sql", "ingest", "repo", "rollup", "store", "transaction",
+                "usage",
             ],
             &["testing"],
         ],
         knots: &[
             &[
-                "access", "backfill", "batch", "batcher", "catalog", "custom_sql", "ingest", "pg", "repo", "rollup", "store",
-                "transaction", "usage",
+                "access", "backfill", "batch", "catalog", "custom_sql", "ingest", "repo", "rollup", "store", "transaction",
+                "usage",
             ],
         ],
     },

@@ -15,20 +15,21 @@ use billing_domain::event::Event;
 use billing_domain::id::CustomerKey;
 use billing_domain::metric::Measure;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Integer, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::pg::error::Failure;
-use crate::pg::partition::{self, Month};
+use crate::pg::lock::{LockClass, try_lock};
+use crate::pg::month::Month;
+use crate::pg::partition;
 use crate::pg::schema::events;
 use crate::pg::statement::statement;
 use crate::repo::event::EventRow;
 use crate::repo::metric::{self, MeasureColumns};
 use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_lanes};
 use crate::store::PgStore;
-use crate::transaction::LOCK_CLASS_BACKFILL;
 
 /// Most events held in memory at once.
 const EVENTS_MAX: i64 = 5_000;
@@ -38,11 +39,6 @@ pub(crate) const EVENTS_PER_LOCK: i64 = 20_000;
 const ROLLUPS_MAX: usize = 10;
 /// Most customers in one call.
 const CUSTOMERS_MAX: usize = 50;
-
-statement! {
-    /// Whether nobody else fills in right now; until the transaction ends.
-    TryLock -> Bool { "SELECT pg_try_advisory_xact_lock(" class: i32 as Integer; ", 0)" }
-}
 
 statement! {
     /// Roll-ups that are not complete, and what is rolled up by them.
@@ -180,16 +176,21 @@ impl PgStore {
     /// Fills in a few customers; whether there is more to do.
     pub(crate) fn fill_in(&self, events_per_lock: i64) -> Result<bool, Error> {
         for _ in 0..CUSTOMERS_MAX {
-            let Some(step) = self.transact(next_step).map_err(Failure::into_error)? else { return Ok(false) };
+            let Some(step) = self.shared.pool.transact(next_step).map_err(Failure::into_error)? else {
+                return Ok(false);
+            };
             for month in &step.months {
-                let pieces =
-                    self.transact(|pg| step.pieces(pg, *month, events_per_lock)).map_err(Failure::into_error)?;
+                let pieces = self
+                    .shared
+                    .pool
+                    .transact(|pg| step.pieces(pg, *month, events_per_lock))
+                    .map_err(Failure::into_error)?;
                 for piece in pieces {
-                    self.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
+                    self.shared.pool.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
                 }
             }
             // Only now: what was counted before a crash is counted again, which changes nothing.
-            self.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
+            self.shared.pool.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
             if step.customer.is_none() {
                 self.refresh_statistics()
                     .map_or_else(|error| log::warn!("statistics could not be gathered: {error}"), drop);
@@ -243,7 +244,7 @@ struct Step {
 
 /// What is to be done next; nothing while somebody else asks the same, or when everything is complete.
 fn next_step(pg: &mut PgConnection) -> Result<Option<Step>, Failure> {
-    if !(TryLock { class: LOCK_CLASS_BACKFILL }).get_result::<bool>(pg)? {
+    if !try_lock(pg, LockClass::Backfill)? {
         return Ok(None);
     }
     let rows: Vec<IncompleteRow> = FindIncomplete { limit: ROLLUPS_MAX as i64 }.load(pg)?;

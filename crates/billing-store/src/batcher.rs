@@ -7,16 +7,13 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use billing_domain::{Error, StoreError};
 
-use crate::pg::pool::CHECK_OUT_MAX;
-use crate::store::{PgStore, Shared};
-
-/// How long a worker waits before it looks whether its store is still there.
+/// How long a worker without work waits before it looks again.
 const IDLE_POLL: Duration = Duration::from_secs(60);
 /// How long a job waits for a worker that is busy before another one takes it. Several times what a group takes: that worker's
 /// connection may hang.
@@ -67,13 +64,10 @@ pub(crate) struct Batcher<J> {
     timeout: Option<Duration>,
 }
 
-/// How a worker serves the jobs it took.
-pub(crate) type Serve<J> = fn(&PgStore, Vec<J>);
-
 impl<J: Job> Batcher<J> {
-    /// A batcher for jobs that wait at most a second. Weights add up to at most `weight_max`.
-    pub(crate) fn with_timeout(weight_max: usize) -> Self {
-        Self { timeout: Some(CHECK_OUT_MAX), ..Self::without_timeout(weight_max) }
+    /// A batcher for jobs that wait for at most so long. Weights add up to at most `weight_max`.
+    pub(crate) fn with_timeout(weight_max: usize, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..Self::without_timeout(weight_max) }
     }
 
     /// A batcher for jobs that wait for as long as it takes.
@@ -174,7 +168,7 @@ impl<J: Job> Batcher<J> {
         Some(taken)
     }
 
-    fn work(&self, store: &PgStore, taken: Vec<Waiting<J>>, serve: Serve<J>) {
+    fn work(&self, taken: Vec<Waiting<J>>, serve: impl FnOnce(Vec<J>)) {
         let is_late = |since: Instant| self.timeout.is_some_and(|timeout| since.elapsed() > timeout);
         let mut jobs = Vec::with_capacity(taken.len());
         for Waiting { job, since, .. } in taken {
@@ -184,7 +178,7 @@ impl<J: Job> Batcher<J> {
             }
         }
         // What a panic leaves behind is dropped, and so whoever waits for it is told.
-        if !jobs.is_empty() && catch_unwind(AssertUnwindSafe(|| serve(store, jobs))).is_err() {
+        if !jobs.is_empty() && catch_unwind(AssertUnwindSafe(|| serve(jobs))).is_err() {
             log::error!("a worker panicked");
         }
         self.finish();
@@ -215,21 +209,19 @@ impl BatchBudget {
     }
 }
 
-/// Puts workers behind a batcher. They leave when the store is dropped.
+/// Puts workers behind a batcher, who serve what they take as `serve` does. They leave when the batcher is closed.
 pub(crate) fn spawn_workers<J: Job>(
-    shared: &Arc<Shared>,
-    (batcher, workers): (&Arc<Batcher<J>>, usize),
-    serve: Serve<J>,
+    batcher: &Arc<Batcher<J>>,
+    workers: usize,
+    serve: impl Fn(Vec<J>) + Clone + Send + 'static,
 ) -> Result<(), StoreError> {
     for _ in 0..workers {
-        let (batcher, shared): (_, Weak<Shared>) = (Arc::clone(batcher), Arc::downgrade(shared));
+        let (batcher, serve) = (Arc::clone(batcher), serve.clone());
         let work = move || {
             while let Some(taken) = batcher.take() {
-                if taken.is_empty() {
-                    continue;
+                if !taken.is_empty() {
+                    batcher.work(taken, &serve);
                 }
-                let Some(shared) = shared.upgrade() else { return };
-                batcher.work(&PgStore { shared }, taken, serve);
             }
         };
         let spawned = thread::Builder::new().name("batch-worker".to_owned()).spawn(work);

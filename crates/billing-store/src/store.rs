@@ -1,6 +1,6 @@
 //! The store as others see it: connecting, health, durability, and the doors that need no scope.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use billing_domain::id::{CustomerKey, OrganizationId};
@@ -18,11 +18,11 @@ use crate::access::question::Asked;
 use crate::access::subscription_cache::SubscriptionCache;
 use crate::batcher::{Batcher, spawn_workers};
 use crate::catalog::Catalogs;
-use crate::custom_sql::Reader;
+use crate::custom_sql::{self, Reader};
 use crate::ingest;
 use crate::ingest::{Arrival, IngestCache, WRITERS};
 use crate::pg::error::Failure;
-use crate::pg::pool::{Pool, expect_same_statements};
+use crate::pg::pool::{CHECK_OUT_MAX, Pool, expect_same_statements};
 use crate::pg::statement::statement;
 use crate::pg::{migration, partition, schema};
 use crate::repo::api_key;
@@ -125,8 +125,8 @@ impl PgStore {
             ),
             ingest: IngestCache::new(lane_bits),
             arrivals: (0..WRITERS).map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS))).collect(),
-            keys: Arc::new(Batcher::with_timeout(WAITING_MAX)),
-            questions: Arc::new(Batcher::with_timeout(WAITING_MAX)),
+            keys: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
+            questions: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
             rollup_starts: RollupStarts::default(),
             partial_hours: PartialHours::default(),
             sums: Sums::default(),
@@ -139,10 +139,10 @@ impl PgStore {
             reader: Reader::new(url),
         });
         for batcher in &shared.arrivals {
-            spawn_workers(&shared, (batcher, 1), ingest::serve)?;
+            spawn_workers(batcher, 1, serving(&shared, ingest::serve))?;
         }
-        spawn_workers(&shared, (&shared.keys, KEY_WORKERS), api_key::serve)?;
-        spawn_workers(&shared, (&shared.questions, QUESTION_WORKERS), question::serve)?;
+        spawn_workers(&shared.keys, KEY_WORKERS, serving(&shared, api_key::serve))?;
+        spawn_workers(&shared.questions, QUESTION_WORKERS, serving(&shared, question::serve))?;
         Ok(Self { shared })
     }
 
@@ -152,7 +152,7 @@ impl PgStore {
     /// # Errors
     /// [`StoreError::Unavailable`], or [`StoreError::Internal`] with the migration that failed; it left no trace.
     pub fn migrate(url: &str) -> Result<Vec<String>, StoreError> {
-        migration::migrate(url)
+        migration::migrate(url, custom_sql::prepare)
     }
 
     /// Refuses a database that forgets commits in a power cut, or whose events have lost an index.
@@ -206,6 +206,16 @@ impl PgStore {
         match expected.into_iter().find(|version| !applied.contains(version)) {
             Some(version) => Err(StoreError::Internal(format!("migration {version} has not been applied"))),
             None => Ok(()),
+        }
+    }
+}
+
+/// Serving jobs with what is shared, for as long as that is there: jobs that are left then are dropped unanswered.
+fn serving<J>(shared: &Arc<Shared>, serve: fn(&PgStore, Vec<J>)) -> impl Fn(Vec<J>) + Clone + Send + use<J> {
+    let shared: Weak<Shared> = Arc::downgrade(shared);
+    move |jobs| {
+        if let Some(shared) = shared.upgrade() {
+            serve(&PgStore { shared }, jobs);
         }
     }
 }

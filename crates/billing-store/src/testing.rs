@@ -44,7 +44,7 @@ impl TestStore {
     /// When no Postgres is installed (the message says how to get one) or a migration fails.
     #[expect(clippy::new_without_default, reason = "it starts a database")]
     pub fn new() -> Self {
-        let migrate = |url: &str| migration::migrate(url).map(drop).map_err(|error| error.to_string());
+        let migrate = |url: &str| PgStore::migrate(url).map(drop).map_err(|error| error.to_string());
         let database = postgres_local::testing::database(MIGRATIONS_HASH, &migrate);
         let database = database.unwrap_or_else(|error| panic!("{error}"));
         let store = PgStore::connect(database.url(), POOL_SIZE).unwrap_or_else(|error| panic!("{error}"));

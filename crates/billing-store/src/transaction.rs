@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use billing_domain::customer::Customer;
-use billing_domain::id::{BillingRecordId, CustomerKey, OrganizationId};
+use billing_domain::id::{BillingRecordId, OrganizationId};
 use billing_domain::idempotency::{Answer, Attempt, Claim};
 use billing_domain::invoice::NewInvoice;
 use billing_domain::store::{
@@ -14,7 +14,6 @@ use billing_domain::store::{
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Integer, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -24,77 +23,12 @@ use crate::catalog::VersionedCatalog;
 use crate::custom_sql::{Attempts, Budget};
 use crate::pg::deadline;
 use crate::pg::error::Failure;
-use crate::pg::pool::Pool;
-use crate::pg::statement::statement;
+use crate::pg::lock::{lock_catalog, lock_customer};
+use crate::pg::now::system_now;
+use crate::pg::transact::Isolation;
 use crate::repo::customer::enter;
 use crate::repo::idempotency;
 use crate::store::{PgStore, Shared};
-
-/// Advisory locks with two keys: a class, and a number in it. Customers have the locks with one key for themselves.
-pub(crate) const LOCK_CLASS_LANE: i32 = 1;
-pub(crate) const LOCK_CLASS_CATALOG: i32 = 2;
-pub(crate) const LOCK_CLASS_MIGRATION: i32 = 3;
-// Class 4 is that of partitions: the database function that makes them takes it.
-pub(crate) const LOCK_CLASS_BACKFILL: i32 = 5;
-pub(crate) const LOCK_CLASS_STATISTICS: i32 = 6;
-
-/// How often work is run again because another transaction was in the way.
-const CONFLICTS_MAX: u32 = 3;
-
-statement! {
-    /// Waits until nobody else holds the customer; held until the transaction ends. For as long, statements are not planned
-    /// anew for the values they come with: whatever is one customer's is found by its key.
-    LockCustomer -> (BigInt, Text) {
-        "SELECT pg_advisory_xact_lock(" key: i64 as BigInt; "), set_config('plan_cache_mode', 'force_generic_plan', true)"
-    }
-}
-
-statement! {
-    /// Waits for a lock of a class; held until the transaction ends.
-    Lock -> Integer { "SELECT pg_advisory_xact_lock(" class: i32 as Integer; ", " number: i32 as Integer; ")" }
-}
-
-statement! {
-    /// The time of the machine the database runs on.
-    SystemNow -> Timestamptz { "SELECT clock_timestamp()" }
-}
-
-/// The time that a customer lives at, in a statement that has their row at hand; one that has none lives in real time.
-pub(crate) const OWN_NOW: &str =
-    "CASE WHEN customers.test_clock_id IS NULL THEN greatest(clock_timestamp(), customers.last_instant)
-    ELSE (
-        SELECT CASE WHEN clock.status = 'ready' THEN clock.frozen_time ELSE customers.last_instant END
-        FROM test_clocks clock
-        WHERE clock.organization_id = customers.organization_id AND clock.id = customers.test_clock_id
-    ) END";
-
-statement! {
-    /// The time a customer lives at. A customer that does not exist yet lives in real time.
-    CustomerNow -> Timestamptz {
-        "SELECT " [OWN_NOW] "
-        FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
-        LEFT JOIN customers USING (organization_id, customer_key)"
-    }
-}
-
-/// The time `customer` lives at.
-pub(crate) fn customer_now(
-    pg: &mut PgConnection,
-    organization: OrganizationId,
-    customer: CustomerKey,
-) -> QueryResult<OffsetDateTime> {
-    CustomerNow { organization: organization.uuid(), customer: customer.uuid() }.get_result(pg)
-}
-
-statement! {
-    /// The times that customers live at.
-    CustomerNows -> (SqlUuid, Timestamptz) {
-        "SELECT customer_key, " [OWN_NOW] "
-        FROM customers
-        WHERE organization_id = " organization: Uuid as SqlUuid; "
-            AND customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
-    }
-}
 
 /// One open transaction on one connection.
 pub(crate) struct PgTransaction<'c> {
@@ -259,7 +193,7 @@ impl PgStore {
             Scope::Organization(_) => (Isolation::OneSnapshot, Some(Budget::of_call())),
         };
         let attempts = Attempts::default();
-        let result = self.transact_at(isolation, |pg| {
+        let result = self.shared.pool.transact_at(isolation, |pg| {
             attempts.expect_another()?;
             let entered = begin(pg, scope)?;
             let now = entered.now;
@@ -277,7 +211,7 @@ impl PgStore {
     pub(crate) fn run_claimed(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
         let organization = scope.organization();
         let attempts = Attempts::default();
-        let result = self.transact_at(Isolation::ReadCommitted, |pg| {
+        let result = self.shared.pool.transact(|pg| {
             attempts.expect_another()?;
             idempotency::take_key(pg, organization, claim)?;
             let entered = begin(pg, scope)?;
@@ -291,122 +225,23 @@ impl PgStore {
         });
         result.map_err(Failure::into_error)
     }
-
-    /// Runs `work` in a transaction of its own, again when another was in the way or the connection was dead.
-    pub(crate) fn transact<T>(&self, work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Failure> {
-        self.transact_at(Isolation::ReadCommitted, work)
-    }
-
-    /// [`PgStore::transact`] of a worker's work that may be done twice without harm: also when nobody knows whether it
-    /// was committed.
-    pub(crate) fn transact_again<T>(
-        &self,
-        work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        self.transact_on(&self.shared.worker_pool, (Isolation::ReadCommitted, Repeatable::Always), work)
-    }
-
-    /// A worker's reading, all of it as of one instant.
-    pub(crate) fn read_together<T>(
-        &self,
-        work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        self.transact_on(&self.shared.worker_pool, (Isolation::OneSnapshot, Repeatable::Always), work)
-    }
-
-    fn transact_at<T>(
-        &self,
-        isolation: Isolation,
-        work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        self.transact_on(&self.shared.pool, (isolation, Repeatable::UntilCommit), work)
-    }
-
-    fn transact_on<T>(
-        &self,
-        pool: &Pool,
-        (isolation, repeatable): (Isolation, Repeatable),
-        mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        let mut connection = pool.take()?;
-        let (mut conflicts, mut is_second_connection) = (0, false);
-        loop {
-            let mut is_committing = false;
-            let result = connection.attempt(|pg| {
-                let mut builder = match isolation {
-                    Isolation::ReadCommitted => pg.build_transaction().read_committed(),
-                    Isolation::OneSnapshot => pg.build_transaction().repeatable_read().read_only(),
-                };
-                builder.run(|pg| {
-                    let value = work(pg)?;
-                    is_committing = true;
-                    Ok(value)
-                })
-            });
-            match result {
-                Err(Failure::Conflict(message)) if conflicts < CONFLICTS_MAX => {
-                    conflicts += 1;
-                    log::info!("running a transaction again: {message}");
-                }
-                // Once COMMIT has been sent nobody knows whether it happened.
-                Err(Failure::Disconnected(message))
-                    if !is_second_connection && (!is_committing || repeatable == Repeatable::Always) =>
-                {
-                    is_second_connection = true;
-                    log::info!("running a transaction on another connection: {message}");
-                    drop(connection);
-                    connection = pool.take_checked()?;
-                }
-                result => return result,
-            }
-        }
-    }
-}
-
-/// Whether work is run again on another connection when its own was lost.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Repeatable {
-    /// Only before COMMIT was sent: from then on nobody knows whether it happened.
-    UntilCommit,
-    /// In any case.
-    Always,
-}
-
-/// What a transaction sees.
-#[derive(Clone, Copy)]
-enum Isolation {
-    /// Each statement sees what is committed when it begins.
-    ReadCommitted,
-    /// Everything as of its first statement, and nothing can be written.
-    OneSnapshot,
 }
 
 /// Takes the scope's lock, and answers the instant that holds and what is known from there on.
 fn begin(pg: &mut PgConnection, scope: &Scope) -> QueryResult<Entered> {
     match scope {
         Scope::Customer(organization, customer) => {
-            LockCustomer { key: first_eight_bytes(customer.uuid()) }.execute(pg)?;
+            lock_customer(pg, customer.uuid())?;
             let (now, catalog_version, row) = enter(pg, *organization, *customer)?;
             // One that cannot be understood is read again by whoever needs it.
             Ok(Entered { now, catalog_version, customer: row.and_then(|row| row.try_into().ok()) })
         }
         Scope::Catalog(organization) => {
-            Lock { class: LOCK_CLASS_CATALOG, number: last_four_bytes(organization.uuid()) }.execute(pg)?;
-            SystemNow {}.get_result(pg).map(Entered::at)
+            lock_catalog(pg, organization.uuid())?;
+            system_now(pg).map(Entered::at)
         }
-        Scope::Organization(_) => SystemNow {}.get_result(pg).map(Entered::at),
+        Scope::Organization(_) => system_now(pg).map(Entered::at),
     }
-}
-
-/// A lock number for a customer key. Two customers that share one only wait for each other.
-pub(crate) fn first_eight_bytes(uuid: Uuid) -> i64 {
-    i64::from_be_bytes((uuid.as_u64_pair().0).to_be_bytes())
-}
-
-/// A lock number for an organization: the random end of its id.
-fn last_four_bytes(uuid: Uuid) -> i32 {
-    let [.., a, b, c, d] = *uuid.as_bytes();
-    i32::from_be_bytes([a, b, c, d])
 }
 
 impl Transaction for PgTransaction<'_> {

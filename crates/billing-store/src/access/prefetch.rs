@@ -17,10 +17,11 @@ use uuid::Uuid;
 
 use crate::access::subscription_cache::CachedSubscriptions;
 use crate::catalog::VersionedCatalog;
+use crate::pg::now::OWN_NOW;
 use crate::pg::statement::statement;
 use crate::repo::api_key::VALID_KEYS;
 use crate::repo::customer::{COLUMNS, CustomerRow, CustomerSql};
-use crate::transaction::{OWN_NOW, PgTransaction};
+use crate::transaction::PgTransaction;
 use crate::usage::{HOT_TALLY, NoFutureEvents, Open, OpenRow, TallyKey};
 
 statement! {

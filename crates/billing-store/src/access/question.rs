@@ -47,7 +47,7 @@ impl Job for Asked {
 pub(crate) fn serve(store: &PgStore, jobs: Vec<Asked>) {
     let mut jobs = answer_from_cache::answer(store, jobs);
     let Some(organization) = jobs.first().map(|job| job.requester.organization) else { return };
-    let served = store.read_together(|pg| {
+    let served = store.shared.worker_pool.read_together(|pg| {
         if jobs.is_empty() {
             // All have their answers: it was only COMMIT that failed.
             return Ok(());

@@ -122,7 +122,7 @@ impl PgStore {
         if customers.len() < 2 {
             return Ok(BTreeSet::new());
         }
-        self.transact(|pg| {
+        self.shared.pool.transact(|pg| {
             let mut tx = PgTransaction::new(pg, &self.shared, organization);
             let done = tx.work_on(customers, work);
             match (tx.into_failure(), done) {

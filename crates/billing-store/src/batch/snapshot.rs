@@ -15,8 +15,9 @@ use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::access::prefetch::{Prefetch, Prefetched, Present};
+use crate::pg::lock::customer_lock;
 use crate::pg::statement::statement;
-use crate::transaction::{PgTransaction, first_eight_bytes};
+use crate::transaction::PgTransaction;
 
 /// Work may be about an instant so long ago, as a run that was told how far to go.
 const UNTIL_BACK: Duration = Duration::days(1);
@@ -89,7 +90,7 @@ impl PgTransaction<'_> {
     /// Locks those of the customers that are free, and reads what billing begins with of all of them.
     pub(super) fn hold(&mut self, customers: &[CustomerKey]) -> Result<Vec<CustomerSnapshot>, Error> {
         let keys: Vec<Uuid> = customers.iter().map(|customer| customer.uuid()).collect();
-        let locks = keys.iter().map(|key| first_eight_bytes(*key)).collect();
+        let locks = keys.iter().map(|key| customer_lock(*key)).collect();
         let lock = TryLockCustomers { customers: keys, keys: locks };
         let locked: Vec<(Uuid, bool, String)> = self.query(|pg| lock.load(pg))?;
         let keys: Vec<Uuid> = locked.into_iter().filter(|(_, is_free, _)| *is_free).map(|(key, ..)| key).collect();

@@ -20,7 +20,7 @@ use super::{Candidate, EventKey, Months, Row};
 use crate::pg::column::JsonText;
 use crate::pg::conflict_cooldown::ConflictCooldown;
 use crate::pg::error::Failure;
-use crate::pg::partition::Month;
+use crate::pg::month::Month;
 
 /// What of a month's events is the one that was sent.
 const OF_SENT: &str = " event WHERE event.id_hash = sent.id_hash AND event.customer_key = sent.customer_key OFFSET 0)";

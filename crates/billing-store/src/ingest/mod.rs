@@ -28,7 +28,7 @@ use self::rules::Present;
 use crate::backfill::EVENTS_PER_LOCK;
 use crate::batcher::{BatchBudget, Job};
 use crate::pg::error::Failure;
-use crate::pg::partition::Month;
+use crate::pg::month::Month;
 use crate::repo::api_key;
 use crate::rollup::{self, Counting, Counts, Written};
 use crate::store::PgStore;
@@ -271,7 +271,7 @@ impl PgStore {
         let mut in_lanes: BTreeMap<i32, i64> = BTreeMap::new();
         rows.iter().for_each(|row| *in_lanes.entry(cache.lanes().of(row.customer)).or_default() += 1);
         let prefixes = api_key::prefixes(keys.iter().copied());
-        self.transact_again(|pg| {
+        self.shared.worker_pool.transact_again(|pg| {
             let mut arrivals = rollup::enter_lanes(pg, organization, &in_lanes)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;

@@ -15,7 +15,8 @@ use uuid::Uuid;
 
 use super::Candidate;
 use crate::pg::error::Failure;
-use crate::pg::partition::{self, Month, moved};
+use crate::pg::month::{Month, moved};
+use crate::pg::partition;
 use crate::pg::statement::statement;
 use crate::rollup;
 use crate::store::PgStore;
@@ -92,12 +93,12 @@ impl PgStore {
     /// Makes what is missing, and remembers that it is there.
     pub(super) fn make_ready(&self, organization: Uuid, missing: &Preparation) -> Result<(), Failure> {
         for month in &missing.months {
-            self.transact_again(|pg| Ok(month.create(pg)?))?;
+            self.shared.worker_pool.transact_again(|pg| Ok(partition::create(pg, *month)?))?;
         }
         if !missing.names.is_empty() {
             let (names, latest_before) = missing.names.iter().map(|(name, before)| (name.clone(), *before)).unzip();
             let register = RegisterNames { organization, names, latest_before };
-            self.transact_again(|pg| Ok(register.clone().execute(pg).map(drop)?))?;
+            self.shared.worker_pool.transact_again(|pg| Ok(register.clone().execute(pg).map(drop)?))?;
         }
         self.shared.ingest.remember(organization, missing);
         Ok(())
@@ -120,7 +121,7 @@ impl PgStore {
         let missing: Vec<Month> = Month::range((first, last)).filter(|month| !known.contains(month)).collect();
         self.shared.ingest.remember_months(known);
         for month in &missing {
-            self.transact(|pg| Ok(month.create(pg)?)).map_err(Failure::into_error)?;
+            self.shared.pool.transact(|pg| Ok(partition::create(pg, *month)?)).map_err(Failure::into_error)?;
             self.shared.ingest.remember_months([*month]);
         }
         Ok(missing.len())

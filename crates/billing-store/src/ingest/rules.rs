@@ -18,7 +18,8 @@ use super::Row;
 use super::preparation::Preparation;
 use crate::pg::conflict_cooldown::ConflictCooldown;
 use crate::pg::error::Failure;
-use crate::pg::partition::{Month, moved};
+use crate::pg::month::{Month, moved};
+use crate::pg::now::TEST_TIME;
 use crate::pg::statement::statement;
 use crate::repo::api_key::VALID_KEYS;
 use crate::repo::metric::{self, MeasureColumns};
@@ -82,13 +83,12 @@ type RollupRow = (String, Uuid, MeasureColumns, Option<Value>, Vec<String>);
 statement! {
     /// The time of those customers that live by a test clock.
     ReadTestTimes -> (SqlUuid, Timestamptz) {
-        "SELECT customer.customer_key,
-            CASE clock.status WHEN 'ready' THEN clock.frozen_time ELSE customer.last_instant END
-        FROM customers customer
+        "SELECT customers.customer_key, " [TEST_TIME] "
+        FROM customers
         JOIN test_clocks clock
-            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
-        WHERE customer.organization_id = " organization: Uuid as SqlUuid; "
-            AND customer.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
+            ON clock.organization_id = customers.organization_id AND clock.id = customers.test_clock_id
+        WHERE customers.organization_id = " organization: Uuid as SqlUuid; "
+            AND customers.customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
     }
 }
 

@@ -8,13 +8,10 @@ use billing_domain::StoreError;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::Integer;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
-use crate::custom_sql;
 use crate::pg::error::Failure;
-use crate::pg::statement::statement;
-use crate::transaction::LOCK_CLASS_MIGRATION;
+use crate::pg::lock::{LockClass, lock_for_connection};
 
 /// What organizations offer, and what the service keeps beside its customers.
 const CATALOGUE: EmbeddedMigrations = embed_migrations!("../../migrations/catalogue");
@@ -33,11 +30,6 @@ diesel::table! {
     migrations (version) {
         version -> Text,
     }
-}
-
-statement! {
-    /// Waits until nobody else migrates this database; held until the connection closes.
-    LockMigrations -> Integer { "SELECT pg_advisory_lock(" class: i32 as Integer; ", 0)" }
 }
 
 /// All migrations of this program, the catalogue's first: what refers comes after what it refers to.
@@ -61,10 +53,10 @@ pub(crate) fn applied_versions(connection: &mut PgConnection) -> QueryResult<Vec
     migrations::table.select(migrations::version).order(migrations::version).load(connection)
 }
 
-/// Applies what is missing; answers the versions it applied.
-pub(crate) fn migrate(url: &str) -> Result<Vec<String>, StoreError> {
+/// Applies what is missing, and then does what is `left` to do, before anybody else can; answers the versions it applied.
+pub(crate) fn migrate(url: &str, left: impl FnOnce(&mut PgConnection)) -> Result<Vec<String>, StoreError> {
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    let lock = LockMigrations { class: LOCK_CLASS_MIGRATION }.execute(&mut connection);
+    let lock = lock_for_connection(&mut connection, LockClass::Migration);
     lock.map_err(|error| Failure::from(error).into_store_error())?;
     refuse_older(&mut connection)?;
     let mut applied = Vec::new();
@@ -72,7 +64,7 @@ pub(crate) fn migrate(url: &str) -> Result<Vec<String>, StoreError> {
         let versions = connection.run_pending_migrations(set).map_err(|error| internal(error.as_ref()))?;
         applied.extend(versions.iter().map(ToString::to_string));
     }
-    custom_sql::prepare(&mut connection);
+    left(&mut connection);
     Ok(applied)
 }
 

@@ -110,7 +110,7 @@ macro_rules! partition_statement {
         $(#[$doc])*
         #[derive(Clone, Debug)]
         pub(crate) struct $name {
-            pub(crate) month: crate::pg::partition::Month,
+            pub(crate) month: crate::pg::month::Month,
             $(pub(crate) $field: $rust,)*
             $(pub(crate) $later: $later_rust,)*
         }

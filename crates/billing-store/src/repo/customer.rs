@@ -16,9 +16,10 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{choice, from_json, to_json, unreadable};
+use crate::pg::now::{OWN_NOW, customer_now, customer_nows};
 use crate::pg::schema::{billing_due, customer_emails, customers};
 use crate::pg::statement::statement;
-use crate::transaction::{CustomerNows, OWN_NOW, PgTransaction, customer_now};
+use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = customers, check_for_backend(Pg))]
@@ -262,14 +263,15 @@ impl CustomerRepo for PgTransaction<'_> {
         if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
             return Ok(present.now);
         }
-        let organization = self.organization;
-        self.query(|pg| customer_now(pg, organization, key))
+        let organization = self.tenant();
+        self.query(|pg| customer_now(pg, organization, key.uuid()))
     }
 
     fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error> {
         let customers = keys.iter().map(|key| key.uuid()).collect();
-        let question = CustomerNows { organization: self.tenant(), customers };
-        let found: BTreeMap<Uuid, OffsetDateTime> = self.query(|pg| question.load(pg))?.into_iter().collect();
+        let organization = self.tenant();
+        let found = self.query(|pg| customer_nows(pg, organization, customers))?;
+        let found: BTreeMap<Uuid, OffsetDateTime> = found.into_iter().collect();
         let now = |key: &CustomerKey| found.get(&key.uuid()).copied().ok_or(Error::NotFound(Noun::Customer));
         keys.iter().map(now).collect()
     }

@@ -18,7 +18,8 @@ use uuid::Uuid;
 
 use crate::ingest::id_hash;
 use crate::pg::column::unreadable;
-use crate::pg::partition::{self, Month};
+use crate::pg::month::Month;
+use crate::pg::partition;
 use crate::pg::schema::events;
 use crate::pg::statement::partition_statement;
 use crate::transaction::PgTransaction;

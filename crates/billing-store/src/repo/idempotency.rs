@@ -90,7 +90,7 @@ impl IdempotencyStore for PgStore {
     }
 
     fn keep_answer(&self, organization: OrganizationId, claim: &Claim, answer: &Answer) -> Result<KeptAnswer, Error> {
-        let kept_now = self.transact(|pg| {
+        let kept_now = self.shared.pool.transact(|pg| {
             take_key(pg, organization, claim)?;
             write_answer(pg, organization, claim, answer)
         });

@@ -6,12 +6,12 @@
 
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Integer, Text};
+use diesel::sql_types::{BigInt, Text};
 
 use crate::pg::error::Failure;
+use crate::pg::lock::{LockClass, try_lock};
 use crate::pg::statement::statement;
 use crate::store::PgStore;
-use crate::transaction::LOCK_CLASS_STATISTICS;
 
 /// Smaller tables are read quickly whatever is known of them.
 const PAGES_MIN: i64 = 8;
@@ -36,11 +36,6 @@ statement! {
     }
 }
 
-statement! {
-    /// Whether nobody else gathers right now; until the transaction ends.
-    TryLock -> Bool { "SELECT pg_try_advisory_xact_lock(" class: i32 as Integer; ", 0)" }
-}
-
 impl PgStore {
     /// Gathers statistics of every table that has too old ones, one after the other; how many those were. A table that
     /// somebody has locked waits for the next time.
@@ -52,7 +47,7 @@ impl PgStore {
         let stale: Vec<String> = self.shared.pool.run(|pg| stale.clone().load(pg)).map_err(Failure::into_error)?;
         let mut gathered = 0;
         for table in stale {
-            match self.transact(|pg| gather(pg, &table)).map_err(Failure::into_error) {
+            match self.shared.pool.transact(|pg| gather(pg, &table)).map_err(Failure::into_error) {
                 Ok(true) => gathered += 1,
                 // Somebody else is at it.
                 Ok(false) => break,
@@ -67,7 +62,7 @@ impl PgStore {
 /// Gathers statistics of one table, whose name is quoted where it has to be.
 fn gather(pg: &mut PgConnection, table: &str) -> Result<bool, Failure> {
     use diesel::connection::SimpleConnection;
-    if !(TryLock { class: LOCK_CLASS_STATISTICS }).get_result::<bool>(pg)? {
+    if !try_lock(pg, LockClass::Statistics)? {
         return Ok(false);
     }
     // It reads 30,000 pages at most.

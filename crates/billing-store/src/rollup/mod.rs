@@ -27,8 +27,8 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::ingest;
+use crate::pg::lock::LockClass;
 use crate::pg::statement::statement;
-use crate::transaction::LOCK_CLASS_LANE;
 
 pub(crate) use self::additions::Additions;
 pub(crate) use self::hot_bucket::{Counting, Counts};
@@ -123,7 +123,7 @@ pub(crate) fn enter_lanes(
     events: &BTreeMap<i32, i64>,
 ) -> QueryResult<Arrivals> {
     let (lanes, counts) = (events.keys().copied().collect(), events.values().copied().collect());
-    let enter = EnterLanes { organization, class: LOCK_CLASS_LANE, lanes, events: counts };
+    let enter = EnterLanes { organization, class: LockClass::Lane.key(), lanes, events: counts };
     let reached: Vec<(i32, i64)> = enter.load(pg)?;
     let before = |(lane, last): (i32, i64)| (lane, last - events.get(&lane).copied().unwrap_or_default());
     Ok(Arrivals(reached.into_iter().map(before).collect()))
@@ -131,7 +131,7 @@ pub(crate) fn enter_lanes(
 
 /// Waits for `lanes`, which must be ascending.
 pub(crate) fn lock_lanes(pg: &mut PgConnection, lanes: Vec<i32>) -> QueryResult<()> {
-    LockLanes { class: LOCK_CLASS_LANE, lanes }.execute(pg).map(|_| ())
+    LockLanes { class: LockClass::Lane.key(), lanes }.execute(pg).map(|_| ())
 }
 
 statement! {

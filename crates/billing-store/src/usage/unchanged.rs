@@ -16,7 +16,7 @@ use billing_domain::usage::{Usage, UsageRequest};
 use time::{Duration, OffsetDateTime};
 
 use super::remembered::{FigureKey, Figures};
-use crate::pg::partition::moved;
+use crate::pg::month::moved;
 use crate::rollup::{HOUR, ceiling, floor};
 
 /// Seconds in a day.

@@ -5,6 +5,7 @@ use diesel::sql_types::{BigInt, Bool, Nullable, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::pg::now::TEST_TIME;
 use crate::pg::statement::statement;
 
 statement! {
@@ -13,20 +14,16 @@ statement! {
         "SELECT EXISTS (
             SELECT
             FROM subscriptions
-            JOIN customers customer USING (organization_id, customer_key)
+            JOIN customers USING (organization_id, customer_key)
             LEFT JOIN test_clocks clock
-                ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
+                ON clock.organization_id = customers.organization_id AND clock.id = customers.test_clock_id
             WHERE subscriptions.organization_id = " organization: Uuid as SqlUuid; "
                 AND plan_id = " plan: Uuid as SqlUuid; "
                 AND plan_version_id = coalesce(" version: Option<Uuid> as Nullable<SqlUuid>; ", plan_version_id)
                 AND replaced_by IS NULL
                 AND (
                     auto_renew AND NOT is_renewed
-                    OR end_at > CASE
-                        WHEN clock.status = 'ready' THEN clock.frozen_time
-                        WHEN clock.id IS NOT NULL THEN customer.last_instant
-                        ELSE " now: OffsetDateTime as Timestamptz; "
-                    END
+                    OR end_at > CASE WHEN clock.id IS NULL THEN " now: OffsetDateTime as Timestamptz; " ELSE " [TEST_TIME] " END
                 )
         )"
     }
@@ -37,15 +34,11 @@ statement! {
     CountActive -> (SqlUuid, BigInt) {
         "SELECT plan_version_id, count(*)
         FROM subscriptions
-        JOIN customers customer USING (organization_id, customer_key)
+        JOIN customers USING (organization_id, customer_key)
         LEFT JOIN test_clocks clock
-            ON clock.organization_id = customer.organization_id AND clock.id = customer.test_clock_id
+            ON clock.organization_id = customers.organization_id AND clock.id = customers.test_clock_id
         CROSS JOIN LATERAL (
-            SELECT CASE
-                WHEN clock.status = 'ready' THEN clock.frozen_time
-                WHEN clock.id IS NOT NULL THEN customer.last_instant
-                ELSE " now: OffsetDateTime as Timestamptz; "
-            END AS now
+            SELECT CASE WHEN clock.id IS NULL THEN " now: OffsetDateTime as Timestamptz; " ELSE " [TEST_TIME] " END AS now
         ) present
         WHERE subscriptions.organization_id = " organization: Uuid as SqlUuid; "
             AND start_at <= present.now AND end_at > present.now
