@@ -7,7 +7,7 @@
 use time::OffsetDateTime;
 
 use crate::id::{AddonId, PlanId};
-use crate::plan::{ChargeBehavior, Plan, PlanVersion, choices};
+use crate::plan::{ChargeBehavior, Plan, PlanVersion};
 
 /// Something that can be attached to a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub struct AddonTerms {
 
 choices! {
     /// How often an add-on is charged.
-    BillingFrequency {
+    pub BillingFrequency {
         /// Once: it ends with the period that it was attached in.
         OneTime = "one_time",
         /// Every period anew: it renews with its parent.
@@ -60,7 +60,7 @@ impl BillingFrequency {
 
 choices! {
     /// When what an add-on charges in advance is invoiced.
-    InvoiceWhen {
+    pub InvoiceWhen {
         /// When it is attached.
         InvoiceOnAttach = "invoice_on_attach",
         /// With the invoice of the end of the period.
@@ -70,7 +70,7 @@ choices! {
 
 choices! {
     /// What an add-on charges for.
-    AddonType {
+    pub AddonType {
         /// Fees alone.
         Flat = "flat",
         /// Usage, perhaps beside fees.

@@ -5,27 +5,17 @@ use time::OffsetDateTime;
 use crate::error::Noun;
 use crate::id::OrganizationId;
 
-/// What a key opens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum KeyKind {
-    /// Every call, by itself.
-    ApiKey,
-    /// Nothing by itself: it goes beside an API key of the same organization.
-    AccessToken,
+choices! {
+    /// What a key opens.
+    pub KeyKind {
+        /// Every call, by itself.
+        ApiKey = "api_key",
+        /// Nothing by itself: it goes beside an API key of the same organization.
+        AccessToken = "access_token",
+    }
 }
 
 impl KeyKind {
-    /// Every kind there is.
-    pub const ALL: [Self; 2] = [Self::ApiKey, Self::AccessToken];
-
-    /// Its stable text.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ApiKey => "api_key",
-            Self::AccessToken => "access_token",
-        }
-    }
-
     /// What is missing when there is no such key.
     pub fn noun(self) -> Noun {
         match self {

@@ -88,25 +88,13 @@ pub struct Customer {
     pub deleted_at: Option<OffsetDateTime>,
 }
 
-/// A payment provider a customer may be registered with. The service records it and never calls it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaymentProvider {
-    /// Stripe.
-    Stripe,
-    /// Braintree.
-    Braintree,
-}
-
-impl PaymentProvider {
-    /// Every provider.
-    pub const ALL: &'static [Self] = &[Self::Stripe, Self::Braintree];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Stripe => "stripe",
-            Self::Braintree => "braintree",
-        }
+choices! {
+    /// A payment provider a customer may be registered with. The service records it and never calls it.
+    pub PaymentProvider {
+        /// Stripe.
+        Stripe = "stripe",
+        /// Braintree.
+        Braintree = "braintree",
     }
 }
 

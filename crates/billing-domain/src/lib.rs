@@ -184,7 +184,7 @@
 //! | what the system does | [`workflow`], [`test_clock`] |
 //! | where it is kept | [`store`], and [`memory`], which is complete |
 //! | trying prices out | [`simulate`] |
-//! | ids, limits on text, what can go wrong | [`id`], [`text`], [`error`] |
+//! | ids, limits on text, fixed sets of words, what can go wrong | [`id`], [`text`], [`choice`], [`error`] |
 //!
 //! With the feature `testing` there are builders for tests and a contract that any store can be held to.
 //!
@@ -199,6 +199,9 @@
 //! - **All or nothing.** A workflow that fails leaves no trace in its store.
 //! - **Explained.** A line can be computed again from its [`Trace`](invoice::Trace) alone.
 //! - **Alone.** A transaction belongs to one organization and reaches no other.
+
+#[macro_use]
+pub mod choice;
 
 pub mod access;
 pub mod addon;

@@ -98,43 +98,27 @@ pub enum Aggregation {
     },
 }
 
-/// The kinds of [`Aggregation`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AggregationKind {
-    /// [`Aggregation::Count`].
-    Count,
-    /// [`Aggregation::Sum`].
-    Sum,
-    /// [`Aggregation::Max`].
-    Max,
-    /// [`Aggregation::Min`].
-    Min,
-    /// [`Aggregation::Unique`].
-    Unique,
-    /// [`Aggregation::Average`].
-    Average,
-    /// [`Aggregation::Latest`].
-    Latest,
+choices! {
+    /// The kinds of [`Aggregation`].
+    pub AggregationKind {
+        /// [`Aggregation::Count`].
+        Count = "count",
+        /// [`Aggregation::Sum`].
+        Sum = "sum",
+        /// [`Aggregation::Max`].
+        Max = "max",
+        /// [`Aggregation::Min`].
+        Min = "min",
+        /// [`Aggregation::Unique`].
+        Unique = "unique",
+        /// [`Aggregation::Average`].
+        Average = "average",
+        /// [`Aggregation::Latest`].
+        Latest = "latest",
+    }
 }
 
 impl AggregationKind {
-    /// Every kind.
-    pub const ALL: &'static [Self] =
-        &[Self::Count, Self::Sum, Self::Max, Self::Min, Self::Unique, Self::Average, Self::Latest];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Count => "count",
-            Self::Sum => "sum",
-            Self::Max => "max",
-            Self::Min => "min",
-            Self::Unique => "unique",
-            Self::Average => "average",
-            Self::Latest => "latest",
-        }
-    }
-
     /// The aggregation of a property; a count looks at none. `None`: a property is needed.
     pub fn of(self, property_name: Option<String>) -> Option<Aggregation> {
         Some(match (self, property_name) {

@@ -78,24 +78,12 @@ impl Organization {
     }
 }
 
-/// How several subscriptions that have a metric decide one access check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessPolicy {
-    /// Every one of them must be below its limit.
-    All,
-    /// One of them below its limit is enough.
-    Any,
-}
-
-impl AccessPolicy {
-    /// Every policy.
-    pub const ALL: &'static [Self] = &[Self::All, Self::Any];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::All => "all",
-            Self::Any => "any",
-        }
+choices! {
+    /// How several subscriptions that have a metric decide one access check.
+    pub AccessPolicy {
+        /// Every one of them must be below its limit.
+        All = "all",
+        /// One of them below its limit is enough.
+        Any = "any",
     }
 }

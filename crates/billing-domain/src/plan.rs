@@ -178,29 +178,9 @@ impl PriceAdjustment {
     }
 }
 
-macro_rules! choices {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum $name { $($(#[$variant_doc])* $variant,)* }
-
-        impl $name {
-            /// Every choice.
-            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
-
-            /// The text on the wire and in the store.
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $text,)* }
-            }
-        }
-    };
-}
-pub(crate) use choices;
-
 choices! {
     /// When a recurring charge is billed.
-    ChargeTiming {
+    pub ChargeTiming {
         /// At the start of the time it is for.
         InAdvance = "in_advance",
         /// At the end of the time it is for.
@@ -210,7 +190,7 @@ choices! {
 
 choices! {
     /// What a charge costs when its interval is cut short.
-    ChargeBehavior {
+    pub ChargeBehavior {
         /// The part of the interval that was used, to the microsecond.
         Prorate = "prorate",
         /// All of it.
@@ -220,7 +200,7 @@ choices! {
 
 choices! {
     /// How the amount of a price adjustment is meant.
-    PriceAdjustmentKind {
+    pub PriceAdjustmentKind {
         /// So many percent more (or, negative, less).
         Percentage = "percentage",
         /// So much more (or, negative, less) for one full period.
@@ -232,7 +212,7 @@ choices! {
 
 choices! {
     /// Where a plan version stands.
-    PlanVersionStatus {
+    pub PlanVersionStatus {
         /// It can be subscribed to.
         Active = "active",
         /// It has ended; its subscriptions renew to another version.

@@ -22,27 +22,14 @@ pub struct TestClock {
     pub created_at: OffsetDateTime,
 }
 
-/// Whether a test clock stands or moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TestClockStatus {
-    /// It stands at its time.
-    Ready,
-    /// Its customers are being billed up to its time.
-    Advancing,
-    /// The billing of a customer failed; advancing to the same or a later time tries again.
-    Failed,
-}
-
-impl TestClockStatus {
-    /// Every status.
-    pub const ALL: &'static [Self] = &[Self::Ready, Self::Advancing, Self::Failed];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Advancing => "advancing",
-            Self::Failed => "failed",
-        }
+choices! {
+    /// Whether a test clock stands or moves.
+    pub TestClockStatus {
+        /// It stands at its time.
+        Ready = "ready",
+        /// Its customers are being billed up to its time.
+        Advancing = "advancing",
+        /// The billing of a customer failed; advancing to the same or a later time tries again.
+        Failed = "failed",
     }
 }

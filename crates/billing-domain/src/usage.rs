@@ -1,5 +1,6 @@
 //! Usage: the fold from events to a quantity. This is the one definition; every store must agree with it.
 
+mod custom;
 mod gauge;
 mod rate;
 
@@ -16,6 +17,7 @@ use crate::period::{MICROSECOND, Period, instant};
 use crate::subscription::SubscriptionFilters;
 use crate::totals::Totals;
 
+pub use self::custom::fold_custom;
 pub use self::gauge::{Levels, Step};
 
 /// A question to the store: how much of `metric` did `customer` use in `period`?

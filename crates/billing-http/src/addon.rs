@@ -17,7 +17,7 @@ use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::plan::{Catalog, ComponentView, Fee, PlanVersionView, RecurringChargeView, fees};
-use crate::wire::{CurrencyView, Instant, Word, body, read_through, view};
+use crate::wire::{CurrencyView, Instant, body, read_through, view};
 
 /// The calls about add-ons.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -81,11 +81,11 @@ view! {
         /// The id of its content, by which it can be attached too.
         addon_version_id: AddonVersionId,
         /// Whether it charges for usage.
-        addon_type: Word<AddonType>,
+        addon_type: AddonType,
         /// Whether it is charged once or renews with the subscription it is attached to.
-        billing_frequency: Word<BillingFrequency>,
+        billing_frequency: BillingFrequency,
         /// When what it charges in advance is invoiced.
-        invoice_when: Word<InvoiceWhen>,
+        invoice_when: InvoiceWhen,
         /// What everything in it is priced in.
         currency: CurrencyView,
         /// What is charged by time.
@@ -109,9 +109,9 @@ impl AddonView {
             addon_name: addon.name.clone(),
             addon_description: addon.description.clone(),
             addon_version_id: addon.content.id.uuid().into(),
-            addon_type: Word(addon.addon_type()),
-            billing_frequency: Word(addon.terms.billing_frequency),
-            invoice_when: Word(addon.terms.invoice_when),
+            addon_type: addon.addon_type(),
+            billing_frequency: addon.terms.billing_frequency,
+            invoice_when: addon.terms.invoice_when,
             currency: content.currency,
             recurring_charges: content.recurring_charges,
             components: content.components,
@@ -130,9 +130,9 @@ view! {
         /// Its id.
         addon_id: AddonId,
         /// Whether it charges for usage.
-        addon_type: Word<AddonType>,
+        addon_type: AddonType,
         /// Whether it is charged once or renews with the subscription it is attached to.
-        billing_frequency: Word<BillingFrequency>,
+        billing_frequency: BillingFrequency,
     }
 }
 
@@ -141,8 +141,8 @@ impl From<&Addon> for AddonBriefView {
         Self {
             addon_name: addon.name.clone(),
             addon_id: addon.id,
-            addon_type: Word(addon.addon_type()),
-            billing_frequency: Word(addon.terms.billing_frequency),
+            addon_type: addon.addon_type(),
+            billing_frequency: addon.terms.billing_frequency,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::wire::{Number, Word, body, read_through, view, words_of};
+use crate::wire::{Number, body, read_through, view, words_of};
 
 /// The calls about metrics.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -195,7 +195,7 @@ view! {
         /// The property.
         property_name: String,
         /// How it must compare.
-        operator: Word<NumericOperator>,
+        operator: NumericOperator,
         /// With what.
         comparison_value: Number,
     }
@@ -207,7 +207,7 @@ view! {
         /// The property.
         property_name: String,
         /// Whether it must have one of the texts, or none.
-        operator: Word<CategoricalOperator>,
+        operator: CategoricalOperator,
         /// The texts.
         comparison_value: Vec<String>,
     }
@@ -217,7 +217,7 @@ impl From<&NumericFilter> for NumericFilterView {
     fn from(filter: &NumericFilter) -> Self {
         Self {
             property_name: filter.property_name.clone(),
-            operator: Word(filter.operator),
+            operator: filter.operator,
             comparison_value: (&filter.comparison_value).into(),
         }
     }
@@ -227,7 +227,7 @@ impl From<&CategoricalFilter> for CategoricalFilterView {
     fn from(filter: &CategoricalFilter) -> Self {
         Self {
             property_name: filter.property_name.clone(),
-            operator: Word(filter.operator),
+            operator: filter.operator,
             comparison_value: filter.comparison_value.clone(),
         }
     }
@@ -243,21 +243,21 @@ view! {
         /// The events that count.
         event_name: String,
         /// How it looks at them.
-        metric_type: Word<MetricType>,
+        metric_type: MetricType,
         /// What it makes of them.
-        aggregation_type: Word<AggregationKind>,
+        aggregation_type: AggregationKind,
         /// The same, by the name that existing clients know.
-        usage_aggregation_type: Word<AggregationKind>,
+        usage_aggregation_type: AggregationKind,
         /// How what was measured over the parts of a period comes to what is billed: `max` for a rate, otherwise `sum`.
-        billable_aggregation_type: Word<BillableAggregation>,
+        billable_aggregation_type: BillableAggregation,
         /// The event property that is aggregated.
         property_name: Option<String>,
         /// For gauges only: whether the property is the new level or by how much the level moves.
-        event_type: Option<Word<GaugeEventType>>,
+        event_type: Option<GaugeEventType>,
         /// For gauges and rates only: what one unit is per, or the window.
-        granularity: Option<Word<Granularity>>,
+        granularity: Option<Granularity>,
         /// For gauges only: the buckets it is weighed by; `total`: its peak counts.
-        proration: Option<Word<Granularity>>,
+        proration: Option<Granularity>,
         /// For custom metrics only: the query.
         custom_sql: Option<String>,
         /// Whether it tracks the organization's own costs.
@@ -272,19 +272,19 @@ view! {
 impl From<&Metric> for MetricView {
     fn from(metric: &Metric) -> Self {
         let fields = metric.measure.fields();
-        let aggregation_type = Word(fields.aggregation_type.unwrap_or(AggregationKind::Count));
+        let aggregation_type = fields.aggregation_type.unwrap_or(AggregationKind::Count);
         Self {
             metric_id: metric.id,
             metric_name: metric.name.clone(),
             event_name: metric.event_name.clone(),
-            metric_type: Word(fields.metric_type),
+            metric_type: fields.metric_type,
             aggregation_type,
             usage_aggregation_type: aggregation_type,
-            billable_aggregation_type: Word(fields.metric_type.billable_aggregation()),
+            billable_aggregation_type: fields.metric_type.billable_aggregation(),
             property_name: fields.property_name,
-            event_type: fields.event_type.map(Word),
-            granularity: fields.granularity.map(Word),
-            proration: fields.proration.map(Word),
+            event_type: fields.event_type,
+            granularity: fields.granularity,
+            proration: fields.proration,
             custom_sql: fields.custom_sql,
             is_cost_metric: metric.is_cost_metric,
             categorical_filters: metric.filters.categorical_filters.iter().map(Into::into).collect(),

@@ -13,7 +13,7 @@ use crate::auth::Caller;
 use crate::endpoint::{Endpoint, get, patch};
 use crate::error::ApiError;
 use crate::json::ApiJson;
-use crate::wire::{AddressView, CurrencyView, Number, Word, body, read_through, view};
+use crate::wire::{AddressView, CurrencyView, Number, body, read_through, view};
 
 /// The calls about the organization.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -90,7 +90,7 @@ view! {
         /// Event properties that subscription filters may name.
         subscription_filter_keys: Vec<String>,
         /// How several subscriptions decide one access check together.
-        access_policy: Word<AccessPolicy>,
+        access_policy: AccessPolicy,
         /// How old an event may be when it arrives, in days.
         event_window_days: u16,
         /// The seller's address on invoices.
@@ -110,7 +110,7 @@ impl OrganizationView {
             payment_grace_period: organization.payment_grace_period_days,
             invoice_grace_minutes: organization.invoice_grace_minutes,
             subscription_filter_keys: organization.subscription_filter_keys,
-            access_policy: Word(organization.access_policy),
+            access_policy: organization.access_policy,
             event_window_days: organization.event_window_days,
             address: organization.address.as_ref().map(Into::into),
         })

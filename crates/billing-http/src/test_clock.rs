@@ -14,7 +14,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::wire::{Instant, Word, body, read_through, view};
+use crate::wire::{Instant, body, read_through, view};
 
 /// The calls about test clocks.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -66,7 +66,7 @@ view! {
         /// Where it stands; while it advances, where it will stand.
         frozen_time: Instant,
         /// Whether it stands or moves.
-        status: Word<TestClockStatus>,
+        status: TestClockStatus,
     }
 }
 
@@ -76,7 +76,7 @@ impl From<&TestClock> for TestClockView {
             test_clock_id: clock.id,
             name: clock.name.clone(),
             frozen_time: Instant(clock.frozen_time),
-            status: Word(clock.status),
+            status: clock.status,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;
 use crate::query::Query;
-use crate::wire::{FromJson, Instant, Number, StartDate, UntilDate, Word, view, words_of};
+use crate::wire::{FromJson, Instant, Number, StartDate, UntilDate, view, words_of};
 use crate::zone::IanaZone;
 
 const PARAMETERS: &[Parameter] = &[
@@ -116,7 +116,7 @@ view! {
         /// In which zone windows begin.
         timezone: String,
         /// How the time is divided; null: it is not.
-        window: Option<Word<UsageWindow>>,
+        window: Option<UsageWindow>,
         /// The whole time.
         total: UsageWindowView,
         /// The same, divided; the first and the last window may be cut short.
@@ -155,7 +155,7 @@ impl UsageView {
             customer_id: measured.customer.id.as_str().to_owned(),
             metric: (&measured.metric).into(),
             timezone: measured.timezone.clone(),
-            window: window.map(Word),
+            window: window,
             total: (&measured.total).into(),
             windows: measured.windows.iter().map(Into::into).collect(),
         }

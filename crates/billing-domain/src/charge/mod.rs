@@ -60,29 +60,17 @@ pub enum ChargeRef {
     Component(ComponentId),
 }
 
-/// What becomes of the usage of a record.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UsageBilling {
-    /// It is billed by the record.
-    #[default]
-    Here,
-    /// A switch handed it on to another record, which bills all of it: what was billed here comes back.
-    HandedOn,
-    /// A cancellation dropped what was not billed; what was, stays.
-    Dropped,
-}
-
-impl UsageBilling {
-    /// Every one.
-    pub const ALL: &'static [Self] = &[Self::Here, Self::HandedOn, Self::Dropped];
-
-    /// The text in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Here => "here",
-            Self::HandedOn => "handed_on",
-            Self::Dropped => "dropped",
-        }
+choices! {
+    /// What becomes of the usage of a record.
+    #[derive(Default)]
+    pub UsageBilling {
+        /// It is billed by the record.
+        #[default]
+        Here = "here",
+        /// A switch handed it on to another record, which bills all of it: what was billed here comes back.
+        HandedOn = "handed_on",
+        /// A cancellation dropped what was not billed; what was, stays.
+        Dropped = "dropped",
     }
 }
 

@@ -1,8 +1,5 @@
 //! What happened to a credit, entry by entry.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bigdecimal::{BigDecimal, Signed, Zero};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -10,51 +7,21 @@ use time::OffsetDateTime;
 use super::{Credit, CreditError, CreditStatus};
 use crate::decimal;
 use crate::id::{CreditId, InvoiceId};
-use crate::period::{UnknownWord, instant};
+use crate::period::instant;
 
-/// What an entry did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum EntryKind {
-    /// The credit came into being; always the first entry, and only that.
-    Grant,
-    /// A part paid for an invoice.
-    Drawdown,
-    /// A drawdown came back, because its invoice was voided.
-    Restored,
-    /// What remained was taken away.
-    Void,
-    /// What remained ran out of time.
-    Expiry,
-}
-
-impl EntryKind {
-    /// Every kind.
-    pub const ALL: [Self; 5] = [Self::Grant, Self::Drawdown, Self::Restored, Self::Void, Self::Expiry];
-
-    /// The text in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Grant => "grant",
-            Self::Drawdown => "drawdown",
-            Self::Restored => "restored",
-            Self::Void => "void",
-            Self::Expiry => "expiry",
-        }
-    }
-}
-
-impl fmt::Display for EntryKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for EntryKind {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownWord)
+choices! {
+    /// What an entry did.
+    pub EntryKind {
+        /// The credit came into being; always the first entry, and only that.
+        Grant = "grant",
+        /// A part paid for an invoice.
+        Drawdown = "drawdown",
+        /// A drawdown came back, because its invoice was voided.
+        Restored = "restored",
+        /// What remained was taken away.
+        Void = "void",
+        /// What remained ran out of time.
+        Expiry = "expiry",
     }
 }
 

@@ -47,40 +47,13 @@ pub enum CreditError {
     NotActive,
 }
 
-/// Whether a credit can still pay for something, now or later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CreditStatus {
-    /// Something remains and has not expired. It may not have taken effect yet.
-    Active,
-    /// It is used up, voided or expired.
-    Inactive,
-}
-
-impl CreditStatus {
-    /// Every status.
-    pub const ALL: [Self; 2] = [Self::Active, Self::Inactive];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Inactive => "inactive",
-        }
-    }
-}
-
-impl std::fmt::Display for CreditStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl std::str::FromStr for CreditStatus {
-    type Err = crate::period::UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL.into_iter().find(|status| status.as_str() == text).ok_or(crate::period::UnknownWord)
+choices! {
+    /// Whether a credit can still pay for something, now or later.
+    pub CreditStatus {
+        /// Something remains and has not expired. It may not have taken effect yet.
+        Active = "active",
+        /// It is used up, voided or expired.
+        Inactive = "inactive",
     }
 }
 

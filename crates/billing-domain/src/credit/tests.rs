@@ -247,11 +247,11 @@ fn replaying_checks_every_entry() {
 
 #[test]
 fn words_are_read_as_they_are_written() {
-    for kind in EntryKind::ALL {
+    for &kind in EntryKind::ALL {
         assert_eq!((kind.as_str().parse(), kind.to_string().as_str()), (Ok(kind), kind.as_str()));
         assert_eq!(serde_json::to_value(kind).expect("json"), kind.as_str());
     }
-    for status in CreditStatus::ALL {
+    for &status in CreditStatus::ALL {
         assert_eq!((status.as_str().parse(), status.to_string().as_str()), (Ok(status), status.as_str()));
     }
 }

@@ -39,9 +39,9 @@ use crate::subscription::SubscriptionFilters;
 
 pub use self::parse::{BYTES_MAX, NESTING_MAX, TOKENS_MAX};
 pub use self::refusal::{CustomSqlError, Position};
-pub use self::result::{CustomFailure, CustomResult, RESULT_DECIMALS, RESULT_DIGITS_MAX};
-pub use self::size::WRITTEN_OUT_MAX;
+pub use self::result::{CustomResult, RESULT_DECIMALS};
 pub use self::value::{DECIMALS, DIGITS_MAX, Number};
+pub use crate::error::{CustomFailure, RESULT_DIGITS_MAX, WRITTEN_OUT_MAX};
 
 /// A question to the store: what does a query make of a customer's events?
 #[derive(Clone, Debug, PartialEq, Eq)]

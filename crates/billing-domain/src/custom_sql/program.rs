@@ -317,43 +317,24 @@ pub enum Conversion {
     TimeToText,
 }
 
-/// Units of time that an instant can be cut to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DateUnit {
-    /// 1 s.
-    Second,
-    /// 60 s.
-    Minute,
-    /// 60 minutes.
-    Hour,
-    /// From midnight.
-    Day,
-    /// From Monday.
-    Week,
-    /// From the first of a month.
-    Month,
-    /// From the first of January, April, July or October.
-    Quarter,
-    /// From the first of January.
-    Year,
-}
-
-impl DateUnit {
-    /// Every unit.
-    pub const ALL: &'static [Self] =
-        &[Self::Second, Self::Minute, Self::Hour, Self::Day, Self::Week, Self::Month, Self::Quarter, Self::Year];
-
-    /// Its name, in queries and in Postgres.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Second => "second",
-            Self::Minute => "minute",
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Quarter => "quarter",
-            Self::Year => "year",
-        }
+choices! {
+    /// Units of time that an instant can be cut to.
+    pub DateUnit {
+        /// 1 s.
+        Second = "second",
+        /// 60 s.
+        Minute = "minute",
+        /// 60 minutes.
+        Hour = "hour",
+        /// From midnight.
+        Day = "day",
+        /// From Monday.
+        Week = "week",
+        /// From the first of a month.
+        Month = "month",
+        /// From the first of January, April, July or October.
+        Quarter = "quarter",
+        /// From the first of January.
+        Year = "year",
     }
 }

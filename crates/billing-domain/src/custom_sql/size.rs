@@ -5,10 +5,6 @@
 
 use super::program::{Aggregate, AggregateFunction, Expression, Program, Select, Source, Window, WindowFunction};
 
-/// Most parts of a query with every name in it replaced by what it stands for; what is read counts as well as what comes out.
-/// So much takes a planner that replaces names 40 MB or so; a query that uses each name once has 500 parts at most.
-pub const WRITTEN_OUT_MAX: u64 = 5_000;
-
 /// How large a query is: each of its columns, and all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Sizes {

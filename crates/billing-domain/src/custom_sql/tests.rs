@@ -1,7 +1,6 @@
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
-use super::interpret::fold_custom;
 use super::*;
 use crate::decimal::plain;
 use crate::event::Event;
@@ -9,6 +8,7 @@ use crate::period::Period;
 use crate::subscription::SubscriptionFilters;
 use crate::testing::build::{Ids, event, properties};
 use crate::testing::custom_sql::{ATTACKS, chain, costly};
+use crate::usage::fold_custom;
 
 const START: OffsetDateTime = datetime!(2026-03-01 0:00 UTC);
 

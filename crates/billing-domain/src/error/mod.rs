@@ -3,11 +3,13 @@
 //! Codes are stable text that clients branch on; details are for people. How a code becomes an HTTP status
 //! is the business of the HTTP crate alone.
 
+mod custom;
 mod field;
 mod refusal;
 
 use std::fmt;
 
+pub use custom::{CustomFailure, RESULT_DIGITS_MAX, WRITTEN_OUT_MAX};
 pub use field::{FieldCode, FieldError, FieldErrors};
 pub use refusal::Refusal;
 

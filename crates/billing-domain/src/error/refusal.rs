@@ -1,5 +1,6 @@
 //! The rules that forbid what is well formed.
 
+use super::CustomFailure;
 use crate::id::SubscriptionId;
 
 /// A rule that forbids an operation in the present state.
@@ -61,7 +62,7 @@ pub enum Refusal {
     PlanInUse,
     /// A custom metric has no usable result for the customer.
     #[error("The custom metric has no usable result: {0}.")]
-    CustomMetricFailed(crate::custom_sql::CustomFailure),
+    CustomMetricFailed(CustomFailure),
     /// The customer's test clock is on its way; wait until it is ready.
     #[error("The customer's test clock is advancing.")]
     TestClockAdvancing,

@@ -55,31 +55,17 @@ pub struct PlanVersionBrief {
     pub version: u32,
 }
 
-/// When a line is billed relative to the time it is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BillingType {
-    /// After it.
-    InArrears,
-    /// While it goes on.
-    Intermediate,
-    /// Before it.
-    InAdvance,
-    /// It is for no time.
-    OneTime,
-}
-
-impl BillingType {
-    /// Every type.
-    pub const ALL: &'static [Self] = &[Self::InArrears, Self::Intermediate, Self::InAdvance, Self::OneTime];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::InArrears => "in_arrears",
-            Self::Intermediate => "intermediate",
-            Self::InAdvance => "in_advance",
-            Self::OneTime => "one_time",
-        }
+choices! {
+    /// When a line is billed relative to the time it is for.
+    pub BillingType {
+        /// After it.
+        InArrears = "in_arrears",
+        /// While it goes on.
+        Intermediate = "intermediate",
+        /// Before it.
+        InAdvance = "in_advance",
+        /// It is for no time.
+        OneTime = "one_time",
     }
 }
 
@@ -136,25 +122,13 @@ impl Adjustment {
     }
 }
 
-/// What an amount was added to a line for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdjustmentKind {
-    /// Sales tax.
-    SalesTax,
-    /// The plan version's price adjustment.
-    PlanAdjustment,
-}
-
-impl AdjustmentKind {
-    /// Every kind.
-    pub const ALL: &'static [Self] = &[Self::SalesTax, Self::PlanAdjustment];
-
-    /// The text on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::SalesTax => "sales_tax",
-            Self::PlanAdjustment => "plan_adjustment",
-        }
+choices! {
+    /// What an amount was added to a line for.
+    pub AdjustmentKind {
+        /// Sales tax.
+        SalesTax = "sales_tax",
+        /// The plan version's price adjustment.
+        PlanAdjustment = "plan_adjustment",
     }
 }
 

@@ -143,31 +143,17 @@ pub struct Seller {
     pub address: Option<Address>,
 }
 
-/// Where the payment of an invoice stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PaymentStatus {
-    /// A preview; never kept.
-    Draft,
-    /// Withdrawn.
-    Voided,
-    /// Paid, or nothing to pay.
-    Paid,
-    /// Awaiting payment.
-    Unpaid,
-}
-
-impl PaymentStatus {
-    /// Every status.
-    pub const ALL: &'static [Self] = &[Self::Draft, Self::Voided, Self::Paid, Self::Unpaid];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Draft => "draft",
-            Self::Voided => "voided",
-            Self::Paid => "paid",
-            Self::Unpaid => "unpaid",
-        }
+choices! {
+    /// Where the payment of an invoice stands.
+    pub PaymentStatus {
+        /// A preview; never kept.
+        Draft = "draft",
+        /// Withdrawn.
+        Voided = "voided",
+        /// Paid, or nothing to pay.
+        Paid = "paid",
+        /// Awaiting payment.
+        Unpaid = "unpaid",
     }
 }
 

@@ -7,12 +7,12 @@ use time::OffsetDateTime;
 
 use super::AccountState;
 use super::transaction::MemoryTransaction;
-use crate::custom_sql::interpret::fold_custom;
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::Error;
 use crate::event::Event;
 use crate::id::CustomerKey;
 use crate::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
+use crate::usage::fold_custom;
 use crate::usage::{SeenUsage, UsageRequest, fold};
 
 impl EventRepo for MemoryTransaction {

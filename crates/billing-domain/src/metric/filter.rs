@@ -48,37 +48,23 @@ pub struct CategoricalFilter {
     pub comparison_value: Vec<String>,
 }
 
-/// How a number must compare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum NumericOperator {
-    /// Greater or equal.
-    Gte,
-    /// Greater.
-    Gt,
-    /// Equal, however many zeros either is written with.
-    Eq,
-    /// Less.
-    Lt,
-    /// Less or equal.
-    Lte,
+choices! {
+    /// How a number must compare.
+    pub NumericOperator {
+        /// Greater or equal.
+        Gte = "gte",
+        /// Greater.
+        Gt = "gt",
+        /// Equal, however many zeros either is written with.
+        Eq = "eq",
+        /// Less.
+        Lt = "lt",
+        /// Less or equal.
+        Lte = "lte",
+    }
 }
 
 impl NumericOperator {
-    /// Every operator.
-    pub const ALL: &'static [Self] = &[Self::Gte, Self::Gt, Self::Eq, Self::Lt, Self::Lte];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Gte => "gte",
-            Self::Gt => "gt",
-            Self::Eq => "eq",
-            Self::Lt => "lt",
-            Self::Lte => "lte",
-        }
-    }
-
     fn holds(self, left: &BigDecimal, right: &BigDecimal) -> bool {
         match self {
             Self::Gte => left >= right,
@@ -90,26 +76,13 @@ impl NumericOperator {
     }
 }
 
-/// Whether a text must be among others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CategoricalOperator {
-    /// It must.
-    IsIn,
-    /// It must not.
-    IsNotIn,
-}
-
-impl CategoricalOperator {
-    /// Every operator.
-    pub const ALL: &'static [Self] = &[Self::IsIn, Self::IsNotIn];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::IsIn => "isin",
-            Self::IsNotIn => "isnotin",
-        }
+choices! {
+    /// Whether a text must be among others.
+    pub CategoricalOperator {
+        /// It must.
+        IsIn = "isin",
+        /// It must not.
+        IsNotIn = "isnotin",
     }
 }
 

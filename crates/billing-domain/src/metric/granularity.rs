@@ -2,54 +2,29 @@
 
 use crate::period::Span;
 
-/// A span of time as a metric names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Granularity {
-    /// A second.
-    Seconds,
-    /// A minute.
-    Minutes,
-    /// An hour.
-    Hours,
-    /// A UTC day.
-    Days,
-    /// A calendar month.
-    Months,
-    /// Three calendar months.
-    Quarters,
-    /// A calendar year.
-    Years,
-    /// The plan's duration.
-    Total,
+choices! {
+    /// A span of time as a metric names it.
+    pub Granularity {
+        /// A second.
+        Seconds = "seconds",
+        /// A minute.
+        Minutes = "minutes",
+        /// An hour.
+        Hours = "hours",
+        /// A UTC day.
+        Days = "days",
+        /// A calendar month.
+        Months = "months",
+        /// Three calendar months.
+        Quarters = "quarters",
+        /// A calendar year.
+        Years = "years",
+        /// The plan's duration.
+        Total = "total",
+    }
 }
 
 impl Granularity {
-    /// Every word, the shortest span first.
-    pub const ALL: &'static [Self] = &[
-        Self::Seconds,
-        Self::Minutes,
-        Self::Hours,
-        Self::Days,
-        Self::Months,
-        Self::Quarters,
-        Self::Years,
-        Self::Total,
-    ];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Seconds => "seconds",
-            Self::Minutes => "minutes",
-            Self::Hours => "hours",
-            Self::Days => "days",
-            Self::Months => "months",
-            Self::Quarters => "quarters",
-            Self::Years => "years",
-            Self::Total => "total",
-        }
-    }
-
     /// The span; none for [`Granularity::Total`], which depends on the plan.
     pub fn span(self) -> Option<Span> {
         match self {

@@ -6,7 +6,6 @@ use crate::error::{FieldCode, FieldError, FieldErrors};
 use crate::event::Event;
 use crate::metric::Measured;
 use crate::period::{Period, Span};
-use crate::plan::choices;
 
 /// How a metric's events become a quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,25 +34,13 @@ pub struct Gauge {
     pub proration: Option<Span>,
 }
 
-/// What the property of a gauge's event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GaugeEventType {
-    /// The new level.
-    Total,
-    /// By how much the level moves. Before the first event it is 0.
-    Delta,
-}
-
-impl GaugeEventType {
-    /// Every type.
-    pub const ALL: &'static [Self] = &[Self::Total, Self::Delta];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Total => "total",
-            Self::Delta => "delta",
-        }
+choices! {
+    /// What the property of a gauge's event is.
+    pub GaugeEventType {
+        /// The new level.
+        Total = "total",
+        /// By how much the level moves. Before the first event it is 0.
+        Delta = "delta",
     }
 }
 
@@ -66,39 +53,26 @@ pub struct Rate {
     pub window: Span,
 }
 
-/// The kinds of [`Measure`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum MetricType {
-    /// [`Measure::Counter`].
-    #[default]
-    Counter,
-    /// [`Measure::Gauge`].
-    Gauge,
-    /// [`Measure::Rate`].
-    Rate,
-    /// [`Measure::Custom`].
-    Custom,
-}
-
-impl MetricType {
-    /// Every type.
-    pub const ALL: &'static [Self] = &[Self::Counter, Self::Gauge, Self::Rate, Self::Custom];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Rate => "rate",
-            Self::Custom => "custom",
-        }
+choices! {
+    /// The kinds of [`Measure`].
+    #[derive(Default)]
+    pub MetricType {
+        /// [`Measure::Counter`].
+        #[default]
+        Counter = "counter",
+        /// [`Measure::Gauge`].
+        Gauge = "gauge",
+        /// [`Measure::Rate`].
+        Rate = "rate",
+        /// [`Measure::Custom`].
+        Custom = "custom",
     }
 }
 
 choices! {
     /// How what was measured over the parts of a period, such as the windows of a rate, comes to the quantity that is
     /// billed. A type has exactly one way: [`MetricType::billable_aggregation`].
-    BillableAggregation {
+    pub BillableAggregation {
         /// It adds up.
         Sum = "sum",
         /// The greatest counts.

@@ -1,39 +1,24 @@
 //! The periods of a subscription, one after the other.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use time::{OffsetDateTime, UtcOffset};
 
 use super::interval::{date_in_month, month_index};
-use super::{Calendar, Interval, IntervalUnit, Period, Tile, UnknownWord, instant};
+use super::{Calendar, Interval, IntervalUnit, Period, Tile, instant};
 
-/// How long a plan's period is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PlanDuration {
-    /// One calendar month.
-    Monthly,
-    /// Three calendar months.
-    Quarterly,
-    /// One calendar year.
-    Yearly,
+choices! {
+    /// How long a plan's period is.
+    pub PlanDuration {
+        /// One calendar month.
+        Monthly = "monthly",
+        /// Three calendar months.
+        Quarterly = "quarterly",
+        /// One calendar year.
+        Yearly = "yearly",
+    }
 }
 
 impl PlanDuration {
-    /// Every duration, shortest first.
-    pub const ALL: [Self; 3] = [Self::Monthly, Self::Quarterly, Self::Yearly];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Monthly => "monthly",
-            Self::Quarterly => "quarterly",
-            Self::Yearly => "yearly",
-        }
-    }
-
     /// The same as an interval.
     pub fn interval(self) -> Interval {
         let (unit, count) = match self {
@@ -50,20 +35,6 @@ impl PlanDuration {
             Self::Quarterly => 3,
             Self::Yearly => 12,
         }
-    }
-}
-
-impl fmt::Display for PlanDuration {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for PlanDuration {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|duration| duration.as_str() == text).ok_or(UnknownWord)
     }
 }
 

@@ -1,56 +1,24 @@
 //! Intervals of days, weeks, months and years, counted from an anchor.
 
-use std::fmt;
-use std::str::FromStr;
-
 use serde::{Deserialize, Serialize};
 use time::util::days_in_month;
 use time::{Date, Duration, Month, OffsetDateTime, PrimitiveDateTime, UtcOffset};
 
 use super::zone::{instant_at, local_time};
-use super::{Period, UnknownWord, Zone, instant};
+use super::{Period, Zone, instant};
 use crate::decimal;
 
-/// What an interval is counted in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum IntervalUnit {
-    /// 24 hours: all arithmetic is in UTC.
-    Day,
-    /// Seven days.
-    Week,
-    /// A calendar month.
-    Month,
-    /// A calendar year.
-    Year,
-}
-
-impl IntervalUnit {
-    /// Every unit, shortest first.
-    pub const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Year => "year",
-        }
-    }
-}
-
-impl fmt::Display for IntervalUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for IntervalUnit {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|unit| unit.as_str() == text).ok_or(UnknownWord)
+choices! {
+    /// What an interval is counted in.
+    pub IntervalUnit {
+        /// 24 hours: all arithmetic is in UTC.
+        Day = "day",
+        /// Seven days.
+        Week = "week",
+        /// A calendar month.
+        Month = "month",
+        /// A calendar year.
+        Year = "year",
     }
 }
 

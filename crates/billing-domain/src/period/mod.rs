@@ -39,11 +39,6 @@ pub enum PeriodError {
     EndBeforeStart,
 }
 
-/// A text that is not one of the words an enum here is written as.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("The value is not one of those allowed.")]
-pub struct UnknownWord;
-
 /// The time from `start`, included, to `end`, excluded: `[start, end)`, UTC, whole microseconds.
 ///
 /// A period may be empty (`start == end`): nothing is inside, it prorates to nothing and overlaps nothing.

@@ -3,6 +3,7 @@ use time::macros::datetime;
 use time::{Date, Month, UtcOffset};
 
 use super::*;
+use crate::choice::{Choice, UnknownChoice};
 use crate::decimal::plain;
 use crate::decimal::tests::number_of;
 use crate::money::round_half_away_from_zero;
@@ -102,16 +103,16 @@ fn a_fraction_knows_the_whole() {
 
 #[test]
 fn words_are_read_as_they_are_written() {
-    for unit in IntervalUnit::ALL {
+    for &unit in IntervalUnit::ALL {
         assert_eq!((unit.as_str().parse(), unit.to_string().as_str()), (Ok(unit), unit.as_str()));
         assert_eq!(serde_json::to_value(unit).expect("json"), unit.as_str());
     }
-    for duration in PlanDuration::ALL {
+    for &duration in PlanDuration::ALL {
         assert_eq!((duration.as_str().parse(), duration.to_string().as_str()), (Ok(duration), duration.as_str()));
         assert_eq!(serde_json::to_value(duration).expect("json"), duration.as_str());
     }
-    assert_eq!("fortnight".parse::<IntervalUnit>(), Err(UnknownWord));
-    assert_eq!("Monthly".parse::<PlanDuration>(), Err(UnknownWord));
+    assert_eq!("fortnight".parse::<IntervalUnit>(), Err(UnknownChoice { choices: IntervalUnit::TEXTS }));
+    assert_eq!("Monthly".parse::<PlanDuration>(), Err(UnknownChoice { choices: PlanDuration::TEXTS }));
     assert_eq!(Anchors::new(Some(0), None), Err(AnchorError::Day));
     assert_eq!(Anchors::new(Some(31), Some(13)), Err(AnchorError::Month));
 }

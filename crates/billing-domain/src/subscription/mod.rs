@@ -109,28 +109,15 @@ pub struct NextPeriod {
     pub calendar: Calendar,
 }
 
-/// Where a subscription stands at an instant.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SubscriptionStatus {
-    /// Its period holds the instant.
-    Active,
-    /// Its period is over.
-    Ended,
-    /// Its period is to come.
-    NotStarted,
-}
-
-impl SubscriptionStatus {
-    /// Every status.
-    pub const ALL: &'static [Self] = &[Self::Active, Self::Ended, Self::NotStarted];
-
-    /// The text on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Ended => "ended",
-            Self::NotStarted => "not_started",
-        }
+choices! {
+    /// Where a subscription stands at an instant.
+    pub SubscriptionStatus {
+        /// Its period holds the instant.
+        Active = "active",
+        /// Its period is over.
+        Ended = "ended",
+        /// Its period is to come.
+        NotStarted = "not_started",
     }
 }
 

@@ -8,57 +8,40 @@
 mod rating;
 mod schedule;
 
-use std::fmt;
-use std::str::FromStr;
-
 use bigdecimal::BigDecimal;
 use serde::{Deserialize, Serialize};
 
 use crate::decimal;
-pub use crate::period::UnknownWord;
 
 pub use rating::{Rating, StepKind, TierStep};
 pub use schedule::{TIERS_MAX, TierFault, TierFaultCode, TierSchedule};
 
-/// How a part of a batch is counted.
-///
-/// ```
-/// use billing_domain::tier::BatchRounding;
-/// use billing_domain::{decimal::plain, BigDecimal};
-///
-/// let batches = |rounding: BatchRounding| plain(&rounding.batches(&BigDecimal::from(50), &BigDecimal::from(100)));
-/// assert_eq!(batches(BatchRounding::RoundUp), "1");
-/// assert_eq!(batches(BatchRounding::RoundDown), "0");
-/// assert_eq!(batches(BatchRounding::RoundNearest), "1"); // a half goes up, not to even
-/// assert_eq!(batches(BatchRounding::NoRounding), "0.5");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BatchRounding {
-    /// A started batch is a whole one.
-    RoundUp,
-    /// Only full batches count.
-    RoundDown,
-    /// To the nearest batch; half a batch is a whole one.
-    RoundNearest,
-    /// Parts count as parts.
-    NoRounding,
+choices! {
+    /// How a part of a batch is counted.
+    ///
+    /// ```
+    /// use billing_domain::tier::BatchRounding;
+    /// use billing_domain::{decimal::plain, BigDecimal};
+    ///
+    /// let batches = |rounding: BatchRounding| plain(&rounding.batches(&BigDecimal::from(50), &BigDecimal::from(100)));
+    /// assert_eq!(batches(BatchRounding::RoundUp), "1");
+    /// assert_eq!(batches(BatchRounding::RoundDown), "0");
+    /// assert_eq!(batches(BatchRounding::RoundNearest), "1"); // a half goes up, not to even
+    /// assert_eq!(batches(BatchRounding::NoRounding), "0.5");
+    /// ```
+    pub BatchRounding {
+        /// A started batch is a whole one.
+        RoundUp = "round_up",
+        /// Only full batches count.
+        RoundDown = "round_down",
+        /// To the nearest batch; half a batch is a whole one.
+        RoundNearest = "round_nearest",
+        /// Parts count as parts.
+        NoRounding = "no_rounding",
+    }
 }
 
 impl BatchRounding {
-    /// Every rounding.
-    pub const ALL: [Self; 4] = [Self::RoundUp, Self::RoundDown, Self::RoundNearest, Self::NoRounding];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::RoundUp => "round_up",
-            Self::RoundDown => "round_down",
-            Self::RoundNearest => "round_nearest",
-            Self::NoRounding => "no_rounding",
-        }
-    }
-
     /// How many batches of `metric_units_per_batch` `quantity` is.
     pub fn batches(self, quantity: &BigDecimal, metric_units_per_batch: &BigDecimal) -> BigDecimal {
         let whole = match self {
@@ -68,20 +51,6 @@ impl BatchRounding {
             Self::NoRounding => return decimal::divide(quantity, metric_units_per_batch),
         };
         decimal::divide_whole(quantity, metric_units_per_batch, whole)
-    }
-}
-
-impl fmt::Display for BatchRounding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for BatchRounding {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|rounding| rounding.as_str() == text).ok_or(UnknownWord)
     }
 }
 

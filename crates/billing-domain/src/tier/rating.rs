@@ -1,12 +1,9 @@
 //! The walk through the tiers.
 
-use std::fmt;
-use std::str::FromStr;
-
 use bigdecimal::{BigDecimal, Signed, Zero};
 use serde::{Deserialize, Serialize};
 
-use super::{BatchRounding, Tier, TierPrice, TierSchedule, UnknownWord};
+use super::{BatchRounding, Tier, TierPrice, TierSchedule};
 use crate::decimal;
 
 /// What a quantity costs, and how it came to that.
@@ -19,43 +16,15 @@ pub struct Rating {
     pub walk: Vec<TierStep>,
 }
 
-/// What kind of price a tier charges.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepKind {
-    /// Nothing.
-    Free,
-    /// Once, when entered.
-    Flat,
-    /// By batches.
-    PerUnit,
-}
-
-impl StepKind {
-    /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Free, Self::Flat, Self::PerUnit];
-
-    /// The text on the wire and in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Flat => "flat",
-            Self::PerUnit => "per_unit",
-        }
-    }
-}
-
-impl fmt::Display for StepKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-impl FromStr for StepKind {
-    type Err = UnknownWord;
-
-    fn from_str(text: &str) -> Result<Self, UnknownWord> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == text).ok_or(UnknownWord)
+choices! {
+    /// What kind of price a tier charges.
+    pub StepKind {
+        /// Nothing.
+        Free = "free",
+        /// Once, when entered.
+        Flat = "flat",
+        /// By batches.
+        PerUnit = "per_unit",
     }
 }
 

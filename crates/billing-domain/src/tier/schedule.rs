@@ -1,7 +1,5 @@
 //! Tiers that fit together.
 
-use std::fmt;
-
 use bigdecimal::{BigDecimal, One, Signed, Zero};
 use serde::{Deserialize, Serialize};
 
@@ -10,50 +8,27 @@ use super::{Tier, TierPrice};
 /// Most tiers in one schedule.
 pub const TIERS_MAX: usize = 100;
 
-/// What can be wrong with a tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum TierFaultCode {
-    /// There is no tier at all.
-    Required,
-    /// There are more than [`TIERS_MAX`].
-    TooMany,
-    /// A price is below zero.
-    Negative,
-    /// A batch has no units.
-    NotPositive,
-    /// The first tier does not start at 0.
-    FirstNotZero,
-    /// The tier starts after the end of the one before it, so some quantity has no price.
-    Gap,
-    /// The tier starts before the end of the one before it, so some quantity has two prices.
-    Overlap,
-    /// The tier ends before it starts, or where it starts with nothing to price there.
-    EmptyRange,
-    /// A tier without end has another behind it.
-    OpenEndNotLast,
-}
-
-impl TierFaultCode {
-    /// The stable text of the code.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Required => "required",
-            Self::TooMany => "too_many",
-            Self::Negative => "negative",
-            Self::NotPositive => "not_positive",
-            Self::FirstNotZero => "first_not_zero",
-            Self::Gap => "gap",
-            Self::Overlap => "overlap",
-            Self::EmptyRange => "empty_range",
-            Self::OpenEndNotLast => "open_end_not_last",
-        }
-    }
-}
-
-impl fmt::Display for TierFaultCode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+choices! {
+    /// What can be wrong with a tier.
+    pub TierFaultCode {
+        /// There is no tier at all.
+        Required = "required",
+        /// There are more than [`TIERS_MAX`].
+        TooMany = "too_many",
+        /// A price is below zero.
+        Negative = "negative",
+        /// A batch has no units.
+        NotPositive = "not_positive",
+        /// The first tier does not start at 0.
+        FirstNotZero = "first_not_zero",
+        /// The tier starts after the end of the one before it, so some quantity has no price.
+        Gap = "gap",
+        /// The tier starts before the end of the one before it, so some quantity has two prices.
+        Overlap = "overlap",
+        /// The tier ends before it starts, or where it starts with nothing to price there.
+        EmptyRange = "empty_range",
+        /// A tier without end has another behind it.
+        OpenEndNotLast = "open_end_not_last",
     }
 }
 

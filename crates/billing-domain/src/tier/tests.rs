@@ -1,4 +1,5 @@
 use super::*;
+use crate::choice::{Choice, UnknownChoice};
 use crate::decimal::plain;
 use crate::decimal::tests::number_of;
 
@@ -137,14 +138,14 @@ fn batches_are_rounded_per_tier() {
         let schedule = schedule(&[free("0", Some("50")), batched("50", None, "5", "100", rounding)]);
         check(&schedule, &[("1018", at_1018, why), ("100", at_100, why)]);
     }
-    for rounding in BatchRounding::ALL {
+    for &rounding in BatchRounding::ALL {
         assert_eq!((rounding.as_str().parse(), rounding.to_string().as_str()), (Ok(rounding), rounding.as_str()));
         assert_eq!(serde_json::to_value(rounding).expect("json"), rounding.as_str());
     }
-    for kind in StepKind::ALL {
+    for &kind in StepKind::ALL {
         assert_eq!((kind.as_str().parse(), kind.to_string().as_str()), (Ok(kind), kind.as_str()));
     }
-    assert_eq!("ceil".parse::<BatchRounding>(), Err(UnknownWord));
+    assert_eq!("ceil".parse::<BatchRounding>(), Err(UnknownChoice { choices: BatchRounding::TEXTS }));
 }
 
 #[test]

@@ -99,25 +99,13 @@ impl ActiveFrom {
     }
 }
 
-/// What becomes of the versions that a new public version takes the place of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MakeActiveType {
-    /// Their subscriptions renew to the new one.
-    ReplaceOnRenewal,
-    /// Their subscriptions stay on them.
-    Grandfather,
-}
-
-impl MakeActiveType {
-    /// Every choice.
-    pub const ALL: &'static [Self] = &[Self::ReplaceOnRenewal, Self::Grandfather];
-
-    /// The text on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ReplaceOnRenewal => "replace_on_renewal",
-            Self::Grandfather => "grandfather",
-        }
+choices! {
+    /// What becomes of the versions that a new public version takes the place of.
+    pub MakeActiveType {
+        /// Their subscriptions renew to the new one.
+        ReplaceOnRenewal = "replace_on_renewal",
+        /// Their subscriptions stay on them.
+        Grandfather = "grandfather",
     }
 }
 

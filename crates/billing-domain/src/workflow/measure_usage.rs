@@ -45,30 +45,19 @@ pub enum Moment {
     Midnight(Date),
 }
 
-/// What time is divided into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UsageWindow {
-    /// From one full hour on the clock to the next.
-    Hour,
-    /// From midnight to midnight.
-    Day,
-    /// From the first of a month to the first of the next.
-    Month,
+choices! {
+    /// What time is divided into.
+    pub UsageWindow {
+        /// From one full hour on the clock to the next.
+        Hour = "hour",
+        /// From midnight to midnight.
+        Day = "day",
+        /// From the first of a month to the first of the next.
+        Month = "month",
+    }
 }
 
 impl UsageWindow {
-    /// Every window.
-    pub const ALL: &'static [Self] = &[Self::Hour, Self::Day, Self::Month];
-
-    /// The text on the wire.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Hour => "hour",
-            Self::Day => "day",
-            Self::Month => "month",
-        }
-    }
-
     /// The first boundary after `instant`.
     fn next(self, zone: &dyn Zone, instant: OffsetDateTime) -> Option<OffsetDateTime> {
         let local = local_time(zone, instant);

@@ -6,7 +6,7 @@ use billing_domain::store::Transaction;
 use billing_domain::workflow::find_currency;
 use billing_domain::{BigDecimal, Error};
 
-use crate::wire::{CurrencyView, CustomerBriefView, Instant, Number, Word, view};
+use crate::wire::{CurrencyView, CustomerBriefView, Instant, Number, view};
 
 view! {
     /// Money on a customer's account that pays invoices down.
@@ -28,7 +28,7 @@ view! {
         /// From when on it does not; null: never.
         expires_at: Option<Instant>,
         /// Whether something is left of it that can pay.
-        status: Word<CreditStatus>,
+        status: CreditStatus,
         /// What the customer paid for it.
         amount_paid: Number,
         /// What the customer paid in; null when nothing was paid.
@@ -73,7 +73,7 @@ impl CreditView {
             description: credit.description.clone(),
             effective_at: Instant(credit.effective_at),
             expires_at: credit.expires_at.map(Instant),
-            status: Word(ledger.status(tx.customers().now(customer)?)),
+            status: ledger.status(tx.customers().now(customer)?),
             amount_paid: (&credit.amount_paid).into(),
             amount_paid_currency: paid_in,
             drawdowns: changes.map(DrawdownView::from).collect(),

@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 use crate::invoice::InvoiceBriefView;
 use crate::subscription::{Holder, Names, SubscriptionView};
-use crate::wire::{AddressView, CurrencyView, Instant, Number, Word, view};
+use crate::wire::{AddressView, CurrencyView, Instant, Number, view};
 
 view! {
     /// Somebody who holds subscriptions and receives invoices.
@@ -39,7 +39,7 @@ view! {
         /// The currency preferred when a plan has versions in several.
         default_currency: Option<CurrencyView>,
         /// The payment provider, as given.
-        payment_provider: Option<Word<PaymentProvider>>,
+        payment_provider: Option<PaymentProvider>,
         /// The customer's id there, as given.
         payment_provider_id: Option<String>,
         /// Whether a payment method is on file there, as given.
@@ -236,7 +236,7 @@ impl Shelf {
             subscriptions: self.subscriptions(tx, customer)?,
             integrations: IntegrationsView::from(customer),
             default_currency: Some(self.currency(tx, &customer.default_currency_code)?),
-            payment_provider: customer.payment_provider.map(Word),
+            payment_provider: customer.payment_provider,
             payment_provider_id: customer.payment_provider_id.clone(),
             has_payment_method: customer.has_payment_method,
             address: billing_address.clone(),

@@ -1,12 +1,11 @@
 //! How each line of an invoice came about.
 
 use billing_domain::id::{InvoiceId, SubscriptionId};
-use billing_domain::invoice::{Adjustment, Invoice, LineItem};
+use billing_domain::invoice::{Adjustment, AdjustmentKind, Invoice, LineItem};
 use serde_json::Value;
 
-use super::view::AdjustmentType;
 use crate::error::ApiError;
-use crate::wire::{CurrencyView, Instant, Number, Word, view};
+use crate::wire::{CurrencyView, Instant, Number, view};
 
 view! {
     /// An invoice, line by line, with enough to compute it again by hand.
@@ -52,7 +51,7 @@ view! {
     /// An amount added to the base of a line, and how it came about.
     ExplainedAdjustmentView {
         /// What for.
-        adjustment_type: Word<AdjustmentType>,
+        adjustment_type: AdjustmentKind,
         /// How much.
         amount: Number,
         /// The rate, the amounts and the rounding behind it; its `kind` says which.
@@ -95,7 +94,7 @@ impl ExplainedLineView {
 impl ExplainedAdjustmentView {
     fn new(adjustment: &Adjustment) -> Result<Self, ApiError> {
         Ok(Self {
-            adjustment_type: Word(adjustment.kind().into()),
+            adjustment_type: adjustment.kind(),
             amount: (&adjustment.amount).into(),
             trace: serde_json::to_value(&adjustment.basis).map_err(ApiError::internal)?,
         })

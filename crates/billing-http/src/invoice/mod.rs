@@ -58,23 +58,13 @@ body! {
     }
 }
 
-/// What can be said of the payment of an invoice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Settlement {
-    /// It was paid.
-    Paid,
-    /// It was not.
-    Unpaid,
-}
-
-impl Settlement {
-    const ALL: &'static [Self] = &[Self::Paid, Self::Unpaid];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Paid => "paid",
-            Self::Unpaid => "unpaid",
-        }
+billing_domain::choices! {
+    /// What can be said of the payment of an invoice.
+    pub Settlement {
+        /// It was paid.
+        Paid = "paid",
+        /// It was not.
+        Unpaid = "unpaid",
     }
 }
 

@@ -6,9 +6,7 @@ use billing_domain::invoice::{
     Adjustment, AdjustmentKind, BilledTo, BillingType, Invoice, InvoiceSummary, LineItem, PaymentStatus, Seller,
 };
 
-use crate::wire::{
-    AddressView, CurrencyView, Day, Empty, FilterView, Instant, Number, PlanVersionBriefView, Word, view, words_of,
-};
+use crate::wire::{AddressView, CurrencyView, Day, Empty, FilterView, Instant, Number, PlanVersionBriefView, view};
 
 view! {
     /// An issued invoice.
@@ -37,7 +35,7 @@ view! {
         /// When it was issued.
         issue_date: Instant,
         /// Where its payment stands.
-        payment_status: Word<PaymentStatus>,
+        payment_status: PaymentStatus,
         /// Always null.
         external_payment_obj_id: Option<String>,
         /// Always null.
@@ -123,7 +121,7 @@ impl From<&InvoiceSummary> for InvoiceBriefView {
             amount: (&invoice.amount).into(),
             currency: (&invoice.currency).into(),
             issue_date: Instant(invoice.issued_at),
-            payment_status: Word(invoice.payment_status),
+            payment_status: invoice.payment_status,
             external_payment_obj_id: None,
             external_payment_obj_type: None,
             external_payment_obj_status: None,
@@ -192,7 +190,7 @@ view! {
         /// Units of the metric, or copies of a fee when more than one.
         quantity: Option<Number>,
         /// When it is billed relative to its time.
-        billing_type: Word<BillingType>,
+        billing_type: BillingType,
         /// Always empty.
         metadata: Empty,
         /// The plan version it is priced by.
@@ -218,7 +216,7 @@ impl From<&LineItem> for LineItemView {
             start_date: Instant(line.period.start()),
             end_date: Instant(line.period.last_instant()),
             quantity: line.quantity.as_ref().map(Into::into),
-            billing_type: Word(line.billing_type),
+            billing_type: line.billing_type,
             metadata: Empty {},
             plan: line.plan.as_ref().map(Into::into),
             subscription_filters: FilterView::list(&line.filters),
@@ -230,37 +228,6 @@ impl From<&LineItem> for LineItemView {
     }
 }
 
-/// What an amount was added to a line for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdjustmentType {
-    /// Sales tax.
-    SalesTax,
-    /// The plan version's price adjustment.
-    PlanAdjustment,
-}
-
-impl AdjustmentType {
-    const ALL: &'static [Self] = &[Self::SalesTax, Self::PlanAdjustment];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::SalesTax => "sales_tax",
-            Self::PlanAdjustment => "plan_adjustment",
-        }
-    }
-}
-
-impl From<AdjustmentKind> for AdjustmentType {
-    fn from(kind: AdjustmentKind) -> Self {
-        match kind {
-            AdjustmentKind::SalesTax => Self::SalesTax,
-            AdjustmentKind::PlanAdjustment => Self::PlanAdjustment,
-        }
-    }
-}
-
-words_of! { AdjustmentType }
-
 view! {
     /// An amount added to the base of a line.
     AdjustmentView {
@@ -269,7 +236,7 @@ view! {
         /// The account it is booked on.
         account: &'static str,
         /// What for.
-        adjustment_type: Word<AdjustmentType>,
+        adjustment_type: AdjustmentKind,
     }
 }
 
@@ -279,6 +246,6 @@ impl From<&Adjustment> for AdjustmentView {
             AdjustmentKind::SalesTax => "41100",
             AdjustmentKind::PlanAdjustment => "21000",
         };
-        Self { amount: decimal::plain(&adjustment.amount), account, adjustment_type: Word(adjustment.kind().into()) }
+        Self { amount: decimal::plain(&adjustment.amount), account, adjustment_type: adjustment.kind() }
     }
 }

@@ -5,7 +5,7 @@ use billing_domain::period::PlanDuration;
 use billing_domain::plan::ExternalLink;
 use billing_domain::workflow::{CreatePlan, NewPlanVersion};
 
-use crate::wire::{Words, body, read_through};
+use crate::wire::{body, read_through};
 use billing_domain::customer::PaymentProvider;
 
 body! {
@@ -51,7 +51,7 @@ body! {
 
 impl ExternalLinkBody {
     fn read(self) -> Result<ExternalLink, FieldErrors> {
-        Ok(ExternalLink { source: self.source.text().to_owned(), external_plan_id: self.external_plan_id })
+        Ok(ExternalLink { source: self.source.as_str().to_owned(), external_plan_id: self.external_plan_id })
     }
 }
 

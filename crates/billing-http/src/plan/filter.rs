@@ -68,52 +68,33 @@ impl PlanFilter {
     }
 }
 
-/// Whether custom versions are kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CustomType {
-    /// Only versions with target customers.
-    CustomOnly,
-    /// Only versions without.
-    PublicOnly,
-    /// Both.
-    #[default]
-    All,
-}
-
-impl CustomType {
-    const ALL: &'static [Self] = &[Self::CustomOnly, Self::PublicOnly, Self::All];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::CustomOnly => "custom_only",
-            Self::PublicOnly => "public_only",
-            Self::All => "all",
-        }
+billing_domain::choices! {
+    /// Whether custom versions are kept.
+    #[derive(Default)]
+    pub CustomType {
+        /// Only versions with target customers.
+        CustomOnly = "custom_only",
+        /// Only versions without.
+        PublicOnly = "public_only",
+        /// Both.
+        #[default]
+        All = "all",
     }
 }
 
-/// Where a version's time to be subscribed to stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum VersionState {
-    /// It is now.
-    Active,
-    /// It is to come.
-    NotStarted,
-    /// It is over.
-    Ended,
+billing_domain::choices! {
+    /// Where a version's time to be subscribed to stands.
+    pub VersionState {
+        /// It is now.
+        Active = "active",
+        /// It is to come.
+        NotStarted = "not_started",
+        /// It is over.
+        Ended = "ended",
+    }
 }
 
 impl VersionState {
-    const ALL: &'static [Self] = &[Self::Active, Self::NotStarted, Self::Ended];
-
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::NotStarted => "not_started",
-            Self::Ended => "ended",
-        }
-    }
-
     fn holds(self, version: &PlanVersion, now: OffsetDateTime) -> bool {
         match self {
             Self::Active => version.is_active(now),

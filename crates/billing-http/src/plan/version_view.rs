@@ -19,7 +19,7 @@ use time::OffsetDateTime;
 
 use crate::feature::FeatureView;
 use crate::metric::MetricView;
-use crate::wire::{CurrencyView, CustomerBriefView, Instant, Number, Word, view};
+use crate::wire::{CurrencyView, CustomerBriefView, Instant, Number, view};
 
 /// What versions refer to, read once for one answer.
 pub struct Catalog {
@@ -82,7 +82,7 @@ view! {
         /// What it is.
         description: Option<String>,
         /// Where it stands.
-        status: Word<PlanVersionStatus>,
+        status: PlanVersionStatus,
         /// What everything in it is priced in.
         currency: CurrencyView,
         /// What is charged by usage.
@@ -108,7 +108,7 @@ view! {
         /// Deprecated: always null.
         usage_billing_frequency: Option<String>,
         /// Deprecated: the timing of the first recurring charge.
-        flat_fee_billing_type: Word<ChargeTiming>,
+        flat_fee_billing_type: ChargeTiming,
         /// Deprecated: the sum of the recurring charges.
         flat_rate: Number,
     }
@@ -147,7 +147,7 @@ impl PlanVersionView {
             plan_name: version.name(plan).to_owned(),
             localized_name: version.localized_name.clone(),
             description: version.description.clone().or_else(|| plan.description.clone()),
-            status: Word(version.status(catalog.now, catalog.active_subscriptions(version.id))),
+            status: version.status(catalog.now, catalog.active_subscriptions(version.id)),
             components: components.collect::<Result<_, Error>>()?,
             recurring_charges: charges.iter().map(|charge| RecurringChargeView::new(charge, &currency)).collect(),
             features: version.features.iter().filter_map(|id| catalog.features.get(id)).map(Into::into).collect(),
@@ -160,7 +160,7 @@ impl PlanVersionView {
             transition_to: version.transition_to,
             created_on: Instant(version.created_at),
             usage_billing_frequency: None,
-            flat_fee_billing_type: Word(timing),
+            flat_fee_billing_type: timing,
             flat_rate: Number(charges.iter().map(|charge| &charge.amount).sum::<BigDecimal>()),
         })
     }
@@ -176,11 +176,11 @@ view! {
         /// What it is priced in.
         pricing_unit: CurrencyView,
         /// How often it is invoiced; null: once a period.
-        invoicing_interval_unit: Option<Word<IntervalUnit>>,
+        invoicing_interval_unit: Option<IntervalUnit>,
         /// So many units.
         invoicing_interval_count: Option<u32>,
         /// How often usage starts again from zero; null: once a period.
-        reset_interval_unit: Option<Word<IntervalUnit>>,
+        reset_interval_unit: Option<IntervalUnit>,
         /// So many units.
         reset_interval_count: Option<u32>,
         /// Units paid for in advance.
@@ -203,15 +203,15 @@ impl ComponentView {
             reset_interval_count: reset.map(|interval| interval.count),
             prepaid_charge: component.prepaid_charge.as_ref().map(|charge| PrepaidChargeView {
                 units: charge.units.as_ref().map(Into::into),
-                charge_behavior: Word(charge.behavior),
+                charge_behavior: charge.behavior,
             }),
             bulk_pricing_enabled: component.tiers.is_bulk(),
         }
     }
 }
 
-fn unit(interval: Option<Interval>) -> Option<Word<IntervalUnit>> {
-    interval.map(|interval| Word(interval.unit))
+fn unit(interval: Option<Interval>) -> Option<IntervalUnit> {
+    interval.map(|interval| interval.unit)
 }
 
 view! {
@@ -220,7 +220,7 @@ view! {
         /// How many; null: each subscription says.
         units: Option<Number>,
         /// Whether a cut interval costs less.
-        charge_behavior: Word<ChargeBehavior>,
+        charge_behavior: ChargeBehavior,
     }
 }
 
@@ -228,7 +228,7 @@ view! {
     /// A price for a range of quantities.
     TierView {
         /// How it is priced.
-        r#type: Word<StepKind>,
+        r#type: StepKind,
         /// Where it starts.
         range_start: Number,
         /// The last quantity inside; null: without end.
@@ -238,7 +238,7 @@ view! {
         /// For `per_unit`: metric units in a batch.
         metric_units_per_batch: Option<Number>,
         /// For `per_unit`: how a part of a batch counts.
-        batch_rounding_type: Option<Word<BatchRounding>>,
+        batch_rounding_type: Option<BatchRounding>,
     }
 }
 
@@ -253,12 +253,12 @@ impl From<&Tier> for TierView {
             }
         };
         Self {
-            r#type: Word(kind),
+            r#type: kind,
             range_start: (&tier.range_start).into(),
             range_end: tier.range_end.as_ref().map(Into::into),
             cost_per_batch: cost.map(Into::into),
             metric_units_per_batch: units.map(Into::into),
-            batch_rounding_type: rounding.map(Word),
+            batch_rounding_type: rounding,
         }
     }
 }
@@ -271,17 +271,17 @@ view! {
         /// What one full interval costs.
         amount: Number,
         /// Whether it is charged before or after the time it is for.
-        charge_timing: Word<ChargeTiming>,
+        charge_timing: ChargeTiming,
         /// Whether a cut interval costs less.
-        charge_behavior: Word<ChargeBehavior>,
+        charge_behavior: ChargeBehavior,
         /// What it is priced in.
         pricing_unit: CurrencyView,
         /// How often it is invoiced; null: once a period.
-        invoicing_interval_unit: Option<Word<IntervalUnit>>,
+        invoicing_interval_unit: Option<IntervalUnit>,
         /// So many units.
         invoicing_interval_count: Option<u32>,
         /// How often it is charged anew; null: once a period.
-        reset_interval_unit: Option<Word<IntervalUnit>>,
+        reset_interval_unit: Option<IntervalUnit>,
         /// So many units.
         reset_interval_count: Option<u32>,
     }
@@ -292,8 +292,8 @@ impl RecurringChargeView {
         Self {
             name: charge.name.clone(),
             amount: (&charge.amount).into(),
-            charge_timing: Word(charge.timing),
-            charge_behavior: Word(charge.behavior),
+            charge_timing: charge.timing,
+            charge_behavior: charge.behavior,
             pricing_unit: currency.clone(),
             invoicing_interval_unit: unit(charge.invoicing_interval),
             invoicing_interval_count: charge.invoicing_interval.map(|interval| interval.count),
@@ -311,7 +311,7 @@ view! {
         /// What it is.
         price_adjustment_description: Option<String>,
         /// How the amount is meant.
-        price_adjustment_type: Word<PriceAdjustmentKind>,
+        price_adjustment_type: PriceAdjustmentKind,
         /// Percent, or an amount; negative is a discount.
         price_adjustment_amount: Number,
     }
@@ -322,7 +322,7 @@ impl From<&PriceAdjustment> for PriceAdjustmentView {
         Self {
             price_adjustment_name: adjustment.name.clone(),
             price_adjustment_description: adjustment.description.clone(),
-            price_adjustment_type: Word(adjustment.kind),
+            price_adjustment_type: adjustment.kind,
             price_adjustment_amount: (&adjustment.amount).into(),
         }
     }

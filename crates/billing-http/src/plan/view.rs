@@ -10,7 +10,7 @@ use billing_domain::store::Transaction;
 
 use super::filter::VersionFilter;
 use super::version_view::{Catalog, PlanVersionView};
-use crate::wire::{Null, Word, view};
+use crate::wire::{Null, view};
 
 view! {
     /// A plan: a name over a sequence of versions.
@@ -22,7 +22,7 @@ view! {
         /// What it is.
         plan_description: Option<String>,
         /// How long its subscriptions last; null: each names its own end.
-        plan_duration: Option<Word<PlanDuration>>,
+        plan_duration: Option<PlanDuration>,
         /// Its tags.
         tags: Vec<String>,
         /// Its counterparts at payment providers.
@@ -87,7 +87,7 @@ impl PlanView {
             plan_id: plan.id,
             plan_name: plan.name.clone(),
             plan_description: plan.description.clone(),
-            plan_duration: plan.duration.map(Word),
+            plan_duration: plan.duration,
             tags: plan.tags.clone(),
             external_links: plan.external_links.iter().map(Into::into).collect(),
             num_versions: u32::try_from(numbers.len()).unwrap_or(u32::MAX),

@@ -5,7 +5,7 @@ use billing_domain::subscription::{FlatFeeBehavior, InvoicingBehavior, SwitchUsa
 use serde_json::Value;
 
 use super::body::PrepaidUnitsBody;
-use crate::wire::{Described, FromJson, Schema, Schemas, Word};
+use crate::wire::{Described, FromJson, Schema, Schemas};
 
 /// [`FlatFeeBehavior`], which some clients write with `prorate` for `charge_prorated`.
 #[derive(Clone, Copy, Debug)]
@@ -22,7 +22,7 @@ impl FromJson for FlatFee {
 
 impl Described for FlatFee {
     fn describe(schemas: &mut Schemas) -> Schema {
-        Word::<FlatFeeBehavior>::describe(schemas)
+        FlatFeeBehavior::describe(schemas)
     }
 }
 
@@ -60,7 +60,7 @@ impl FromJson for SwitchInvoicing {
 
 impl Described for SwitchInvoicing {
     fn describe(schemas: &mut Schemas) -> Schema {
-        Word::<InvoicingBehavior>::describe(schemas)
+        InvoicingBehavior::describe(schemas)
     }
 }
 

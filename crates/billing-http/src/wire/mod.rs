@@ -26,6 +26,6 @@ pub use object::{
 };
 pub use schema::{Described, Empty, Null, ObjectFields, Schema, Schemas, Secret};
 pub(crate) use word::words_of;
-pub use word::{Word, Words, read as read_word};
+pub use word::{describe as describe_word, read as read_word};
 
 pub(crate) use macros::{body, read_through, view};

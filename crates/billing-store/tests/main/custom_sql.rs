@@ -5,7 +5,6 @@ use std::cell::{Cell, RefCell};
 use std::time::Instant;
 
 use billing_domain::StoreError;
-use billing_domain::custom_sql::interpret::fold_custom;
 use billing_domain::custom_sql::{CustomFailure, CustomSql, CustomUsageRequest};
 use billing_domain::event::Event;
 use billing_domain::id::{CustomerKey, OrganizationId};
@@ -15,6 +14,7 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::world::filters;
 use billing_domain::usage::Usage;
+use billing_domain::usage::fold_custom;
 use billing_store::Deadline;
 use billing_store::testing::{TestStore, custom_failure, printed_custom_sql};
 use diesel::connection::SimpleConnection;

@@ -2,7 +2,6 @@
 
 use std::cell::Cell;
 
-use billing_domain::custom_sql::interpret::fold_custom;
 use billing_domain::custom_sql::{CustomSql, CustomUsageRequest};
 use billing_domain::event::Event;
 use billing_domain::period::Period;
@@ -10,6 +9,7 @@ use billing_domain::store::{Scope, Store};
 use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::testing::build;
 use billing_domain::testing::custom_sql::costly;
+use billing_domain::usage::fold_custom;
 use billing_store::testing::{TestStore, printed_custom_sql};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

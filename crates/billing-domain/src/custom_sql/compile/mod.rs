@@ -17,7 +17,8 @@ use self::clauses::{only_query, only_select};
 use self::scope::{Column, Scope};
 use super::program::{EVENT_COLUMNS, Expression, Program, Select, Source, Type};
 use super::refusal::{CustomSqlError, Position};
-use super::size::{self, Sizes, WRITTEN_OUT_MAX};
+use super::size::{self, Sizes};
+use crate::error::WRITTEN_OUT_MAX;
 
 /// Most expressions of a program.
 pub const NODES_MAX: usize = 500;

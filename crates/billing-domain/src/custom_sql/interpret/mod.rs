@@ -10,35 +10,13 @@ use std::rc::Rc;
 
 use bigdecimal::BigDecimal;
 
-use super::CustomUsageRequest;
 use super::program::{Expression, Group, Program, Select, Source};
-use super::result::{CustomFailure, CustomResult, RESULT_DECIMALS};
+use super::result::{CustomResult, RESULT_DECIMALS};
 use super::value::{Number, Value, rounded};
 use crate::event::Event;
 use crate::period::Period;
-use crate::usage::Usage;
 
 type Row = Vec<Value>;
-
-/// The usage that a query makes of a customer's events, in any order. No time is no usage, whatever the query says.
-///
-/// # Errors
-/// Why the query has no usable result.
-pub fn fold_custom<'e>(
-    request: &CustomUsageRequest,
-    events: impl IntoIterator<Item = &'e Event>,
-) -> Result<Usage, CustomFailure> {
-    let CustomUsageRequest { sql, filters, period, .. } = request;
-    if period.is_empty() {
-        return Ok(Usage::zero());
-    }
-    sql.expect_runnable()?;
-    let is_seen = |event: &&Event| event.time_created < period.end() && filters.matches(&event.properties);
-    let events: Vec<&Event> = events.into_iter().filter(is_seen).collect();
-    let event_count = events.iter().filter(|event| period.contains(event.time_created)).count() as u64;
-    let quantity = run(sql.program(), &events, period).quantity()?;
-    Ok(Usage { quantity, event_count })
-}
 
 /// Runs a program on the events that it is to see.
 pub fn run(program: &Program, events: &[&Event], period: &Period) -> CustomResult {

@@ -4,7 +4,6 @@ use time::{Duration, OffsetDateTime};
 
 use super::event::NOW;
 use super::{Harness, Tenant};
-use crate::custom_sql::interpret::fold_custom;
 use crate::custom_sql::{CustomFailure, CustomSql, CustomUsageRequest};
 use crate::event::Event;
 use crate::id::CustomerKey;
@@ -13,6 +12,7 @@ use crate::period::Period;
 use crate::subscription::SubscriptionFilters;
 use crate::testing::build::{count_metric, days_from, event, properties};
 use crate::testing::world::{decimal, filters};
+use crate::usage::fold_custom;
 use crate::usage::{Usage, UsageRequest};
 
 const COUNT: &str = "SELECT COUNT(*) AS usage_qty FROM events";
