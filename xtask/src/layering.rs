@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 7] = [
         "base64", "getrandom", "hmac", "rustls", "rustls-native-certs", "sha2", "subtle", "thiserror", "ureq",
     ]),
     ("billing-store", &[
-        "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "r2d2",
+        "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "quick_cache", "r2d2",
         "serde", "serde_json", "sha2", "thiserror", "time", "uuid",
     ]),
     ("postgres-local", &["log", "nix", "thiserror"]),

@@ -40,19 +40,20 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-store",
         floors: &[
-            &["batcher", "pg"],
-            &[
-                "access", "backfill", "batch", "catalog", "custom_sql", "ingest", "repo", "rollup", "store", "transaction",
-                "usage",
-            ],
+            &["batcher", "cache", "pg"],
+            &["rollup"],
+            &["custom_sql", "remembered"],
+            &["shared"],
+            &["transaction"],
+            &["usage"],
+            &["repo"],
+            &["cached"],
+            &["access", "backfill", "ingest", "run"],
+            &["batch"],
+            &["store"],
             &["testing"],
         ],
-        knots: &[
-            &[
-                "access", "backfill", "batch", "catalog", "custom_sql", "ingest", "repo", "rollup", "store", "transaction",
-                "usage",
-            ],
-        ],
+        knots: &[],
     },
     Floors {
         krate: "billing-http",

@@ -29,7 +29,7 @@ use crate::pg::statement::statement;
 use crate::repo::event::EventRow;
 use crate::repo::metric::{self, MeasureColumns};
 use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_lanes};
-use crate::store::PgStore;
+use crate::shared::Shared;
 
 /// Most events held in memory at once.
 const EVENTS_MAX: i64 = 5_000;
@@ -172,27 +172,25 @@ impl Incomplete {
     }
 }
 
-impl PgStore {
+impl Shared {
     /// Fills in a few customers; whether there is more to do.
     pub(crate) fn fill_in(&self, events_per_lock: i64) -> Result<bool, Error> {
         for _ in 0..CUSTOMERS_MAX {
-            let Some(step) = self.shared.pool.transact(next_step).map_err(Failure::into_error)? else {
+            let Some(step) = self.pool.transact(next_step).map_err(Failure::into_error)? else {
                 return Ok(false);
             };
             for month in &step.months {
-                let pieces = self
-                    .shared
-                    .pool
-                    .transact(|pg| step.pieces(pg, *month, events_per_lock))
-                    .map_err(Failure::into_error)?;
+                let pieces =
+                    self.pool.transact(|pg| step.pieces(pg, *month, events_per_lock)).map_err(Failure::into_error)?;
                 for piece in pieces {
-                    self.shared.pool.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
+                    self.pool.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
                 }
             }
             // Only now: what was counted before a crash is counted again, which changes nothing.
-            self.shared.pool.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
+            self.pool.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
             if step.customer.is_none() {
-                self.refresh_statistics()
+                self.pool
+                    .refresh_statistics()
                     .map_or_else(|error| log::warn!("statistics could not be gathered: {error}"), drop);
             }
         }
@@ -202,7 +200,7 @@ impl PgStore {
     /// Counts one piece of a customer's again.
     fn count_again(&self, pg: &mut PgConnection, step: &Step, piece: Piece) -> Result<(), Failure> {
         let (Some(first), Some(customer)) = (step.rollups.first(), step.customer.as_ref()) else { return Ok(()) };
-        lock_lanes(pg, vec![self.shared.ingest.lanes().of(CustomerKey::from(*customer))])?;
+        lock_lanes(pg, vec![self.lanes.of(CustomerKey::from(*customer))])?;
         hot_bucket::close(pg, first.organization, *customer, &first.event_name)?;
         let (start, end, levels) = match piece {
             Piece::Days(start, end) => (start, end, BOTH_LEVELS),

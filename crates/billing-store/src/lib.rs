@@ -3,19 +3,24 @@
 //!
 //! [`PgStore`] implements the traits of [`billing_domain::store`]. Its modules:
 //!
-//! | module | what is in it |
+//! | module | what is in it; each names only those above it |
 //! |---|---|
-//! | `pg` | connections that heal, prepared SQL text, columns, the schema and its migrations, months of events, what a database error means |
-//! | `store` | connecting, health, durability |
-//! | `transaction` | scopes, locks, the instant that holds, retries |
-//! | `repo` | one file per noun: its row, its SQL |
+//! | `pg` | connections that heal, prepared SQL text, columns, the schema and its migrations, locks, a customer's own time, months of events, what a database error means |
+//! | `cache` | the one bounded cache, and the tokens of what is in it |
 //! | `batcher` | doing together what many ask for at once |
-//! | `access` | questions about access: answered from what is remembered, or by one statement |
-//! | `catalog` | what is remembered of what an organization offers |
-//! | `batch` | several customers' work in one transaction |
-//! | `ingest`, `rollup` | taking events in: lanes, months, roll-ups |
-//! | `usage` | reading usage from roll-ups |
+//! | `rollup` | counting events in buckets: the hot bucket, and those by hour and by day |
 //! | `custom_sql` | running custom metrics where they can do no harm |
+//! | `remembered`, `shared` | what the process remembers between transactions, and what all of it shares |
+//! | `transaction` | one open transaction: its connection, its tenant, what went wrong, whether statements may be sent |
+//! | `usage` | reading usage from roll-ups and events |
+//! | `repo` | one file per noun: its row, its SQL |
+//! | `cached` | a transaction that answers from memory what memory has |
+//! | `run` | running work alone in its scope, and answering a request once |
+//! | `ingest` | taking events in |
+//! | `access` | questions about access: answered from what is remembered, or by one statement |
+//! | `batch` | several customers' work in one transaction |
+//! | `backfill` | filling in roll-ups that are younger than their events |
+//! | `store` | putting all of it together: connecting, health, durability, and the doors that need no scope |
 //!
 //! Invariants: whoever changes a customer holds its lock from the first statement on; locks are taken in the
 //! order customer, lanes (ascending), `billing_due`, invoice counter; an event and the roll-ups it is counted
@@ -25,12 +30,16 @@ mod access;
 mod backfill;
 mod batch;
 mod batcher;
-mod catalog;
+mod cache;
+mod cached;
 mod custom_sql;
 mod ingest;
 mod pg;
+mod remembered;
 mod repo;
 mod rollup;
+mod run;
+mod shared;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;

@@ -160,7 +160,7 @@ pub fn find_unindexed_partition(store: &PgStore) -> Option<String> {
 /// # Errors
 /// When the database does not answer.
 pub fn fill_in(store: &PgStore, events_per_lock: i64) -> Result<bool, Error> {
-    store.fill_in(events_per_lock)
+    store.shared.fill_in(events_per_lock)
 }
 
 /// The deltas of a hot bucket as the store writes them when it has read them.

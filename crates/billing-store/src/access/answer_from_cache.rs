@@ -1,10 +1,5 @@
 //! Answering from the caches, after one statement that reads their version tokens.
 //!
-//! ```text
-//! remembered, each under its version   the catalogue, what customers hold, what closed hours come to
-//! prefetched, in one statement      the versions; keys, customers and their time; hot buckets, whether events lie ahead
-//! ```
-//!
 //! One statement is one snapshot. What it finds and what is remembered under the versions that it finds are together what a
 //! transaction on that snapshot would have read. Whoever needs more is left for a transaction, which remembers it.
 
@@ -12,29 +7,31 @@ use std::collections::BTreeSet;
 
 use billing_domain::store::Answered;
 
-use crate::access::prefetch::Prefetch;
-use crate::access::question::{Asked, answered};
+use super::asked::{Asked, answered};
+use super::prefetch::Prefetch;
+use super::snapshot::Snapshot;
+use crate::remembered::TallyKey;
 use crate::rollup::dimensions_of;
-use crate::store::{PgStore, Shared};
+use crate::shared::Shared;
 use crate::transaction::PgTransaction;
-use crate::usage::TallyKey;
 
 /// Most hot buckets that are looked at for one question.
 const TALLIES_MAX: usize = 16;
 
 /// Answers those questions of one organization that memory has the rest of, and gives back the others.
-pub(crate) fn answer(store: &PgStore, mut jobs: Vec<Asked>) -> Vec<Asked> {
+pub(super) fn answer(shared: &Shared, mut jobs: Vec<Asked>) -> Vec<Asked> {
     let Some((prefetch, organization)) =
-        what_to_prefetch(&store.shared, &jobs).zip(jobs.first().map(|job| job.requester.organization))
+        what_to_prefetch(shared, &jobs).zip(jobs.first().map(|job| job.requester.organization))
     else {
         return jobs;
     };
-    let outcomes = store.shared.worker_pool.try_run(|pg| {
-        let mut tx = PgTransaction::new(pg, &store.shared, organization);
-        if let Err(error) = tx.prefetch_by(prefetch.clone()) {
-            return Err(tx.into_failure().unwrap_or_else(|| error.into()));
-        }
-        Ok(jobs.iter_mut().map(|job| tx.without_statements(|tx| outcome(tx, job))).collect::<Vec<_>>())
+    let outcomes = shared.worker_pool.try_run(|pg| {
+        let mut tx = PgTransaction::new(pg, shared, organization);
+        let outcomes = Snapshot::read(&mut tx, prefetch.clone()).map(|mut snapshot| {
+            let outcome = |job| snapshot.without_statements(|snapshot| outcome(snapshot, job));
+            jobs.iter_mut().map(outcome).collect::<Vec<_>>()
+        });
+        outcomes.map_err(|error| tx.into_failure().unwrap_or_else(|| error.into()))
     });
     // Whatever went wrong, a transaction will tell whether it goes on.
     let Ok(outcomes) = outcomes else { return jobs };
@@ -55,15 +52,16 @@ fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
     let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
     for (customer, metric) in asked {
         let (customer, metric) = (customer.uuid(), metric.uuid());
-        let Some(event_name) = shared.snapshots.event_name(organization.uuid(), metric) else { continue };
-        let Some(cached) = shared.subscription_cache.latest(customer) else { continue };
+        let Some(event_name) = shared.remembered.snapshots.event_name(organization.uuid(), metric) else { continue };
+        let Some(cached) = shared.remembered.subscriptions.latest(customer) else { continue };
         let dimensions: BTreeSet<String> =
             cached.all().map(|subscription| dimensions_of(&subscription.filters)).collect();
         match dimensions.len() {
             0 => prefetch.add(customer),
             1..=TALLIES_MAX => dimensions.into_iter().for_each(|dimensions| {
                 let tally = TallyKey { customer, metric, dimensions };
-                let known_count = shared.no_future_events.open_count(&tally).and_then(|count| count.try_into().ok());
+                let known_count =
+                    shared.remembered.no_future_events.open_count(&tally).and_then(|count| count.try_into().ok());
                 prefetch.add_tally(tally, &event_name, known_count);
             }),
             _ => {}
@@ -72,8 +70,8 @@ fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
     (!prefetch.is_empty()).then_some(prefetch)
 }
 
-fn outcome(tx: &mut PgTransaction<'_>, job: &mut Asked) -> Answered {
-    match job.prepare(tx).and_then(|requests| tx.read_warm_usages(&requests)) {
+fn outcome(snapshot: &mut Snapshot<'_, '_>, job: &mut Asked) -> Answered {
+    match snapshot.prepare(job).and_then(|requests| snapshot.usages(&requests)) {
         Ok(usages) => answered(usages),
         Err(error) => Answered::Failed(error),
     }

@@ -1,28 +1,24 @@
-//! Prefetching: what questions about usage need of their customers.
-//!
-//! Only in one snapshot that nothing is written in: there, what was read once is what would be read again. Whatever is not in
-//! here is read as always; the catalogue is remembered from one snapshot to the next under its version, and what customers hold
-//! under their versions.
+//! Prefetching: what questions about usage need of their customers beside what is remembered, in one statement.
 
 use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
 use billing_domain::customer::Customer;
-use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::subscription::Subscription;
+use billing_domain::id::OrganizationId;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::access::subscription_cache::CachedSubscriptions;
-use crate::catalog::VersionedCatalog;
+use crate::cache::{CatalogVersion, RollupVersion, SubscriptionVersion};
+use crate::cached::Present;
 use crate::pg::now::OWN_NOW;
 use crate::pg::statement::statement;
+use crate::remembered::{NoFutureEvents, TallyKey};
 use crate::repo::api_key::VALID_KEYS;
 use crate::repo::customer::{COLUMNS, CustomerRow, CustomerSql};
 use crate::transaction::PgTransaction;
-use crate::usage::{HOT_TALLY, NoFutureEvents, Open, OpenRow, TallyKey};
+use crate::usage::{HOT_TALLY, Open, OpenRow, WarmFacts};
 
 statement! {
     /// Of an organization the version of its catalogue, and which of some keys are valid. Of each customer that exists the time
@@ -93,11 +89,7 @@ impl Prefetch {
     }
 
     /// Looks at these customers alone.
-    pub(crate) fn at(
-        organization: OrganizationId,
-        prefixes: Vec<String>,
-        customers: impl IntoIterator<Item = Uuid>,
-    ) -> Self {
+    pub(crate) fn at(organization: OrganizationId, prefixes: Vec<String>, customers: BTreeSet<Uuid>) -> Self {
         let mut all = Self::of(organization, prefixes);
         customers.into_iter().for_each(|customer| all.add(customer));
         all
@@ -126,113 +118,46 @@ impl Prefetch {
     }
 }
 
-/// Under the same version a customer's roll-ups are the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RollupVersion(Option<Uuid>);
-
-/// Under the same version a customer holds the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct SubscriptionVersion(Option<Uuid>);
-
-/// A customer as it is in a snapshot.
-pub(crate) struct Present {
-    pub(crate) customer: Customer,
-    /// The time that it lives at.
-    pub(crate) now: OffsetDateTime,
-    pub(crate) rollups: RollupVersion,
-    pub(crate) held: SubscriptionVersion,
-}
-
-/// What has been read.
+/// What a [`Prefetch`] has found.
 #[derive(Default)]
 pub(crate) struct Prefetched {
+    /// That of the organization's catalogue.
+    pub(crate) catalog_version: Option<CatalogVersion>,
     pub(crate) customers: HashMap<Uuid, Present>,
-    /// Of the customers.
-    pub(crate) held: HashMap<Uuid, CachedSubscriptions>,
-    /// Of the keys of those who ask: see [`VALID_KEYS`](crate::repo::api_key::VALID_KEYS).
+    /// Of each customer, that of what it holds.
+    pub(crate) versions: HashMap<Uuid, SubscriptionVersion>,
+    /// Of the keys of those who ask: see [`VALID_KEYS`].
     pub(crate) valid_keys: Vec<Vec<u8>>,
-    /// What hot buckets have, where that was asked for.
-    pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
+    pub(crate) facts: WarmFacts,
 }
 
-impl Prefetched {
-    /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
-    pub(crate) fn list_current(&self, customer: CustomerKey, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
-        self.held.get(&customer.uuid())?.list_current(instant)
-    }
-}
-
-impl PgTransaction<'_> {
-    /// Reads these customers and what they hold, of the catalogue what is not remembered of that and these metrics, and which
-    /// of the keys with these prefixes are valid.
-    pub(crate) fn prefetch(
-        &mut self,
-        customers: BTreeSet<Uuid>,
-        metrics: BTreeSet<Uuid>,
-        prefixes: Vec<String>,
-    ) -> Result<(), Error> {
-        self.prefetch_by(Prefetch::at(self.organization, prefixes, customers))?;
-        self.hold_all()?;
-        let held = self.prefetched.held.values().flat_map(CachedSubscriptions::all);
-        let versions = held.map(|subscription| subscription.version.uuid()).collect();
-        self.remember(versions, metrics)
-    }
-
-    /// Reads what is asked for, and takes with it what is remembered under what it finds.
-    pub(crate) fn prefetch_by(&mut self, statement: Prefetch) -> Result<(), Error> {
-        let (catalog_version, mut prefetched) = self.load_prefetch(statement)?;
-        // Without a version it is remembered for this one snapshot.
-        let catalog = catalog_version.map_or_else(VersionedCatalog::default, |catalog_version| {
-            self.shared.snapshots.at(self.tenant(), catalog_version)
-        });
-        self.catalog = Some(catalog);
-        prefetched.held = self.shared.subscription_cache.find(&prefetched.customers);
-        self.prefetched = prefetched;
-        Ok(())
-    }
-
-    /// Reads what is asked for: the catalogue's version, and the rest.
-    pub(crate) fn load_prefetch(&mut self, statement: Prefetch) -> Result<(Option<Uuid>, Prefetched), Error> {
-        let rows: Vec<PrefetchedRow> = self.query(|pg| statement.load(pg))?;
+impl Prefetch {
+    /// Reads what is asked for, and remembers of whom no events lie ahead.
+    pub(crate) fn load(self, tx: &mut PgTransaction<'_>) -> Result<Prefetched, Error> {
+        let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(self, pg))?;
         let catalog_version = rows.first().and_then(|(_, catalog_version, ..)| *catalog_version);
-        let mut prefetched = Prefetched::default();
+        let catalog_version = catalog_version.map(CatalogVersion);
+        let mut prefetched = Prefetched { catalog_version, ..Prefetched::default() };
         for (now, _, rollups, held, customer, keys, metric, dimensions, tally, has_events_ahead) in rows {
             prefetched.valid_keys = keys;
             let Some((now, customer)) = now.zip(customer) else { continue };
             let customer = Customer::try_from(customer)?;
             let key = customer.key.uuid();
-            let (rollups, held) = (RollupVersion(rollups), SubscriptionVersion(held));
+            let rollups = RollupVersion(rollups);
             // Of several rows of a customer the last one is of the latest instant: what had no event ahead before that has none then.
-            prefetched.customers.insert(key, Present { customer, now, rollups, held });
+            prefetched.customers.insert(key, Present { customer, now });
+            prefetched.versions.insert(key, SubscriptionVersion(held));
+            prefetched.facts.rollups.insert(key, rollups);
             if let Some((metric, dimensions)) = metric.zip(dimensions) {
                 let open = tally.map(Open::try_from).transpose()?;
                 let tally = TallyKey { customer: key, metric, dimensions };
                 if has_events_ahead == Some(false) {
-                    let none_ahead = NoFutureEvents { rollups, open: open.as_ref().map(Open::count), from: now };
-                    self.shared.no_future_events.keep(&tally, none_ahead);
+                    let none_ahead = NoFutureEvents { open: open.as_ref().map(Open::count), from: now };
+                    tx.shared.remembered.no_future_events.keep(&tally, rollups, none_ahead);
                 }
-                prefetched.tallies.insert(tally, open);
+                prefetched.facts.tallies.insert(tally, open);
             }
         }
-        Ok((catalog_version, prefetched))
-    }
-
-    /// Reads what those customers hold of whom that is not remembered.
-    fn hold_all(&mut self) -> Result<(), Error> {
-        let unknown = self.prefetched.customers.iter().filter(|(key, _)| !self.prefetched.held.contains_key(key));
-        let (unknown, nows): (Vec<Uuid>, Vec<_>) = unknown.map(|(key, present)| (*key, present.now)).unzip();
-        let Some(from) = nows.into_iter().min() else { return Ok(()) };
-        let mut held: HashMap<Uuid, Vec<Subscription>> = HashMap::new();
-        for subscription in self.load_current(&unknown, from)? {
-            held.entry(subscription.customer.uuid()).or_default().push(subscription);
-        }
-        for key in unknown {
-            let cached = CachedSubscriptions::new(from, held.remove(&key).unwrap_or_default());
-            if let Some(present) = self.prefetched.customers.get(&key) {
-                self.shared.subscription_cache.keep(key, present.held, &cached);
-            }
-            self.prefetched.held.insert(key, cached);
-        }
-        Ok(())
+        Ok(prefetched)
     }
 }

@@ -14,7 +14,9 @@ use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlU
 use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use crate::access::prefetch::{Prefetch, Prefetched, Present};
+use crate::access::prefetch::{Prefetch, Prefetched};
+use crate::cache::CatalogVersion;
+use crate::cached::Present;
 use crate::pg::lock::customer_lock;
 use crate::pg::statement::statement;
 use crate::transaction::PgTransaction;
@@ -87,17 +89,21 @@ impl CustomerSnapshot {
 }
 
 impl PgTransaction<'_> {
-    /// Locks those of the customers that are free, and reads what billing begins with of all of them.
-    pub(super) fn hold(&mut self, customers: &[CustomerKey]) -> Result<Vec<CustomerSnapshot>, Error> {
+    /// Locks those of the customers that are free, and reads what billing begins with of all of them, behind the version of
+    /// the catalogue.
+    pub(super) fn hold(
+        &mut self,
+        customers: &[CustomerKey],
+    ) -> Result<(Option<CatalogVersion>, Vec<CustomerSnapshot>), Error> {
         let keys: Vec<Uuid> = customers.iter().map(|customer| customer.uuid()).collect();
         let locks = keys.iter().map(|key| customer_lock(*key)).collect();
         let lock = TryLockCustomers { customers: keys, keys: locks };
         let locked: Vec<(Uuid, bool, String)> = self.query(|pg| lock.load(pg))?;
         let keys: Vec<Uuid> = locked.into_iter().filter(|(_, is_free, _)| *is_free).map(|(key, ..)| key).collect();
-        let at_them = Prefetch::at(self.organization, Vec::new(), keys.iter().copied());
-        let (catalog_version, Prefetched { customers: mut present, .. }) = self.load_prefetch(at_them)?;
-        self.catalog = catalog_version.map(|catalog_version| self.shared.catalogs.at(self.tenant(), catalog_version));
-        let Some(first) = present.values().map(|customer| customer.now).min() else { return Ok(Vec::new()) };
+        let at_them = Prefetch::at(self.organization, Vec::new(), keys.iter().copied().collect());
+        let Prefetched { catalog_version, customers: mut present, .. } = at_them.load(self)?;
+        let first = present.values().map(|customer| customer.now).min();
+        let Some(first) = first else { return Ok((catalog_version, Vec::new())) };
         let current_from = first - LOOK_BACK - UNTIL_BACK;
         let mut records = by_customer(self.load_open(&keys)?);
         let current = self.load_current(&keys, current_from)?;
@@ -111,7 +117,7 @@ impl PgTransaction<'_> {
         let mut current = by_customer(current.into_iter().map(|subscription| (subscription.customer, subscription)));
         let mut ended = by_customer(ended.into_iter().map(|subscription| (subscription.customer, subscription)));
         let hold = |key: Uuid| {
-            let Present { customer, now, .. } = present.remove(&key)?;
+            let Present { customer, now } = present.remove(&key)?;
             let customer_key = customer.key;
             let records = records.remove(&customer_key).unwrap_or_default();
             let billed = records.iter().map(|record| record.subscription);
@@ -128,7 +134,7 @@ impl PgTransaction<'_> {
                 usages: Vec::new(),
             })
         };
-        Ok(keys.into_iter().filter_map(hold).collect())
+        Ok((catalog_version, keys.into_iter().filter_map(hold).collect()))
     }
 
     fn load_invoicings(

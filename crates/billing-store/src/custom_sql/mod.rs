@@ -29,7 +29,6 @@ use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::pg::statement::statement;
 use crate::rollup::Lanes;
-use crate::transaction::PgTransaction;
 
 pub(crate) use self::attempt::Attempts;
 pub(crate) use self::budget::Budget;
@@ -102,22 +101,6 @@ impl Reader {
             requests.iter().zip(behind).map(usage).collect::<Result<Vec<_>, Failure>>()
         });
         usages.map_err(Failure::into_error)
-    }
-}
-
-impl PgTransaction<'_> {
-    /// Runs queries of custom metrics, on connections of their own.
-    pub(crate) fn run_custom(
-        &mut self,
-        requests: &[CustomUsageRequest],
-    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
-        self.has_run_custom = true;
-        let mut budget = self.custom_budget.unwrap_or_else(Budget::of_call);
-        let usages = self.shared.reader.usages(self.tenant(), self.shared.ingest.lanes(), requests, &mut budget);
-        if let Some(left) = &mut self.custom_budget {
-            *left = budget;
-        }
-        usages
     }
 }
 

@@ -12,28 +12,25 @@ mod preparation;
 mod rules;
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::mpsc;
+use std::sync::Arc;
 
 use billing_domain::api_key::Fingerprint;
 use billing_domain::event::{Event, Ingested, Properties};
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{EventIngest, Reply, Requester, Window};
+use billing_domain::store::{Reply, Requester, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use self::preparation::Preparation;
 use self::rules::Present;
-use crate::backfill::EVENTS_PER_LOCK;
-use crate::batcher::{BatchBudget, Job};
+use crate::batcher::{BatchBudget, Batcher, Job};
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::repo::api_key;
-use crate::rollup::{self, Counting, Counts, Written};
-use crate::store::PgStore;
-
-pub(crate) use self::rules::{IngestCache, renew_ingest_version};
+use crate::repo::event::id_hash;
+use crate::rollup::{Counting, Counts, Lanes, Written, enter_lanes};
+use crate::shared::Shared;
 
 /// An event on its way in, with what can be made of it before any lock is held.
 struct Row {
@@ -58,13 +55,6 @@ struct Months {
     dated: Month,
     /// The first and the last one in which an event of the same id would be the same event.
     probed: (Month, Month),
-}
-
-/// The first 16 bytes of the SHA-256 of an idempotency id: an index entry of one size, whatever the sender chose.
-pub(crate) fn id_hash(idempotency_id: &str) -> Uuid {
-    let mut bytes = [0; 16];
-    bytes.iter_mut().zip(Sha256::digest(idempotency_id.as_bytes())).for_each(|(to, from)| *to = from);
-    Uuid::from_bytes(bytes)
 }
 
 /// Refuses null characters: the database could keep them in properties but never read those again.
@@ -133,45 +123,37 @@ type EventKey = (Uuid, Uuid);
 /// What becomes of some events.
 type Outcome = Result<Vec<Ingested>, Error>;
 
-impl EventIngest for PgStore {
-    fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Outcome {
-        let (sender, receiver) = mpsc::channel();
-        // Nobody waits any more only if this thread is gone.
-        let reply = move |outcome| sender.send(outcome).unwrap_or_default();
-        self.ingest_then(organization.into(), events.to_vec(), window, Box::new(reply));
-        receiver.recv().map_err(|_| StoreError::Internal("storing the events ended without an answer".to_owned()))?
+/// Leaves a caller's events with the writers, of which each has lanes of its own; what becomes of them is told to `reply`.
+pub(crate) fn submit(
+    lanes: Lanes,
+    writers: &[Arc<Batcher<Arrival>>],
+    (requester, events, window): (Requester, Vec<Event>, Window),
+    reply: Reply<Vec<Ingested>>,
+) {
+    if let Err(error) = check(&events) {
+        return reply(Err(error));
     }
-
-    fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
-        if let Err(error) = check(&events) {
-            return reply(Err(error));
-        }
-        let Requester { organization, key } = requester;
-        let terms = Terms { organization, window };
-        let parts = self.split(organization, events);
-        let batchers: Vec<_> = parts.iter().map(|part| (&self.shared.arrivals[part.writer], part.weight)).collect();
-        // All of it is taken or nothing.
-        let reserved = batchers.iter().take_while(|(batcher, weight)| batcher.reserve(*weight)).count();
-        if reserved < batchers.len() {
-            batchers[..reserved].iter().for_each(|(batcher, weight)| batcher.release(*weight));
-            return reply(Err(StoreError::Overloaded.into()));
-        }
-        let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
-        for (part, reply) in parts.into_iter().zip(replies) {
-            let arrival = Arrival { terms, key: key.clone(), rows: part.rows, reply };
-            self.shared.arrivals[part.writer].submit_reserved(arrival, part.weight);
-        }
+    let Requester { organization, key } = requester;
+    let terms = Terms { organization, window };
+    let parts = split(lanes, organization, events);
+    let batchers: Vec<_> = parts.iter().map(|part| (&writers[part.writer], part.weight)).collect();
+    // All of it is taken or nothing.
+    let reserved = batchers.iter().take_while(|(batcher, weight)| batcher.reserve(*weight)).count();
+    if reserved < batchers.len() {
+        batchers[..reserved].iter().for_each(|(batcher, weight)| batcher.release(*weight));
+        return reply(Err(StoreError::Overloaded.into()));
     }
-
-    fn catch_up(&self) -> Result<bool, Error> {
-        self.fill_in(EVENTS_PER_LOCK)
+    let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
+    for (part, reply) in parts.into_iter().zip(replies) {
+        let arrival = Arrival { terms, key: key.clone(), rows: part.rows, reply };
+        writers[part.writer].submit_reserved(arrival, part.weight);
     }
 }
 
 /// Stores the events of all callers in one transaction.
-pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
+pub(crate) fn serve(shared: &Shared, jobs: Vec<Arrival>) {
     let Some(terms) = jobs.first().map(|job| job.terms) else { return };
-    match store.store_all(terms, &jobs) {
+    match shared.store_all(terms, &jobs) {
         Ok(answers) => {
             let mut answers = answers.into_iter();
             for job in jobs {
@@ -182,7 +164,7 @@ pub(crate) fn serve(store: &PgStore, jobs: Vec<Arrival>) {
         // Something is wrong with the key or the events of one of them, or with the database.
         Err(Error::Refused(_) | Error::Store(StoreError::Internal(_))) if jobs.len() > 1 => {
             for job in jobs {
-                let outcome = store.store_all(terms, std::slice::from_ref(&job));
+                let outcome = shared.store_all(terms, std::slice::from_ref(&job));
                 (job.reply)(outcome);
             }
         }
@@ -207,24 +189,24 @@ struct Part {
     weight: usize,
 }
 
-impl PgStore {
-    /// Divides events among the writers. Each has lanes of its own, so that in one process none waits for another, and what
-    /// one stores at once is about fewer customers.
-    fn split(&self, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
-        let part = |writer| Part { writer, rows: Vec::new(), places: Vec::new(), weight: 0 };
-        let mut parts: Vec<Part> = (0..WRITERS).map(part).collect();
-        for (place, event) in events.into_iter().enumerate() {
-            let row = Row::new(organization, event);
-            let lane = self.shared.ingest.lanes().of(row.customer);
-            let part = &mut parts[lane.unsigned_abs() as usize % WRITERS];
-            part.weight += row.weight();
-            part.places.push(place);
-            part.rows.push(row);
-        }
-        parts.retain(|part| !part.rows.is_empty());
-        parts
+/// Divides events among the writers. Each has lanes of its own, so that in one process none waits for another, and what one
+/// stores at once is about fewer customers.
+fn split(lanes: Lanes, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
+    let part = |writer| Part { writer, rows: Vec::new(), places: Vec::new(), weight: 0 };
+    let mut parts: Vec<Part> = (0..WRITERS).map(part).collect();
+    for (place, event) in events.into_iter().enumerate() {
+        let row = Row::new(organization, event);
+        let lane = lanes.of(row.customer);
+        let part = &mut parts[lane.unsigned_abs() as usize % WRITERS];
+        part.weight += row.weight();
+        part.places.push(place);
+        part.rows.push(row);
     }
+    parts.retain(|part| !part.rows.is_empty());
+    parts
+}
 
+impl Shared {
     /// Stores the events of some callers, in one transaction unless they have brought more than fit.
     fn store_all(&self, terms: Terms, jobs: &[Arrival]) -> Outcome {
         let keys: Vec<&Fingerprint> = jobs.iter().filter_map(|job| job.key.as_ref()).collect();
@@ -245,8 +227,8 @@ impl PgStore {
         loop {
             match self.try_group(terms, keys, rows, &made).map_err(Failure::into_error)? {
                 Attempt::Stored { answers, written, uncounted } => {
-                    self.shared.ingest.note_uncounted(uncounted);
-                    self.shared.ingest.hours().remember(written);
+                    self.remembered.ingest.note_uncounted(uncounted);
+                    self.remembered.ingest.hours.remember(written);
                     return Ok(answers);
                 }
                 Attempt::Unprepared(missing) => {
@@ -267,12 +249,12 @@ impl PgStore {
         rows: &[&Row],
         made: &Preparation,
     ) -> Result<Attempt, Failure> {
-        let (cache, organization) = (&self.shared.ingest, terms.organization.uuid());
+        let (cache, lanes, organization) = (&self.remembered.ingest, self.lanes, terms.organization.uuid());
         let mut in_lanes: BTreeMap<i32, i64> = BTreeMap::new();
-        rows.iter().for_each(|row| *in_lanes.entry(cache.lanes().of(row.customer)).or_default() += 1);
+        rows.iter().for_each(|row| *in_lanes.entry(lanes.of(row.customer)).or_default() += 1);
         let prefixes = api_key::prefixes(keys.iter().copied());
-        self.shared.worker_pool.transact_again(|pg| {
-            let mut arrivals = rollup::enter_lanes(pg, organization, &in_lanes)?;
+        self.worker_pool.transact_again(|pg| {
+            let mut arrivals = enter_lanes(pg, organization, &in_lanes)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
             keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;
@@ -280,15 +262,15 @@ impl PgStore {
             let mut candidates = candidates(rows, &present, terms.window, &mut answers);
             candidates
                 .iter_mut()
-                .for_each(|candidate| candidate.arrival = arrivals.next(cache.lanes().of(candidate.row.customer)));
-            let missing = cache.missing(organization, Preparation::of(&candidates).without(made));
+                .for_each(|candidate| candidate.arrival = arrivals.next(lanes.of(candidate.row.customer)));
+            let missing = Preparation::of(&candidates).without(made).without_known(cache, organization);
             if !missing.is_empty() {
                 return Ok(Attempt::Unprepared(missing));
             }
-            let cached = cache.hours().begin(self.shared.worker_pool.connections_made(), present.transaction);
+            let cached = cache.hours.begin(self.worker_pool.connections_made(), present.transaction);
             answers.truncate(bound::rows_taken(rows.len(), &candidates, &present, &cached));
             candidates.retain(|candidate| candidate.index < answers.len());
-            insert::store(pg, organization, &mut candidates, cache.cooldown())?;
+            insert::store(pg, organization, &mut candidates, &cache.cooldown)?;
             let mut counting = Vec::with_capacity(candidates.len());
             let mut uncounted = 0;
             for Candidate { index, row, .. } in candidates {

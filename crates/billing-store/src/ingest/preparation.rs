@@ -18,8 +18,9 @@ use crate::pg::error::Failure;
 use crate::pg::month::{Month, moved};
 use crate::pg::partition;
 use crate::pg::statement::statement;
+use crate::remembered::IngestCache;
 use crate::rollup;
-use crate::store::PgStore;
+use crate::shared::Shared;
 
 /// Months that are made before the first event can come that is dated in them.
 const MONTHS_AHEAD: i32 = 2;
@@ -82,6 +83,13 @@ impl Preparation {
         self
     }
 
+    /// Without what is remembered to be there.
+    pub(super) fn without_known(mut self, cache: &IngestCache, organization: Uuid) -> Self {
+        self.months.retain(|month| !cache.has_month(*month));
+        self.names.retain(|name, before| !cache.has_name(organization, name, *before));
+        self
+    }
+
     /// Together with what is there in `more`.
     pub(super) fn join(&mut self, more: Self) {
         self.months.extend(more.months);
@@ -89,29 +97,28 @@ impl Preparation {
     }
 }
 
-impl PgStore {
+impl Shared {
     /// Makes what is missing, and remembers that it is there.
     pub(super) fn make_ready(&self, organization: Uuid, missing: &Preparation) -> Result<(), Failure> {
         for month in &missing.months {
-            self.shared.worker_pool.transact_again(|pg| Ok(partition::create(pg, *month)?))?;
+            self.worker_pool.transact_again(|pg| Ok(partition::create(pg, *month)?))?;
         }
         if !missing.names.is_empty() {
             let (names, latest_before) = missing.names.iter().map(|(name, before)| (name.clone(), *before)).unzip();
             let register = RegisterNames { organization, names, latest_before };
-            self.shared.worker_pool.transact_again(|pg| Ok(register.clone().execute(pg).map(drop)?))?;
+            self.worker_pool.transact_again(|pg| Ok(register.clone().execute(pg).map(drop)?))?;
         }
-        self.shared.ingest.remember(organization, missing);
+        self.remembered.ingest.remember_months(missing.months.iter().copied());
+        self.remembered.ingest.remember_names(organization, &missing.names);
         Ok(())
     }
 
     /// Makes the months of events before anybody needs them: from the earliest that some organization takes events in for
-    /// to the one after next; how many were missing. Those of older events are made by whoever brings them.
-    ///
-    /// # Errors
-    /// Those of the connection; what was made stays.
-    pub fn make_months_ahead(&self) -> Result<usize, Error> {
+    /// to the one after next; how many were missing. Those of older events are made by whoever brings them. After an error
+    /// what was made stays.
+    pub(crate) fn make_months_ahead(&self) -> Result<usize, Error> {
         let (widest, partitions) = (ReadWidestWindow { days_min: 1 }, partition::list);
-        let read = self.shared.pool.run(|pg| {
+        let read = self.pool.run(|pg| {
             let (now, days): (OffsetDateTime, i32) = widest.clone().get_result(pg)?;
             Ok((now, days, partitions(pg)?))
         });
@@ -119,10 +126,10 @@ impl PgStore {
         let first = Month::of(moved(now, -Duration::days(i64::from(days))));
         let last = Month::of(moved(now, AHEAD_MAX)).later(MONTHS_AHEAD);
         let missing: Vec<Month> = Month::range((first, last)).filter(|month| !known.contains(month)).collect();
-        self.shared.ingest.remember_months(known);
+        self.remembered.ingest.remember_months(known);
         for month in &missing {
-            self.shared.pool.transact(|pg| Ok(partition::create(pg, *month)?)).map_err(Failure::into_error)?;
-            self.shared.ingest.remember_months([*month]);
+            self.pool.transact(|pg| Ok(partition::create(pg, *month)?)).map_err(Failure::into_error)?;
+            self.remembered.ingest.remember_months([*month]);
         }
         Ok(missing.len())
     }

@@ -1,8 +1,7 @@
 //! What ingesting looks at besides the events: settings, metrics, months, names, and whose time it is.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use billing_domain::event::AHEAD_MAX;
 use billing_domain::metric::Measure;
@@ -15,31 +14,14 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Row;
-use super::preparation::Preparation;
-use crate::pg::conflict_cooldown::ConflictCooldown;
 use crate::pg::error::Failure;
 use crate::pg::month::{Month, moved};
 use crate::pg::now::TEST_TIME;
 use crate::pg::statement::statement;
+use crate::remembered::{IngestCache, IngestRules};
 use crate::repo::api_key::VALID_KEYS;
 use crate::repo::metric::{self, MeasureColumns};
-use crate::rollup::{HotBucketCache, Lanes, RolledMetric, Transaction};
-
-/// Most event names that are remembered as registered.
-const NAMES_MAX: usize = 100_000;
-
-statement! {
-    /// Says that what ingesting looks at has changed.
-    RenewIngestVersion -> BigInt {
-        "INSERT INTO ingest_versions (organization_id, version) VALUES (" organization: Uuid as SqlUuid; ", 1)
-        ON CONFLICT (organization_id) DO UPDATE SET version = ingest_versions.version + 1"
-    }
-}
-
-/// Says that what ingesting the organization's events looks at has changed.
-pub(crate) fn renew_ingest_version(pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
-    RenewIngestVersion { organization }.execute(pg).map(|_| ())
-}
+use crate::rollup::{RolledMetric, Transaction};
 
 statement! {
     /// The present instant, the transaction, the organization's version, and which of some keys are valid.
@@ -92,138 +74,45 @@ statement! {
     }
 }
 
-/// What ingesting one organization's events looks at, as of a version.
-pub(crate) struct Rules {
-    version: i64,
-    window_days: u16,
-    has_test_clocks: bool,
-    /// Their queries look at the events of all names.
-    pub(super) has_custom_metrics: bool,
-    /// By event name.
-    pub(crate) metrics: HashMap<String, Vec<RolledMetric>>,
-}
-
-impl Rules {
-    fn read(pg: &mut PgConnection, organization: Uuid, version: i64) -> Result<Self, Failure> {
-        let (window_days, has_test_clocks, has_custom_metrics): (i32, bool, bool) =
-            ReadSettings { organization }.get_result(pg)?;
-        let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
-        let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
-        let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
-        for (event_name, id, measure, filters, keys) in rows {
-            let of_name = metrics.entry(event_name).or_default();
-            match of_name.last_mut() {
-                Some(known) if known.id == id => known.key_sets.push(keys),
-                _ => {
-                    let aggregation = Measure::try_from(measure)?.aggregation();
-                    let filters = metric::filters(filters)?;
-                    of_name.push(RolledMetric { id, aggregation, filters, key_sets: vec![keys] });
-                }
+/// Reads what ingesting the organization's events looks at.
+fn read_rules(pg: &mut PgConnection, organization: Uuid) -> Result<IngestRules, Failure> {
+    let (window_days, has_test_clocks, has_custom_metrics): (i32, bool, bool) =
+        ReadSettings { organization }.get_result(pg)?;
+    let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
+    let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
+    let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
+    for (event_name, id, measure, filters, keys) in rows {
+        let of_name = metrics.entry(event_name).or_default();
+        match of_name.last_mut() {
+            Some(known) if known.id == id => known.key_sets.push(keys),
+            _ => {
+                let aggregation = Measure::try_from(measure)?.aggregation();
+                let filters = metric::filters(filters)?;
+                of_name.push(RolledMetric { id, aggregation, filters, key_sets: vec![keys] });
             }
         }
-        Ok(Self { version, window_days, has_test_clocks, has_custom_metrics, metrics })
     }
+    Ok(IngestRules { window_days, has_test_clocks, has_custom_metrics, metrics })
 }
 
-/// What the process remembers between transactions, all of it committed. Nothing in here is needed to be right, only
-/// to be fast: rules are checked against the version, and making a month or registering a name twice changes nothing.
-pub(crate) struct IngestCache {
-    lanes: Lanes,
-    rules: Mutex<HashMap<Uuid, Arc<Rules>>>,
-    months: Mutex<BTreeSet<Month>>,
-    names: Mutex<HashMap<(Uuid, String), OffsetDateTime>>,
-    cooldown: ConflictCooldown,
-    hours: HotBucketCache,
-    uncounted: AtomicU64,
-}
-
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nobody panics half way through a change in here.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl IngestCache {
-    pub(crate) fn new(lane_bits: i16) -> Self {
-        Self {
-            lanes: Lanes::new(u8::try_from(lane_bits).unwrap_or(0)),
-            rules: Mutex::default(),
-            months: Mutex::default(),
-            names: Mutex::default(),
-            cooldown: ConflictCooldown::default(),
-            hours: HotBucketCache::default(),
-            uncounted: AtomicU64::default(),
-        }
+/// The organization's rules of this very version.
+fn rules_at(
+    cache: &IngestCache,
+    pg: &mut PgConnection,
+    organization: Uuid,
+    version: i64,
+) -> Result<Arc<IngestRules>, Failure> {
+    if let Some(rules) = cache.rules.find(&organization, &version) {
+        return Ok(rules);
     }
-
-    pub(crate) fn lanes(&self) -> Lanes {
-        self.lanes
-    }
-
-    /// Notes events that were stored although no metric counts their name.
-    pub(super) fn note_uncounted(&self, events: u64) {
-        self.uncounted.fetch_add(events, Ordering::Relaxed);
-    }
-
-    /// How many of those this process has stored.
-    pub(crate) fn uncounted(&self) -> u64 {
-        self.uncounted.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn cooldown(&self) -> &ConflictCooldown {
-        &self.cooldown
-    }
-
-    pub(super) fn hours(&self) -> &HotBucketCache {
-        &self.hours
-    }
-
-    /// The organization's rules of this very version.
-    fn rules(&self, pg: &mut PgConnection, organization: Uuid, version: i64) -> Result<Arc<Rules>, Failure> {
-        if let Some(rules) = locked(&self.rules).get(&organization)
-            && rules.version == version
-        {
-            return Ok(Arc::clone(rules));
-        }
-        let rules = Arc::new(Rules::read(pg, organization, version)?);
-        locked(&self.rules).insert(organization, Arc::clone(&rules));
-        Ok(rules)
-    }
-
-    /// What of it is not known to be there.
-    pub(super) fn missing(&self, organization: Uuid, mut needed: Preparation) -> Preparation {
-        {
-            let known = locked(&self.months);
-            needed.months.retain(|month| !known.contains(month));
-        }
-        let known = locked(&self.names);
-        needed
-            .names
-            .retain(|name, before| known.get(&(organization, name.clone())).is_none_or(|known| *known < *before));
-        needed
-    }
-
-    /// Remembers what has been committed.
-    pub(super) fn remember(&self, organization: Uuid, made: &Preparation) {
-        self.remember_months(made.months.iter().copied());
-        let mut known = locked(&self.names);
-        if known.len() > NAMES_MAX {
-            known.clear();
-        }
-        for (name, before) in &made.names {
-            let latest = known.entry((organization, name.clone())).or_insert(*before);
-            *latest = (*before).max(*latest);
-        }
-    }
-
-    /// Remembers months that are there.
-    pub(super) fn remember_months(&self, months: impl IntoIterator<Item = Month>) {
-        locked(&self.months).extend(months);
-    }
+    let rules = Arc::new(read_rules(pg, organization)?);
+    cache.rules.keep(organization, version, Arc::clone(&rules));
+    Ok(rules)
 }
 
 /// The rules that hold in one transaction, and the times at which its customers live.
 pub(crate) struct Present {
-    pub(crate) rules: Arc<Rules>,
+    pub(crate) rules: Arc<IngestRules>,
     pub(super) transaction: Transaction,
     /// Of the senders' keys: see [`VALID_KEYS`].
     pub(super) valid_keys: Vec<Vec<u8>>,
@@ -243,7 +132,7 @@ impl Present {
     ) -> Result<Self, Failure> {
         let found: Option<IngestVersionRow> = ReadIngestVersion { organization, prefixes }.get_result(pg).optional()?;
         let (now, transaction, version, valid_keys) = found.ok_or(Error::NotFound(Noun::Organization))?;
-        let rules = cache.rules(pg, organization, version)?;
+        let rules = rules_at(cache, pg, organization, version)?;
         let mut of_test_clocks = HashMap::new();
         if rules.has_test_clocks {
             let customers: BTreeSet<Uuid> = customers.collect();
@@ -279,7 +168,7 @@ impl Present {
 }
 
 /// The first and the last month that events are taken in from.
-fn months_around(now: OffsetDateTime, rules: &Rules) -> (Month, Month) {
+fn months_around(now: OffsetDateTime, rules: &IngestRules) -> (Month, Month) {
     let days = Duration::days(i64::from(rules.window_days));
     (Month::of(moved(now, -days)), Month::of(moved(now, AHEAD_MAX)))
 }

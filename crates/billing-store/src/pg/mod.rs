@@ -12,4 +12,5 @@ pub(crate) mod partition;
 pub(crate) mod pool;
 pub(crate) mod schema;
 pub(crate) mod statement;
+pub(crate) mod statistics;
 pub(crate) mod transact;

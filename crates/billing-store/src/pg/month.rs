@@ -3,7 +3,7 @@
 use time::{Date, Duration, OffsetDateTime};
 
 /// A calendar month in UTC, counted since the year 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Month(i32);
 
 impl Month {

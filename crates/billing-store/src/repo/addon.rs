@@ -42,19 +42,16 @@ impl PlanRow {
 impl AddonRepo for PgTransaction<'_> {
     fn insert(&mut self, addon: &Addon) -> Result<(), Error> {
         let row = PlanRow::new(self.tenant(), &addon.plan())?.of_addon(addon);
-        self.change_catalog(|pg| diesel::insert_into(plans::table).values(&row).execute(pg))?;
+        self.query(|pg| diesel::insert_into(plans::table).values(&row).execute(pg))?;
         self.insert_version(&addon.content)
     }
 
     fn get(&mut self, id: AddonId) -> Result<Addon, Error> {
-        let read = |tx: &mut Self| {
-            let found = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_not_null());
-            let row = tx.query(|pg| found.select(PlanRow::as_select()).first(pg).optional())?;
-            let row = row.ok_or(Error::NotFound(Noun::Addon))?;
-            let content = tx.list_versions(Some(plan_of(id)))?.pop();
-            row.into_addon(content.ok_or_else(|| unreadable("an add-on without content"))?)
-        };
-        self.remembered(|known| known.addons.find(id.uuid()), read, |known, read| known.addons.keep(id.uuid(), read))
+        let found = plans::table.find((self.tenant(), id.uuid())).filter(plans::billing_frequency.is_not_null());
+        let row = self.query(|pg| found.select(PlanRow::as_select()).first(pg).optional())?;
+        let row = row.ok_or(Error::NotFound(Noun::Addon))?;
+        let content = self.list_versions(Some(plan_of(id)))?.pop();
+        row.into_addon(content.ok_or_else(|| unreadable("an add-on without content"))?)
     }
 
     fn list(&mut self) -> Result<Vec<Addon>, Error> {

@@ -16,7 +16,7 @@ use crate::pg::column::choice;
 use crate::pg::error::Failure;
 use crate::pg::schema::api_keys;
 use crate::pg::statement::fixed;
-use crate::store::PgStore;
+use crate::shared::Shared;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -116,11 +116,11 @@ impl Job for KeyLookup {
 }
 
 /// Answers all look-ups by one statement, which begins after each of them was asked for.
-pub(crate) fn serve(store: &PgStore, jobs: Vec<KeyLookup>) {
+pub(crate) fn serve(shared: &Shared, jobs: Vec<KeyLookup>) {
     let mut prefixes: Vec<&str> = jobs.iter().map(|job| job.prefix.as_str()).collect();
     prefixes.sort_unstable();
     prefixes.dedup();
-    let found = store.shared.worker_pool.run(|pg| {
+    let found = shared.worker_pool.run(|pg| {
         let query = api_keys::table.filter(api_keys::prefix.eq_any(&prefixes));
         let query = query.select((ApiKeyRow::as_select(), fixed::<Timestamptz>("clock_timestamp()")));
         query.load::<(ApiKeyRow, OffsetDateTime)>(pg)

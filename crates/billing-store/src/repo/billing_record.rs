@@ -190,10 +190,7 @@ impl BillingRecordRepo for PgTransaction<'_> {
     }
 
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error> {
-        match self.snapshot(customer) {
-            Some(held) => Ok(held.records.clone()),
-            None => Ok(self.load_open(&[customer.uuid()])?.into_iter().map(|(_, record)| record).collect()),
-        }
+        self.list_open_of(&[customer])
     }
 
     fn list_open_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<BillingRecord>, Error> {
@@ -248,12 +245,6 @@ impl BillingRecordRepo for PgTransaction<'_> {
     }
 
     fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
-        match &mut self.batch_member {
-            Some(batch_member) => {
-                batch_member.writes.save_records(customer, records);
-                Ok(())
-            }
-            None => self.write_records(records.iter().map(|record| (customer, record))),
-        }
+        self.write_records(records.iter().map(|record| (customer, record)))
     }
 }

@@ -187,9 +187,6 @@ impl CreditRepo for PgTransaction<'_> {
     }
 
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
-        if self.snapshot(customer).is_some_and(|held| !held.has_credit) {
-            return Ok(Vec::new());
-        }
         let query = credits::table
             .filter(checked(credits::organization_id.eq(self.tenant())).and(credits::customer_key.eq(customer.uuid())))
             .filter(credits::remaining.gt(BigDecimal::default()))

@@ -29,17 +29,6 @@ impl TryFrom<CurrencyRow> for Currency {
     }
 }
 
-impl PgTransaction<'_> {
-    /// All currencies that the organization added, by code.
-    pub(crate) fn load_currencies(&mut self) -> Result<Vec<Currency>, Error> {
-        let query = currencies::table
-            .filter(currencies::organization_id.eq(self.tenant()))
-            .order(currencies::code)
-            .select(CurrencyRow::as_select());
-        self.query(|pg| query.load(pg))?.into_iter().map(Currency::try_from).collect()
-    }
-}
-
 impl CurrencyRepo for PgTransaction<'_> {
     fn insert(&mut self, currency: &Currency) -> Result<(), Error> {
         let row = CurrencyRow {
@@ -49,15 +38,15 @@ impl CurrencyRepo for PgTransaction<'_> {
             symbol: currency.symbol.clone(),
             decimals: i16::from(currency.decimals),
         };
-        self.change_catalog(|pg| diesel::insert_into(currencies::table).values(&row).execute(pg))?;
+        self.query(|pg| diesel::insert_into(currencies::table).values(&row).execute(pg))?;
         Ok(())
     }
 
     fn list(&mut self) -> Result<Vec<Currency>, Error> {
-        self.remembered(
-            |known| known.currencies.clone(),
-            Self::load_currencies,
-            |known, read| known.currencies = Some(read),
-        )
+        let query = currencies::table
+            .filter(currencies::organization_id.eq(self.tenant()))
+            .order(currencies::code)
+            .select(CurrencyRow::as_select());
+        self.query(|pg| query.load(pg))?.into_iter().map(Currency::try_from).collect()
     }
 }

@@ -203,19 +203,12 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn get_even_deleted(&mut self, key: CustomerKey) -> Result<Customer, Error> {
-        if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
-            return Ok(present.customer.clone());
-        }
-        if let Some(customer) = self.own_customer.as_ref().filter(|customer| customer.key == key) {
-            return Ok(customer.clone());
-        }
         let query = customers::table.find(key.uuid()).filter(customers::organization_id.eq(self.tenant()));
         let row = self.query(|pg| query.select(CustomerRow::as_select()).first(pg).optional())?;
         row.ok_or(Error::NotFound(Noun::Customer))?.try_into()
     }
 
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
-        self.own_customer = None;
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
         let target = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));
         let changes = (
@@ -260,9 +253,6 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
-        if let Some(present) = self.prefetched.customers.get(&key.uuid()) {
-            return Ok(present.now);
-        }
         let organization = self.tenant();
         self.query(|pg| customer_now(pg, organization, key.uuid()))
     }
@@ -305,9 +295,6 @@ impl CustomerRepo for PgTransaction<'_> {
         if self.query(|pg| diesel::update(target).set(change).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::Customer));
         }
-        if let Some(customer) = self.own_customer.as_mut().filter(|customer| customer.key == key) {
-            customer.catching_up = catching_up;
-        }
         Ok(())
     }
 
@@ -317,10 +304,6 @@ impl CustomerRepo for PgTransaction<'_> {
         instant: OffsetDateTime,
         due_at: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
-        if let Some(batch_member) = &mut self.batch_member {
-            batch_member.writes.advance_instant_and_queue(key, instant, due_at);
-            return Ok(());
-        }
         let Some(due_at) = due_at else {
             self.advance_instant(key, instant)?;
             return self.set_billing_due(key, None);

@@ -13,10 +13,10 @@ use diesel::dsl::sql;
 use diesel::pg::{Pg, PgValue};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Bool, Json, Text, Timestamptz, Uuid as SqlUuid};
+use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::ingest::id_hash;
 use crate::pg::column::unreadable;
 use crate::pg::month::Month;
 use crate::pg::partition;
@@ -50,6 +50,13 @@ partition_statement! {
         WHERE known.organization_id = " organization: Uuid as SqlUuid; "
         GROUP BY known.idempotency_id"
     }
+}
+
+/// The first 16 bytes of the SHA-256 of an idempotency id: an index entry of one size, whatever the sender chose.
+pub(crate) fn id_hash(idempotency_id: &str) -> Uuid {
+    let mut bytes = [0; 16];
+    bytes.iter_mut().zip(Sha256::digest(idempotency_id.as_bytes())).for_each(|(to, from)| *to = from);
+    Uuid::from_bytes(bytes)
 }
 
 #[derive(Queryable, Selectable)]
@@ -88,10 +95,7 @@ impl TryFrom<EventRow> for Event {
 
 impl EventRepo for PgTransaction<'_> {
     fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
-        match &mut self.batch_member {
-            Some(batch_member) => batch_member.usages(requests),
-            None => self.read_usages(requests),
-        }
+        self.read_usages(requests)
     }
 
     fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
@@ -105,7 +109,6 @@ impl EventRepo for PgTransaction<'_> {
         if requests.is_empty() {
             return Ok(Vec::new());
         }
-        self.expect_statement()?;
         self.run_custom(requests)
     }
 

@@ -1,7 +1,7 @@
 //! Keys that callers give to requests, each with the answer that was given.
 
 use billing_domain::id::OrganizationId;
-use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer, RETENTION_DAYS};
+use billing_domain::idempotency::{Answer, Claim, KeptAnswer};
 use billing_domain::{Error, Refusal, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{Binary, Integer, SmallInt, Text, Uuid as SqlUuid};
@@ -11,7 +11,6 @@ use crate::pg::column::{count, stored_count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::schema::idempotency_keys as keys;
 use crate::pg::statement::statement;
-use crate::store::PgStore;
 
 statement! {
     /// Takes a key that nobody has. Waits while a twin that has it is at work.
@@ -27,20 +26,6 @@ statement! {
     WriteAnswer -> Integer {
         "UPDATE idempotency_keys SET status = " status: i16 as SmallInt; ", answer = " answer: String as Text; "
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND key = " key: String as Text; ""
-    }
-}
-
-statement! {
-    /// Drops answers that are old, oldest first.
-    ForgetAnswers -> Integer {
-        "WITH old AS MATERIALIZED (
-            SELECT organization_id, key FROM idempotency_keys
-            WHERE created_at < statement_timestamp() - make_interval(days => " days: i32 as Integer; ")
-            ORDER BY created_at
-            LIMIT " limit: i32 as Integer; "
-        )
-        DELETE FROM idempotency_keys kept USING old
-        WHERE kept.organization_id = old.organization_id AND kept.key = old.key"
     }
 }
 
@@ -71,9 +56,14 @@ pub(crate) fn write_answer(
 
 type Row = (Vec<u8>, Option<i16>, Option<String>);
 
-fn find(pg: &mut PgConnection, organization: OrganizationId, key: &str) -> QueryResult<Option<Row>> {
+/// The answer that was given under the key, with the fingerprint of its request.
+pub(crate) fn find(
+    pg: &mut PgConnection,
+    organization: OrganizationId,
+    key: &str,
+) -> Result<Option<KeptAnswer>, Failure> {
     let row = keys::table.find((organization.uuid(), key)).select((keys::fingerprint, keys::status, keys::answer));
-    row.first(pg).optional()
+    Ok(row.first(pg).optional()?.map(kept).transpose()?)
 }
 
 fn kept(row: Row) -> Result<KeptAnswer, Error> {
@@ -81,31 +71,4 @@ fn kept(row: Row) -> Result<KeptAnswer, Error> {
         return Err(unreadable("a key without its answer"));
     };
     Ok(KeptAnswer { fingerprint, answer: Answer { status: count(status)?, text } })
-}
-
-impl IdempotencyStore for PgStore {
-    fn find_answer(&self, organization: OrganizationId, key: &str) -> Result<Option<KeptAnswer>, Error> {
-        let row = self.shared.pool.run(|pg| find(pg, organization, key)).map_err(Failure::into_error)?;
-        row.map(kept).transpose()
-    }
-
-    fn keep_answer(&self, organization: OrganizationId, claim: &Claim, answer: &Answer) -> Result<KeptAnswer, Error> {
-        let kept_now = self.shared.pool.transact(|pg| {
-            take_key(pg, organization, claim)?;
-            write_answer(pg, organization, claim, answer)
-        });
-        let in_use = match kept_now.map_err(Failure::into_error) {
-            Ok(()) => return Ok(KeptAnswer { fingerprint: claim.fingerprint.clone(), answer: answer.clone() }),
-            Err(in_use @ Error::Refused(_)) => in_use,
-            Err(error) => return Err(error),
-        };
-        // A twin has it: what that was answered, unless it is still at work.
-        self.find_answer(organization, &claim.key)?.ok_or(in_use)
-    }
-
-    fn forget_answers(&self, limit: u32) -> Result<u32, Error> {
-        let statement = ForgetAnswers { days: stored_count(RETENTION_DAYS)?, limit: stored_count(limit)? };
-        let forgotten = self.shared.pool.run(|pg| statement.clone().execute(pg)).map_err(Failure::into_error)?;
-        u32::try_from(forgotten).map_err(unreadable)
-    }
 }

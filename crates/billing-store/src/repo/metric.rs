@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use crate::pg::column::{choice, from_json, to_json, unreadable};
 use crate::pg::schema::metrics;
+use crate::rollup;
 use crate::transaction::PgTransaction;
-use crate::{ingest, rollup};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = metrics, check_for_backend(Pg))]
@@ -124,23 +124,20 @@ impl MetricRepo for PgTransaction<'_> {
             created_at: metric.created_at,
             archived_at: metric.archived_at,
         };
-        self.change_catalog(|pg| diesel::insert_into(metrics::table).values(&row).execute(pg))?;
+        self.query(|pg| diesel::insert_into(metrics::table).values(&row).execute(pg))?;
         if matches!(metric.measure, Measure::Custom(_)) {
             // Nothing is rolled up for it, but from now on events of all names may count.
             let tenant = self.tenant();
-            return self.query(|pg| ingest::renew_ingest_version(pg, tenant));
+            return self.query(|pg| rollup::renew_ingest_version(pg, tenant));
         }
-        let (tenant, lanes) = (self.tenant(), self.shared.ingest.lanes());
+        let (tenant, lanes) = (self.tenant(), self.shared.lanes);
         self.query(|pg| rollup::start(pg, tenant, lanes, &[metric.id.uuid()], &[]))
     }
 
     fn get(&mut self, id: MetricId) -> Result<Metric, Error> {
-        let read = |tx: &mut Self| {
-            let query = metrics::table.find((tx.tenant(), id.uuid())).select(MetricRow::as_select());
-            let row = tx.query(|pg| query.first(pg).optional())?;
-            row.ok_or(Error::NotFound(Noun::Metric))?.try_into()
-        };
-        self.remembered(|known| known.metrics.find(id.uuid()), read, |known, read| known.metrics.keep(id.uuid(), read))
+        let query = metrics::table.find((self.tenant(), id.uuid())).select(MetricRow::as_select());
+        let row = self.query(|pg| query.first(pg).optional())?;
+        row.ok_or(Error::NotFound(Noun::Metric))?.try_into()
     }
 
     fn list(&mut self) -> Result<Vec<Metric>, Error> {
@@ -152,7 +149,7 @@ impl MetricRepo for PgTransaction<'_> {
     fn update(&mut self, metric: &Metric) -> Result<(), Error> {
         let target = metrics::table.find((self.tenant(), metric.id.uuid()));
         let changes = (metrics::name.eq(&metric.name), metrics::archived_at.eq(metric.archived_at));
-        match self.change_catalog(|pg| diesel::update(target).set(changes).execute(pg))? {
+        match self.query(|pg| diesel::update(target).set(changes).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Metric)),
             _ => Ok(()),
         }

@@ -2,7 +2,6 @@
 
 pub(crate) mod addon;
 pub(crate) mod api_key;
-pub(crate) mod billing_queue;
 pub(crate) mod billing_record;
 pub(crate) mod credit;
 pub(crate) mod currency;
@@ -14,6 +13,5 @@ pub(crate) mod invoice;
 pub(crate) mod metric;
 pub(crate) mod organization;
 pub(crate) mod plan;
-pub(crate) mod statistics;
 pub(crate) mod subscription;
 pub(crate) mod test_clock;

@@ -11,10 +11,10 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::ingest;
 use crate::pg::column::{choice, count, from_json, stored_count, to_json};
 use crate::pg::schema::organizations;
 use crate::pg::statement::statement;
+use crate::rollup::renew_ingest_version;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -115,18 +115,15 @@ impl OrganizationRepo for PgTransaction<'_> {
             return Err(StoreError::Internal(message).into());
         }
         let row = OrganizationRow::try_from(organization)?;
-        self.change_catalog(|pg| diesel::insert_into(organizations::table).values(&row).execute(pg))?;
+        self.query(|pg| diesel::insert_into(organizations::table).values(&row).execute(pg))?;
         let tenant = self.tenant();
-        self.query(|pg| ingest::renew_ingest_version(pg, tenant))
+        self.query(|pg| renew_ingest_version(pg, tenant))
     }
 
     fn get(&mut self) -> Result<Organization, Error> {
-        let read = |tx: &mut Self| {
-            let query = organizations::table.find(tx.tenant()).select(OrganizationRow::as_select());
-            let row = tx.query(|pg| query.first(pg).optional())?;
-            row.ok_or(Error::NotFound(Noun::Organization))?.try_into()
-        };
-        self.remembered(|known| known.organization.clone(), read, |known, read| known.organization = Some(read))
+        let query = organizations::table.find(self.tenant()).select(OrganizationRow::as_select());
+        let row = self.query(|pg| query.first(pg).optional())?;
+        row.ok_or(Error::NotFound(Noun::Organization))?.try_into()
     }
 
     fn update(&mut self, organization: &Organization) -> Result<(), Error> {
@@ -146,13 +143,12 @@ impl OrganizationRepo for PgTransaction<'_> {
             organizations::event_window_days.eq(row.event_window_days),
             organizations::address.eq(row.address),
         );
-        let rows =
-            self.change_catalog(|pg| diesel::update(organizations::table.find(tenant)).set(changes).execute(pg))?;
+        let rows = self.query(|pg| diesel::update(organizations::table.find(tenant)).set(changes).execute(pg))?;
         if rows == 0 {
             return Err(Error::NotFound(Noun::Organization));
         }
         // The window for events may have changed.
-        self.query(|pg| ingest::renew_ingest_version(pg, tenant))
+        self.query(|pg| renew_ingest_version(pg, tenant))
     }
 
     fn add_filter_keys(&mut self, keys: &[&str]) -> Result<(), Error> {
@@ -166,7 +162,7 @@ impl OrganizationRepo for PgTransaction<'_> {
         }
         let keys = keys.iter().map(|key| (*key).to_owned()).collect();
         let added = AddFilterKeys { keys, organization: tenant };
-        let in_all: i32 = self.change_catalog(|pg| added.get_result(pg))?;
+        let in_all: i32 = self.query(|pg| added.get_result(pg))?;
         if count::<usize>(in_all)? > Organization::SUBSCRIPTION_FILTER_KEYS_MAX {
             let detail = "The organization has too many subscription filter keys.";
             return Err(FieldError::new("subscription_filters", FieldCode::ListTooLong, detail).into());

@@ -5,8 +5,7 @@ mod row;
 
 pub(crate) use self::row::PlanRow;
 
-use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::BTreeMap;
 
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::plan::{Plan, PlanVersion};
@@ -18,35 +17,20 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use self::holders::{CountActive, IsHeld};
-use self::row::{ComponentRow, FeatureRow, Parts, PlanVersionRow, RecurringChargeRow, TargetRow};
-use crate::catalog::Catalog;
+use self::row::{ComponentRow, FeatureRow, PlanVersionRow, RecurringChargeRow, TargetRow};
 use crate::pg::column::{count, to_json};
 use crate::pg::schema::{
     components, plan_version_features, plan_version_targets, plan_versions, plans, recurring_charges,
 };
 use crate::pg::statement::fixed;
+use crate::remembered::VersionParts;
 use crate::transaction::PgTransaction;
 
-/// Most versions whose content is remembered.
-const CONTENTS_MAX: usize = 10_000;
 /// Whether a version is made for certain customers.
 const HAS_TARGETS: &str = "EXISTS (
     SELECT FROM plan_version_targets target
     WHERE target.organization_id = plan_versions.organization_id AND target.plan_version_id = plan_versions.id
 )";
-
-/// What versions consist of, but for whom they are made for. That never changes: an edit makes another version.
-#[derive(Default)]
-pub(crate) struct Contents {
-    known: Mutex<HashMap<Uuid, Parts>>,
-}
-
-impl Contents {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Uuid, Parts>> {
-        // Nobody panics half way through a change in here.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
 
 /// `(position, item)` for every item, in the columns' type.
 fn positions<T>(items: &[T]) -> impl Iterator<Item = (i32, &T)> {
@@ -75,20 +59,17 @@ impl PgTransaction<'_> {
             .select((PlanVersionRow::as_select(), PlanRow::as_select(), fixed::<Bool>(HAS_TARGETS)));
         let rows: Vec<(PlanVersionRow, PlanRow, bool)> = self.query(|pg| query.load(pg))?;
         let rows: Vec<_> = rows.into_iter().filter(|(_, _, has_targets)| !has_targets).collect();
-        let mut parts: BTreeMap<Uuid, Parts> = {
-            let known = self.shared.contents.lock();
-            rows.iter().filter_map(|(row, ..)| Some((row.id, known.get(&row.id)?.clone()))).collect()
-        };
+        let contents = &self.shared.remembered.contents;
+        let mut parts: BTreeMap<Uuid, VersionParts> =
+            rows.iter().filter_map(|(row, ..)| Some((row.id, contents.find(row.id)?))).collect();
         let unknown: Vec<Uuid> = rows.iter().map(|(row, ..)| row.id).filter(|id| !parts.contains_key(id)).collect();
         if !unknown.is_empty() {
             let mut found = self.load_parts(&unknown)?;
-            let found: Vec<_> = unknown.into_iter().map(|id| (id, found.remove(&id).unwrap_or_default())).collect();
-            let mut known = self.shared.contents.lock();
-            if known.len() > CONTENTS_MAX {
-                known.clear();
+            for id in unknown {
+                let found = found.remove(&id).unwrap_or_default();
+                contents.keep(id, found.clone());
+                parts.insert(id, found);
             }
-            known.extend(found.iter().cloned());
-            parts.extend(found);
         }
         let offer = |(row, plan, _): (PlanVersionRow, PlanRow, bool)| {
             let plan = if plan.billing_frequency.is_none() { Some(plan.try_into()?) } else { None };
@@ -98,9 +79,9 @@ impl PgTransaction<'_> {
         rows.into_iter().map(offer).collect()
     }
 
-    fn load_parts(&mut self, versions: &[Uuid]) -> Result<BTreeMap<Uuid, Parts>, Error> {
+    fn load_parts(&mut self, versions: &[Uuid]) -> Result<BTreeMap<Uuid, VersionParts>, Error> {
         let tenant = self.tenant();
-        let mut parts: BTreeMap<Uuid, Parts> = BTreeMap::new();
+        let mut parts: BTreeMap<Uuid, VersionParts> = BTreeMap::new();
         let query = components::table
             .filter(components::organization_id.eq(tenant).and(components::plan_version_id.eq_any(versions)))
             .order(components::position)
@@ -152,7 +133,7 @@ impl PgTransaction<'_> {
                 position,
             })
             .collect();
-        self.change_catalog(|pg| {
+        self.query(|pg| {
             diesel::insert_into(components::table).values(&components).execute(pg)?;
             diesel::insert_into(recurring_charges::table).values(&charges).execute(pg)?;
             diesel::insert_into(plan_version_features::table).values(&features).execute(pg)
@@ -171,7 +152,7 @@ impl PgTransaction<'_> {
                 position,
             })
             .collect();
-        self.change_catalog(|pg| diesel::insert_into(plan_version_targets::table).values(&targets).execute(pg))?;
+        self.query(|pg| diesel::insert_into(plan_version_targets::table).values(&targets).execute(pg))?;
         Ok(())
     }
 }
@@ -179,7 +160,7 @@ impl PgTransaction<'_> {
 impl PlanRepo for PgTransaction<'_> {
     fn insert(&mut self, plan: &Plan) -> Result<(), Error> {
         let row = PlanRow::new(self.tenant(), plan)?;
-        self.change_catalog(|pg| diesel::insert_into(plans::table).values(&row).execute(pg))?;
+        self.query(|pg| diesel::insert_into(plans::table).values(&row).execute(pg))?;
         Ok(())
     }
 
@@ -189,17 +170,9 @@ impl PlanRepo for PgTransaction<'_> {
     }
 
     fn get_even_deleted(&mut self, id: PlanId) -> Result<Plan, Error> {
-        let read = |tx: &mut Self| {
-            let found = plans::table.find((tx.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
-            let row = tx.query(|pg| found.select(PlanRow::as_select()).first(pg).optional())?;
-            row.map(Plan::try_from).transpose()
-        };
-        let plan = self.remembered(
-            |known| known.plans.find(id.uuid()),
-            read,
-            |known, read| known.plans.keep(id.uuid(), read),
-        )?;
-        plan.ok_or(Error::NotFound(Noun::Plan))
+        let found = plans::table.find((self.tenant(), id.uuid())).filter(plans::billing_frequency.is_null());
+        let row = self.query(|pg| found.select(PlanRow::as_select()).first(pg).optional())?;
+        row.ok_or(Error::NotFound(Noun::Plan))?.try_into()
     }
 
     fn update(&mut self, plan: &Plan) -> Result<(), Error> {
@@ -211,7 +184,7 @@ impl PlanRepo for PgTransaction<'_> {
             plans::external_links.eq(to_json(&plan.external_links)?),
             plans::deleted_at.eq(plan.deleted_at),
         );
-        match self.change_catalog(|pg| diesel::update(target).set(changes).execute(pg))? {
+        match self.query(|pg| diesel::update(target).set(changes).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Plan)),
             _ => Ok(()),
         }
@@ -226,18 +199,14 @@ impl PlanRepo for PgTransaction<'_> {
 
     fn insert_version(&mut self, version: &PlanVersion) -> Result<(), Error> {
         let row = PlanVersionRow::new(self.tenant(), version);
-        self.change_catalog(|pg| diesel::insert_into(plan_versions::table).values(&row).execute(pg))?;
+        self.query(|pg| diesel::insert_into(plan_versions::table).values(&row).execute(pg))?;
         self.insert_parts(version)
     }
 
     fn get_version(&mut self, id: PlanVersionId) -> Result<PlanVersion, Error> {
-        let read = |tx: &mut Self| {
-            let query = plan_versions::table.find((tx.tenant(), id.uuid())).select(PlanVersionRow::as_select());
-            let row = tx.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::PlanVersion))?;
-            tx.assemble(vec![row])?.pop().ok_or(Error::NotFound(Noun::PlanVersion))
-        };
-        let keep = |known: &mut Catalog, read| known.versions.keep(id.uuid(), read);
-        self.remembered(|known| known.versions.find(id.uuid()), read, keep)
+        let query = plan_versions::table.find((self.tenant(), id.uuid())).select(PlanVersionRow::as_select());
+        let row = self.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::PlanVersion))?;
+        self.assemble(vec![row])?.pop().ok_or(Error::NotFound(Noun::PlanVersion))
     }
 
     fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error> {
@@ -262,13 +231,13 @@ impl PlanRepo for PgTransaction<'_> {
             plan_versions::transition_to.eq(version.transition_to.map(PlanId::uuid)),
             plan_versions::deleted_at.eq(version.deleted_at),
         );
-        if self.change_catalog(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
+        if self.query(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::PlanVersion));
         }
         let targets = plan_version_targets::table
             .filter(plan_version_targets::organization_id.eq(self.tenant()))
             .filter(plan_version_targets::plan_version_id.eq(version.id.uuid()));
-        self.change_catalog(|pg| diesel::delete(targets).execute(pg))?;
+        self.query(|pg| diesel::delete(targets).execute(pg))?;
         self.insert_targets(version)
     }
 

@@ -303,7 +303,7 @@ impl PgTransaction<'_> {
             .order(components::metric_id)
             .select(components::metric_id);
         let metrics: Vec<Uuid> = self.query(|pg| query.load(pg))?;
-        let (tenant, lanes) = (self.tenant(), self.shared.ingest.lanes());
+        let (tenant, lanes) = (self.tenant(), self.shared.lanes);
         self.query(|pg| rollup::start(pg, tenant, lanes, &metrics, &keys))
     }
 }
@@ -326,9 +326,6 @@ impl SubscriptionRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error> {
-        if let Some(held) = self.snapshot(customer).and_then(|held| held.subscription(id)) {
-            return Ok(held.clone());
-        }
         let query = subscriptions::table
             .find((customer.uuid(), id.uuid()))
             .filter(subscriptions::organization_id.eq(self.tenant()))
@@ -357,13 +354,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     }
 
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
-        if let Some(current) = self.snapshot(customer).and_then(|held| held.list_current(instant)) {
-            return Ok(current);
-        }
-        match self.prefetched.list_current(customer, instant) {
-            Some(current) => Ok(current),
-            None => self.load_current(&[customer.uuid()], instant),
-        }
+        self.load_current(&[customer.uuid()], instant)
     }
 
     fn update(&mut self, subscription: &Subscription) -> Result<(), Error> {
@@ -379,13 +370,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
     }
 
     fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
-        match &mut self.batch_member {
-            Some(batch_member) => {
-                batch_member.writes.save_subscriptions(new, changed);
-                Ok(())
-            }
-            None => self.write_subscriptions(new, changed),
-        }
+        self.write_subscriptions(new, changed)
     }
 
     fn count_invoicing(
@@ -394,9 +379,6 @@ impl SubscriptionRepo for PgTransaction<'_> {
         subscriptions: &[SubscriptionId],
         day: Date,
     ) -> Result<Vec<u32>, Error> {
-        if let Some(batch_member) = &mut self.batch_member {
-            return subscriptions.iter().map(|id| count(batch_member.count_invoicing(*id, day))).collect();
-        }
         let statement = CountInvoicing {
             customer: customer.uuid(),
             organization: self.tenant(),

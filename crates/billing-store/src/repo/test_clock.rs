@@ -10,10 +10,10 @@ use diesel::sql_types::{Bool, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::ingest;
 use crate::pg::column::choice;
 use crate::pg::schema::{customers, test_clocks};
 use crate::pg::statement::statement;
+use crate::rollup::renew_ingest_version;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -69,7 +69,7 @@ impl TestClockRepo for PgTransaction<'_> {
         self.query(|pg| diesel::insert_into(test_clocks::table).values(&row).execute(pg))?;
         // From now on the organization's events may be those of customers that live at another time.
         let tenant = self.tenant();
-        self.query(|pg| ingest::renew_ingest_version(pg, tenant))
+        self.query(|pg| renew_ingest_version(pg, tenant))
     }
 
     fn get(&mut self, id: TestClockId) -> Result<TestClock, Error> {

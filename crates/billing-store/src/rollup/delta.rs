@@ -15,10 +15,19 @@ use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::{RolledMetric, dimensions};
+use super::bucket::{RolledMetric, dimensions};
 
 /// Room for so many metrics is made before they are read.
 const METRICS_EXPECTED: usize = 8;
+
+/// Customer, event name and dimensions.
+pub(super) type HotBucketKey = (Uuid, String, String);
+
+/// What one hour has gained.
+pub(super) struct Hour {
+    pub(super) start: OffsetDateTime,
+    pub(super) deltas: BucketDeltas,
+}
 
 /// Deltas by metric; as JSON an object of it by the 32 digits of their ids. Few metrics count one event: a list in
 /// the order of their ids takes less time and memory than a tree.

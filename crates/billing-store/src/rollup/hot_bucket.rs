@@ -17,10 +17,10 @@ use diesel::sql_types::{Array, BigInt, Integer, Json, Nullable, Text, Timestampt
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::additions::Additions;
-use super::delta::{BucketDeltas, for_each_count};
+use super::bucket::{BOTH_LEVELS, HOUR, RolledMetric, floor};
+use super::delta::{BucketDeltas, HotBucketKey, Hour, for_each_count};
 use super::hot_bucket_cache::{CachedHotBuckets, Transaction, Written};
-use super::{HOUR, RolledMetric, floor};
+use super::upsert::Additions;
 use crate::pg::column::{JsonText, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::statement::statement;
@@ -94,15 +94,6 @@ statement! {
 /// Room for so much JSON is made for each metric.
 const DELTA_BYTES_EXPECTED: usize = 64;
 
-/// Customer, event name and dimensions.
-pub(super) type HotBucketKey = (Uuid, String, String);
-
-/// What one hour has gained.
-pub(super) struct Hour {
-    pub(super) start: OffsetDateTime,
-    pub(super) deltas: BucketDeltas,
-}
-
 /// What one transaction counts in an hour.
 struct Counted {
     key: HotBucketKey,
@@ -162,7 +153,7 @@ impl<'r> Counts<'r> {
         let Counting { customer, now, event, metrics } = *counting;
         let start = floor(now, HOUR);
         if floor(event.time_created, HOUR) != start {
-            return self.closed.add(super::BOTH_LEVELS, customer, event, metrics);
+            return self.closed.add(BOTH_LEVELS, customer, event, metrics);
         }
         for_each_count(event, metrics, |metric, dimensions, measured| {
             let counted = by_dimensions.entry(dimensions).or_insert_with_key(|dimensions| {

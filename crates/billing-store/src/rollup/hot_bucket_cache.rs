@@ -5,18 +5,16 @@
 //! transaction runs again from what is in the database.
 //!
 //! An id means one transaction as long as one is connected to the same database. A database that takes over from another may
-//! have lost its last transactions and give their ids away again, but no connection outlives its database: with every
-//! connection that is made everything is forgotten. And ids come round after four thousand million transactions, which no
+//! have lost its last transactions and give their ids away again, but no connection outlives its database: what was written
+//! before another connection was made does not hold any more. And ids come round after four thousand million transactions, which no
 //! connection lives to see.
-
-use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::hot_bucket::{HotBucketKey, Hour};
-use super::hour_after;
+use super::bucket::hour_after;
+use super::delta::{HotBucketKey, Hour};
+use crate::cache::VersionedCache;
 use crate::pg::conflict_cooldown::ConflictCooldown;
 
 /// Most memory that is taken, in bytes, roughly.
@@ -33,73 +31,47 @@ impl Transaction {
     }
 }
 
-#[derive(Default)]
-struct Memory {
-    /// How many connections had been made before all of it.
+/// Who wrote an hour, and how many connections had been made before that.
+#[derive(Clone, Copy)]
+struct Writer {
     connections: u64,
-    /// Each with who wrote it.
-    hours: HashMap<HotBucketKey, (Transaction, Hour)>,
-    weight: usize,
+    transaction: Transaction,
 }
+
+/// What a hot bucket takes without its texts and its metrics.
+const ENTRY_BYTES: usize = 200;
+/// What each of its metrics takes.
+const METRIC_BYTES: usize = 170;
 
 /// The memory that a hot bucket takes, in bytes, roughly.
-fn weight((_, event_name, dimensions): &HotBucketKey, hour: &Hour) -> usize {
-    200 + event_name.len() + dimensions.len() + hour.deltas.len() * 170
-}
-
-impl Memory {
-    fn forget(&mut self, connections: u64) {
-        *self = Self { connections, ..Self::default() };
-    }
-
-    fn take(&mut self, key: &HotBucketKey) -> Option<(Transaction, Hour)> {
-        let taken = self.hours.remove(key)?;
-        self.weight -= weight(key, &taken.1);
-        Some(taken)
-    }
-
-    fn keep(&mut self, key: HotBucketKey, writer: Transaction, hour: Hour) {
-        // Somebody else may have been faster to remember.
-        self.take(&key);
-        let weight = weight(&key, &hour);
-        if self.weight + weight > BYTES_MAX {
-            self.forget(self.connections);
-        }
-        self.weight += weight;
-        self.hours.insert(key, (writer, hour));
-    }
+fn bytes((_, event_name, dimensions): &HotBucketKey, hour: &Hour) -> usize {
+    ENTRY_BYTES + event_name.len() + dimensions.len() + hour.deltas.len() * METRIC_BYTES
 }
 
 /// The hot buckets that this process wrote last.
-#[derive(Default)]
 pub(crate) struct HotBucketCache {
-    memory: Mutex<Memory>,
+    hours: VersionedCache<HotBucketKey, Writer, Hour>,
     cooldown: ConflictCooldown,
 }
 
-impl HotBucketCache {
-    fn lock(&self) -> MutexGuard<'_, Memory> {
-        // Nobody panics half way through a change in here.
-        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+impl Default for HotBucketCache {
+    fn default() -> Self {
+        let hours = VersionedCache::of_bytes(BYTES_MAX, ENTRY_BYTES + METRIC_BYTES, bytes);
+        Self { hours, cooldown: ConflictCooldown::default() }
     }
+}
 
+impl HotBucketCache {
     /// What is remembered, for one transaction; so many connections have been made, its own among them.
     pub(crate) fn begin(&self, connections: u64, transaction: Transaction) -> CachedHotBuckets<'_> {
-        let mut memory = self.lock();
-        if memory.connections != connections {
-            memory.forget(connections);
-        }
-        CachedHotBuckets { written: self, connections, transaction, is_cooling_down: self.cooldown.of_next() }
+        let writer = Writer { connections, transaction };
+        CachedHotBuckets { written: self, writer, is_cooling_down: self.cooldown.of_next() }
     }
 
     /// Remembers what a transaction has written, now that it is committed.
     pub(crate) fn remember(&self, written: Written) {
-        let mut memory = self.lock();
-        if memory.connections != written.connections {
-            return;
-        }
         for (key, hour) in written.hours {
-            memory.keep(key, written.transaction, hour);
+            self.hours.keep(key, written.writer, hour);
         }
     }
 }
@@ -107,22 +79,27 @@ impl HotBucketCache {
 /// What is remembered, as one transaction uses it.
 pub(crate) struct CachedHotBuckets<'w> {
     written: &'w HotBucketCache,
-    connections: u64,
-    transaction: Transaction,
+    writer: Writer,
     is_cooling_down: bool,
 }
 
 impl CachedHotBuckets<'_> {
     /// What is remembered of an hour, which is then nobody else's: if the transaction fails it is forgotten.
     pub(super) fn take(&self, key: &HotBucketKey) -> Option<(Transaction, Hour)> {
-        if self.is_cooling_down { None } else { self.written.lock().take(key) }
+        if self.is_cooling_down {
+            return None;
+        }
+        let (writer, hour) = self.written.hours.take(key)?;
+        (writer.connections == self.writer.connections).then_some((writer.transaction, hour))
     }
 
     /// Whether what is remembered of the customer's events of a name, all of them, is of the hour that ends at `end`.
     pub(crate) fn has_hour_before(&self, customer: Uuid, event_name: &str, end: OffsetDateTime) -> bool {
         let key = (customer, event_name.to_owned(), String::new());
-        !self.is_cooling_down
-            && self.written.lock().hours.get(&key).is_some_and(|(_, hour)| hour_after(hour.start) == end)
+        let is_it = |writer: &Writer, hour: &Hour| {
+            (writer.connections == self.writer.connections && hour_after(hour.start) == end).then_some(())
+        };
+        !self.is_cooling_down && self.written.hours.look(&key, is_it).is_some()
     }
 
     /// Something was not so any more: another process writes the same hours.
@@ -132,14 +109,13 @@ impl CachedHotBuckets<'_> {
 
     /// What the transaction has written.
     pub(super) fn written(&self, hours: Vec<(HotBucketKey, Hour)>) -> Written {
-        Written { connections: self.connections, transaction: self.transaction, hours }
+        Written { writer: self.writer, hours }
     }
 }
 
 /// What a transaction has written, to be remembered once it is committed.
 pub(crate) struct Written {
-    connections: u64,
-    transaction: Transaction,
+    writer: Writer,
     hours: Vec<(HotBucketKey, Hour)>,
 }
 
@@ -175,7 +151,7 @@ mod tests {
         let third = written.begin(1, Transaction(9));
         assert_eq!(taken(&third, &keys), [Some(7), Some(8), Some(8)]);
         assert_eq!(taken(&third, &keys), [None, None, None], "a transaction that fails leaves nothing behind");
-        assert!(written.lock().hours.is_empty() && written.lock().weight == 0);
+        assert_eq!(written.hours.size(), (0, 0));
     }
 
     #[test]
@@ -212,9 +188,8 @@ mod tests {
         let written = HotBucketCache::default();
         let all: Vec<_> = (0..200_000).map(|customer| key(customer, "")).collect();
         written.remember(written.begin(0, Transaction(1)).written(hours(&all)));
-        let memory = written.lock();
-        assert_eq!(memory.weight, memory.hours.iter().map(|(key, (_, hour))| weight(key, hour)).sum::<usize>());
-        assert!(memory.weight <= BYTES_MAX && memory.weight > 0);
+        let (entries, bytes) = written.hours.size();
+        assert!(entries > 0 && bytes <= BYTES_MAX, "{entries} entries, {bytes} bytes");
     }
 
     #[test]

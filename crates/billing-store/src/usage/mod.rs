@@ -1,7 +1,6 @@
 //! Reading usage figures: all of one question in one statement, from roll-ups where there are any.
 
 mod buckets;
-mod remembered;
 mod rollup_start;
 mod segments;
 mod statement;
@@ -20,13 +19,11 @@ use self::buckets::ReadBuckets;
 use self::statement::{ReadUsage, UsageRow, lane_of_row};
 use self::unchanged::Plan;
 use crate::pg::column::count;
+use crate::remembered::UnchangedFigures;
 use crate::transaction::PgTransaction;
 
-pub(crate) use self::remembered::{NoFutureEvents, NoFutureEventsCache, PartialHours, Sums, TallyKey};
-pub(crate) use self::rollup_start::RollupStarts;
 pub(crate) use self::segments::HOT_TALLY;
-pub(crate) use self::unchanged::UnchangedFigures;
-pub(crate) use self::warm::{Open, OpenRow};
+pub(crate) use self::warm::{Open, OpenRow, WarmFacts};
 
 /// The number of the last event that has arrived in each lane.
 type LastArrivals = HashMap<i32, u64>;
@@ -83,11 +80,11 @@ impl PgTransaction<'_> {
             for part in parts {
                 // A period and each of its windows may be asked for at once: they stand on the same days.
                 let place = match is_divided {
-                    true => *shared_days.entry(unchanged::key_of(&part)).or_insert(plans.len()),
+                    true => *shared_days.entry(UnchangedFigures::key_of(&part)).or_insert(plans.len()),
                     false => plans.len(),
                 };
                 if place == plans.len() {
-                    plans.push(Plan::new(part, from, &shared.unchanged));
+                    plans.push(Plan::new(part, from, &shared.remembered.unchanged));
                 }
                 of_request.push(place);
             }
@@ -98,7 +95,7 @@ impl PgTransaction<'_> {
             [only] => usages[only].clone(),
             _ => unchanged::put_together(places.into_iter().map(|place| usages[place].clone()).collect()),
         };
-        let lanes = self.shared.ingest.lanes();
+        let lanes = self.shared.lanes;
         let seen = |(request, places): (&UsageRequest, Vec<usize>)| {
             of_request(places).seen_to(last_arrivals.get(&lanes.of(request.customer)).copied().unwrap_or_default())
         };
@@ -107,7 +104,7 @@ impl PgTransaction<'_> {
 
     /// The usage of each plan and the last arrivals of their lanes, all from one snapshot.
     fn read_plans(&mut self, plans: &mut [Plan<'_>]) -> Result<(Vec<Usage>, LastArrivals), Error> {
-        let figures = &self.shared.unchanged;
+        let figures = &self.shared.remembered.unchanged;
         if plans.iter().any(|plan| plan.known().is_some()) {
             // Whether that is so still costs little to know, and much to find out beside what takes reading events.
             let (counts, last_arrivals) = self.read_hours(plans)?;
@@ -151,7 +148,7 @@ impl PgTransaction<'_> {
         mut statement: ReadUsage,
         plans: &[Plan<'_>],
     ) -> Result<(Vec<Found>, LastArrivals), Error> {
-        let lanes = self.shared.ingest.lanes();
+        let lanes = self.shared.lanes;
         let lanes: BTreeSet<i32> = plans.iter().map(|plan| lanes.of(plan.request.customer)).collect();
         statement.lanes = lanes.into_iter().collect();
         for (number, plan) in (0..).zip(plans) {

@@ -15,34 +15,12 @@ use billing_domain::period::{Period, Span};
 use billing_domain::usage::{Usage, UsageRequest};
 use time::{Duration, OffsetDateTime};
 
-use super::remembered::{FigureKey, Figures};
 use crate::pg::month::moved;
+use crate::remembered::UnchangedFigures;
 use crate::rollup::{HOUR, ceiling, floor};
 
 /// Seconds in a day.
 const DAY: i64 = 24 * HOUR;
-
-/// What a figure belongs to: what is counted, the first instant of the period, and its end.
-pub(super) type Key = (FigureKey, OffsetDateTime);
-
-/// Figures that were read from the events, with the number of events that their hours had then.
-#[derive(Default)]
-pub(crate) struct UnchangedFigures(Figures<Key, (u64, Usage)>);
-
-impl UnchangedFigures {
-    fn find(&self, request: &UsageRequest) -> Option<(u64, Usage)> {
-        self.0.find(&key_of(request), |_| true)
-    }
-
-    fn keep(&self, request: &UsageRequest, event_count: u64, usage: &Usage) {
-        self.0.keep(&key_of(request), (event_count, usage.clone()));
-    }
-}
-
-/// What the figure of a request belongs to.
-pub(super) fn key_of(request: &UsageRequest) -> Key {
-    (FigureKey::of(request), request.period.end())
-}
 
 /// Most days that a rate is put together from.
 const DAYS_MAX: i64 = 400;

@@ -24,10 +24,12 @@ use billing_domain::totals::Totals;
 use billing_domain::usage::{Usage, UsageRequest};
 use diesel::prelude::*;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
-use super::remembered::{FigureKey, NoFutureEvents, Sum};
 use super::segments::{ReadBucketSegments, ReadEventSegments, ReadHotBuckets};
+use crate::cache::RollupVersion;
 use crate::pg::column::count;
+use crate::remembered::{BucketSum, FigureKey, NoFutureEvents, TallyKey};
 use crate::rollup::{HOUR, Source, ceiling, floor, split};
 use crate::transaction::PgTransaction;
 
@@ -109,10 +111,19 @@ impl Open {
     }
 }
 
-/// What the buckets of one figure come to, and whether there is something in it to be remembered.
+/// What a snapshot is known to say of usage before it is read.
+#[derive(Default)]
+pub(crate) struct WarmFacts {
+    /// Of each customer the version of its roll-ups.
+    pub(crate) rollups: HashMap<Uuid, RollupVersion>,
+    /// What hot buckets have, where that has been read.
+    pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
+}
+
+/// What the buckets of one figure come to, and under what it is to be remembered if it was read just now.
 struct Summed {
-    sum: Sum,
-    is_new: bool,
+    sum: BucketSum,
+    new: Option<(RollupVersion, OffsetDateTime)>,
 }
 
 /// The numbers of the bucket segments of one figure.
@@ -129,8 +140,13 @@ impl Numbers {
 }
 
 impl PgTransaction<'_> {
-    /// The usage behind each request, from one snapshot, where buckets and memory are enough to tell it.
-    pub(crate) fn read_warm_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<Option<Usage>>, Error> {
+    /// The usage behind each request, from one snapshot of which this much is known, where buckets and memory are enough to
+    /// tell it.
+    pub(crate) fn read_warm_usages(
+        &mut self,
+        requests: &[UsageRequest],
+        facts: &WarmFacts,
+    ) -> Result<Vec<Option<Usage>>, Error> {
         let rollup_starts = self.rollup_starts(requests)?;
         let (mut distinct, mut places): (Vec<Asked<'_>>, HashMap<_, usize>) = Default::default();
         let mut place_of = Vec::with_capacity(requests.len());
@@ -143,24 +159,25 @@ impl PgTransaction<'_> {
                 })
             }));
         }
-        let usages = self.read_distinct(&distinct)?;
+        let usages = self.read_distinct(&distinct, facts)?;
         Ok(place_of.into_iter().map(|place| usages.get(place?)?.clone()).collect())
     }
 
-    fn read_distinct(&mut self, asked: &[Asked<'_>]) -> Result<Vec<Option<Usage>>, Error> {
-        let open = self.read_hot_buckets(asked)?;
-        let sums = self.sums(asked)?;
-        let later = self.read_later(asked, &open)?;
+    fn read_distinct(&mut self, asked: &[Asked<'_>], facts: &WarmFacts) -> Result<Vec<Option<Usage>>, Error> {
+        let open = self.read_hot_buckets(asked, facts)?;
+        let sums = self.sums(asked, facts)?;
+        let later = self.read_later(asked, &open, facts)?;
+        let remembered = &self.shared.remembered;
         let usage = |(number, (asked, summed)): (i32, (&Asked<'_>, Summed))| {
             let (layout, open, sum) = (&asked.layout, open.get(&number), summed.sum);
             let mut all = added(sum.whole.clone(), Open::within(open, &layout.whole));
             if let Some((bucket, _)) = &layout.start {
                 let bucket_count = sum.start_count + Open::within(open, bucket).event_count;
-                all = added(all, self.shared.partial_hours.find(&asked.key, bucket_count)?);
+                all = added(all, remembered.partial_hours.find(&asked.key, bucket_count)?);
             }
             // Not where the start is unknown: that of a window that moves will never be asked for again.
-            if summed.is_new {
-                self.shared.sums.keep(&asked.key, sum);
+            if let Some((version, end)) = summed.new {
+                remembered.sums.keep(&asked.key, version, end, sum);
             }
             let later = later.get(&number).cloned().unwrap_or_default();
             Some(without(all, &later, layout.aggregation)?.usage(layout.aggregation))
@@ -176,7 +193,7 @@ impl PgTransaction<'_> {
             layout.start.is_some().then(|| Asked { request, key: FigureKey::of(request), layout })
         });
         let asked: Vec<Asked<'_>> = asked.collect();
-        let open = self.read_hot_buckets(&asked)?;
+        let open = self.read_hot_buckets(&asked, &WarmFacts::default())?;
         let mut buckets = ReadBucketSegments::new(self.tenant());
         for (number, asked) in (0..).zip(&asked) {
             if let Some((bucket, _)) = &asked.layout.start {
@@ -190,26 +207,26 @@ impl PgTransaction<'_> {
             let Some((bucket, start)) = &asked.layout.start else { continue };
             let closed = counts.get(&number).map_or(0, |count| count.event_count);
             let bucket_count = closed + Open::within(open.get(&number), bucket).event_count;
-            if self.shared.partial_hours.find(&asked.key, bucket_count).is_none() {
+            if self.shared.remembered.partial_hours.find(&asked.key, bucket_count).is_none() {
                 events.add(number, asked.request, asked.layout.aggregation, start)?;
                 unknown.push((number, &asked.key, bucket_count));
             }
         }
         let mut starts = self.read_events(&events)?;
         for (number, key, bucket_count) in unknown {
-            self.shared.partial_hours.keep(key, bucket_count, starts.remove(&number).unwrap_or_default());
+            self.shared.remembered.partial_hours.keep(key, bucket_count, starts.remove(&number).unwrap_or_default());
         }
         Ok(())
     }
 
     /// What the buckets of each figure come to: remembered, or read.
-    fn sums(&mut self, asked: &[Asked<'_>]) -> Result<Vec<Summed>, Error> {
+    fn sums(&mut self, asked: &[Asked<'_>], facts: &WarmFacts) -> Result<Vec<Summed>, Error> {
         let mut buckets = ReadBucketSegments::new(self.tenant());
         let mut sums = Vec::with_capacity(asked.len());
         for (number, Asked { request, key, layout }) in (0..).zip(asked) {
-            let version = self.prefetched.customers.get(&request.customer.uuid()).map(|present| present.rollups);
+            let version = facts.rollups.get(&request.customer.uuid()).copied();
             let end = layout.whole.end();
-            let known = version.and_then(|version| self.shared.sums.find(key, version, end));
+            let known = version.and_then(|version| self.shared.remembered.sums.find(key, version, end));
             if known.is_none() {
                 let numbers = Numbers::of(number);
                 for (source, part) in split(&layout.whole, Some(layout.whole.start())) {
@@ -221,47 +238,54 @@ impl PgTransaction<'_> {
                     buckets.add(numbers.start_bucket, request, 1, bucket);
                 }
             }
-            sums.push((version, end, known));
+            // Nothing is remembered of a customer whose version was not read.
+            sums.push((version.map(|version| (version, end)), known));
         }
         let mut totals = self.read_buckets(&buckets)?;
-        let sum = |(number, (version, end, known)): (i32, (_, _, Option<Sum>))| {
+        let sum = |(number, (new, known)): (i32, (_, Option<BucketSum>))| {
             if let Some(sum) = known {
-                return Summed { sum, is_new: false };
+                return Summed { sum, new: None };
             }
             let numbers = Numbers::of(number);
             let whole = totals.remove(&numbers.whole).unwrap_or_default();
             let start_count = totals.get(&numbers.start_bucket).map_or(0, |total| total.event_count);
-            Summed { sum: Sum { version, end, whole, start_count }, is_new: true }
+            Summed { sum: BucketSum { whole, start_count }, new }
         };
         Ok((0..).zip(sums).map(sum).collect())
     }
 
     /// What lies behind each period within its last hour, where it is not known that nothing does.
-    fn read_later(&mut self, asked: &[Asked<'_>], open: &HashMap<i32, Open>) -> Result<HashMap<i32, Totals>, Error> {
+    fn read_later(
+        &mut self,
+        asked: &[Asked<'_>],
+        open: &HashMap<i32, Open>,
+        facts: &WarmFacts,
+    ) -> Result<HashMap<i32, Totals>, Error> {
+        let no_future_events = &self.shared.remembered.no_future_events;
         let mut events = ReadEventSegments::new(self.tenant());
         let mut unknown = Vec::new();
         for (number, Asked { request, key, layout }) in (0..).zip(asked) {
             let Some(later) = &layout.later else { continue };
-            let rollups = self.prefetched.customers.get(&key.tally.customer).map(|present| present.rollups);
+            let rollups = facts.rollups.get(&key.tally.customer).copied();
             let open = open.get(&number).map(Open::count);
-            if rollups.is_none_or(|rollups| !self.shared.no_future_events.holds(&key.tally, later, rollups, open)) {
+            if rollups.is_none_or(|rollups| !no_future_events.holds(&key.tally, later, rollups, open)) {
                 events.add(number, request, layout.aggregation, later)?;
                 unknown.extend(
-                    rollups.map(|rollups| (number, key, NoFutureEvents { rollups, open, from: later.start() })),
+                    rollups.map(|rollups| (number, key, rollups, NoFutureEvents { open, from: later.start() })),
                 );
             }
         }
         let later = self.read_events(&events)?;
-        for (number, key, none_ahead) in unknown {
+        for (number, key, rollups, none_ahead) in unknown {
             if later.get(&number).is_some_and(|found| found.event_count == 0) {
-                self.shared.no_future_events.keep(&key.tally, none_ahead);
+                no_future_events.keep(&key.tally, rollups, none_ahead);
             }
         }
         Ok(later)
     }
 
-    fn read_hot_buckets(&mut self, asked: &[Asked<'_>]) -> Result<HashMap<i32, Open>, Error> {
-        let tallies = asked.iter().map(|asked| self.prefetched.tallies.get(&asked.key.tally));
+    fn read_hot_buckets(&mut self, asked: &[Asked<'_>], facts: &WarmFacts) -> Result<HashMap<i32, Open>, Error> {
+        let tallies = asked.iter().map(|asked| facts.tallies.get(&asked.key.tally));
         if let Some(tallies) = tallies.collect::<Option<Vec<_>>>() {
             let open = |(number, open): (i32, &Option<Open>)| Some((number, open.clone()?));
             return Ok((0..).zip(tallies).filter_map(open).collect());

@@ -19,6 +19,7 @@ use crate::pg::column::{choice, count, from_json, interval, interval_columns, to
 use crate::pg::schema::{
     components, plan_version_features, plan_version_targets, plan_versions, plans, recurring_charges,
 };
+use crate::remembered::VersionParts;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = plans, check_for_backend(Pg))]
@@ -122,7 +123,7 @@ impl PlanVersionRow {
         }
     }
 
-    pub(super) fn into_version(self, parts: Parts) -> Result<PlanVersion, Error> {
+    pub(super) fn into_version(self, parts: VersionParts) -> Result<PlanVersion, Error> {
         let adjustment = (self.price_adjustment_name, self.price_adjustment_kind, self.price_adjustment_amount);
         let price_adjustment = match adjustment {
             (Some(name), Some(kind), Some(amount)) => Some(PriceAdjustment {
@@ -307,13 +308,4 @@ impl TryFrom<TargetRow> for TargetCustomer {
         let id = row.customer_id.parse().map_err(|_| unreadable("customer_id"))?;
         Ok(Self { key: row.customer_key.into(), id })
     }
-}
-
-/// What one version consists of besides its own row.
-#[derive(Clone, Default)]
-pub(super) struct Parts {
-    pub(super) components: Vec<Component>,
-    pub(super) recurring_charges: Vec<RecurringCharge>,
-    pub(super) features: Vec<billing_domain::id::FeatureId>,
-    pub(super) target_customers: Vec<TargetCustomer>,
 }

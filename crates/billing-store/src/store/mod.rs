@@ -1,11 +1,17 @@
 //! The store as others see it: connecting, health, durability, and the doors that need no scope.
 
-use std::sync::{Arc, Weak};
+mod billing_queue;
+mod idempotency;
+
+use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
+use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::idempotency::Claim;
-use billing_domain::store::{ApiKeyLookup, ClaimedWork, Question, Reply, Requester, Scope, Store, Work, WorkOfEach};
+use billing_domain::store::{
+    ApiKeyLookup, ClaimedWork, EventIngest, Question, Reply, Requester, Scope, Store, Window, Work, WorkOfEach,
+};
 use billing_domain::{Error, StoreError, api_key::ApiKey};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
@@ -13,22 +19,19 @@ use diesel::sql_types::{Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::access::question;
-use crate::access::question::Asked;
-use crate::access::subscription_cache::SubscriptionCache;
+use crate::access::{self, Asked};
+use crate::backfill::EVENTS_PER_LOCK;
 use crate::batcher::{Batcher, spawn_workers};
-use crate::catalog::Catalogs;
 use crate::custom_sql::{self, Reader};
-use crate::ingest;
-use crate::ingest::{Arrival, IngestCache, WRITERS};
+use crate::ingest::{self, Arrival, WRITERS};
 use crate::pg::error::Failure;
 use crate::pg::pool::{CHECK_OUT_MAX, Pool, expect_same_statements};
 use crate::pg::statement::statement;
 use crate::pg::{migration, partition, schema};
-use crate::repo::api_key;
-use crate::repo::api_key::{Found, KeyLookup};
-use crate::repo::plan::Contents;
-use crate::usage::{NoFutureEventsCache, PartialHours, RollupStarts, Sums, UnchangedFigures};
+use crate::remembered::Remembered;
+use crate::repo::api_key::{self, Found, KeyLookup};
+use crate::rollup::Lanes;
+use crate::shared::Shared;
 
 /// How long the readiness check may take, in milliseconds.
 const PING_MAX: Duration = Duration::from_millis(500);
@@ -48,29 +51,50 @@ const WAITING_MAX: usize = 10_000;
 #[derive(Clone)]
 pub struct PgStore {
     pub(crate) shared: Arc<Shared>,
+    queues: Arc<Queues>,
 }
 
-/// What all clones of a store share.
-pub(crate) struct Shared {
-    pub(crate) pool: Pool,
-    pub(crate) ingest: IngestCache,
-    /// Connections of the workers, who never wait behind requests.
-    pub(crate) worker_pool: Pool,
+/// Where callers leave what is done together with what others leave. The workers leave when it is dropped.
+struct Queues {
     /// One for each writer.
-    pub(crate) arrivals: Vec<Arc<Batcher<Arrival>>>,
+    arrivals: Vec<Arc<Batcher<Arrival>>>,
     keys: Arc<Batcher<KeyLookup>>,
     questions: Arc<Batcher<Asked>>,
-    pub(crate) rollup_starts: RollupStarts,
-    pub(crate) partial_hours: PartialHours,
-    pub(crate) sums: Sums,
-    pub(crate) unchanged: UnchangedFigures,
-    pub(crate) no_future_events: NoFutureEventsCache,
-    pub(crate) subscription_cache: SubscriptionCache,
-    pub(crate) contents: Contents,
-    pub(crate) catalogs: Catalogs,
-    /// Those of questions: each exactly as it was in the snapshots that had its version.
-    pub(crate) snapshots: Catalogs,
-    pub(crate) reader: Reader,
+}
+
+impl Queues {
+    /// Queues with workers behind them, who serve for as long as there is something shared.
+    fn open(shared: &Arc<Shared>) -> Result<Self, StoreError> {
+        let queues = Self {
+            arrivals: (0..WRITERS).map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS))).collect(),
+            keys: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
+            questions: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
+        };
+        for batcher in &queues.arrivals {
+            spawn_workers(batcher, 1, serving(shared, ingest::serve))?;
+        }
+        spawn_workers(&queues.keys, KEY_WORKERS, serving(shared, api_key::serve))?;
+        spawn_workers(&queues.questions, QUESTION_WORKERS, serving(shared, access::serve))?;
+        Ok(queues)
+    }
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        self.arrivals.iter().for_each(|batcher| batcher.close());
+        self.keys.close();
+        self.questions.close();
+    }
+}
+
+/// Serving jobs with what is shared, for as long as that is there: jobs that are left then are dropped unanswered.
+fn serving<J>(shared: &Arc<Shared>, serve: fn(&Shared, Vec<J>)) -> impl Fn(Vec<J>) + Clone + Send + use<J> {
+    let shared: Weak<Shared> = Arc::downgrade(shared);
+    move |jobs| {
+        if let Some(shared) = shared.upgrade() {
+            serve(&shared, jobs);
+        }
+    }
 }
 
 /// What a store is busy with at this moment.
@@ -123,27 +147,12 @@ impl PgStore {
                 (WRITERS + KEY_WORKERS + QUESTION_WORKERS) as u32,
                 expect_same_statements,
             ),
-            ingest: IngestCache::new(lane_bits),
-            arrivals: (0..WRITERS).map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS))).collect(),
-            keys: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
-            questions: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
-            rollup_starts: RollupStarts::default(),
-            partial_hours: PartialHours::default(),
-            sums: Sums::default(),
-            unchanged: UnchangedFigures::default(),
-            no_future_events: NoFutureEventsCache::default(),
-            subscription_cache: SubscriptionCache::default(),
-            contents: Contents::default(),
-            catalogs: Catalogs::default(),
-            snapshots: Catalogs::default(),
             reader: Reader::new(url),
+            lanes: Lanes::new(u8::try_from(lane_bits).unwrap_or(0)),
+            remembered: Remembered::default(),
         });
-        for batcher in &shared.arrivals {
-            spawn_workers(batcher, 1, serving(&shared, ingest::serve))?;
-        }
-        spawn_workers(&shared.keys, KEY_WORKERS, serving(&shared, api_key::serve))?;
-        spawn_workers(&shared.questions, QUESTION_WORKERS, serving(&shared, question::serve))?;
-        Ok(Self { shared })
+        let queues = Arc::new(Queues::open(&shared)?);
+        Ok(Self { shared, queues })
     }
 
     /// Brings the database at `url` up to date and answers the versions that were missing. Of several programs
@@ -181,10 +190,10 @@ impl PgStore {
     /// What the store is busy with; asks the database nothing.
     pub fn load(&self) -> Load {
         let (connections, idle_connections, connections_max) = self.shared.pool.counts();
-        let loads = self.shared.arrivals.iter().map(|batcher| batcher.load());
+        let loads = self.queues.arrivals.iter().map(|batcher| batcher.load());
         let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
-        let lanes = self.shared.ingest.lanes().count();
-        let events_uncounted = self.shared.ingest.uncounted();
+        let lanes = self.shared.lanes.count();
+        let events_uncounted = self.shared.remembered.ingest.uncounted();
         Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, lanes, events_uncounted }
     }
 
@@ -208,21 +217,29 @@ impl PgStore {
             None => Ok(()),
         }
     }
-}
 
-/// Serving jobs with what is shared, for as long as that is there: jobs that are left then are dropped unanswered.
-fn serving<J>(shared: &Arc<Shared>, serve: fn(&PgStore, Vec<J>)) -> impl Fn(Vec<J>) + Clone + Send + use<J> {
-    let shared: Weak<Shared> = Arc::downgrade(shared);
-    move |jobs| {
-        if let Some(shared) = shared.upgrade() {
-            serve(&PgStore { shared }, jobs);
-        }
+    /// Makes the months of events before anybody needs them: from the earliest that some organization takes events in for
+    /// to the one after next; how many were missing. Those of older events are made by whoever brings them.
+    ///
+    /// # Errors
+    /// Those of the connection; what was made stays.
+    pub fn make_months_ahead(&self) -> Result<usize, Error> {
+        self.shared.make_months_ahead()
+    }
+
+    /// Gathers statistics of every table that has too old ones, one after the other; how many those were. A table that
+    /// somebody has locked waits for the next time.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn refresh_statistics(&self) -> Result<usize, Error> {
+        self.shared.pool.refresh_statistics()
     }
 }
 
 impl Store for PgStore {
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
-        self.run_work(scope, work)
+        self.shared.run_work(scope, work)
     }
 
     fn run_each(
@@ -231,23 +248,33 @@ impl Store for PgStore {
         customers: &[CustomerKey],
         work: &mut WorkOfEach<'_>,
     ) -> Vec<Result<(), Error>> {
-        self.run_in_batches(organization, customers, work)
+        self.shared.run_in_batches(organization, customers, work)
     }
 
     fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
-        self.run_claimed(scope, claim, work)
+        self.shared.run_claimed(scope, claim, work)
     }
 
     fn ask(&self, requester: Requester, question: Box<dyn Question>) {
-        self.shared.questions.submit(Asked { requester, question }, 1);
+        self.queues.questions.submit(Asked { requester, question }, 1);
     }
 }
 
-impl Drop for Shared {
-    fn drop(&mut self) {
-        self.arrivals.iter().for_each(|batcher| batcher.close());
-        self.keys.close();
-        self.questions.close();
+impl EventIngest for PgStore {
+    fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error> {
+        let (sender, receiver) = mpsc::channel();
+        // Nobody waits any more only if this thread is gone.
+        let reply = move |outcome| sender.send(outcome).unwrap_or_default();
+        self.ingest_then(organization.into(), events.to_vec(), window, Box::new(reply));
+        receiver.recv().map_err(|_| StoreError::Internal("storing the events ended without an answer".to_owned()))?
+    }
+
+    fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
+        ingest::submit(self.shared.lanes, &self.queues.arrivals, (requester, events, window), reply);
+    }
+
+    fn catch_up(&self) -> Result<bool, Error> {
+        self.shared.fill_in(EVENTS_PER_LOCK)
     }
 }
 
@@ -257,7 +284,7 @@ impl ApiKeyLookup for PgStore {
     }
 
     fn find_key_then(&self, prefix: String, reply: Reply<Option<Found>>) {
-        self.shared.keys.submit(KeyLookup { prefix, reply }, 1);
+        self.queues.keys.submit(KeyLookup { prefix, reply }, 1);
     }
 
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {

@@ -9,8 +9,8 @@ use diesel::sql_types::{Array, BigInt, Nullable, Numeric, SmallInt, Text, Timest
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::bucket::{BOTH_LEVELS, HOUR, RolledMetric, floor};
 use super::delta::{BucketDelta, BucketDeltas, for_each_count};
-use super::{BOTH_LEVELS, HOUR, RolledMetric, floor};
 use crate::pg::statement::statement;
 
 /// Most rows that one statement writes: it ends long before its time is over, also where everything takes ten times as long.

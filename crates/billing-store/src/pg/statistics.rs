@@ -8,10 +8,10 @@ use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Text};
 
-use crate::pg::error::Failure;
-use crate::pg::lock::{LockClass, try_lock};
-use crate::pg::statement::statement;
-use crate::store::PgStore;
+use super::error::Failure;
+use super::lock::{LockClass, try_lock};
+use super::pool::Pool;
+use super::statement::statement;
 
 /// Smaller tables are read quickly whatever is known of them.
 const PAGES_MIN: i64 = 8;
@@ -36,18 +36,15 @@ statement! {
     }
 }
 
-impl PgStore {
+impl Pool {
     /// Gathers statistics of every table that has too old ones, one after the other; how many those were. A table that
     /// somebody has locked waits for the next time.
-    ///
-    /// # Errors
-    /// Those of the connection.
-    pub fn refresh_statistics(&self) -> Result<usize, Error> {
+    pub(crate) fn refresh_statistics(&self) -> Result<usize, Error> {
         let stale = ListStale { pages_min: PAGES_MIN };
-        let stale: Vec<String> = self.shared.pool.run(|pg| stale.clone().load(pg)).map_err(Failure::into_error)?;
+        let stale: Vec<String> = self.run(|pg| stale.clone().load(pg)).map_err(Failure::into_error)?;
         let mut gathered = 0;
         for table in stale {
-            match self.shared.pool.transact(|pg| gather(pg, &table)).map_err(Failure::into_error) {
+            match self.transact(|pg| gather(pg, &table)).map_err(Failure::into_error) {
                 Ok(true) => gathered += 1,
                 // Somebody else is at it.
                 Ok(false) => break,

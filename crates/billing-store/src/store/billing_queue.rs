@@ -9,11 +9,11 @@ use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use super::PgStore;
 use crate::pg::column::{count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::schema;
 use crate::pg::statement::statement;
-use crate::store::PgStore;
 
 statement! {
     /// Leases due rows to the caller; rows that another worker looks at right now are skipped. As an array they are picked

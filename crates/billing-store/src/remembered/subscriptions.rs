@@ -1,14 +1,13 @@
 //! What customers hold, remembered under a version in the database that is another one after every change of it.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use billing_domain::subscription::Subscription;
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::access::prefetch::{Present, SubscriptionVersion};
+use crate::cache::{SubscriptionVersion, VersionedCache};
 
 /// Most memory that all of it takes, in bytes, roughly.
 const BYTES_MAX: usize = 32 * 1024 * 1024;
@@ -64,47 +63,36 @@ fn bytes_of(value: &Value) -> usize {
         }
 }
 
-/// What all customers hold that have been asked about.
-#[derive(Default)]
-pub(crate) struct SubscriptionCache(Mutex<Known>);
+/// What customers hold that have been asked about.
+pub(crate) struct SubscriptionCache(VersionedCache<Uuid, SubscriptionVersion, CachedSubscriptions>);
 
-#[derive(Default)]
-struct Known {
-    of: HashMap<Uuid, (SubscriptionVersion, CachedSubscriptions)>,
-    bytes: usize,
+impl Default for SubscriptionCache {
+    fn default() -> Self {
+        Self(VersionedCache::of_bytes(BYTES_MAX, ENTRY_BYTES + SUBSCRIPTION_BYTES, |_, cached| cached.bytes()))
+    }
 }
 
 impl SubscriptionCache {
-    /// What is known of those of these customers who have the same version still, and whose clock has not been put back.
-    pub(crate) fn find(&self, customers: &HashMap<Uuid, Present>) -> HashMap<Uuid, CachedSubscriptions> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let find = |(key, present): (&Uuid, &Present)| {
-            let (version, cached) = known.of.get(key)?;
-            (*version == present.held && cached.from <= present.now).then(|| (*key, cached.clone()))
-        };
-        customers.iter().filter_map(find).collect()
+    /// What is known of a customer, if it holds the same still and its clock, which says `now`, has not been put back.
+    pub(crate) fn find(
+        &self,
+        customer: Uuid,
+        version: SubscriptionVersion,
+        now: OffsetDateTime,
+    ) -> Option<CachedSubscriptions> {
+        let holds =
+            |read_under: SubscriptionVersion, cached: &CachedSubscriptions| read_under == version && cached.from <= now;
+        self.0.look(&customer, |read_under, cached| holds(*read_under, cached).then(|| cached.clone()))
     }
 
     /// What a customer held when that was read last.
     pub(crate) fn latest(&self, customer: Uuid) -> Option<CachedSubscriptions> {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.of.get(&customer).map(|(_, cached)| cached.clone())
+        self.0.latest(&customer)
     }
 
     /// Remembers what a customer holds under a version.
     pub(crate) fn keep(&self, customer: Uuid, version: SubscriptionVersion, cached: &CachedSubscriptions) {
-        let bytes = cached.bytes();
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, before)) = known.of.remove(&customer) {
-            known.bytes -= before.bytes();
-        }
-        if known.bytes + bytes > BYTES_MAX {
-            *known = Known::default();
-        }
-        if bytes <= BYTES_MAX {
-            known.bytes += bytes;
-            known.of.insert(customer, (version, cached.clone()));
-        }
+        self.0.keep(customer, version, cached.clone());
     }
 }
 
@@ -145,20 +133,17 @@ mod tests {
 
     #[test]
     fn memory_is_bounded_whatever_metadata_there_is() {
-        let subscription_cache = SubscriptionCache::default();
+        let cache = SubscriptionCache::default();
         let version = SubscriptionVersion::default();
         let long = cached(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX / 8)}));
-        let bytes = || subscription_cache.0.lock().expect("no panic").bytes;
+        let bytes = || cache.0.size().1;
         for n in 0..20 {
-            subscription_cache.keep(Uuid::from_u128(n % 16), version, &long);
+            cache.keep(Uuid::from_u128(n % 16), version, &long);
             assert!((BYTES_MAX / 8..=BYTES_MAX).contains(&bytes()), "after {n}: {}", bytes());
         }
-        let before = bytes();
-        subscription_cache.keep(Uuid::from_u128(3), version, &long);
-        assert_eq!(bytes(), before, "one takes the place of the other");
         let huge = cached(OffsetDateTime::UNIX_EPOCH, serde_json::json!({"text": "x".repeat(BYTES_MAX)}));
-        subscription_cache.keep(Uuid::from_u128(3), version, &huge);
-        assert!(subscription_cache.latest(Uuid::from_u128(3)).is_none(), "what is larger than all may be is not kept");
+        cache.keep(Uuid::from_u128(3), version, &huge);
+        assert!(cache.latest(Uuid::from_u128(3)).is_none(), "what is larger than all may be is not kept");
         assert!(bytes() <= BYTES_MAX);
     }
 }

@@ -1,0 +1,281 @@
+//! One customer's turn in a batch: reads come from the snapshot, writes go to the buffer. What is not in the snapshot takes a
+//! statement, and no statement is sent for one customer of a batch alone: it falls back to a transaction of its own.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use billing_domain::charge::BillingRecord;
+use billing_domain::credit::CreditLedger;
+use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
+use billing_domain::customer::Customer;
+use billing_domain::event::Event;
+use billing_domain::id::{CreditId, CustomerKey, InvoiceId, OrganizationId, SubscriptionId};
+use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use billing_domain::store::{
+    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
+    FeatureRepo, InvoiceFilter, InvoiceRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo,
+    SubscriptionRepo, TestClockRepo, Transaction,
+};
+use billing_domain::subscription::Subscription;
+use billing_domain::usage::{SeenUsage, UsageRequest};
+use billing_domain::{Error, StoreError};
+use time::{Date, OffsetDateTime};
+use uuid::Uuid;
+
+use super::snapshot::CustomerSnapshot;
+use super::write_buffer::WriteBuffer;
+use crate::cached::CachedTransaction;
+use crate::pg::column::count;
+use crate::transaction::hand_on;
+
+/// What became of one customer's turn.
+pub(super) enum Turn {
+    /// This is to be written.
+    Done(WriteBuffer),
+    /// To go on, it needs this usage.
+    Asked(CustomerSnapshot, Vec<UsageRequest>),
+    /// It gets a transaction of its own.
+    FellBack,
+}
+
+/// A transaction as one customer of a batch has it.
+pub(super) struct BatchTransaction<'t, 'c> {
+    inner: CachedTransaction<'t, 'c>,
+    snapshot: CustomerSnapshot,
+    /// What it has done so far.
+    writes: WriteBuffer,
+    invoices: Vec<NewInvoice>,
+    /// The usage it needs to go on.
+    asked: Option<Vec<UsageRequest>>,
+}
+
+impl<'t, 'c> BatchTransaction<'t, 'c> {
+    /// The turn of the customer of the snapshot. What is read of the catalogue is everybody's, whoever of a batch it is for.
+    pub(super) fn begin(inner: CachedTransaction<'t, 'c>, snapshot: CustomerSnapshot) -> Self {
+        let inner = inner.with_customer(Some(snapshot.customer.clone())).always_reading_catalog();
+        inner.inner.refuse_statements();
+        Self { inner, snapshot, writes: WriteBuffer::default(), invoices: Vec::new(), asked: None }
+    }
+
+    /// Ends the turn, in which the work came to `result`.
+    pub(super) fn end(self, result: Result<(), Error>) -> Turn {
+        let has_missed = self.inner.inner.allow_statements();
+        match self.asked {
+            Some(requests) => Turn::Asked(self.snapshot, requests),
+            None if has_missed || result.is_err() => Turn::FellBack,
+            None => Turn::Done(self.writes.with_invoices(self.invoices)),
+        }
+    }
+
+    /// What was read of the customer, as long as it has changed nothing.
+    fn unchanged(&self, customer: CustomerKey) -> Option<&CustomerSnapshot> {
+        (self.snapshot.customer.key == customer && self.writes.is_empty()).then_some(&self.snapshot)
+    }
+}
+
+impl Transaction for BatchTransaction<'_, '_> {
+    fn organization(&self) -> OrganizationId {
+        self.inner.organization()
+    }
+
+    fn new_uuid(&mut self) -> Uuid {
+        self.inner.new_uuid()
+    }
+
+    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
+        self.inner.organizations()
+    }
+
+    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
+        self.inner.api_keys()
+    }
+
+    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
+        self.inner.currencies()
+    }
+
+    fn metrics(&mut self) -> &mut dyn MetricRepo {
+        self.inner.metrics()
+    }
+
+    fn features(&mut self) -> &mut dyn FeatureRepo {
+        self.inner.features()
+    }
+
+    fn plans(&mut self) -> &mut dyn PlanRepo {
+        self.inner.plans()
+    }
+
+    fn addons(&mut self) -> &mut dyn AddonRepo {
+        self.inner.addons()
+    }
+
+    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
+        self.inner.test_clocks()
+    }
+
+    fn customers(&mut self) -> &mut dyn CustomerRepo {
+        self
+    }
+
+    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
+        self
+    }
+
+    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
+        self
+    }
+
+    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
+        self
+    }
+
+    fn credits(&mut self) -> &mut dyn CreditRepo {
+        self
+    }
+
+    fn events(&mut self) -> &mut dyn EventRepo {
+        self
+    }
+}
+
+impl CustomerRepo for BatchTransaction<'_, '_> {
+    fn advance_instant_and_queue(
+        &mut self,
+        key: CustomerKey,
+        instant: OffsetDateTime,
+        due_at: Option<OffsetDateTime>,
+    ) -> Result<(), Error> {
+        self.writes.advance_instant_and_queue(key, instant, due_at);
+        Ok(())
+    }
+
+    hand_on! { customers =>
+        fn insert(customer: &Customer) -> ();
+        fn get(key: CustomerKey) -> Customer;
+        fn get_even_deleted(key: CustomerKey) -> Customer;
+        fn update(customer: &Customer) -> ();
+        fn list(page: &PageRequest) -> Page<Customer>;
+        fn now(key: CustomerKey) -> OffsetDateTime;
+        fn nows(keys: &[CustomerKey]) -> Vec<OffsetDateTime>;
+        fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();
+        fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();
+        fn set_catching_up(key: CustomerKey, catching_up: bool) -> ();
+    }
+}
+
+impl SubscriptionRepo for BatchTransaction<'_, '_> {
+    fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error> {
+        match self.unchanged(customer).and_then(|snapshot| snapshot.subscription(id)) {
+            Some(subscription) => Ok(subscription.clone()),
+            None => self.inner.subscriptions().get(customer, id),
+        }
+    }
+
+    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
+        match self.unchanged(customer).and_then(|snapshot| snapshot.list_current(instant)) {
+            Some(current) => Ok(current),
+            None => self.inner.subscriptions().list_current(customer, instant),
+        }
+    }
+
+    fn save(&mut self, new: &[Subscription], changed: &[Subscription]) -> Result<(), Error> {
+        self.writes.save_subscriptions(new, changed);
+        Ok(())
+    }
+
+    fn count_invoicing(
+        &mut self,
+        _: CustomerKey,
+        subscriptions: &[SubscriptionId],
+        day: Date,
+    ) -> Result<Vec<u32>, Error> {
+        let (customer, stored) = (self.snapshot.customer.key, &self.snapshot);
+        let mut counted = |id| self.writes.count_invoicing(customer, id, stored.invoicings(id), day);
+        subscriptions.iter().map(|id| count(counted(*id))).collect()
+    }
+
+    hand_on! { subscriptions =>
+        fn insert(subscription: &Subscription) -> ();
+        fn customer_of(id: SubscriptionId) -> CustomerKey;
+        fn list(customer: CustomerKey) -> Vec<Subscription>;
+        fn list_of(customers: &[CustomerKey]) -> Vec<Subscription>;
+        fn update(subscription: &Subscription) -> ();
+    }
+}
+
+impl BillingRecordRepo for BatchTransaction<'_, '_> {
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<BillingRecord>, Error> {
+        match self.unchanged(customer) {
+            Some(snapshot) => Ok(snapshot.records.clone()),
+            None => self.inner.billing_records().list_open(customer),
+        }
+    }
+
+    fn save(&mut self, customer: CustomerKey, records: &[BillingRecord]) -> Result<(), Error> {
+        self.writes.save_records(customer, records);
+        Ok(())
+    }
+
+    hand_on! { billing_records =>
+        fn insert(customer: CustomerKey, records: &[BillingRecord]) -> ();
+        fn list_open_of(customers: &[CustomerKey]) -> Vec<BillingRecord>;
+        fn list(customer: CustomerKey, subscription: SubscriptionId) -> Vec<BillingRecord>;
+        fn list_fully_billed(customers: &[CustomerKey]) -> Vec<SubscriptionId>;
+        fn update(customer: CustomerKey, record: &BillingRecord) -> ();
+    }
+}
+
+impl InvoiceRepo for BatchTransaction<'_, '_> {
+    fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error> {
+        self.invoices.push(invoice);
+        Ok(())
+    }
+
+    hand_on! { invoices =>
+        fn get(id: InvoiceId) -> Invoice;
+        fn update(invoice: &Invoice) -> ();
+        fn find_by_number(number: &str) -> Option<InvoiceId>;
+        fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
+        fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;
+        fn list(filter: &InvoiceFilter, page: &PageRequest) -> Page<Invoice>;
+    }
+}
+
+impl CreditRepo for BatchTransaction<'_, '_> {
+    fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
+        match self.unchanged(customer) {
+            Some(snapshot) if !snapshot.has_credit => Ok(Vec::new()),
+            _ => self.inner.credits().list_open(customer),
+        }
+    }
+
+    hand_on! { credits =>
+        fn insert(customer: CustomerKey, ledger: &CreditLedger) -> ();
+        fn customer_of(id: CreditId) -> CustomerKey;
+        fn get(customer: CustomerKey, id: CreditId) -> CreditLedger;
+        fn list(customer: CustomerKey) -> Vec<CreditLedger>;
+        fn update(customer: CustomerKey, ledger: &CreditLedger) -> ();
+    }
+}
+
+impl EventRepo for BatchTransaction<'_, '_> {
+    /// The usage behind all of these requests from one statement, once that has been read.
+    fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
+        if requests.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(usages) = self.snapshot.usages(requests) {
+            return Ok(usages);
+        }
+        self.asked = Some(requests.to_vec());
+        Err(StoreError::Internal("usage that is read for all of a batch at once".to_owned()).into())
+    }
+
+    hand_on! { events =>
+        fn warm_up(requests: &[UsageRequest]) -> ();
+        fn seen_custom_usages(requests: &[CustomUsageRequest]) -> Vec<Result<SeenUsage, CustomFailure>>;
+        fn list(filter: &EventFilter, page: &PageRequest) -> Page<Event>;
+        fn missing(customer: Option<CustomerKey>, ids: &[String], since: OffsetDateTime) -> Vec<String>;
+    }
+}

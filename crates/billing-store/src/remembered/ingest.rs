@@ -1,0 +1,144 @@
+//! What ingesting remembers, all of it committed: rules are held against their version, and making a month or registering a name
+//! twice changes nothing.
+
+use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use quick_cache::Equivalent;
+use time::OffsetDateTime;
+use uuid::Uuid;
+
+use crate::cache::VersionedCache;
+use crate::pg::conflict_cooldown::ConflictCooldown;
+use crate::pg::month::Month;
+use crate::rollup::{HotBucketCache, RolledMetric};
+
+/// Most organizations whose rules are remembered.
+const ORGANIZATIONS_MAX: usize = 10_000;
+/// Most months of events that are remembered as made: there are as many as events are dated in.
+const MONTHS_MAX: usize = 10_000;
+/// Most event names that are remembered as registered.
+const NAMES_MAX: usize = 100_000;
+
+/// What ingesting one organization's events looks at, as of a version.
+pub(crate) struct IngestRules {
+    pub(crate) window_days: u16,
+    pub(crate) has_test_clocks: bool,
+    /// Their queries look at the events of all names.
+    pub(crate) has_custom_metrics: bool,
+    /// By event name.
+    pub(crate) metrics: HashMap<String, Vec<RolledMetric>>,
+}
+
+/// What ingesting remembers.
+pub(crate) struct IngestCache {
+    /// By organization, under the version of what ingesting looks at.
+    pub(crate) rules: VersionedCache<Uuid, i64, Arc<IngestRules>>,
+    months: VersionedCache<Month, (), ()>,
+    /// By organization and name, an hour before which all events of the name are.
+    names: VersionedCache<(Uuid, String), (), OffsetDateTime>,
+    pub(crate) cooldown: ConflictCooldown,
+    pub(crate) hours: HotBucketCache,
+    uncounted: AtomicU64,
+}
+
+impl Default for IngestCache {
+    fn default() -> Self {
+        Self {
+            rules: VersionedCache::of_entries(ORGANIZATIONS_MAX),
+            months: VersionedCache::of_entries(MONTHS_MAX),
+            names: VersionedCache::of_entries(NAMES_MAX),
+            cooldown: ConflictCooldown::default(),
+            hours: HotBucketCache::default(),
+            uncounted: AtomicU64::default(),
+        }
+    }
+}
+
+/// An organization's event name, looked up without being copied.
+#[derive(Hash)]
+struct NameOf<'n>(Uuid, &'n str);
+
+impl Equivalent<(Uuid, String)> for NameOf<'_> {
+    fn equivalent(&self, (organization, name): &(Uuid, String)) -> bool {
+        self.0 == *organization && self.1 == name
+    }
+}
+
+impl IngestCache {
+    /// Notes events that were stored although no metric counts their name.
+    pub(crate) fn note_uncounted(&self, events: u64) {
+        self.uncounted.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// How many of those this process has stored.
+    pub(crate) fn uncounted(&self) -> u64 {
+        self.uncounted.load(Ordering::Relaxed)
+    }
+
+    /// Whether the month is known to be made.
+    pub(crate) fn has_month(&self, month: Month) -> bool {
+        self.months.latest(&month).is_some()
+    }
+
+    /// Remembers months that are there.
+    pub(crate) fn remember_months(&self, months: impl IntoIterator<Item = Month>) {
+        months.into_iter().for_each(|month| self.months.keep(month, (), ()));
+    }
+
+    /// Whether the name is known to be registered with all of its events before `before`.
+    pub(crate) fn has_name(&self, organization: Uuid, name: &str, before: OffsetDateTime) -> bool {
+        self.names.look(&NameOf(organization, name), |(), known| (*known >= before).then_some(())).is_some()
+    }
+
+    /// Remembers names that are registered, each with an hour before which all of its events are.
+    pub(crate) fn remember_names(&self, organization: Uuid, names: &BTreeMap<String, OffsetDateTime>) {
+        for (name, before) in names {
+            if !self.has_name(organization, name, *before) {
+                self.names.keep((organization, name.clone()), (), *before);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use billing_domain::period::instant;
+
+    use super::*;
+
+    #[test]
+    fn a_name_is_found_by_its_organization_and_text() {
+        let cache = IngestCache::default();
+        let (organization, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        cache.remember_names(organization, &BTreeMap::from([("call".to_owned(), OffsetDateTime::UNIX_EPOCH)]));
+        #[rustfmt::skip]
+        let cases = [
+            // organization, name,    before,                      is known, why
+            (organization,   "call",  OffsetDateTime::UNIX_EPOCH,  true,     "as it was registered"),
+            (organization,   "call",  instant::LAST,               false,    "a later event is to be noted"),
+            (organization,   "calls", OffsetDateTime::UNIX_EPOCH,  false,    "another name"),
+            (other,          "call",  OffsetDateTime::UNIX_EPOCH,  false,    "another organization's"),
+        ];
+        for (organization, name, before, is_known, why) in cases {
+            assert_eq!(cache.has_name(organization, name, before), is_known, "{why}");
+        }
+    }
+
+    #[test]
+    fn organizations_that_were_ever_seen_are_not_all_remembered() {
+        let cache = IngestCache::default();
+        for number in 0..3 * ORGANIZATIONS_MAX as u128 {
+            let rules = IngestRules {
+                window_days: 1,
+                has_test_clocks: false,
+                has_custom_metrics: false,
+                metrics: HashMap::new(),
+            };
+            cache.rules.keep(Uuid::from_u128(number), 1, Arc::new(rules));
+        }
+        assert!(cache.rules.size().0 <= ORGANIZATIONS_MAX);
+    }
+}

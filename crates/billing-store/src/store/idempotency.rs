@@ -1,0 +1,53 @@
+//! Answers that are kept under the keys of their requests, for those who come again.
+
+use billing_domain::Error;
+use billing_domain::id::OrganizationId;
+use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer, RETENTION_DAYS};
+use diesel::prelude::*;
+use diesel::sql_types::Integer;
+
+use super::PgStore;
+use crate::pg::column::{stored_count, unreadable};
+use crate::pg::error::Failure;
+use crate::pg::statement::statement;
+use crate::repo::idempotency::{find, take_key, write_answer};
+
+statement! {
+    /// Drops answers that are old, oldest first.
+    ForgetAnswers -> Integer {
+        "WITH old AS MATERIALIZED (
+            SELECT organization_id, key FROM idempotency_keys
+            WHERE created_at < statement_timestamp() - make_interval(days => " days: i32 as Integer; ")
+            ORDER BY created_at
+            LIMIT " limit: i32 as Integer; "
+        )
+        DELETE FROM idempotency_keys kept USING old
+        WHERE kept.organization_id = old.organization_id AND kept.key = old.key"
+    }
+}
+
+impl IdempotencyStore for PgStore {
+    fn find_answer(&self, organization: OrganizationId, key: &str) -> Result<Option<KeptAnswer>, Error> {
+        self.shared.pool.try_run(|pg| find(pg, organization, key)).map_err(Failure::into_error)
+    }
+
+    fn keep_answer(&self, organization: OrganizationId, claim: &Claim, answer: &Answer) -> Result<KeptAnswer, Error> {
+        let kept_now = self.shared.pool.transact(|pg| {
+            take_key(pg, organization, claim)?;
+            write_answer(pg, organization, claim, answer)
+        });
+        let in_use = match kept_now.map_err(Failure::into_error) {
+            Ok(()) => return Ok(KeptAnswer { fingerprint: claim.fingerprint.clone(), answer: answer.clone() }),
+            Err(in_use @ Error::Refused(_)) => in_use,
+            Err(error) => return Err(error),
+        };
+        // A twin has it: what that was answered, unless it is still at work.
+        self.find_answer(organization, &claim.key)?.ok_or(in_use)
+    }
+
+    fn forget_answers(&self, limit: u32) -> Result<u32, Error> {
+        let statement = ForgetAnswers { days: stored_count(RETENTION_DAYS)?, limit: stored_count(limit)? };
+        let forgotten = self.shared.pool.run(|pg| statement.clone().execute(pg)).map_err(Failure::into_error)?;
+        u32::try_from(forgotten).map_err(unreadable)
+    }
+}

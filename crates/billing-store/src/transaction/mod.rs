@@ -1,0 +1,238 @@
+//! One open transaction: its connection, its tenant, what went wrong, and whether statements may be sent.
+//!
+//! It reads and writes plainly. What answers from memory instead stands around it: see `cached` and `batch`.
+
+mod gate;
+mod hand_on;
+
+use std::collections::BTreeMap;
+
+use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
+use billing_domain::id::{BillingRecordId, OrganizationId};
+use billing_domain::invoice::NewInvoice;
+use billing_domain::store::{
+    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
+    InvoiceRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+};
+use billing_domain::usage::SeenUsage;
+use billing_domain::{Error, StoreError};
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use uuid::Uuid;
+
+use self::gate::Statements;
+use crate::custom_sql::Budget;
+use crate::pg::deadline;
+use crate::pg::error::Failure;
+use crate::shared::Shared;
+
+pub(crate) use self::hand_on::hand_on;
+
+/// One open transaction on one connection.
+pub(crate) struct PgTransaction<'c> {
+    pg: &'c mut PgConnection,
+    pub(crate) shared: &'c Shared,
+    pub(crate) organization: OrganizationId,
+    /// The first thing that went wrong with the database: the transaction can only be rolled back from there.
+    failure: Option<Failure>,
+    statements: Statements,
+    /// Which revision of a billing record this transaction has seen last.
+    pub(crate) revisions: BTreeMap<BillingRecordId, i64>,
+    /// Invoices that are written last of all.
+    pub(crate) unissued: Vec<NewInvoice>,
+    /// What is left for custom metrics, where all that is asked shares one budget.
+    custom_budget: Option<Budget>,
+    /// Whether a query of the organization's own was sent.
+    has_run_custom: bool,
+}
+
+impl<'c> PgTransaction<'c> {
+    pub(crate) fn new(pg: &'c mut PgConnection, shared: &'c Shared, organization: OrganizationId) -> Self {
+        Self {
+            pg,
+            shared,
+            organization,
+            failure: None,
+            statements: Statements::Allowed,
+            revisions: BTreeMap::new(),
+            unissued: Vec::new(),
+            custom_budget: None,
+            has_run_custom: false,
+        }
+    }
+
+    /// With one budget for all custom metrics that are asked for.
+    pub(crate) fn with_custom_budget(self, custom_budget: Option<Budget>) -> Self {
+        Self { custom_budget, ..self }
+    }
+
+    /// The organization's id as its column has it.
+    pub(crate) fn tenant(&self) -> Uuid {
+        self.organization.uuid()
+    }
+
+    /// Runs statements, and remembers a failure: it decides what becomes of the transaction.
+    pub(crate) fn query<T>(&mut self, run: impl FnOnce(&mut PgConnection) -> QueryResult<T>) -> Result<T, Error> {
+        self.expect_statements()?;
+        deadline::check()?;
+        run(self.pg).map_err(|error| self.fail(error.into()))
+    }
+
+    /// Refuses where no statement may be sent. The error is for the work to stop, and nobody else sees it.
+    fn expect_statements(&mut self) -> Result<(), Error> {
+        match self.statements.pass() {
+            true => Ok(()),
+            false => Err(StoreError::Internal("a statement where none may be sent".to_owned()).into()),
+        }
+    }
+
+    /// From here on no statement is sent.
+    pub(crate) fn refuse_statements(&mut self) {
+        self.statements = Statements::Refused { missed: false };
+    }
+
+    /// From here on statements are sent again; whether one was missed.
+    pub(crate) fn allow_statements(&mut self) -> bool {
+        let refused = std::mem::replace(&mut self.statements, Statements::Allowed);
+        refused == Statements::Refused { missed: true }
+    }
+
+    /// Does what may be done with statements even where none are sent otherwise.
+    pub(crate) fn with_statements<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        let before = std::mem::replace(&mut self.statements, Statements::Allowed);
+        let done = work(self);
+        self.statements = before;
+        done
+    }
+
+    /// Runs queries of custom metrics, on connections of their own.
+    pub(crate) fn run_custom(
+        &mut self,
+        requests: &[CustomUsageRequest],
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
+        self.expect_statements()?;
+        self.has_run_custom = true;
+        let mut budget = self.custom_budget.unwrap_or_else(Budget::of_call);
+        let usages = self.shared.reader.usages(self.tenant(), self.shared.lanes, requests, &mut budget);
+        if let Some(left) = &mut self.custom_budget {
+            *left = budget;
+        }
+        usages
+    }
+
+    /// Whether a query of the organization's own was sent.
+    pub(crate) fn has_run_custom(&self) -> bool {
+        self.has_run_custom
+    }
+
+    fn fail(&mut self, failure: Failure) -> Error {
+        let (kept, error) = match failure {
+            Failure::Final(error) => (Failure::Final(error.clone()), error),
+            Failure::Conflict(message) => {
+                let error = StoreError::LockTimeout.into();
+                (Failure::Conflict(message), error)
+            }
+            Failure::Disconnected(message) => {
+                (Failure::Disconnected(message.clone()), StoreError::Unavailable(message).into())
+            }
+        };
+        self.failure.get_or_insert(kept);
+        error
+    }
+
+    /// Whether a statement has failed.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// The failure that decides what becomes of the transaction, if there was one.
+    pub(crate) fn into_failure(self) -> Option<Failure> {
+        self.failure
+    }
+
+    /// What becomes of the transaction when its work ended with `result`.
+    pub(crate) fn verdict<T>(self, result: Result<T, Error>) -> Result<T, Failure> {
+        match (self.failure, result) {
+            (Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_))), _) => Err(failure),
+            // The work may have made another error of it.
+            (_, Err(error)) => Err(error.into()),
+            // After a failed statement only a rollback is possible, even if the work made nothing of it.
+            (Some(failure), Ok(_)) => Err(failure),
+            (None, Ok(done)) => Ok(done),
+        }
+    }
+
+    /// Takes back what was done since the savepoint `work`.
+    pub(crate) fn take_back(self) -> Result<(), Failure> {
+        match self.failure {
+            Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_))) => Err(failure),
+            _ => Ok(self.pg.batch_execute("ROLLBACK TO SAVEPOINT work")?),
+        }
+    }
+}
+
+impl Transaction for PgTransaction<'_> {
+    fn organization(&self) -> OrganizationId {
+        self.organization
+    }
+
+    fn new_uuid(&mut self) -> Uuid {
+        Uuid::now_v7()
+    }
+
+    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
+        self
+    }
+
+    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
+        self
+    }
+
+    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
+        self
+    }
+
+    fn metrics(&mut self) -> &mut dyn MetricRepo {
+        self
+    }
+
+    fn features(&mut self) -> &mut dyn FeatureRepo {
+        self
+    }
+
+    fn plans(&mut self) -> &mut dyn PlanRepo {
+        self
+    }
+
+    fn addons(&mut self) -> &mut dyn AddonRepo {
+        self
+    }
+
+    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
+        self
+    }
+
+    fn customers(&mut self) -> &mut dyn CustomerRepo {
+        self
+    }
+
+    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
+        self
+    }
+
+    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
+        self
+    }
+
+    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
+        self
+    }
+
+    fn credits(&mut self) -> &mut dyn CreditRepo {
+        self
+    }
+
+    fn events(&mut self) -> &mut dyn EventRepo {
+        self
+    }
+}
