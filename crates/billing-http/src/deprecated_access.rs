@@ -37,9 +37,11 @@ const FEATURE_PARAMETERS: &[Parameter] =
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/customer_metric_access/", "Deprecated: usage and limits by subscription", metric_access)
+            .deprecated()
             .parameters(METRIC_PARAMETERS)
             .answers::<Vec<BillableUsageView>>(200),
         get("/api/customer_feature_access/", "Deprecated: a feature by subscription", feature_access)
+            .deprecated()
             .parameters(FEATURE_PARAMETERS)
             .answers::<Vec<FeatureBySubscriptionView>>(200),
     ]

@@ -80,6 +80,8 @@ pub struct Endpoint {
     pub parameters: &'static [Parameter],
     /// Whether its answer is a list that can be asked for in parts.
     is_paged: bool,
+    /// Whether it is there for existing clients only, and another one does the same better.
+    pub is_deprecated: bool,
     /// What its body is.
     pub request: Option<Describe>,
     /// What it answers when all is well.
@@ -114,6 +116,7 @@ macro_rules! methods {
                     is_for_bearers: false,
                     parameters: &[],
                     is_paged: false,
+                    is_deprecated: false,
                     request: None,
                     answer: None,
                     takes_key: Method::$method == Method::POST,
@@ -179,6 +182,18 @@ impl Endpoint {
     pub fn lists<T: Described>(mut self) -> Self {
         self.is_paged = true;
         self.answers::<Vec<T>>(200)
+    }
+
+    /// Whether its answer is a list that can be asked for in parts.
+    pub fn is_paged(&self) -> bool {
+        self.is_paged
+    }
+
+    /// That it is there for existing clients only, and another one does the same better.
+    #[must_use]
+    pub fn deprecated(mut self) -> Self {
+        self.is_deprecated = true;
+        self
     }
 
     /// All its query parameters.

@@ -19,7 +19,10 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/livez", "Whether the process runs", live).public().answers::<StatusView>(200),
         get("/readyz", "Whether requests should be sent here", ready).public().answers::<StatusView>(200),
-        get("/openapi.json", "This document", openapi::show).public().answers::<serde_json::Value>(200),
+        get("/openapi.json", "This document", openapi::show)
+            .public()
+            .parameters(openapi::PARAMETERS)
+            .answers::<serde_json::Value>(200),
         get("/metrics", "What the service counts about itself, for Prometheus", telemetry::show)
             .public()
             .answers_text("text/plain"),

@@ -71,9 +71,23 @@ impl<T: Serialize> Responder for ListAnswer<T> {
             let mut query: Vec<&str> = others.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor=")).collect();
             let cursor = format!("cursor={}", percent_encoded(next));
             query.push(&cursor);
-            response.insert_header((LINK, format!("<{}?{}>; rel=\"next\"", request.path(), query.join("&"))));
+            let (base, path) = (base_of(request), request.path());
+            response.insert_header((LINK, format!("<{base}{path}?{}>; rel=\"next\"", query.join("&"))));
         }
         response.json(&self.0.items)
+    }
+}
+
+/// The address at which the client reached the service: its own scheme and host, or those that a proxy tells. Nothing where they
+/// are no address; then a path alone is as good.
+fn base_of(request: &HttpRequest) -> String {
+    let reached = request.connection_info();
+    let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
+    let (scheme, host) = (reached.scheme(), reached.host());
+    if matches!(scheme, "http" | "https") && !host.is_empty() && host.chars().all(is_of_host) {
+        format!("{scheme}://{host}")
+    } else {
+        String::new()
     }
 }
 
@@ -94,6 +108,28 @@ pub fn map_page<T, U>(page: Page<T>, view: impl FnMut(T) -> Result<U, Error>) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_link_leads_to_where_the_client_came_from() {
+        #[rustfmt::skip]
+        let cases = [
+            // headers,                                                                    base,                      why
+            (vec![("host", "127.0.0.1:8080")],                                             "http://127.0.0.1:8080",   "the service itself"),
+            (vec![("host", "[::1]:8080")],                                                 "http://[::1]:8080",       "an address of the other kind"),
+            (vec![("host", "inner"), ("x-forwarded-host", "billing.acme.io"), ("x-forwarded-proto", "https")],
+                                                                                           "https://billing.acme.io", "a proxy tells its own"),
+            (vec![("host", "inner"), ("forwarded", "host=billing.acme.io;proto=https")],   "https://billing.acme.io", "in the standard's words"),
+            (vec![("host", "a>; rel=\"x\", <b")],                                          "",                        "no host"),
+            (vec![("host", "a"), ("x-forwarded-proto", "javascript")],                     "",                        "no scheme of ours"),
+        ];
+        for (headers, base, why) in cases {
+            let mut request = actix_web::test::TestRequest::get();
+            for header in headers {
+                request = request.insert_header(header);
+            }
+            assert_eq!(base_of(&request.to_http_request()), base, "{why}");
+        }
+    }
 
     #[test]
     fn a_list_at_hand_is_cut_into_pages() {

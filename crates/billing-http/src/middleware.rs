@@ -21,6 +21,7 @@ use crate::compress::compress;
 use crate::connections::{AtWork, Listed};
 use crate::endpoint::Matched;
 use crate::error::{ApiError, codes};
+use crate::openapi::present;
 use crate::request_id;
 use crate::telemetry::ErrorCode;
 use crate::unread::{Unread, refuse};
@@ -69,7 +70,7 @@ pub async fn surround(
         let status = response.status().as_u16();
         let line = Line { id: &id, method: &method, route, status, code };
         line.write(app.as_deref(), began.elapsed(), key.as_deref());
-        let response = compress(response).await;
+        let response = compress(present(response).await).await;
         if let (Some(at_work), BodySize::Sized(bytes)) = (&mut at_work, response.response().body().size()) {
             at_work.answer_bytes = bytes;
         }

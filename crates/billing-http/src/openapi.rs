@@ -1,90 +1,161 @@
 //! The OpenAPI 3.1 document, made from the route table and the types in it.
 
+mod answer;
+mod finish;
+mod operation_id;
+
 use actix_web::http::Method;
-use actix_web::{HttpResponse, Responder};
-use serde_json::json;
+use actix_web::{HttpRequest, HttpResponse};
+use serde_json::{Value, json};
 use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
+use utoipa::openapi::header::HeaderBuilder;
 use utoipa::openapi::path::{HttpMethod, OperationBuilder, ParameterBuilder, ParameterIn, PathItem, PathsBuilder};
 use utoipa::openapi::request_body::RequestBodyBuilder;
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, SecurityRequirement, SecurityScheme};
 use utoipa::openapi::{
-    ComponentsBuilder, ContentBuilder, InfoBuilder, OpenApi, OpenApiBuilder, Required, ResponseBuilder,
+    ComponentsBuilder, ContentBuilder, Deprecated, InfoBuilder, OpenApiBuilder, Required, ResponseBuilder,
 };
 
 use crate::docs;
-use crate::endpoint::{Access, Endpoint};
-use crate::error::{PROBLEM_JSON, ProblemView};
+use crate::endpoint::{Access, Endpoint, Parameter};
+use crate::error::{PROBLEM_JSON, ProblemView, calls};
+use crate::query::Query;
 use crate::routes;
-use crate::wire::{Described, Schemas};
+use crate::wire::{DecimalForm, Described, Direction, Schema, Schemas};
+pub use answer::present;
+pub use operation_id::operation_id;
 
 const SCHEME: &str = "api_key";
+/// The parameters of [`show`].
+pub const PARAMETERS: &[Parameter] = &[Parameter::optional(
+    "numbers",
+    "`text` describes the answers to requests with `Accept: application/json; numbers=text`, whose decimals are text; \
+     `number` the usual ones.",
+)];
+const LIST_MEANING: &str = "A bare list of at most 1,000; where it goes on, a `Link` header says.";
+const LINK_MEANING: &str = "`<address>; rel=\"next\"`: where the list goes on. Not there at its end.";
 
 /// `GET /openapi.json`
-pub async fn show() -> impl Responder {
-    HttpResponse::Ok().json(document(&routes::table()))
+///
+/// # Errors
+/// A form of numbers that there is not.
+pub async fn show(request: HttpRequest) -> Result<HttpResponse, crate::error::ApiError> {
+    let mut query = Query::parse(request.query_string())?;
+    let form = query.optional::<DecimalForm>("numbers");
+    let form = query.finish(form)?.unwrap_or(DecimalForm::Number);
+    Ok(HttpResponse::Ok().json(document(&routes::table(), form)))
 }
 
-/// The document that describes a table of calls.
-pub fn document(table: &[Endpoint]) -> OpenApi {
+/// The document that describes a table of calls, with the decimals of answers in one form.
+pub fn document(table: &[Endpoint], form: DecimalForm) -> Value {
     let mut schemas = Schemas::default();
+    schemas.set_direction(Direction::Out(form));
     let problem = ProblemView::describe(&mut schemas);
     let mut examples = docs::examples();
     let mut paths = PathsBuilder::new();
     for endpoint in table {
         let mut operation = OperationBuilder::new()
             .summary(Some(endpoint.summary))
-            .description(Some(endpoint.unknown_fields().meaning()))
+            .description(Some(meaning(endpoint)))
             .operation_id(Some(operation_id(endpoint)))
+            .deprecated(endpoint.is_deprecated.then_some(Deprecated::True))
             .extensions(examples.remove(&operation_id(endpoint)).map(example_extension))
             .tag(tag(endpoint.path));
-        for name in endpoint.path_parameters() {
-            let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
-            operation = operation.parameter(parameter.schema(Some(String::describe(&mut schemas))));
-        }
-        for parameter in endpoint.query_parameters() {
-            let required = if parameter.required { Required::True } else { Required::False };
-            let built = ParameterBuilder::new().name(parameter.name).parameter_in(ParameterIn::Query);
-            let built = built.required(required).description(Some(parameter.meaning));
-            operation = operation.parameter(built.schema(Some(String::describe(&mut schemas))));
-        }
-        if endpoint.takes_key {
-            let meaning = "Names the request: sent again with the same key, it is done once and answered the same.";
-            let header = ParameterBuilder::new().name("Idempotency-Key").parameter_in(ParameterIn::Header);
-            let header = header.required(Required::False).description(Some(meaning));
-            operation = operation.parameter(header.schema(Some(String::describe(&mut schemas))));
-        }
+        schemas.set_direction(Direction::In);
+        operation = with_parameters(operation, endpoint, &mut schemas);
         if let Some(describe) = endpoint.request {
             let content = ContentBuilder::new().schema(Some(describe(&mut schemas))).build();
             let body = RequestBodyBuilder::new().content("application/json", content).required(Some(Required::True));
             operation = operation.request_body(Some(body.build()));
         }
-        if let Some((status, describe)) = endpoint.answer {
-            let content = ContentBuilder::new().schema(Some(describe(&mut schemas))).build();
-            let response = ResponseBuilder::new().description("Success.").content(endpoint.media_type, content);
-            operation = operation.response(status.to_string(), response.build());
-        }
-        if let Some((status, describe)) = endpoint.refusal {
-            let content = ContentBuilder::new().schema(Some(describe(&mut schemas))).build();
-            let problem = ContentBuilder::new().schema(Some(problem.clone())).build();
-            let refusal = ResponseBuilder::new().description("Nothing was done.").content("application/json", content);
-            let refusal = refusal.content(PROBLEM_JSON, problem);
-            operation = operation.response(status.to_string(), refusal.build());
-        }
-        let content = ContentBuilder::new().schema(Some(problem.clone())).build();
-        let failure = ResponseBuilder::new().description("Any error.").content(PROBLEM_JSON, content);
-        operation = operation.response("default", failure.build());
-        if endpoint.access == Access::Key {
-            operation = operation.security(SecurityRequirement::new::<_, [&str; 0], &str>(SCHEME, []));
-        }
+        schemas.set_direction(Direction::Out(form));
+        operation = with_answers(operation, endpoint, &problem, &mut schemas);
+        operation = operation.securities(Some(match endpoint.access {
+            Access::Key => vec![SecurityRequirement::new::<_, [&str; 0], &str>(SCHEME, [])],
+            Access::Public => Vec::new(),
+        }));
         paths = paths.path(endpoint.path, PathItem::new(http_method(&endpoint.method), operation.build()));
     }
     let key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-KEY")));
     let components = ComponentsBuilder::new().schemas_from_iter(schemas.into_named()).security_scheme(SCHEME, key);
-    let info = InfoBuilder::new()
-        .title("Billing and usage metering")
-        .version(env!("CARGO_PKG_VERSION"))
-        .description(Some("Plans, usage events, subscriptions, access checks and invoices."));
-    OpenApiBuilder::new().info(info.build()).paths(paths.build()).components(Some(components.build())).build()
+    let info = InfoBuilder::new().title("Billing and usage metering").version(env!("CARGO_PKG_VERSION"));
+    let document = OpenApiBuilder::new().info(info.build()).paths(paths.build()).components(Some(components.build()));
+    let document = serde_json::to_value(document.build()).unwrap_or_default();
+    finish::finished(document, table, form)
+}
+
+fn with_parameters(mut operation: OperationBuilder, endpoint: &Endpoint, schemas: &mut Schemas) -> OperationBuilder {
+    for name in endpoint.path_parameters() {
+        let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
+        operation = operation.parameter(parameter.schema(Some(String::describe(schemas))));
+    }
+    for parameter in endpoint.query_parameters() {
+        let required = if parameter.required { Required::True } else { Required::False };
+        let built = ParameterBuilder::new().name(parameter.name).parameter_in(ParameterIn::Query);
+        let built = built.required(required).description(Some(parameter.meaning));
+        operation = operation.parameter(built.schema(Some(schema_of(parameter, schemas))));
+    }
+    if endpoint.takes_key {
+        let meaning = "Names the request: sent again with the same key, it is done once and answered the same.";
+        let header = ParameterBuilder::new().name("Idempotency-Key").parameter_in(ParameterIn::Header);
+        let header = header.required(Required::False).description(Some(meaning));
+        operation = operation.parameter(header.schema(Some(String::describe(schemas))));
+    }
+    operation
+}
+
+fn schema_of(parameter: &Parameter, schemas: &mut Schemas) -> Schema {
+    match parameter.name {
+        "limit" => {
+            let limit = ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(1_000));
+            limit.build().into()
+        }
+        _ if parameter.is_list => Vec::<String>::describe(schemas),
+        _ => String::describe(schemas),
+    }
+}
+
+fn with_answers(
+    mut operation: OperationBuilder,
+    endpoint: &Endpoint,
+    problem: &Schema,
+    schemas: &mut Schemas,
+) -> OperationBuilder {
+    let problem = || ContentBuilder::new().schema(Some(problem.clone())).build();
+    match endpoint.answer {
+        Some((status, describe)) => {
+            let content = ContentBuilder::new().schema(Some(describe(schemas))).build();
+            let mut response = ResponseBuilder::new().description("Success.").content(endpoint.media_type, content);
+            if endpoint.is_paged() {
+                let link = HeaderBuilder::new().schema(Some(String::describe(schemas)));
+                response = response.header("Link", link.description(Some(LINK_MEANING)).build());
+            }
+            operation = operation.response(status.to_string(), response.build());
+        }
+        None => operation = operation.response("204", ResponseBuilder::new().description("It is done.").build()),
+    }
+    if let Some((status, describe)) = endpoint.refusal {
+        let content = ContentBuilder::new().schema(Some(describe(schemas))).build();
+        let refusal = ResponseBuilder::new().description("Nothing was done.").content("application/json", content);
+        operation = operation.response(status.to_string(), refusal.content(PROBLEM_JSON, problem()).build());
+    }
+    let failure = ResponseBuilder::new().description("Any error.").content(PROBLEM_JSON, problem());
+    operation.response("default", failure.build())
+}
+
+/// What is worth knowing of a call beside its summary.
+fn meaning(endpoint: &Endpoint) -> String {
+    let mut parts = Vec::new();
+    if endpoint.is_paged() {
+        parts.push(LIST_MEANING.to_owned());
+    }
+    parts.push(endpoint.unknown_fields().meaning().to_owned());
+    let codes: Vec<_> = calls::of_rules(&endpoint.method, endpoint.path).iter().map(|code| code.text).collect();
+    if !codes.is_empty() {
+        parts.push(format!("The codes of its rules: `{}`.", codes.join("`, `")));
+    }
+    parts.join(" ")
 }
 
 /// The example as the interactive page reads it: see [`docs::Example`].
@@ -101,13 +172,8 @@ fn http_method(method: &Method) -> HttpMethod {
     }
 }
 
-/// `post_api_plans_plan_id_versions`: stable, unique, readable in generated clients.
-pub fn operation_id(endpoint: &Endpoint) -> String {
-    let words = endpoint.path.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(|word| !word.is_empty());
-    let words: Vec<&str> = words.collect();
-    format!("{}_{}", endpoint.method.as_str().to_ascii_lowercase(), words.join("_"))
-}
-
+/// The noun that a call is about; what is about no noun of the interface is about the service.
 fn tag(path: &str) -> &str {
-    path.trim_start_matches("/api/").trim_start_matches('/').split('/').next().unwrap_or_default()
+    let noun = path.strip_prefix("/api/").and_then(|rest| rest.split('/').next());
+    noun.filter(|noun| *noun != "healthcheck").unwrap_or(finish::SERVICE)
 }

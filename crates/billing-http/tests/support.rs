@@ -18,6 +18,27 @@ use ureq::http::{HeaderMap, Request};
 
 use crate::seen;
 
+const COPY_CUSTOMERS: &str = "
+    SET session_replication_role = replica;
+    DO $$
+    DECLARE
+        name text;
+        names text;
+    BEGIN
+        FOREACH name IN ARRAY ARRAY['customers', 'subscriptions', 'invoices'] LOOP
+            SELECT string_agg(column_name, ', ' ORDER BY ordinal_position) INTO names
+            FROM information_schema.columns WHERE table_name = name AND is_generated = 'NEVER';
+            EXECUTE format(
+                'INSERT INTO %1$I (%2$s) OVERRIDING SYSTEM VALUE
+                SELECT %3$s FROM %1$I original, generate_series(1, {count}) n, LATERAL jsonb_populate_record(original, jsonb_build_object(
+                    ''customer_key'', md5(''c'' || n)::uuid, ''customer_id'', ''copy-'' || n, ''id'', md5(n::text)::uuid,
+                    ''position'', 1000 + n, ''number'', ''copy-'' || n)) copy',
+                name, names, 'copy.' || replace(names, ', ', ', copy.')
+            );
+        END LOOP;
+    END
+    $$";
+
 /// A running service with one organization.
 pub struct World {
     // In the order of dropping: the server before its database.
@@ -96,6 +117,11 @@ impl World {
     pub fn sql(&self, statements: &str) {
         let mut pg = PgConnection::establish(self.url()).expect("a connection");
         pg.batch_execute(statements).expect(statements);
+    }
+
+    /// Copies what the one customer owns, so that there are as many more customers with a subscription and an invoice.
+    pub fn copy_customers(&self, count: u32) {
+        self.sql(&COPY_CUSTOMERS.replace("{count}", &count.to_string()));
     }
 
     pub fn addr(&self) -> std::net::SocketAddr {
@@ -272,6 +298,14 @@ impl Answer {
 
     pub fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().expect("text"))
+    }
+
+    /// The path and query at which a list goes on, if it does; the header has the whole address.
+    pub fn next(&self, world: &World) -> Option<String> {
+        let link = self.headers.get("link")?.to_str().expect("text");
+        let target = link.strip_prefix('<').and_then(|rest| rest.strip_suffix(">; rel=\"next\"")).expect(link);
+        let base = format!("http://{}", world.addr());
+        Some(target.strip_prefix(&base).unwrap_or_else(|| panic!("{target} is not at {base}")).to_owned())
     }
 
     /// The code of an error; every error has the same shape.

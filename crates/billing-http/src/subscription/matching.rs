@@ -42,6 +42,7 @@ const UPDATE_PARAMETERS: &[Parameter] = &[
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         post("/api/subscriptions/cancel/", "Cancel a customer's subscriptions (deprecated)", cancel)
+            .deprecated()
             .parameters(CANCEL_PARAMETERS)
             .takes::<CancelBody>()
             .answers::<Vec<SubscriptionView>>(200),
@@ -50,6 +51,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             "Change a customer's subscriptions to a plan, or switch them to another (deprecated)",
             update,
         )
+        .deprecated()
         .parameters(UPDATE_PARAMETERS)
         .takes::<UpdateMatchingBody>()
         .answers::<Vec<SubscriptionView>>(200),
@@ -59,7 +61,7 @@ pub fn endpoints() -> Vec<Endpoint> {
 body! {
     /// What to change of all subscriptions that match: either another plan, or end and renewal.
     UpdateMatchingBody {
-        /// The plan they are switched to.
+        /// Deprecated: switch each by its id. The plan they are switched to.
         optional replace_plan_id: PlanId,
         /// Whether the difference is invoiced now or at the end of the period; `invoice_now` when missing.
         optional invoicing_behavior: InvoicingBehavior,

@@ -52,6 +52,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .takes::<CreateSubscription>()
             .answers::<SubscriptionView>(200),
         post("/api/subscriptions/add/", "Create a subscription (deprecated)", create)
+            .deprecated()
             .takes::<CreateSubscription>()
             .answers::<SubscriptionView>(200),
         get("/api/subscriptions/{subscription_id}/", "Show a subscription", show).answers::<SubscriptionView>(200),

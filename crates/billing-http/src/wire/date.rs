@@ -9,10 +9,10 @@ use billing_domain::{FieldCode, FieldErrors};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
 use time::{Date, Duration, Month, OffsetDateTime, Time, UtcOffset};
-use utoipa::openapi::schema::Type;
+use utoipa::openapi::schema::{KnownFormat, Type};
 
 use super::body::{FromJson, incorrect_type, one};
-use super::schema::{Described, Schema, Schemas, plain};
+use super::schema::{Described, Schema, Schemas, formatted, plain};
 
 /// First year that is accepted.
 const YEAR_MIN: i32 = 1970;
@@ -219,21 +219,21 @@ impl Serialize for Day {
 }
 
 macro_rules! described {
-    ($($type:ty => $form:literal;)*) => {
+    ($($type:ty => $described:expr;)*) => {
         $(impl Described for $type {
             fn describe(_: &mut Schemas) -> Schema {
-                plain(Type::String, $form)
+                $described
             }
         })*
     };
 }
 
 described! {
-    Instant => "RFC 3339 in UTC; a date alone is its midnight.";
-    StartDate => "Date or date-time; a date alone is its midnight UTC, without offset is UTC.";
-    EndDate => "Date or date-time, the last moment inside; a date alone, or 23:59:59, ends with its day.";
-    UntilDate => "Date or date-time, the first moment outside; a date alone, or 23:59:59, ends with its day.";
-    Day => "YYYY-MM-DD.";
+    Instant => formatted(KnownFormat::DateTime, "RFC 3339 in UTC; a date alone is its midnight.");
+    StartDate => plain(Type::String, "Date or date-time; a date alone is its midnight UTC, without offset is UTC.");
+    EndDate => plain(Type::String, "Date or date-time, the last moment inside; a date alone, or 23:59:59, ends with its day.");
+    UntilDate => plain(Type::String, "Date or date-time, the first moment outside; a date alone, or 23:59:59, ends with its day.");
+    Day => formatted(KnownFormat::Date, "YYYY-MM-DD.");
 }
 
 #[cfg(test)]

@@ -5,10 +5,9 @@ use billing_domain::decimal::{self, DecimalError};
 use billing_domain::{FieldCode, FieldErrors};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use utoipa::openapi::schema::Type;
 
 use super::body::{FromJson, incorrect_type, one};
-use super::schema::{Described, Schema, Schemas, any_of};
+use super::schema::{Described, Schema, Schemas, decimal as decimal_of};
 
 /// An exact decimal: a JSON number or numeric text in, a JSON number with all its digits out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,8 +38,8 @@ impl Serialize for Number {
 }
 
 impl Described for Number {
-    fn describe(_: &mut Schemas) -> Schema {
-        any_of(vec![Type::Number, Type::String], "Exact decimal. Answers hold a JSON number.")
+    fn describe(schemas: &mut Schemas) -> Schema {
+        decimal_of(schemas.direction())
     }
 }
 

@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 
 use billing_domain::event::Properties;
 use serde_json::Value;
-use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, SchemaType, Type};
+use utoipa::openapi::schema::{ArrayBuilder, KnownFormat, ObjectBuilder, OneOfBuilder, SchemaFormat, SchemaType, Type};
 use utoipa::openapi::{Ref, RefOr};
+
+/// The format of exact decimals, as in the registry of OpenAPI's formats.
+pub const DECIMAL: &str = "decimal";
 
 /// The description of a type, or a reference to it.
 pub type Schema = RefOr<utoipa::openapi::Schema>;
@@ -19,27 +22,60 @@ pub trait Described {
     fn describe(schemas: &mut Schemas) -> Schema;
 }
 
+/// Which way what is described goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// In: what a caller may send.
+    #[default]
+    In,
+    /// Out: what the service answers, with its decimals written so.
+    Out(DecimalForm),
+}
+
+billing_domain::choices! {
+    /// How answers write decimals.
+    pub DecimalForm {
+        /// As JSON numbers with all their digits.
+        Number = "number",
+        /// As JSON text, for readers that make floats of numbers.
+        Text = "text",
+    }
+}
+
 /// The named descriptions gathered so far.
 #[derive(Default)]
-pub struct Schemas(BTreeMap<String, Option<Schema>>);
+pub struct Schemas {
+    named: BTreeMap<String, Option<Schema>>,
+    direction: Direction,
+}
 
 impl Schemas {
+    /// Describes what goes that way from now on.
+    pub fn set_direction(&mut self, direction: Direction) {
+        self.direction = direction;
+    }
+
+    /// Which way what is described goes.
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
     /// Describes the struct `name` once and refers to it.
     pub fn object<T>(&mut self, name: &str, doc: &str, fields: impl FnOnce(&mut ObjectFields<'_>)) -> Schema {
-        if !self.0.contains_key(name) {
-            self.0.insert(name.to_owned(), None); // Taken: the type may contain itself.
+        if !self.named.contains_key(name) {
+            self.named.insert(name.to_owned(), None); // Taken: the type may contain itself.
             let builder = ObjectBuilder::new().schema_type(Type::Object).description(Some(doc.trim()));
             let mut object = ObjectFields { schemas: self, builder: Some(builder) };
             fields(&mut object);
             let built = object.builder.take().unwrap_or_default().build();
-            self.0.insert(name.to_owned(), Some(built.into()));
+            self.named.insert(name.to_owned(), Some(built.into()));
         }
         Ref::from_schema_name(name).into()
     }
 
     /// All named descriptions.
     pub fn into_named(self) -> impl Iterator<Item = (String, Schema)> {
-        self.0.into_iter().filter_map(|(name, schema)| Some((name, schema?)))
+        self.named.into_iter().filter_map(|(name, schema)| Some((name, schema?)))
     }
 }
 
@@ -91,14 +127,27 @@ pub(super) fn plain(kind: Type, form: &str) -> Schema {
     if form.is_empty() { builder.build().into() } else { builder.description(Some(form)).build().into() }
 }
 
+/// A text of a format that JSON Schema knows.
+pub(super) fn formatted(format: KnownFormat, form: &str) -> Schema {
+    let builder = ObjectBuilder::new().schema_type(Type::String).format(Some(SchemaFormat::KnownFormat(format)));
+    builder.description(Some(form)).build().into()
+}
+
+/// An exact decimal: number or text from callers; out in the one form that was asked for.
+pub(super) fn decimal(direction: Direction) -> Schema {
+    let kind = match direction {
+        Direction::In => SchemaType::Array(vec![Type::Number, Type::String]),
+        Direction::Out(DecimalForm::Number) => Type::Number.into(),
+        Direction::Out(DecimalForm::Text) => Type::String.into(),
+    };
+    let format = SchemaFormat::Custom(DECIMAL.to_owned());
+    let builder = ObjectBuilder::new().schema_type(kind).format(Some(format));
+    builder.description(Some("Exact decimal.")).build().into()
+}
+
 /// One of several words.
 pub(super) fn words<'w>(words: impl Iterator<Item = &'w str>) -> Schema {
     ObjectBuilder::new().schema_type(Type::String).enum_values(Some(words.map(Value::from))).build().into()
-}
-
-/// Any of several JSON types.
-pub(super) fn any_of(kinds: Vec<Type>, form: &str) -> Schema {
-    ObjectBuilder::new().schema_type(SchemaType::Array(kinds)).description(Some(form)).build().into()
 }
 
 macro_rules! described {

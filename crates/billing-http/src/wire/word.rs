@@ -17,7 +17,7 @@ use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
 
 use super::body::{incorrect_type, one, quoted};
-use super::schema::{self, Schema};
+use super::schema::{self, DecimalForm, Schema};
 
 /// Reads a word.
 pub fn read<T: Choice>(value: &Value) -> Result<T, FieldErrors> {
@@ -52,7 +52,8 @@ macro_rules! words {
 pub(crate) use words as words_of;
 
 words_of! {
-    AccessPolicy, AddonType, AdjustmentKind, BatchRounding, BillingFrequency, BillingType, ChargeBehavior, ChargeTiming, CreditStatus, FlatFeeBehavior,
+    AccessPolicy, AddonType, AdjustmentKind, BatchRounding, BillingFrequency, BillingType, ChargeBehavior, ChargeTiming, CreditStatus,
+    DecimalForm, FlatFeeBehavior,
     IntervalUnit, InvoiceWhen, InvoicingBehavior, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
     PriceAdjustmentKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TestClockStatus, UsageBehavior,
 }

@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 
 use billing_http::endpoint::{Access, Endpoint};
 use billing_http::error::{calls, codes};
+use billing_http::openapi::document;
 use billing_http::routes;
 use billing_http::unknown_field::UnknownFields;
+use billing_http::wire::DecimalForm;
 use serde_json::Value;
 
 use crate::seen;
@@ -16,6 +18,9 @@ fn the_description_covers_every_route() {
     let world = World::new();
     let document = world.send("GET", "/openapi.json", &[], b"").ok(200);
     assert_eq!(document["openapi"], "3.1.0");
+    assert_eq!(document, self::document(&routes::table(), DecimalForm::Number));
+    let of_texts = world.send("GET", "/openapi.json?numbers=text", &[], b"").ok(200);
+    assert_eq!(of_texts, self::document(&routes::table(), DecimalForm::Text));
     let paths = document["paths"].as_object().expect("paths");
     let described: BTreeSet<(String, String)> = paths
         .iter()
@@ -44,7 +49,7 @@ fn the_description_covers_every_route() {
 
 #[test]
 fn the_description_tells_types_and_requirements() {
-    let document = serde_json::to_value(billing_http::openapi::document(&routes::table())).expect("json");
+    let document = document(&routes::table(), DecimalForm::Number);
     let schema = |name: &str| document["components"]["schemas"][name].clone();
     let required = |name: &str| schema(name)["required"].as_array().cloned().unwrap_or_default();
     assert_eq!(required("CreateSubscriptionBody"), ["customer_id", "start_date"]);
@@ -116,7 +121,7 @@ fn the_api_document_has_the_tables_of_the_code() {
 #[test]
 fn the_checked_in_description_is_that_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
-    let document = billing_http::openapi::document(&routes::table());
+    let document = document(&routes::table(), DecimalForm::Number);
     let text = serde_json::to_string_pretty(&document).expect("json") + "\n";
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &text).expect("written");
@@ -152,7 +157,7 @@ fn health_is_told_without_a_key() {
     let get = |path: &str| world.send("GET", path, &[], b"");
     assert_eq!(get("/livez").ok(200)["status"], "ok");
     assert_eq!(get("/readyz").ok(200)["status"], "ok");
-    assert_eq!(get("/api/healthcheck/").text, "{}");
+    assert_eq!(get("/api/healthcheck/").text, "{}\n", "JSON ends its line");
     let page = get("/docs/errors");
     assert_eq!(page.header("content-type"), "text/html; charset=utf-8");
     for (code, ..) in codes::table() {

@@ -1,7 +1,9 @@
-//! The service is what it says of itself: description, documents, guides, the client that came before.
+//! The service is what it says of itself: description, documents, guides, the client that came before, and those that are
+//! generated.
 
 mod demo;
 mod documents;
+mod generated_clients;
 mod guides;
 mod lotus_python;
 mod page;

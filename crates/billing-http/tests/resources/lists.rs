@@ -29,12 +29,9 @@ fn long_lists_are_read_page_by_page() {
             assert!(page.len() <= 2);
             seen.extend(page.iter().map(|item| item[field].clone()));
             pages += 1;
-            let link = answer.header("link").to_owned();
-            let Some(next) = link.strip_prefix('<').and_then(|rest| rest.strip_suffix(">; rel=\"next\"")) else {
-                break;
-            };
+            let Some(next) = answer.next(&world) else { break };
             assert!(next.contains("limit=2") && next.contains(more), "{next}");
-            path = next.to_owned();
+            path = next;
         }
         assert_eq!(pages, 3);
         assert_eq!(seen, all.iter().map(|item| item[field].clone()).collect::<Vec<_>>());
@@ -90,28 +87,6 @@ fn a_list_takes_as_many_statements_however_long_it_is() {
     assert_eq!(count(), few, "{lists:?}, of two customers and of twenty");
 }
 
-/// Copies of what customers own, so that there are as many customers with a subscription and an invoice.
-const COPIES: &str = "
-    SET session_replication_role = replica;
-    DO $$
-    DECLARE
-        name text;
-        names text;
-    BEGIN
-        FOREACH name IN ARRAY ARRAY['customers', 'subscriptions', 'invoices'] LOOP
-            SELECT string_agg(column_name, ', ' ORDER BY ordinal_position) INTO names
-            FROM information_schema.columns WHERE table_name = name AND is_generated = 'NEVER';
-            EXECUTE format(
-                'INSERT INTO %1$I (%2$s) OVERRIDING SYSTEM VALUE
-                SELECT %3$s FROM %1$I original, generate_series(1, 5000) n, LATERAL jsonb_populate_record(original, jsonb_build_object(
-                    ''customer_key'', md5(''c'' || n)::uuid, ''customer_id'', ''copy-'' || n, ''id'', md5(n::text)::uuid,
-                    ''position'', 1000 + n, ''number'', ''copy-'' || n)) copy',
-                name, names, 'copy.' || replace(names, ', ', ', copy.')
-            );
-        END LOOP;
-    END
-    $$";
-
 #[test]
 fn a_list_reads_no_more_when_nothing_is_known_of_its_tables() {
     #[derive(diesel::QueryableByName)]
@@ -126,7 +101,7 @@ fn a_list_reads_no_more_when_nothing_is_known_of_its_tables() {
     world.customer("acme");
     let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]});
     world.post("/api/subscriptions/", &body).ok(200);
-    world.sql(COPIES);
+    world.copy_customers(5_000);
     let mut pg = PgConnection::establish(world.url()).expect("a connection");
     let mut read = || {
         let read = "SELECT sum(idx_scan)::bigint AS scans,

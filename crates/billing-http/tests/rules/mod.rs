@@ -9,6 +9,7 @@ mod custom_metric_costs;
 mod every_route;
 mod fairness;
 mod faults_together;
+mod forms_of_numbers;
 mod isolation;
 mod poison;
 mod refusals;

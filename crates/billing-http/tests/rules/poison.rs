@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use billing_domain::BigDecimal;
 use billing_http::endpoint::Endpoint;
 use billing_http::openapi;
+use billing_http::wire::DecimalForm;
 use serde_json::{Value, json};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::every_route::{assert_listed, field_names, protected, state};
 use crate::samples::{Fixture, Position, Sample, escaped, samples};
@@ -95,7 +99,7 @@ fn poisoned(sample: &Sample, endpoint: &Endpoint, fields: &BTreeSet<String>) -> 
 fn poison_is_refused_without_a_trace_and_never_a_fault() {
     let world = World::new();
     let table = protected();
-    let document = serde_json::to_value(openapi::document(&table)).expect("json");
+    let document = openapi::document(&table, DecimalForm::Number);
     let (mut sent, mut accepted) = (0_u32, 0_u32);
     for endpoint in &table {
         let operation = &document["paths"][endpoint.path][endpoint.method.as_str().to_lowercase()];
@@ -135,7 +139,7 @@ fn poison_is_refused_without_a_trace_and_never_a_fault() {
 }
 
 /// Whether a value is as its schema says.
-fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
+pub(super) fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = document.pointer(reference.trim_start_matches('#')).ok_or_else(|| format!("no {reference}"))?;
         return fits(value, target, document);
@@ -157,6 +161,19 @@ fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
         Value::Array(_) => "array",
         Value::Object(_) => "object",
     };
+    let text = value.as_str().unwrap_or_default();
+    let is_formatted = match schema["format"].as_str() {
+        Some("date-time") if kind == "string" => OffsetDateTime::parse(text, &Rfc3339).is_ok(),
+        Some("date") if kind == "string" => {
+            text.len() == 10 && OffsetDateTime::parse(&format!("{text}T00:00:00Z"), &Rfc3339).is_ok()
+        }
+        Some("decimal") if kind == "string" => text.parse::<BigDecimal>().is_ok(),
+        Some("email") if kind == "string" => text.contains('@'),
+        _ => true,
+    };
+    if !is_formatted {
+        return Err(format!("{value} is no {}", schema["format"]));
+    }
     let is_integer = kind == "number" && kinds.contains(&"integer") && !value.to_string().contains(['.', 'e', 'E']);
     if !kinds.is_empty() && !kinds.contains(&kind) && !is_integer {
         return Err(format!("{value} is not {kinds:?}"));

@@ -1,0 +1,122 @@
+//! Clients that others' generators make of the description: they compile in strict mode, carry the quick start out, read a
+//! long list to its end, and get every decimal as it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::support::{Field, World, now};
+
+/// What npm installs; the generator of types works with TypeScript 5.
+const NPM_PACKAGES: [&str; 4] =
+    ["openapi-typescript@7.13.0", "openapi-fetch@0.17.0", "typescript@5.9.3", "@types/node@22.19.1"];
+const PIP_PACKAGES: [&str; 1] = ["openapi-python-client==0.29.1"];
+/// So many invoices that the first answer has not all of them.
+const COPIES: u32 = 2_500;
+
+/// Runs a program that must end well, and gives what it printed.
+fn printed(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    let out = String::from_utf8_lossy(&output.stdout).into_owned();
+    if output.status.success() { Ok(out) } else { Err(format!("{out}\n{}", String::from_utf8_lossy(&output.stderr))) }
+}
+
+/// A folder of the build in which `install` has put packages, once.
+fn installed(name: &str, install: impl Fn(&Path) -> Result<String, String>) -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if !folder.exists() {
+        let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+        install(fresh.path())?;
+        // Another process may have been faster; then its folder is as good.
+        if let Err(error) = fs::rename(fresh.path(), &folder)
+            && !folder.exists()
+        {
+            return Err(error.to_string());
+        }
+    }
+    Ok(folder)
+}
+
+/// What is installed, unless that is impossible here: then it is said, and not accepted of CI where it has the `installer`.
+#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
+fn or_skip(installer: &str, what: &str, packages: Result<PathBuf, String>) -> Option<PathBuf> {
+    packages
+        .inspect_err(|reason| {
+            let has_installer = Command::new(installer).arg("--version").output().is_ok();
+            let is_bound = std::env::var_os("CI").is_some() && has_installer;
+            assert!(!is_bound, "CI must be able to install {what}: {reason}");
+            eprintln!("SKIPPED: {what} could not be installed: {reason}");
+        })
+        .ok()
+}
+
+/// A service with more invoices than one answer holds, and the description of answers whose decimals are text, in `folder`.
+fn world(folder: &Path) -> World {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    world.customer("acme");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]});
+    world.post("/api/subscriptions/", &body).ok(200).id("subscription_id");
+    world.copy_customers(COPIES);
+    let description = world.send("GET", "/openapi.json?numbers=text", &[], b"");
+    fs::write(folder.join("openapi.json"), &description.text).expect("written");
+    world
+}
+
+fn environment(command: &mut Command, world: &World) -> Result<String, String> {
+    let url = format!("http://{}", world.addr());
+    printed(command.env("URL", url).env("KEY", &world.key).env("COPIES", COPIES.to_string()))
+}
+
+#[test]
+fn a_typescript_client_is_generated_and_works() {
+    let packages = installed("openapi-typescript-7.13.0", |folder| {
+        fs::write(folder.join("package.json"), r#"{"type": "module", "private": true}"#).map_err(|e| e.to_string())?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund"]).args(NPM_PACKAGES).current_dir(folder);
+        printed(&mut npm)
+    });
+    let Some(packages) = or_skip("npm", "openapi-typescript", packages) else { return };
+    let folder = tempfile::tempdir_in(&packages).expect("a folder");
+    let world = world(folder.path());
+    let run = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new(packages.join("node_modules/.bin").join(program));
+        printed(command.args(arguments).current_dir(folder.path())).unwrap_or_else(|error| panic!("{program}: {error}"))
+    };
+    run("openapi-typescript", &["openapi.json", "-o", "schema.d.ts"]);
+    fs::write(folder.path().join("client.ts"), include_str!("generated_client.ts")).expect("written");
+    let strict = ["--strict", "--noUncheckedIndexedAccess", "--target", "es2022", "--lib", "es2023,dom"];
+    let modules = ["--module", "nodenext", "--skipLibCheck", "--types", "node", "client.ts"];
+    run("tsc", &[&strict[..], &modules[..]].concat());
+    let out = environment(Command::new("node").arg("client.js").current_dir(folder.path()), &world);
+    let out = out.unwrap_or_else(|error| panic!("{error}"));
+    assert!(out.contains("2502 invoices by a generated client"), "{out}");
+}
+
+#[test]
+fn a_python_client_is_generated_and_works() {
+    let packages = installed("openapi-python-client-0.29.1", |folder| {
+        let mut pip = Command::new("python3");
+        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]).arg(folder);
+        printed(pip.args(PIP_PACKAGES))
+    });
+    let Some(packages) = or_skip("pip3", "openapi-python-client", packages) else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let world = world(folder.path());
+    let python = || {
+        let mut python = Command::new("python3");
+        python.current_dir(folder.path()).env("PYTHONPATH", &packages);
+        python
+    };
+    // Nothing is formatted: nobody reads it.
+    fs::write(folder.path().join("settings.yml"), "post_hooks: []\n").expect("written");
+    let mut generate = python();
+    generate.args(["-m", "openapi_python_client", "generate", "--path", "openapi.json", "--meta", "none"]);
+    let told = printed(generate.args(["--output-path", "made", "--config", "settings.yml", "--fail-on-warning"]));
+    told.unwrap_or_else(|error| panic!("{error}"));
+    let out = environment(python().args(["-c", include_str!("generated_client.py")]), &world);
+    let out = out.unwrap_or_else(|error| panic!("{error}"));
+    assert!(out.contains("2502 invoices by a generated client"), "{out}");
+}
