@@ -10,7 +10,7 @@ use time::{Date, Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::addon::Addon;
-use crate::api_key::{ApiKey, KeyKind};
+use crate::api_key::{ApiKey, Fingerprint, KeyKind};
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
@@ -205,7 +205,9 @@ impl State {
     /// The instant that holds in a scope.
     fn now_in(&self, scope: &Scope) -> OffsetDateTime {
         match scope {
-            Scope::Customer(organization, customer) => self.now_of(*organization, *customer),
+            Scope::Customer(organization, customer) | Scope::CustomerReading(organization, customer) => {
+                self.now_of(*organization, *customer)
+            }
             Scope::Catalog(_) | Scope::Organization(_) => self.now,
         }
     }
@@ -231,6 +233,12 @@ impl Store for MemoryStore {
         work(&mut transaction, now)?;
         *state = transaction.state;
         Ok(())
+    }
+
+    fn run_with_key(&self, scope: &Scope, key: &Fingerprint, work: &mut Work<'_>) -> Result<(), Error> {
+        let requester = Requester { organization: scope.organization(), key: Some(key.clone()) };
+        self.lock().open(&requester)?;
+        self.run(scope, work)
     }
 
     fn run_once(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {

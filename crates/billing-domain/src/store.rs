@@ -39,15 +39,19 @@ pub enum Scope {
     Catalog(OrganizationId),
     /// The organization as a whole, without exclusion: for reading, seen as of one instant.
     Organization(OrganizationId),
+    /// One customer, without exclusion: for reading, seen as of one instant, which is the customer's own. Everything else of
+    /// the organization can be read as well, the customer cheaper.
+    CustomerReading(OrganizationId, CustomerKey),
 }
 
 impl Scope {
     /// The tenant.
     pub fn organization(&self) -> OrganizationId {
         match self {
-            Self::Customer(organization, _) | Self::Catalog(organization) | Self::Organization(organization) => {
-                *organization
-            }
+            Self::Customer(organization, _)
+            | Self::Catalog(organization)
+            | Self::Organization(organization)
+            | Self::CustomerReading(organization, _) => *organization,
         }
     }
 }
@@ -84,15 +88,21 @@ pub trait Store: Send + Sync {
     /// Runs `work` alone within `scope`, at the `now` that holds there: commits on `Ok`, leaves no trace on `Err`.
     ///
     /// `now` is the time of the customer's test clock, otherwise the system's but never before the
-    /// customer's last change; in the other scopes it is the system's. Always whole microseconds.
+    /// customer's last change; in scopes without a customer it is the system's. Always whole microseconds.
     ///
     /// # Errors
     /// Those of `work`, or [`Error::Store`].
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error>;
 
+    /// [`Store::run`] for whoever comes with an API key that opened the tenant when somebody looked last. The transaction looks
+    /// again, behind its lock, before `work` begins.
+    ///
+    /// # Errors
+    /// As [`Store::run`]; [`Refusal::InvalidKey`](crate::Refusal::InvalidKey) when the key does not open the tenant any more.
+    fn run_with_key(&self, scope: &Scope, key: &Fingerprint, work: &mut Work<'_>) -> Result<(), Error>;
+
     /// [`Store::run`] of work that is done once for all requests with one key: effects and answer are kept together
-    /// or not at all. The key is taken before the scope's lock. Not for [`Scope::Organization`], where nothing is
-    /// written.
+    /// or not at all. The key is taken before the scope's lock. Not for scopes of reading, where nothing is written.
     ///
     /// # Errors
     /// As [`Store::run`]; [`Refusal::IdempotencyKeyInUse`](crate::Refusal::IdempotencyKeyInUse) when a request with
@@ -132,13 +142,30 @@ impl dyn Store + '_ {
     pub fn run_for<T>(
         &self,
         scope: &Scope,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.run_for_key(scope, None, work)
+    }
+
+    /// [`dyn Store::run_for`](Self::run_for), with [`Store::run_with_key`] where there is a `key` to look at.
+    ///
+    /// # Errors
+    /// As [`Store::run_with_key`].
+    pub fn run_for_key<T>(
+        &self,
+        scope: &Scope,
+        key: Option<&Fingerprint>,
         mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let mut result = None;
-        self.run(scope, &mut |tx, now| {
+        let mut keep = |tx: &mut dyn Transaction, now| {
             result = Some(work(tx, now)?);
             Ok(())
-        })?;
+        };
+        match key {
+            Some(key) => self.run_with_key(scope, key, &mut keep)?,
+            None => self.run(scope, &mut keep)?,
+        }
         result.ok_or_else(|| {
             crate::StoreError::Internal("the store committed without running the work".to_owned()).into()
         })

@@ -15,7 +15,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
-use crate::auth::{Caller, KnownKeys, Pepper};
+use crate::auth::{Bearer, KnownKeys, Pepper};
 use crate::backend::Backend;
 use crate::connections::Connections;
 use crate::error::{ApiError, codes};
@@ -178,31 +178,68 @@ impl App {
         .await
     }
 
-    /// [`App::run`] of work whose result is the answer: once for all requests with the caller's `Idempotency-Key`.
+    /// [`App::run`] for somebody, whose key the transaction looks at unless that has been done.
     ///
     /// # Errors
-    /// As [`App::run`].
+    /// As [`App::run`]; [`codes::NOT_AUTHENTICATED`] for a key that is not valid any more.
+    async fn run_for<T: Send + 'static>(
+        &self,
+        who: &Bearer,
+        scope: Scope,
+        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let Some(key) = who.fingerprint() else { return self.run(scope, work).await };
+        let done = self.block(Some(scope.organization()), move |backend| {
+            let store: &dyn Store = backend;
+            Ok(store.run_for_key(&scope, Some(&key), &mut work)?)
+        });
+        let value = done.await?;
+        who.was_confirmed();
+        Ok(value)
+    }
+
+    /// [`App::run_for`] of work whose result is the answer: once for all requests with the caller's `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// As [`App::run_for`].
     async fn write<T: Serialize + Send + 'static>(
         &self,
-        caller: &Caller,
+        who: &Bearer,
         scope: Scope,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let Some(claim) = caller.claim.clone() else { return self.run(scope, work).await };
+        let Some(claim) = who.claim() else { return self.run_for(who, scope, work).await };
         let request_id = request_id::current();
         self.block(Some(scope.organization()), move |backend| claim.run(backend, &scope, &request_id, work)).await
     }
 
-    /// [`App::run`] for reading.
+    /// Work that reads.
     ///
     /// # Errors
     /// As [`App::run`].
     pub async fn read<T: Send + 'static>(
         &self,
-        caller: &Caller,
+        who: impl Into<Bearer>,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.run(Scope::Organization(caller.organization), work).await
+        let who = who.into();
+        self.run_for(&who, Scope::Organization(who.organization()), work).await
+    }
+
+    /// Work that reads about one customer, at the customer's own now.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    pub async fn read_customer<T: Send + 'static>(
+        &self,
+        who: impl Into<Bearer>,
+        customer: &CustomerId,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let who = who.into();
+        let organization = who.organization();
+        let scope = Scope::CustomerReading(organization, CustomerKey::derive(organization, customer));
+        self.run_for(&who, scope, work).await
     }
 
     /// Work alone on the catalogue, whose result is the answer.
@@ -211,10 +248,11 @@ impl App {
     /// As [`App::run`].
     pub async fn on_catalog<T: Serialize + Send + 'static>(
         &self,
-        caller: &Caller,
+        who: impl Into<Bearer>,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.write(caller, Scope::Catalog(caller.organization), work).await
+        let who = who.into();
+        self.write(&who, Scope::Catalog(who.organization()), work).await
     }
 
     /// Work alone on one customer, whose result is the answer.
@@ -223,11 +261,12 @@ impl App {
     /// As [`App::run`].
     pub async fn on_customer<T: Serialize + Send + 'static>(
         &self,
-        caller: &Caller,
+        who: impl Into<Bearer>,
         customer: &CustomerId,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.write(caller, customer_scope(caller.organization, customer), work).await
+        let who = who.into();
+        self.write(&who, customer_scope(who.organization(), customer), work).await
     }
 
     /// Work alone on a customer whose key was looked up; its result is the answer.
@@ -236,11 +275,12 @@ impl App {
     /// As [`App::run`].
     pub async fn on_customer_key<T: Serialize + Send + 'static>(
         &self,
-        caller: &Caller,
+        who: impl Into<Bearer>,
         customer: CustomerKey,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.write(caller, Scope::Customer(caller.organization, customer), work).await
+        let who = who.into();
+        self.write(&who, Scope::Customer(who.organization(), customer), work).await
     }
 }
 

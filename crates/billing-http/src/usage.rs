@@ -6,13 +6,14 @@ use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, VARY};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
 use billing_domain::period::Period;
+use billing_domain::store::Transaction;
 use billing_domain::usage::Usage;
 use billing_domain::workflow::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, measure_usage};
 use billing_domain::{FieldErrors, decimal};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;
@@ -44,6 +45,7 @@ const PARAMETERS: &[Parameter] = &[
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/usage/", "Show usage by time; as CSV with `Accept: text/csv`", show)
+            .for_bearers()
             .parameters(PARAMETERS)
             .answers::<UsageView>(200),
     ]
@@ -186,12 +188,14 @@ fn wants_csv(request: &HttpRequest) -> bool {
 /// `GET /api/usage/`
 async fn show(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     Question(question): Question,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let window = question.window;
-    let measured = app.read(&caller, move |tx, _| measure_usage(tx, &question, IanaZone::find)).await?;
+    let customer = question.customer.clone();
+    let measure = move |tx: &mut dyn Transaction, _| measure_usage(tx, &question, IanaZone::find);
+    let measured = app.read_customer(&bearer, &customer, measure).await?;
     let view = UsageView::new(&measured, window);
     let mut answer = HttpResponse::Ok();
     answer.insert_header((VARY, "Accept"));

@@ -126,9 +126,20 @@ impl SubscriptionRepo for MemoryTransaction {
         Ok(all)
     }
 
-    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error> {
-        let all = customers.iter().map(|customer| SubscriptionRepo::list(self, *customer));
-        Ok(all.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+    fn list_with_billing(&mut self, customers: &[CustomerKey]) -> Result<Vec<(Subscription, bool)>, Error> {
+        let mut all = Vec::new();
+        for customer in customers {
+            let listed = SubscriptionRepo::list(self, *customer)?;
+            let records = &self.account(*customer)?.records;
+            let is_open = |id: SubscriptionId| {
+                records.values().any(|record| record.subscription == id && record.next_invoicing_at().is_some())
+            };
+            all.extend(listed.into_iter().map(|subscription| {
+                let is_billed = !is_open(subscription.id);
+                (subscription, is_billed)
+            }));
+        }
+        Ok(all)
     }
 
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
@@ -188,20 +199,6 @@ impl BillingRecordRepo for MemoryTransaction {
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error> {
         let records = self.account(customer)?.records.values();
         Ok(records.filter(|record| record.subscription == subscription).cloned().collect())
-    }
-
-    fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error> {
-        let mut billed = Vec::new();
-        for customer in customers {
-            let account = self.account(*customer)?;
-            let is_open = |id: SubscriptionId| {
-                account.records.values().any(|record| record.subscription == id && record.next_invoicing_at().is_some())
-            };
-            let closed = account.subscriptions.values().filter(|subscription| !is_open(subscription.id));
-            billed.extend(closed.map(|subscription| (subscription.period.start(), subscription.id)));
-        }
-        billed.sort_unstable();
-        Ok(billed.into_iter().map(|(_, id)| id).collect())
     }
 
     fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error> {

@@ -76,8 +76,9 @@ pub trait SubscriptionRepo {
     fn get(&mut self, customer: CustomerKey, id: SubscriptionId) -> Result<Subscription, Error>;
     /// Everything a customer holds or held, add-ons too, by start, then by id, but for what was replaced by a switch.
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<Subscription>, Error>;
-    /// [`SubscriptionRepo::list`] of many customers at once: for each by start, then by id.
-    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error>;
+    /// [`SubscriptionRepo::list`] of many customers at once: for each by start, then by id. With every subscription comes
+    /// whether all its records are billed: none of them has an invoicing instant to come.
+    fn list_with_billing(&mut self, customers: &[CustomerKey]) -> Result<Vec<(Subscription, bool)>, Error>;
     /// Of [`SubscriptionRepo::list`], what ends after `instant` or still awaits renewal.
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error>;
     /// Writes back what can change.
@@ -106,8 +107,6 @@ pub trait BillingRecordRepo {
     fn list_open_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<BillingRecord>, Error>;
     /// All records of one subscription, in order of making.
     fn list(&mut self, customer: CustomerKey, subscription: SubscriptionId) -> Result<Vec<BillingRecord>, Error>;
-    /// The subscriptions of these customers that have no record left to bill, by start, then by id.
-    fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error>;
     /// Writes back what was billed and when the next invoicing is.
     fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error>;
     /// [`BillingRecordRepo::insert`] of those records that this transaction has not read, and

@@ -12,7 +12,7 @@ use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
-use crate::faults::{look_up, look_up_now};
+use crate::faults::look_up;
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
 use crate::period::{Cadence, Calendar, Period, PlanDuration, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};
@@ -90,7 +90,7 @@ pub(super) fn create_within(
     work_max: usize,
 ) -> Result<Subscription, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
-    command.faults(tx)?.finish(())?;
+    command.faults(tx, key, now)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
     account.refuse_while_on_the_way(tx)?;
     finish_due(tx, &mut account, now)?;
@@ -99,7 +99,7 @@ pub(super) fn create_within(
     let version = choose(tx, &account, (command.version, ChoiceFields::CREATE), &currency, now)?;
     let offer = account.offer(tx, version.id)?;
     let subscription = build(tx, &account, command, &offer, now)?;
-    let existing = tx.subscriptions().list(key)?;
+    let existing = account.current(tx, subscription.period.start())?;
     if existing.iter().any(|other| other.overlaps(&subscription)) {
         return Err(Refusal::OverlappingPlans.into());
     }
@@ -111,18 +111,23 @@ pub(super) fn create_within(
     }
     let id = subscription.id;
     let start = subscription.period.start();
-    account.add(tx, subscription, records)?;
+    account.add_unsaved(subscription, records);
     let due_at_start =
         |record: &BillingRecord| record.subscription == id && record.next_invoicing_at() == Some(start) && start <= now;
     issue_invoices(tx, &mut account, &due_at_start, start, now)?;
     process_some(tx, &mut account, now, work_max)?;
-    tx.subscriptions().get(key, id)
+    account.subscription(id).cloned()
 }
 
 impl CreateSubscription {
-    fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
+    fn faults(
+        &self,
+        tx: &mut dyn Transaction,
+        customer: CustomerKey,
+        now: OffsetDateTime,
+    ) -> Result<FieldErrors, Error> {
         let mut errors = FieldErrors::default();
-        let now = look_up_now(&mut errors, tx, &self.customer)?;
+        look_up(&mut errors, "customer_id", tx.customers().get(customer))?;
         find_choice(tx, (self.version, ChoiceFields::CREATE), &mut errors)?;
         errors.keep("", check_end(self, now));
         check_units(&self.prepaid_units, &mut errors);

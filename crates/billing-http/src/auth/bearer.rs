@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::future::{Ready, ready};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -22,6 +23,7 @@ use super::caller::{API_KEY_HEADER, Caller, app_of, check, find_api_key, not_aut
 use super::key::KeyText;
 use crate::app::App;
 use crate::error::ApiError;
+use crate::idempotency::{HEADER as IDEMPOTENCY_KEY, Pending};
 use crate::unread::{hold, refuse};
 
 /// Who is calling, with a key that was valid when it was last looked at.
@@ -45,10 +47,19 @@ impl Bearer {
         &self.caller.key_prefix
     }
 
+    /// The claim of the request, whose key has been looked at then.
+    pub fn claim(&self) -> Option<Arc<Pending>> {
+        self.caller.claim.clone()
+    }
+
+    /// The key that the store is to look at; `None`: somebody has.
+    pub fn fingerprint(&self) -> Option<Fingerprint> {
+        self.key.as_ref().map(|(_, fingerprint)| fingerprint.clone())
+    }
+
     /// Who asks the store, which looks at the key.
     pub fn requester(&self) -> Requester {
-        let key = self.key.as_ref().map(|(_, fingerprint)| fingerprint.clone());
-        Requester { organization: self.caller.organization, key }
+        Requester { organization: self.caller.organization, key: self.fingerprint() }
     }
 
     /// The store did what [`Bearer::requester`] asked for: the key is valid.
@@ -76,12 +87,13 @@ impl Bearer {
     async fn of(app: &App, headers: &HeaderMap) -> Result<Self, ApiError> {
         match Self::from_cache(app, headers) {
             Some(bearer) => Ok(bearer),
-            None => Ok(Self { caller: check(app, headers).await?, key: None, is_confirmed: Rc::default() }),
+            None => Ok(Self::from(check(app, headers).await?)),
         }
     }
 
     fn from_cache(app: &App, headers: &HeaderMap) -> Option<Self> {
-        if headers.contains_key(AUTHORIZATION) {
+        // A kept answer is given, and a key taken, before the transaction that would look at the API key.
+        if headers.contains_key(AUTHORIZATION) || headers.contains_key(IDEMPOTENCY_KEY) {
             return None;
         }
         let key = single(headers, &API_KEY_HEADER).and_then(KeyText::parse)?;
@@ -95,12 +107,34 @@ impl Bearer {
     }
 }
 
+impl From<Caller> for Bearer {
+    /// Whose key has just been looked up.
+    fn from(caller: Caller) -> Self {
+        Self { caller, key: None, is_confirmed: Rc::default() }
+    }
+}
+
+impl From<&Caller> for Bearer {
+    fn from(caller: &Caller) -> Self {
+        caller.clone().into()
+    }
+}
+
+impl From<&Self> for Bearer {
+    fn from(bearer: &Self) -> Self {
+        bearer.clone()
+    }
+}
+
 impl FromRequest for Bearer {
     type Error = ApiError;
     type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let bearer = request.extensions().get::<Self>().cloned();
+        let extensions = request.extensions();
+        // The caller is there beside the bearer under a claim alone.
+        let claimed = extensions.get::<Caller>().cloned().map(Self::from);
+        let bearer = claimed.or_else(|| extensions.get::<Self>().cloned());
         ready(bearer.ok_or_else(|| ApiError::internal("a route that does not let bearers pass")))
     }
 }
@@ -119,6 +153,9 @@ pub async fn recognize(
         Err(error) => return Ok(refuse(request, &error)),
     };
     request.extensions_mut().insert(bearer.clone());
+    if request.headers().contains_key(IDEMPOTENCY_KEY) {
+        request.extensions_mut().insert(bearer.caller.clone());
+    }
     let response = next.call(request).await?.map_into_boxed_body();
     match bearer.caller(&app).await {
         Ok(_) => Ok(response),

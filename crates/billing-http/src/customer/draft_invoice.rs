@@ -11,7 +11,7 @@ use billing_domain::invoice::LineItem;
 use billing_domain::workflow::{DraftInvoice, DraftedInvoice, draft_invoice};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::Bearer;
 use crate::error::ApiError;
 use crate::invoice::LineItemView;
 use crate::path::PathParam;
@@ -143,11 +143,11 @@ impl LineItemGroupView {
 /// `GET /api/customers/{customer_id}/draft_invoice/`
 pub async fn show(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     PathParam(customer): PathParam<CustomerId>,
     reach: Reach,
 ) -> Result<web::Json<DraftInvoicesView>, ApiError> {
-    let command = DraftInvoice { customer, include_next_period: reach.include_next_period };
-    let drafts = app.read(&caller, move |tx, now| draft_invoice(tx, &command, now)).await?;
+    let command = DraftInvoice { customer: customer.clone(), include_next_period: reach.include_next_period };
+    let drafts = app.read_customer(&bearer, &customer, move |tx, now| draft_invoice(tx, &command, now)).await?;
     Ok(web::Json(DraftInvoicesView { invoices: drafts.invoices.iter().map(Into::into).collect() }))
 }

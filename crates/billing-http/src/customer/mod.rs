@@ -14,7 +14,7 @@ use billing_domain::workflow::{CreateCustomer, CustomerPatch, create_customer, d
 
 use crate::answer::Created;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Bearer, Caller};
 use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
@@ -35,10 +35,14 @@ const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
 /// The calls about customers.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/customers/", "List customers", list).lists::<CustomerView>(),
-        post("/api/customers/", "Create a customer", create).takes::<CreateCustomer>().answers::<CustomerView>(201),
-        get("/api/customers/{customer_id}/", "Show a customer", show).answers::<CustomerView>(200),
+        get("/api/customers/", "List customers", list).for_bearers().lists::<CustomerView>(),
+        post("/api/customers/", "Create a customer", create)
+            .for_bearers()
+            .takes::<CreateCustomer>()
+            .answers::<CustomerView>(201),
+        get("/api/customers/{customer_id}/", "Show a customer", show).for_bearers().answers::<CustomerView>(200),
         patch("/api/customers/{customer_id}/", "Change a customer", update)
+            .for_bearers()
             .takes::<CustomerPatch>()
             .answers::<CustomerView>(200),
         post("/api/customers/{customer_id}/delete/", "Delete a customer and end their subscriptions", delete)
@@ -48,6 +52,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             "Preview what a customer would be billed now",
             draft_invoice::show,
         )
+        .for_bearers()
         .parameters(DRAFT_PARAMETERS)
         .answers::<DraftInvoicesView>(200),
         get(
@@ -61,8 +66,8 @@ pub fn endpoints() -> Vec<Endpoint> {
 }
 
 /// `GET /api/customers/`
-async fn list(app: web::Data<App>, caller: Caller, Paging(page): Paging) -> Result<ListAnswer<CustomerView>, ApiError> {
-    let page = app.read(&caller, move |tx, _| {
+async fn list(app: web::Data<App>, bearer: Bearer, Paging(page): Paging) -> Result<ListAnswer<CustomerView>, ApiError> {
+    let page = app.read(&bearer, move |tx, _| {
         let Page { items: customers, next } = tx.customers().list(&page)?;
         let mut items = Vec::with_capacity(customers.len());
         for some in customers.chunks(AT_ONCE) {
@@ -76,11 +81,11 @@ async fn list(app: web::Data<App>, caller: Caller, Paging(page): Paging) -> Resu
 /// `POST /api/customers/`
 async fn create(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     ApiJson(command): ApiJson<CreateCustomer>,
 ) -> Result<Created<CustomerView>, ApiError> {
     let id = command.id.clone();
-    let view = app.on_customer(&caller, &id, move |tx, now| {
+    let view = app.on_customer(&bearer, &id, move |tx, now| {
         let customer = create_customer(tx, &command, now)?;
         CustomerView::new(tx, &customer)
     });
@@ -90,11 +95,11 @@ async fn create(
 /// `GET /api/customers/{customer_id}/`
 async fn show(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     PathParam(id): PathParam<CustomerId>,
 ) -> Result<web::Json<CustomerView>, ApiError> {
-    let view = app.read(&caller, move |tx, _| {
-        let key = CustomerKey::derive(tx.organization(), &id);
+    let key = CustomerKey::derive(bearer.organization(), &id);
+    let view = app.read_customer(&bearer, &id, move |tx, _| {
         let customer = tx.customers().get(key)?;
         CustomerView::new(tx, &customer)
     });
@@ -104,12 +109,12 @@ async fn show(
 /// `PATCH /api/customers/{customer_id}/`
 async fn update(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     PathParam(id): PathParam<CustomerId>,
     ApiJson(patch): ApiJson<CustomerPatch>,
 ) -> Result<web::Json<CustomerView>, ApiError> {
-    let key = CustomerKey::derive(caller.organization, &id);
-    let view = app.on_customer(&caller, &id, move |tx, now| {
+    let key = CustomerKey::derive(bearer.organization(), &id);
+    let view = app.on_customer(&bearer, &id, move |tx, now| {
         let customer = update_customer(tx, key, &patch, now)?;
         CustomerView::new(tx, &customer)
     });

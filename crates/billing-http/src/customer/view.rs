@@ -9,7 +9,7 @@ use billing_domain::id::{CustomerKey, SubscriptionId, TestClockId};
 use billing_domain::invoice::{InvoiceSummary, PaymentStatus};
 use billing_domain::store::{PageRequest, Transaction};
 use billing_domain::subscription::{Subscription, SubscriptionStatus};
-use billing_domain::workflow::{DeletedCustomer, find_currency, find_fully_billed};
+use billing_domain::workflow::{DeletedCustomer, find_currency, list_subscriptions};
 use billing_domain::{Error, Noun};
 use time::OffsetDateTime;
 
@@ -152,6 +152,27 @@ impl CustomerView {
     }
 }
 
+/// What each of these customers owes in each currency, by its code: what the unpaid of their invoices add up to. The store is
+/// asked only about those who may have more invoices than were read.
+fn due_of(
+    tx: &mut dyn Transaction,
+    invoices: &BTreeMap<CustomerKey, Vec<InvoiceSummary>>,
+) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error> {
+    let is_cut = |read: &[InvoiceSummary]| read.len() >= INVOICES_MAX as usize;
+    let cut: Vec<CustomerKey> = invoices.iter().filter(|(_, read)| is_cut(read)).map(|(key, _)| *key).collect();
+    let mut due = if cut.is_empty() { BTreeMap::new() } else { tx.invoices().due_of(&cut)? };
+    for (key, read) in invoices.iter().filter(|(_, read)| !is_cut(read)) {
+        for invoice in read.iter().filter(|invoice| invoice.payment_status == PaymentStatus::Unpaid) {
+            let by_currency = due.entry(*key).or_default();
+            *by_currency.entry(invoice.currency.code.clone()).or_default() += &invoice.amount;
+        }
+    }
+    Ok(due)
+}
+
+/// Most invoices that are shown of a customer.
+const INVOICES_MAX: u32 = PageRequest::LIMIT_MAX;
+
 /// What customers have, read for all of them at once.
 struct Shelf {
     nows: BTreeMap<CustomerKey, OffsetDateTime>,
@@ -169,14 +190,14 @@ impl Shelf {
         let nows = keys.iter().copied().zip(tx.customers().nows(&keys)?).collect();
         let mut invoices: BTreeMap<_, Vec<InvoiceSummary>> = BTreeMap::new();
         let shown = [PaymentStatus::Paid, PaymentStatus::Unpaid];
-        for invoice in tx.invoices().list_of(&keys, &shown, PageRequest::LIMIT_MAX)? {
+        for invoice in tx.invoices().list_of(&keys, &shown, INVOICES_MAX)? {
             invoices.entry(invoice.customer).or_default().push(invoice);
         }
-        let due = tx.invoices().due_of(&keys)?;
-        let held = tx.subscriptions().list_of(&keys)?;
-        let fully_billed = find_fully_billed(tx, &keys, &held)?;
+        let due = due_of(tx, &invoices)?;
+        let listed = list_subscriptions(tx, &keys)?;
+        let fully_billed = listed.fully_billed;
         let mut subscriptions: BTreeMap<_, Vec<Subscription>> = BTreeMap::new();
-        for subscription in held {
+        for subscription in listed.all {
             subscriptions.entry(subscription.customer).or_default().push(subscription);
         }
         let (currencies, names) = (BTreeMap::new(), Names::default());

@@ -16,7 +16,7 @@ use billing_domain::{Error, FieldErrors, Noun};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Bearer, Caller};
 use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
@@ -38,6 +38,7 @@ const LIST_PARAMETERS: &[Parameter] = &[
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/invoices/", "List issued invoices, newest first", list)
+            .for_bearers()
             .parameters(LIST_PARAMETERS)
             .lists::<InvoiceView>(),
         get("/api/invoices/{invoice_id}/", "Show an invoice by id or number", show).answers::<InvoiceView>(200),
@@ -129,11 +130,12 @@ impl InvoiceName {
 /// `GET /api/invoices/`
 async fn list(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     filter: ListFilter,
     Paging(page): Paging,
 ) -> Result<ListAnswer<InvoiceView>, ApiError> {
-    let page = app.read(&caller, move |tx, _| {
+    let customer = filter.customer.clone();
+    let read = move |tx: &mut dyn Transaction, _| {
         let mut wanted = InvoiceFilter::default();
         if let Some(customer) = &filter.customer {
             let key = CustomerKey::derive(tx.organization(), customer);
@@ -142,8 +144,11 @@ async fn list(
         }
         wanted.statuses = (!filter.statuses.is_empty()).then(|| filter.statuses.clone());
         map_page(tx.invoices().list(&wanted, &page)?, |invoice| Ok(InvoiceView::from(&invoice)))
-    });
-    Ok(ListAnswer(page.await?))
+    };
+    Ok(ListAnswer(match customer {
+        Some(customer) => app.read_customer(&bearer, &customer, read).await?,
+        None => app.read(&bearer, read).await?,
+    }))
 }
 
 /// `GET /api/invoices/{invoice_id}/`

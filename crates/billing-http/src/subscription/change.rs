@@ -12,7 +12,7 @@ use billing_domain::workflow::{
 use super::spelling::{FlatFee, InitialUnits, SwitchInvoicing};
 use super::view::SubscriptionView;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::Bearer;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
@@ -23,12 +23,15 @@ use crate::wire::{EndDate, FreeForm, FromFields, Number, Object, ObjectFields, b
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         post("/api/subscriptions/{subscription_id}/update/", "Change end, renewal or metadata", update)
+            .for_bearers()
             .takes::<UpdateBody>()
             .answers::<SubscriptionView>(200),
         post("/api/subscriptions/{subscription_id}/cancel/", "Cancel a subscription", cancel)
+            .for_bearers()
             .takes::<CancelBody>()
             .answers::<SubscriptionView>(200),
         post("/api/subscriptions/{subscription_id}/switch_plan/", "Switch a subscription to another plan", switch)
+            .for_bearers()
             .takes::<SwitchBody>()
             .answers::<SubscriptionView>(200),
         post(
@@ -36,6 +39,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             "Change how many units are paid for in advance",
             change_units,
         )
+        .for_bearers()
         .takes::<PrepaidChangeBody>()
         .answers::<SubscriptionView>(200),
     ]
@@ -166,13 +170,13 @@ impl PrepaidChangeBody {
 /// `POST /api/subscriptions/{subscription_id}/switch_plan/`
 async fn switch(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     PathParam(id): PathParam<SubscriptionId>,
     ApiJson(body): ApiJson<SwitchBody>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
-    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let customer = app.read(&bearer, move |tx, _| tx.subscriptions().customer_of(id)).await?;
     let command = body.read(customer, id);
-    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+    let view = app.on_customer_key(&bearer, customer, move |tx, now| {
         let new = switch_plan(tx, &command, now)?;
         SubscriptionView::new(tx, &new)
     });
@@ -182,13 +186,13 @@ async fn switch(
 /// `POST /api/subscriptions/{subscription_id}/update/`
 async fn update(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     PathParam(id): PathParam<SubscriptionId>,
     ApiJson(body): ApiJson<UpdateBody>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
-    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let customer = app.read(&bearer, move |tx, _| tx.subscriptions().customer_of(id)).await?;
     let command = body.read(customer, id);
-    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+    let view = app.on_customer_key(&bearer, customer, move |tx, now| {
         let updated = update_subscription(tx, &command, now)?;
         SubscriptionView::new(tx, &updated)
     });
@@ -198,13 +202,13 @@ async fn update(
 /// `POST /api/subscriptions/{subscription_id}/cancel/`
 async fn cancel(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     PathParam(id): PathParam<SubscriptionId>,
     ApiJson(body): ApiJson<CancelBody>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
-    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let customer = app.read(&bearer, move |tx, _| tx.subscriptions().customer_of(id)).await?;
     let command = body.read(customer, vec![id]);
-    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+    let view = app.on_customer_key(&bearer, customer, move |tx, now| {
         cancel_subscription(tx, &command, now)?;
         let canceled = tx.subscriptions().get(customer, id)?;
         SubscriptionView::new(tx, &canceled)
@@ -215,13 +219,13 @@ async fn cancel(
 /// `POST /api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/`
 async fn change_units(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     PathPair(id, metric): PathPair<SubscriptionId, MetricId>,
     ApiJson(body): ApiJson<PrepaidChangeBody>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
-    let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(id)).await?;
+    let customer = app.read(&bearer, move |tx, _| tx.subscriptions().customer_of(id)).await?;
     let command = body.read(customer, id, metric);
-    let view = app.on_customer_key(&caller, customer, move |tx, now| {
+    let view = app.on_customer_key(&bearer, customer, move |tx, now| {
         let changed = change_prepaid_units(tx, &command, now)?;
         SubscriptionView::new(tx, &changed)
     });

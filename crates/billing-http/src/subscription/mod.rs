@@ -8,6 +8,7 @@ mod spelling;
 mod view;
 
 use std::future::{Ready, ready};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,11 +17,11 @@ use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, PlanId, SubscriptionId};
 use billing_domain::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
-use billing_domain::workflow::{CreateSubscription, create_subscription};
+use billing_domain::workflow::{CreateSubscription, create_subscription, list_subscriptions};
 use time::OffsetDateTime;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::auth::{Bearer, Caller};
 use crate::endpoint::{Endpoint, Parameter, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
@@ -46,13 +47,16 @@ const LIST_PARAMETERS: &[Parameter] = &[
 pub fn endpoints() -> Vec<Endpoint> {
     let mut endpoints = vec![
         get("/api/subscriptions/", "List a customer's subscriptions", list)
+            .for_bearers()
             .parameters(LIST_PARAMETERS)
             .lists::<SubscriptionView>(),
         post("/api/subscriptions/", "Create a subscription and invoice what is due at its start", create)
+            .for_bearers()
             .takes::<CreateSubscription>()
             .answers::<SubscriptionView>(200),
         post("/api/subscriptions/add/", "Create a subscription (deprecated)", create)
             .deprecated()
+            .for_bearers()
             .takes::<CreateSubscription>()
             .answers::<SubscriptionView>(200),
         get("/api/subscriptions/{subscription_id}/", "Show a subscription", show).answers::<SubscriptionView>(200),
@@ -113,20 +117,21 @@ impl SubscriptionFilter {
 /// `GET /api/subscriptions/`
 async fn list(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     filter: SubscriptionFilter,
     paging: Paging,
 ) -> Result<ListAnswer<SubscriptionView>, ApiError> {
-    let page = app.read(&caller, move |tx, _| {
+    let holder = filter.customer.clone();
+    let page = app.read_customer(&bearer, &holder, move |tx, now| {
         let key = CustomerKey::derive(tx.organization(), &filter.customer);
         let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
         if let Some(plan) = filter.plan {
             tx.plans().get(plan).map_err(|error| error.at_field("plan_id"))?;
         }
-        let now = tx.customers().now(key)?;
-        let mut subscriptions = tx.subscriptions().list(key)?;
+        let mut listed = list_subscriptions(tx, &[key])?;
+        let mut holder = Holder::of(&customer, &listed);
+        let mut subscriptions = mem::take(&mut listed.all);
         subscriptions.retain(|subscription| filter.keeps(subscription, now));
-        let mut holder = Holder::load(tx, &customer)?;
         map_page(paging.cut(subscriptions)?, |subscription| holder.view(tx, &subscription))
     });
     Ok(ListAnswer(page.await?))
@@ -135,13 +140,13 @@ async fn list(
 /// `POST /api/subscriptions/`
 async fn create(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     ApiJson(command): ApiJson<CreateSubscription>,
 ) -> Result<web::Json<SubscriptionView>, ApiError> {
     let customer = command.customer.clone();
     let is_catching_up = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&is_catching_up);
-    let view = app.on_customer(&caller, &customer, move |tx, now| {
+    let view = app.on_customer(&bearer, &customer, move |tx, now| {
         let subscription = create_subscription(tx, &command, now)?;
         noted.store(tx.customers().get(subscription.customer)?.catching_up, Ordering::Relaxed);
         SubscriptionView::new(tx, &subscription)

@@ -8,7 +8,7 @@ use billing_domain::customer::Customer;
 use billing_domain::id::{PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
-use billing_domain::workflow::find_fully_billed;
+use billing_domain::workflow::{ListedSubscriptions, list_subscriptions};
 use serde_json::{Map, Value};
 
 use super::addon::AddonSubscriptionBriefView;
@@ -44,13 +44,15 @@ view! {
 }
 
 impl SubscriptionView {
-    /// Of one subscription.
+    /// Of one subscription, as it is stored.
     ///
     /// # Errors
     /// Those of the store.
     pub fn new(tx: &mut dyn Transaction, subscription: &Subscription) -> Result<Self, Error> {
         let customer = tx.customers().get(subscription.customer)?;
-        Holder::load(tx, &customer)?.view(tx, subscription)
+        let listed = list_subscriptions(tx, &[customer.key])?;
+        let stored = listed.all.iter().find(|stored| stored.id == subscription.id);
+        Holder::of(&customer, &listed).view(tx, stored.unwrap_or(subscription))
     }
 }
 
@@ -75,9 +77,13 @@ impl Holder {
     /// # Errors
     /// Those of the store.
     pub fn load(tx: &mut dyn Transaction, customer: &Customer) -> Result<Self, Error> {
-        let subscriptions = tx.subscriptions().list(customer.key)?;
-        let fully_billed = find_fully_billed(tx, &[customer.key], &subscriptions)?;
-        Ok(Self::new(customer, &subscriptions, fully_billed, Names::default()))
+        let listed = list_subscriptions(tx, &[customer.key])?;
+        Ok(Self::of(customer, &listed))
+    }
+
+    /// Of all that was listed of the customer.
+    pub fn of(customer: &Customer, listed: &ListedSubscriptions) -> Self {
+        Self::new(customer, &listed.all, listed.fully_billed.clone(), Names::default())
     }
 
     /// Of what was read already: all that the customer holds, and what of it has nothing left to bill.

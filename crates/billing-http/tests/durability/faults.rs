@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use billing_domain::api_key::ApiKey;
+use billing_domain::api_key::{ApiKey, Fingerprint};
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
@@ -38,6 +38,10 @@ impl Broken {
 
 impl Store for Broken {
     fn run(&self, _: &Scope, _: &mut Work<'_>) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn run_with_key(&self, _: &Scope, _: &Fingerprint, _: &mut Work<'_>) -> Result<(), Error> {
         self.fail()
     }
 

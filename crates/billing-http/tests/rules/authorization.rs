@@ -209,6 +209,46 @@ fn an_event_is_not_stored_for_a_key_that_is_gone() {
 }
 
 #[test]
+fn nothing_is_shown_or_made_for_a_key_that_is_gone() {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    world.customer("acme");
+    let made = world.post("/api/api_keys/", &json!({"name": "short"})).ok(201);
+    let (key, prefix) = (made.id("key"), made.id("prefix"));
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()}).to_string();
+    let send = |method: &str, path: &str, body: &str, claim: Option<&str>| {
+        let plain = json_headers(&key);
+        let headers: Vec<_> = plain.into_iter().chain(claim.map(|claim| ("Idempotency-Key", claim))).collect();
+        world.send(method, path, &headers, body.as_bytes())
+    };
+    let list = "/api/subscriptions/?customer_id=acme";
+    #[rustfmt::skip]
+    let cases = [
+        // method, path,                        body,      claim,       why
+        ("POST",  "/api/subscriptions/",        &*body,    None,        "the transaction looks at the key"),
+        ("POST",  "/api/subscriptions/",        &*body,    Some("one"), "it is looked up before the claim"),
+        ("POST",  "/api/subscriptions/",        "{}",      None,        "faults are not told either"),
+        ("POST",  "/api/subscriptions/",        "{}",      Some("two"), "nor kept"),
+        ("PATCH", "/api/customers/acme/",       "{}",      None,        "what changes nothing is refused as well"),
+        ("GET",   list,                         "",        None,        "what is shown"),
+        ("GET",   "/api/customers/nobody/",     "",        None,        "whether there is anything"),
+        ("GET",   "/api/invoices/?customer_id=acme", "",   None,        "invoices of one"),
+        ("GET",   "/api/invoices/",             "",        None,        "invoices of all"),
+    ];
+    for (method, path, body, claim, why) in cases {
+        // Known as valid, each time.
+        world.sql(&format!("UPDATE api_keys SET expires_at = NULL WHERE prefix = '{prefix}'"));
+        send("GET", list, "", None).ok(200);
+        world.sql(&format!("UPDATE api_keys SET expires_at = clock_timestamp() WHERE prefix = '{prefix}'"));
+        let answer = send(method, path, body, claim);
+        assert_eq!((answer.status, answer.error()), (401, "not_authenticated".to_owned()), "{method} {path}: {why}");
+    }
+    let held = world.get(&format!("{list}&status=active,ended,not_started")).ok(200);
+    assert_eq!(held, json!([]), "nothing was made");
+    world.post("/api/subscriptions/", &serde_json::from_str(&body).expect("JSON")).ok(200);
+}
+
+#[test]
 fn what_is_asked_all_day_has_no_look_up_of_its_own() {
     count_statements();
     let world = World::new();

@@ -20,10 +20,9 @@ use billing_domain::store::{Scope, WorkOfEach};
 use billing_domain::usage::{SeenUsage, UsageRequest};
 use billing_domain::{Error, StoreError};
 
-use self::snapshot::CustomerSnapshot;
 use self::transaction::{BatchTransaction, Turn};
 use self::write_buffer::WriteBuffer;
-use crate::cached::CachedTransaction;
+use crate::cached::{CachedTransaction, CustomerSnapshot};
 use crate::pg::error::Failure;
 use crate::shared::Shared;
 use crate::transaction::PgTransaction;
@@ -59,7 +58,7 @@ impl Shared {
                 true => Ok(()),
                 false => {
                     let scope = Scope::Customer(organization, *customer);
-                    self.run_work(&scope, &mut |tx, now| work(tx, *customer, now))
+                    self.run_work(&scope, None, &mut |tx, now| work(tx, *customer, now))
                 }
             }));
         }

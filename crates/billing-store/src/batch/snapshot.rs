@@ -4,19 +4,15 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use billing_domain::Error;
 use billing_domain::billing_run::LOOK_BACK;
-use billing_domain::charge::BillingRecord;
-use billing_domain::customer::Customer;
 use billing_domain::id::{CustomerKey, SubscriptionId};
-use billing_domain::subscription::Subscription;
-use billing_domain::usage::{SeenUsage, UsageRequest};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Date as SqlDate, Text, Uuid as SqlUuid};
-use time::{Date, Duration, OffsetDateTime};
+use time::{Date, Duration};
 use uuid::Uuid;
 
 use crate::access::prefetch::{Prefetch, Prefetched};
 use crate::cache::CatalogVersion;
-use crate::cached::Present;
+use crate::cached::{CustomerSnapshot, Present};
 use crate::pg::lock::customer_lock;
 use crate::pg::statement::statement;
 use crate::transaction::PgTransaction;
@@ -41,50 +37,6 @@ statement! {
         WHERE organization_id = " organization: Uuid as SqlUuid; "
             AND customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")
             AND subscription_id = ANY (" subscriptions: Vec<Uuid> as Array<SqlUuid>; ")"
-    }
-}
-
-/// One customer, locked, and what billing begins with.
-pub(crate) struct CustomerSnapshot {
-    pub(super) customer: Customer,
-    /// The time that the customer lives at.
-    pub(super) now: OffsetDateTime,
-    /// Those with an invoicing instant to come or that wait for late events, as they are listed.
-    pub(crate) records: Vec<BillingRecord>,
-    /// By start, then by id: those that end after `current_from` or await renewal.
-    current: Vec<Subscription>,
-    current_from: OffsetDateTime,
-    /// Others that have a record here.
-    ended: Vec<Subscription>,
-    pub(crate) has_credit: bool,
-    invoicings: BTreeMap<SubscriptionId, (Date, i64)>,
-    /// Questions about usage, each with its answer from one statement.
-    usages: Vec<(Vec<UsageRequest>, Vec<SeenUsage>)>,
-}
-
-impl CustomerSnapshot {
-    pub(crate) fn subscription(&self, id: SubscriptionId) -> Option<&Subscription> {
-        self.current.iter().chain(&self.ended).find(|subscription| subscription.id == id)
-    }
-
-    /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
-    pub(crate) fn list_current(&self, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
-        let is_current =
-            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
-        (instant >= self.current_from).then(|| self.current.iter().filter(is_current).cloned().collect())
-    }
-
-    pub(super) fn usages(&self, requests: &[UsageRequest]) -> Option<Vec<SeenUsage>> {
-        self.usages.iter().find(|(asked, _)| asked == requests).map(|(_, usages)| usages.clone())
-    }
-
-    /// Keeps the answer to a question.
-    pub(super) fn keep(&mut self, requests: Vec<UsageRequest>, usages: Vec<SeenUsage>) {
-        self.usages.push((requests, usages));
-    }
-
-    pub(super) fn invoicings(&self, subscription: SubscriptionId) -> Option<(Date, i64)> {
-        self.invoicings.get(&subscription).copied()
     }
 }
 
@@ -122,17 +74,10 @@ impl PgTransaction<'_> {
             let records = records.remove(&customer_key).unwrap_or_default();
             let billed = records.iter().map(|record| record.subscription);
             let invoicings = billed.filter_map(|id| Some((id, *invoicings.get(&id)?))).collect();
-            Some(CustomerSnapshot {
-                customer,
-                now,
-                records,
-                current: current.remove(&customer_key).unwrap_or_default(),
-                current_from,
-                ended: ended.remove(&customer_key).unwrap_or_default(),
-                has_credit: creditors.contains(&key),
-                invoicings,
-                usages: Vec::new(),
-            })
+            let mut held = current.remove(&customer_key).unwrap_or_default();
+            held.extend(ended.remove(&customer_key).unwrap_or_default());
+            let (held, has_credit) = ((held, current_from), creditors.contains(&key));
+            Some(CustomerSnapshot::new((customer, now), records, held, has_credit).with_invoicings(invoicings))
         };
         Ok((catalog_version, keys.into_iter().filter_map(hold).collect()))
     }

@@ -22,9 +22,8 @@ use billing_domain::{Error, StoreError};
 use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
-use super::snapshot::CustomerSnapshot;
 use super::write_buffer::WriteBuffer;
-use crate::cached::CachedTransaction;
+use crate::cached::{CachedTransaction, CustomerSnapshot};
 use crate::pg::column::count;
 use crate::transaction::hand_on;
 
@@ -199,7 +198,7 @@ impl SubscriptionRepo for BatchTransaction<'_, '_> {
         fn insert(subscription: &Subscription) -> ();
         fn customer_of(id: SubscriptionId) -> CustomerKey;
         fn list(customer: CustomerKey) -> Vec<Subscription>;
-        fn list_of(customers: &[CustomerKey]) -> Vec<Subscription>;
+        fn list_with_billing(customers: &[CustomerKey]) -> Vec<(Subscription, bool)>;
         fn update(subscription: &Subscription) -> ();
     }
 }
@@ -221,7 +220,6 @@ impl BillingRecordRepo for BatchTransaction<'_, '_> {
         fn insert(customer: CustomerKey, records: &[BillingRecord]) -> ();
         fn list_open_of(customers: &[CustomerKey]) -> Vec<BillingRecord>;
         fn list(customer: CustomerKey, subscription: SubscriptionId) -> Vec<BillingRecord>;
-        fn list_fully_billed(customers: &[CustomerKey]) -> Vec<SubscriptionId>;
         fn update(customer: CustomerKey, record: &BillingRecord) -> ();
     }
 }

@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use billing_domain::Error;
 use billing_domain::charge::BillingRecord;
 use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::invoice::NewInvoice;
 use billing_domain::subscription::Subscription;
-use billing_domain::{Error, StoreError};
 use diesel::RunQueryDsl;
-use diesel::sql_types::{Array, BigInt, Date as SqlDate, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Date as SqlDate, Uuid as SqlUuid};
 use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::pg::statement::statement;
-use crate::transaction::PgTransaction;
+use crate::transaction::{PgTransaction, Reached};
 
 statement! {
     /// Writes how often subscriptions were invoiced by schedule on the latest day that they were.
@@ -28,35 +28,6 @@ statement! {
     }
 }
 
-statement! {
-    /// Moves customers' last instants forward, and puts those in real time into the queue, free for any worker, or takes
-    /// them out of it; answers which of them there are.
-    AdvanceInstantsAndQueue -> SqlUuid {
-        "WITH settled AS (
-            SELECT * FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " instants: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-                " dues: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ")
-                AS settled (customer_key, instant, due_at)
-        ), reached AS (
-            UPDATE customers customer SET last_instant = greatest(customer.last_instant, settled.instant)
-            FROM settled
-            WHERE customer.organization_id = " organization: Uuid as SqlUuid; " AND customer.customer_key = settled.customer_key
-            RETURNING customer.customer_key, customer.organization_id, customer.test_clock_id, settled.due_at
-        ), queued AS (
-            INSERT INTO billing_due (customer_key, organization_id, due_at)
-            SELECT customer_key, organization_id, due_at
-            FROM reached
-            WHERE test_clock_id IS NULL AND due_at IS NOT NULL
-            ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
-                failures = 0, failure = NULL, failed_at = NULL, is_parked = false
-        ), dropped AS (
-            DELETE FROM billing_due due USING reached
-            WHERE due.customer_key = reached.customer_key AND due.organization_id = reached.organization_id
-                AND reached.due_at IS NULL
-        )
-        SELECT customer_key FROM reached"
-    }
-}
-
 /// Changes that are in memory alone. What is changed twice is written once, as it is in the end.
 #[derive(Default)]
 pub(crate) struct WriteBuffer {
@@ -64,19 +35,18 @@ pub(crate) struct WriteBuffer {
     changed: Vec<Subscription>,
     records: Vec<(CustomerKey, BillingRecord)>,
     invoicings: BTreeMap<(CustomerKey, SubscriptionId), (Date, i64)>,
-    /// The instant that each customer has reached, and when something is due again.
-    settled: BTreeMap<CustomerKey, (OffsetDateTime, Option<OffsetDateTime>)>,
+    reached: Reached,
     invoices: Vec<NewInvoice>,
 }
 
 impl WriteBuffer {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { new, changed, records, invoicings, settled, invoices } = self;
+        let Self { new, changed, records, invoicings, reached, invoices } = self;
         new.is_empty()
             && changed.is_empty()
             && records.is_empty()
             && invoicings.is_empty()
-            && settled.is_empty()
+            && reached.0.is_empty()
             && invoices.is_empty()
     }
 
@@ -123,8 +93,7 @@ impl WriteBuffer {
         instant: OffsetDateTime,
         due_at: Option<OffsetDateTime>,
     ) {
-        let reached = self.settled.get(&customer).map_or(instant, |(before, _)| instant.max(*before));
-        self.settled.insert(customer, (reached, due_at));
+        self.reached.advance(customer, instant, due_at);
     }
 
     pub(super) fn with_invoices(self, invoices: Vec<NewInvoice>) -> Self {
@@ -133,12 +102,12 @@ impl WriteBuffer {
 
     /// Adds what another customer has done.
     pub(super) fn append(&mut self, other: Self) {
-        let Self { new, changed, records, invoicings, settled, invoices } = other;
+        let Self { new, changed, records, invoicings, reached, invoices } = other;
         self.new.extend(new);
         self.changed.extend(changed);
         self.records.extend(records);
         self.invoicings.extend(invoicings);
-        self.settled.extend(settled);
+        self.reached.0.extend(reached.0);
         self.invoices.extend(invoices);
     }
 }
@@ -146,7 +115,7 @@ impl WriteBuffer {
 impl PgTransaction<'_> {
     /// Writes everything, in the order of locks: lanes, queue, counter.
     pub(super) fn write(&mut self, all: WriteBuffer) -> Result<(), Error> {
-        let WriteBuffer { new, changed, records, invoicings, settled, invoices } = all;
+        let WriteBuffer { new, changed, records, invoicings, reached, invoices } = all;
         self.write_subscriptions(&new, &changed)?;
         self.write_records(records.iter().map(|(customer, record)| (*customer, record)))?;
         if !invoicings.is_empty() {
@@ -159,18 +128,8 @@ impl PgTransaction<'_> {
             };
             self.query(|pg| write.execute(pg))?;
         }
-        if !settled.is_empty() {
-            let settle = AdvanceInstantsAndQueue {
-                customers: settled.keys().map(|customer| customer.uuid()).collect(),
-                instants: settled.values().map(|(instant, _)| *instant).collect(),
-                dues: settled.values().map(|(_, due_at)| *due_at).collect(),
-                organization: self.tenant(),
-            };
-            if self.query(|pg| settle.load::<Uuid>(pg))?.len() != settled.len() {
-                return Err(StoreError::Internal("a customer of a batch is gone".to_owned()).into());
-            }
-        }
+        self.reached = reached;
         self.unissued = invoices;
-        self.issue_all()
+        self.write_deferred()
     }
 }

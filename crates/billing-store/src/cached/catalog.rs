@@ -127,9 +127,13 @@ impl PlanRepo for CachedTransaction<'_, '_> {
         self.remembered(|all| &all.versions, id.uuid(), |tx| tx.plans().get_version(id))
     }
 
+    fn list_versions(&mut self, plan: Option<PlanId>) -> Result<Vec<PlanVersion>, Error> {
+        let Some(plan) = plan else { return self.inner.plans().list_versions(None) };
+        self.remembered(|all| &all.versions_of, plan.uuid(), |tx| tx.plans().list_versions(Some(plan)))
+    }
+
     hand_on! { plans =>
         fn list() -> Vec<Plan>;
-        fn list_versions(plan: Option<PlanId>) -> Vec<PlanVersion>;
         fn is_held(plan: PlanId, version: Option<PlanVersionId>, now: OffsetDateTime) -> bool;
         fn active_subscriptions(now: OffsetDateTime) -> BTreeMap<PlanVersionId, u64>;
     }

@@ -1,11 +1,10 @@
 //! Customers that were read before: the one the transaction is alone with, or those that a snapshot was asked about.
 
 use billing_domain::customer::Customer;
-use billing_domain::id::{CustomerKey, SubscriptionId};
-use billing_domain::store::{CustomerRepo, Page, PageRequest, SubscriptionRepo, Transaction as _};
-use billing_domain::subscription::Subscription;
+use billing_domain::id::CustomerKey;
+use billing_domain::store::{CustomerRepo, Page, PageRequest, Transaction as _};
 use billing_domain::{Error, Noun};
-use time::{Date, OffsetDateTime};
+use time::OffsetDateTime;
 
 use super::CachedTransaction;
 use crate::transaction::hand_on;
@@ -32,6 +31,14 @@ impl CustomerRepo for CachedTransaction<'_, '_> {
         }
     }
 
+    fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error> {
+        let prefetched = keys.iter().map(|key| Some(self.prefetched.customers.get(&key.uuid())?.now));
+        match prefetched.collect() {
+            Some(nows) => Ok(nows),
+            None => self.inner.customers().nows(keys),
+        }
+    }
+
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
         self.own_customer = None;
         self.inner.customers().update(customer)
@@ -48,30 +55,8 @@ impl CustomerRepo for CachedTransaction<'_, '_> {
     hand_on! { customers =>
         fn insert(customer: &Customer) -> ();
         fn list(page: &PageRequest) -> Page<Customer>;
-        fn nows(keys: &[CustomerKey]) -> Vec<OffsetDateTime>;
         fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();
         fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();
         fn advance_instant_and_queue(key: CustomerKey, instant: OffsetDateTime, due_at: Option<OffsetDateTime>) -> ();
-    }
-}
-
-impl SubscriptionRepo for CachedTransaction<'_, '_> {
-    fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
-        let held = self.prefetched.subscriptions.get(&customer.uuid());
-        match held.and_then(|held| held.list_current(instant)) {
-            Some(current) => Ok(current),
-            None => self.inner.subscriptions().list_current(customer, instant),
-        }
-    }
-
-    hand_on! { subscriptions =>
-        fn insert(subscription: &Subscription) -> ();
-        fn customer_of(id: SubscriptionId) -> CustomerKey;
-        fn get(customer: CustomerKey, id: SubscriptionId) -> Subscription;
-        fn list(customer: CustomerKey) -> Vec<Subscription>;
-        fn list_of(customers: &[CustomerKey]) -> Vec<Subscription>;
-        fn update(subscription: &Subscription) -> ();
-        fn save(new: &[Subscription], changed: &[Subscription]) -> ();
-        fn count_invoicing(customer: CustomerKey, subscriptions: &[SubscriptionId], day: Date) -> Vec<u32>;
     }
 }

@@ -1,8 +1,10 @@
 //! A transaction that answers from memory what memory has: the catalogue under its version, and what was read of customers
 //! before it was asked for. Everything else is the plain transaction's.
 
+mod account;
 mod catalog;
 mod customer;
+mod snapshot;
 
 use std::collections::HashMap;
 
@@ -16,6 +18,7 @@ use billing_domain::store::{
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+pub(crate) use self::snapshot::CustomerSnapshot;
 use crate::remembered::{CachedSubscriptions, Catalog, CatalogCache, Shelf};
 use crate::transaction::PgTransaction;
 
@@ -45,6 +48,8 @@ pub(crate) struct CachedTransaction<'t, 'c> {
     always_reads_catalog: bool,
     /// The customer that the transaction is alone with, as it is.
     own_customer: Option<Customer>,
+    /// What was read of that customer, until something of it is changed.
+    snapshot: Option<CustomerSnapshot>,
     pub(crate) prefetched: PrefetchedCustomers,
 }
 
@@ -52,12 +57,17 @@ impl<'t, 'c> CachedTransaction<'t, 'c> {
     /// `catalog`: what is remembered under the version that the transaction has read.
     pub(crate) fn new(inner: &'t mut PgTransaction<'c>, catalog: Option<Catalog<'c>>) -> Self {
         let prefetched = PrefetchedCustomers::default();
-        Self { inner, catalog, always_reads_catalog: false, own_customer: None, prefetched }
+        Self { inner, catalog, always_reads_catalog: false, own_customer: None, snapshot: None, prefetched }
     }
 
     /// Alone with this customer.
     pub(crate) fn with_customer(self, own_customer: Option<Customer>) -> Self {
         Self { own_customer, ..self }
+    }
+
+    /// Knowing what was read of that customer.
+    pub(crate) fn with_snapshot(self, snapshot: Option<CustomerSnapshot>) -> Self {
+        Self { snapshot, ..self }
     }
 
     /// Reading what is not remembered of the catalogue even where no statement may be sent otherwise.
@@ -138,7 +148,7 @@ impl Transaction for CachedTransaction<'_, '_> {
     }
 
     fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
-        self.inner
+        self
     }
 
     fn invoices(&mut self) -> &mut dyn InvoiceRepo {
@@ -146,7 +156,7 @@ impl Transaction for CachedTransaction<'_, '_> {
     }
 
     fn credits(&mut self) -> &mut dyn CreditRepo {
-        self.inner
+        self
     }
 
     fn events(&mut self) -> &mut dyn EventRepo {

@@ -7,6 +7,7 @@ pub(crate) mod error;
 pub(crate) mod lock;
 pub(crate) mod migration;
 pub(crate) mod month;
+pub(crate) mod nested;
 pub(crate) mod now;
 pub(crate) mod partition;
 pub(crate) mod pool;

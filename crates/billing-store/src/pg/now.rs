@@ -33,11 +33,6 @@ pub(crate) const OWN_NOW: &str = concat!(
 );
 
 statement! {
-    /// The time of the machine the database runs on.
-    SystemNow -> Timestamptz { "SELECT clock_timestamp()" }
-}
-
-statement! {
     /// The time a customer lives at. A customer that does not exist yet lives in real time.
     CustomerNow -> Timestamptz {
         "SELECT " [OWN_NOW] "
@@ -54,11 +49,6 @@ statement! {
         WHERE organization_id = " organization: Uuid as SqlUuid; "
             AND customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; ")"
     }
-}
-
-/// The time of the machine the database runs on.
-pub(crate) fn system_now(pg: &mut PgConnection) -> QueryResult<OffsetDateTime> {
-    SystemNow {}.get_result(pg)
 }
 
 /// The time the customer lives at.

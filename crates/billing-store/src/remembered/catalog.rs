@@ -16,6 +16,8 @@ use crate::cache::{CatalogVersion, VersionedCache};
 
 /// Most things of one kind that are remembered, of all organizations together.
 const THINGS_MAX: usize = 10_000;
+/// Most plans whose list of versions is remembered.
+const LISTS_MAX: usize = 1_000;
 
 /// Things of one kind, by organization and id. What an organization has one of stands under its own id.
 pub(crate) type Shelf<T> = VersionedCache<(Uuid, Uuid), CatalogVersion, T>;
@@ -29,6 +31,8 @@ pub(crate) struct CatalogCache {
     pub(crate) plans: Shelf<Option<Plan>>,
     pub(crate) addons: Shelf<Addon>,
     pub(crate) versions: Shelf<PlanVersion>,
+    /// All of a plan that are not deleted, by the plan, as they are listed.
+    pub(crate) versions_of: Shelf<Vec<PlanVersion>>,
 }
 
 impl Default for CatalogCache {
@@ -40,6 +44,7 @@ impl Default for CatalogCache {
             plans: Shelf::of_entries(THINGS_MAX),
             addons: Shelf::of_entries(THINGS_MAX),
             versions: Shelf::of_entries(THINGS_MAX),
+            versions_of: Shelf::of_entries(LISTS_MAX),
         }
     }
 }

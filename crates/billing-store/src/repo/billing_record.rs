@@ -12,14 +12,14 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::pg::column::{checked, choice, from_json, period, to_json, unreadable};
-use crate::pg::schema::{billing_records, subscriptions};
+use crate::pg::column::{choice, from_json, period, to_json, unreadable};
+use crate::pg::schema::billing_records;
 use crate::pg::statement::{Prepared, ROWS_PER_INSERT};
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = billing_records, primary_key(customer_key, id), treat_none_as_null = true, check_for_backend(Pg))]
-struct BillingRecordRow {
+pub(crate) struct BillingRecordRow {
     customer_key: Uuid,
     id: Uuid,
     organization_id: Uuid,
@@ -122,6 +122,14 @@ impl PgTransaction<'_> {
             .order(billing_records::position)
             .select(BillingRecordRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
+        self.open_records(rows)
+    }
+
+    /// What rows of open records say, in the order of [`PgTransaction::load_open`].
+    pub(crate) fn open_records(
+        &mut self,
+        rows: Vec<BillingRecordRow>,
+    ) -> Result<Vec<(CustomerKey, BillingRecord)>, Error> {
         self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
         let open = |row: BillingRecordRow| Ok::<_, Error>((row.customer_key.into(), BillingRecord::try_from(row)?));
         let mut records = rows.into_iter().map(open).collect::<Result<Vec<_>, _>>()?;
@@ -208,20 +216,6 @@ impl BillingRecordRepo for PgTransaction<'_> {
         let rows = self.query(|pg| query.load(pg))?;
         self.revisions.extend(rows.iter().map(|row| (row.id.into(), row.revision)));
         rows.into_iter().map(BillingRecord::try_from).collect()
-    }
-
-    fn list_fully_billed(&mut self, customers: &[CustomerKey]) -> Result<Vec<SubscriptionId>, Error> {
-        let open = billing_records::table
-            .filter(billing_records::customer_key.eq(subscriptions::customer_key))
-            .filter(billing_records::subscription_id.eq(subscriptions::id))
-            .filter(billing_records::next_invoicing_at.is_not_null());
-        let query = subscriptions::table
-            .filter(checked(subscriptions::organization_id.eq(self.tenant())))
-            .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
-            .filter(diesel::dsl::not(diesel::dsl::exists(open)))
-            .order((subscriptions::start_at, subscriptions::id))
-            .select(subscriptions::id);
-        Ok(self.query(|pg| query.load::<Uuid>(pg))?.into_iter().map(SubscriptionId::from).collect())
     }
 
     fn update(&mut self, customer: CustomerKey, record: &BillingRecord) -> Result<(), Error> {

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 
 use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, PaymentProvider};
-use billing_domain::id::{CustomerKey, OrganizationId};
+use billing_domain::id::CustomerKey;
 use billing_domain::store::{CustomerRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::SqlTypeOf;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Nullable, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{choice, from_json, to_json, unreadable};
-use crate::pg::now::{OWN_NOW, customer_now, customer_nows};
+use crate::pg::now::{customer_now, customer_nows};
 use crate::pg::schema::{billing_due, customer_emails, customers};
 use crate::pg::statement::statement;
-use crate::transaction::PgTransaction;
+use crate::transaction::{PgTransaction, Reached};
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = customers, check_for_backend(Pg))]
@@ -113,26 +113,6 @@ pub(crate) const COLUMNS: &str =
     customers.last_instant, customers.deleted_at, customers.catching_up";
 
 statement! {
-    /// The time that a customer lives at (of one that does not exist yet: real time), the version of the organization's
-    /// catalogue, and the customer.
-    EnterCustomer -> (Timestamptz, Nullable<SqlUuid>, Nullable<CustomerSql>) {
-        "SELECT " [OWN_NOW] ", catalog.version, " [COLUMNS] "
-        FROM (SELECT " organization: Uuid as SqlUuid; " AS organization_id, " customer: Uuid as SqlUuid; " AS customer_key) input
-        LEFT JOIN catalog_versions catalog USING (organization_id)
-        LEFT JOIN customers USING (organization_id, customer_key)"
-    }
-}
-
-/// What a transaction that is alone with a customer begins with: see [`EnterCustomer`].
-pub(crate) fn enter(
-    pg: &mut PgConnection,
-    organization: OrganizationId,
-    customer: CustomerKey,
-) -> QueryResult<(OffsetDateTime, Option<Uuid>, Option<CustomerRow>)> {
-    EnterCustomer { organization: organization.uuid(), customer: customer.uuid() }.get_result(pg)
-}
-
-statement! {
     /// Moves a customer's last instant forward.
     AdvanceInstant -> diesel::sql_types::BigInt {
         "UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
@@ -154,21 +134,31 @@ statement! {
 }
 
 statement! {
-    /// [`AdvanceInstant`] and [`SetBillingDue`] in one; answers whether there is such a customer.
-    AdvanceInstantAndQueue -> diesel::sql_types::Bool {
-        "WITH reached AS (
-            UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
-            WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
-            RETURNING customer_key, organization_id, test_clock_id
+    /// Moves customers' last instants forward, and puts those in real time into the queue, free for any worker, or takes
+    /// them out of it; answers which of them there are.
+    AdvanceInstantsAndQueue -> SqlUuid {
+        "WITH wanted AS (
+            SELECT * FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " instants: Vec<OffsetDateTime> as Array<Timestamptz>; ",
+                " dues: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ")
+                AS wanted (customer_key, instant, due_at)
+        ), reached AS (
+            UPDATE customers customer SET last_instant = greatest(customer.last_instant, wanted.instant)
+            FROM wanted
+            WHERE customer.organization_id = " organization: Uuid as SqlUuid; " AND customer.customer_key = wanted.customer_key
+            RETURNING customer.customer_key, customer.organization_id, customer.test_clock_id, wanted.due_at
         ), queued AS (
             INSERT INTO billing_due (customer_key, organization_id, due_at)
-            SELECT customer_key, organization_id, " due_at: OffsetDateTime as Timestamptz; "
+            SELECT customer_key, organization_id, due_at
             FROM reached
-            WHERE test_clock_id IS NULL
+            WHERE test_clock_id IS NULL AND due_at IS NOT NULL
             ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
                 failures = 0, failure = NULL, failed_at = NULL, is_parked = false
+        ), dropped AS (
+            DELETE FROM billing_due due USING reached
+            WHERE due.customer_key = reached.customer_key AND due.organization_id = reached.organization_id
+                AND reached.due_at IS NULL
         )
-        SELECT EXISTS (SELECT FROM reached)"
+        SELECT customer_key FROM reached"
     }
 }
 
@@ -178,6 +168,24 @@ fn cursor_position(cursor: &str) -> Result<i64, Error> {
 }
 
 impl PgTransaction<'_> {
+    /// Writes the instants that customers have reached, and when something of theirs is due again.
+    pub(crate) fn write_reached(&mut self) -> Result<(), Error> {
+        let Reached(reached) = std::mem::take(&mut self.reached);
+        if reached.is_empty() || self.has_failed() {
+            return Ok(());
+        }
+        let write = AdvanceInstantsAndQueue {
+            customers: reached.keys().map(|customer| customer.uuid()).collect(),
+            instants: reached.values().map(|(instant, _)| *instant).collect(),
+            dues: reached.values().map(|(_, due_at)| *due_at).collect(),
+            organization: self.tenant(),
+        };
+        match self.query(|pg| write.load::<Uuid>(pg))?.len() == reached.len() {
+            true => Ok(()),
+            false => Err(Error::NotFound(Noun::Customer)),
+        }
+    }
+
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
         let Some(email) = &row.email else { return Ok(()) };
         let values = (
@@ -253,11 +261,13 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
+        self.write_reached()?;
         let organization = self.tenant();
         self.query(|pg| customer_now(pg, organization, key.uuid()))
     }
 
     fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error> {
+        self.write_reached()?;
         let customers = keys.iter().map(|key| key.uuid()).collect();
         let organization = self.tenant();
         let found = self.query(|pg| customer_nows(pg, organization, customers))?;
@@ -267,6 +277,7 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn advance_instant(&mut self, key: CustomerKey, instant: OffsetDateTime) -> Result<(), Error> {
+        self.write_reached()?;
         let statement = AdvanceInstant { instant, organization: self.tenant(), customer: key.uuid() };
         match self.query(|pg| statement.execute(pg))? {
             0 => Err(Error::NotFound(Noun::Customer)),
@@ -275,6 +286,7 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error> {
+        self.write_reached()?;
         let tenant = self.tenant();
         match due_at {
             Some(due_at) => {
@@ -304,14 +316,7 @@ impl CustomerRepo for PgTransaction<'_> {
         instant: OffsetDateTime,
         due_at: Option<OffsetDateTime>,
     ) -> Result<(), Error> {
-        let Some(due_at) = due_at else {
-            self.advance_instant(key, instant)?;
-            return self.set_billing_due(key, None);
-        };
-        let statement = AdvanceInstantAndQueue { instant, organization: self.tenant(), customer: key.uuid(), due_at };
-        match self.query(|pg| statement.get_result(pg))? {
-            true => Ok(()),
-            false => Err(Error::NotFound(Noun::Customer)),
-        }
+        self.reached.advance(key, instant, due_at);
+        Ok(())
     }
 }

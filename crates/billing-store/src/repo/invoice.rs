@@ -1,6 +1,7 @@
 //! Invoices and their lines.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use bigdecimal::BigDecimal;
 use billing_domain::currency::Currency;
@@ -8,17 +9,18 @@ use billing_domain::id::{CustomerKey, InvoiceId};
 use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
-use diesel::dsl::{AsExprOf, min, sql, sum};
-use diesel::expression::{SqlLiteral, UncheckedBind};
+use diesel::dsl::{sql, sum};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Record, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{checked, choice, count, from_json, period};
+use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
+use crate::pg::statement::fixed;
 use crate::repo::subscription::filters;
 use crate::transaction::PgTransaction;
 
@@ -68,7 +70,6 @@ impl InvoiceRow {
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = invoice_lines, check_for_backend(Pg))]
 struct InvoiceLineRow {
-    invoice_id: Uuid,
     name: String,
     start_at: OffsetDateTime,
     end_at: OffsetDateTime,
@@ -126,59 +127,42 @@ impl Cursor {
     }
 }
 
-/// The lines of these invoices. As pairs: two separate lists would be looked up as every key with every id.
-fn lines_of(rows: &[InvoiceRow]) -> LinesOf {
-    sql::<Bool>("(customer_key, invoice_id) IN (SELECT * FROM unnest(")
-        .bind::<Array<SqlUuid>, Vec<Uuid>>(rows.iter().map(|row| row.customer_key).collect())
-        .sql(", ")
-        .bind::<Array<SqlUuid>, Vec<Uuid>>(rows.iter().map(|row| row.id).collect())
-        .sql("))")
-}
-
-type Ids = AsExprOf<Vec<Uuid>, Array<SqlUuid>>;
-type LinesOf = SqlLiteral<Bool, UncheckedBind<SqlLiteral<Bool, UncheckedBind<SqlLiteral<Bool>, Ids>>, Ids>>;
+/// The lines of an invoice, in the order of their positions.
+static LINES: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "ARRAY(
+            SELECT ROW({}) FROM invoice_lines
+            WHERE invoice_lines.customer_key = invoices.customer_key AND invoice_lines.invoice_id = invoices.id
+                AND (invoice_lines.organization_id = invoices.organization_id) IS TRUE
+            ORDER BY invoice_lines.position
+        )",
+        columns_of::<InvoiceLineRow>()
+    )
+});
 
 /// The first and the last instant that the charges of an invoice are for.
-type Charged = (Uuid, Option<OffsetDateTime>, Option<OffsetDateTime>);
+const CHARGED: &str = "(
+    SELECT ROW(min(line.start_at), max(greatest(line.end_at - INTERVAL '1 microsecond', line.start_at)))
+    FROM invoice_lines line
+    WHERE line.customer_key = invoices.customer_key AND line.invoice_id = invoices.id
+        AND (line.organization_id = invoices.organization_id) IS TRUE AND line.subscription_id IS NOT NULL
+)";
 
-impl PgTransaction<'_> {
-    fn summarized(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<InvoiceSummary>, Error> {
-        let last = sql::<Nullable<Timestamptz>>("max(greatest(end_at - INTERVAL '1 microsecond', start_at))");
-        let query = invoice_lines::table
-            .filter(invoice_lines::organization_id.eq(self.tenant()))
-            .filter(lines_of(&rows))
-            .filter(invoice_lines::subscription_id.is_not_null())
-            .group_by(invoice_lines::invoice_id)
-            .select((invoice_lines::invoice_id, min(invoice_lines::start_at), last));
-        let charged: Vec<Charged> = self.query(|pg| query.load(pg))?;
-        let charged: BTreeMap<Uuid, _> = charged.into_iter().map(|(id, first, last)| (id, (first, last))).collect();
-        rows.into_iter()
-            .map(|row| {
-                let (first, last) = charged.get(&row.id).copied().unwrap_or_default();
-                let invoice = row.into_invoice(Vec::new())?;
-                let date = |instant: Option<OffsetDateTime>| instant.unwrap_or(invoice.issued_at).date();
-                Ok(InvoiceSummary { start_date: date(first), end_date: date(last), ..invoice.summary() })
-            })
-            .collect()
-    }
+/// What [`CHARGED`] is in SQL.
+type ChargedSql = Record<(Nullable<Timestamptz>, Nullable<Timestamptz>)>;
+type Charged = (Option<OffsetDateTime>, Option<OffsetDateTime>);
 
-    fn with_lines(&mut self, rows: Vec<InvoiceRow>) -> Result<Vec<Invoice>, Error> {
-        let query = invoice_lines::table
-            .filter(invoice_lines::organization_id.eq(self.tenant()))
-            .filter(lines_of(&rows))
-            .order((invoice_lines::invoice_id, invoice_lines::position))
-            .select(InvoiceLineRow::as_select());
-        let mut lines: BTreeMap<Uuid, Vec<LineItem>> = BTreeMap::new();
-        for line in self.query(|pg| query.load(pg))? {
-            lines.entry(line.invoice_id).or_default().push(line.try_into()?);
-        }
-        rows.into_iter()
-            .map(|row| {
-                let lines_of_invoice = lines.remove(&row.id).unwrap_or_default();
-                row.into_invoice(lines_of_invoice)
-            })
-            .collect()
-    }
+/// An invoice with its [`LINES`].
+type WithLines = (InvoiceRow, Nested<InvoiceLineRow>);
+
+fn with_lines((row, Nested(lines)): WithLines) -> Result<Invoice, Error> {
+    row.into_invoice(lines.into_iter().map(LineItem::try_from).collect::<Result<_, _>>()?)
+}
+
+fn summarized((row, (first, last)): (InvoiceRow, Charged)) -> Result<InvoiceSummary, Error> {
+    let invoice = row.into_invoice(Vec::new())?;
+    let date = |instant: Option<OffsetDateTime>| instant.unwrap_or(invoice.issued_at).date();
+    Ok(InvoiceSummary { start_date: date(first), end_date: date(last), ..invoice.summary() })
 }
 
 impl InvoiceRepo for PgTransaction<'_> {
@@ -188,16 +172,16 @@ impl InvoiceRepo for PgTransaction<'_> {
     }
 
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error> {
-        self.issue_all()?;
+        self.write_deferred()?;
         let query = invoices::table
             .filter(invoices::organization_id.eq(self.tenant()).and(invoices::id.eq(id.uuid())))
-            .select(InvoiceRow::as_select());
-        let row = self.query(|pg| query.first(pg).optional())?.ok_or(Error::NotFound(Noun::Invoice))?;
-        self.with_lines(vec![row])?.pop().ok_or(Error::NotFound(Noun::Invoice))
+            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
+        let found: Option<WithLines> = self.query(|pg| query.first(pg).optional())?;
+        with_lines(found.ok_or(Error::NotFound(Noun::Invoice))?)
     }
 
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
-        self.issue_all()?;
+        self.write_deferred()?;
         let target = invoices::table
             .find((invoice.customer.uuid(), invoice.id.uuid()))
             .filter(invoices::organization_id.eq(self.tenant()));
@@ -209,7 +193,7 @@ impl InvoiceRepo for PgTransaction<'_> {
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
-        self.issue_all()?;
+        self.write_deferred()?;
         let query = invoice_numbers::table.find((self.tenant(), number)).select(invoice_numbers::invoice_id);
         let id: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
         Ok(id.map(InvoiceId::from))
@@ -221,7 +205,7 @@ impl InvoiceRepo for PgTransaction<'_> {
         statuses: &[PaymentStatus],
         each: u32,
     ) -> Result<Vec<InvoiceSummary>, Error> {
-        self.issue_all()?;
+        self.write_deferred()?;
         let newest = sql::<Bool>("id IN (SELECT newest.id FROM unnest(")
             .bind::<Array<SqlUuid>, Vec<Uuid>>(customers.iter().map(|key| key.uuid()).collect())
             .sql(") AS asked (customer_key) CROSS JOIN LATERAL (SELECT id FROM invoices invoice WHERE (invoice.organization_id = ")
@@ -235,16 +219,16 @@ impl InvoiceRepo for PgTransaction<'_> {
             .filter(invoices::organization_id.eq(self.tenant()))
             .filter(newest)
             .order((invoices::issued_at.desc(), invoices::id.desc()))
-            .select(InvoiceRow::as_select());
-        let rows = self.query(|pg| query.load(pg))?;
-        self.summarized(rows)
+            .select((InvoiceRow::as_select(), fixed::<ChargedSql>(CHARGED)));
+        let rows: Vec<(InvoiceRow, Charged)> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(summarized).collect()
     }
 
     fn due_of(
         &mut self,
         customers: &[CustomerKey],
     ) -> Result<BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>, Error> {
-        self.issue_all()?;
+        self.write_deferred()?;
         let query = invoices::table
             .filter(checked(invoices::organization_id.eq(self.tenant())))
             .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
@@ -260,7 +244,7 @@ impl InvoiceRepo for PgTransaction<'_> {
     }
 
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
-        self.issue_all()?;
+        self.write_deferred()?;
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
         let is_ours = invoices::organization_id.eq(self.tenant());
         let mut query = match filter.customer.map(CustomerKey::uuid) {
@@ -279,12 +263,12 @@ impl InvoiceRepo for PgTransaction<'_> {
         let query = query
             .order((invoices::issued_at.desc(), invoices::id.desc()))
             .limit(i64::from(page.limit) + 1)
-            .select(InvoiceRow::as_select());
-        let mut rows = self.query(|pg| query.load(pg))?;
+            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
+        let mut rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         let limit = page.limit as usize;
         let is_last = rows.len() <= limit;
         rows.truncate(limit);
-        let next = rows.last().filter(|_| !is_last).map(Cursor::of);
-        Ok(Page { items: self.with_lines(rows)?, next })
+        let next = rows.last().filter(|_| !is_last).map(|(row, _)| Cursor::of(row));
+        Ok(Page { items: rows.into_iter().map(with_lines).collect::<Result<_, _>>()?, next })
     }
 }

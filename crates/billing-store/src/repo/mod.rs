@@ -15,3 +15,15 @@ pub(crate) mod organization;
 pub(crate) mod plan;
 pub(crate) mod subscription;
 pub(crate) mod test_clock;
+
+use billing_domain::Error;
+
+use crate::transaction::PgTransaction;
+
+impl PgTransaction<'_> {
+    /// Writes what was put off, in the order of locks: the queue, then the counter of invoices.
+    pub(crate) fn write_deferred(&mut self) -> Result<(), Error> {
+        self.write_reached()?;
+        self.issue_all()
+    }
+}

@@ -23,7 +23,7 @@ use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::pg::column::{checked, choice, count, from_json, period, to_json, unreadable};
-use crate::pg::schema::{components, subscriptions};
+use crate::pg::schema::{billing_records, components, subscriptions};
 use crate::pg::statement::{Prepared, ROWS_PER_INSERT, statement};
 use crate::rollup;
 use crate::transaction::PgTransaction;
@@ -55,7 +55,7 @@ struct CalendarColumn {
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = subscriptions, primary_key(customer_key, id), treat_none_as_null = true, check_for_backend(Pg))]
-struct SubscriptionRow {
+pub(crate) struct SubscriptionRow {
     customer_key: Uuid,
     id: Uuid,
     organization_id: Uuid,
@@ -343,14 +343,19 @@ impl SubscriptionRepo for PgTransaction<'_> {
         self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
     }
 
-    fn list_of(&mut self, customers: &[CustomerKey]) -> Result<Vec<Subscription>, Error> {
+    fn list_with_billing(&mut self, customers: &[CustomerKey]) -> Result<Vec<(Subscription, bool)>, Error> {
+        let open = billing_records::table
+            .filter(billing_records::customer_key.eq(subscriptions::customer_key))
+            .filter(billing_records::subscription_id.eq(subscriptions::id))
+            .filter(billing_records::next_invoicing_at.is_not_null());
         let query = subscriptions::table
             .filter(checked(subscriptions::organization_id.eq(self.tenant())))
             .filter(subscriptions::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
             .filter(subscriptions::replaced_by.is_null())
             .order((subscriptions::start_at, subscriptions::id))
-            .select(SubscriptionRow::as_select());
-        self.query(|pg| query.load(pg))?.into_iter().map(Subscription::try_from).collect()
+            .select((SubscriptionRow::as_select(), diesel::dsl::not(diesel::dsl::exists(open))));
+        let rows: Vec<(SubscriptionRow, bool)> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(|(row, is_billed)| Ok((row.try_into()?, is_billed))).collect()
     }
 
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {

@@ -6,13 +6,14 @@ mod idempotency;
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
+use billing_domain::api_key::{ApiKey, Fingerprint};
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::idempotency::Claim;
 use billing_domain::store::{
     ApiKeyLookup, ClaimedWork, EventIngest, Question, Reply, Requester, Scope, Store, Window, Work, WorkOfEach,
 };
-use billing_domain::{Error, StoreError, api_key::ApiKey};
+use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Integer, Text};
@@ -239,7 +240,11 @@ impl PgStore {
 
 impl Store for PgStore {
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
-        self.shared.run_work(scope, work)
+        self.shared.run_work(scope, None, work)
+    }
+
+    fn run_with_key(&self, scope: &Scope, key: &Fingerprint, work: &mut Work<'_>) -> Result<(), Error> {
+        self.shared.run_work(scope, Some(key), work)
     }
 
     fn run_each(

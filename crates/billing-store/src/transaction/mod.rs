@@ -4,6 +4,7 @@
 
 mod gate;
 mod hand_on;
+mod reached;
 
 use std::collections::BTreeMap;
 
@@ -27,6 +28,7 @@ use crate::pg::error::Failure;
 use crate::shared::Shared;
 
 pub(crate) use self::hand_on::hand_on;
+pub(crate) use self::reached::Reached;
 
 /// One open transaction on one connection.
 pub(crate) struct PgTransaction<'c> {
@@ -38,6 +40,8 @@ pub(crate) struct PgTransaction<'c> {
     statements: Statements,
     /// Which revision of a billing record this transaction has seen last.
     pub(crate) revisions: BTreeMap<BillingRecordId, i64>,
+    /// What is written before the invoices.
+    pub(crate) reached: Reached,
     /// Invoices that are written last of all.
     pub(crate) unissued: Vec<NewInvoice>,
     /// What is left for custom metrics, where all that is asked shares one budget.
@@ -55,6 +59,7 @@ impl<'c> PgTransaction<'c> {
             failure: None,
             statements: Statements::Allowed,
             revisions: BTreeMap::new(),
+            reached: Reached::default(),
             unissued: Vec::new(),
             custom_budget: None,
             has_run_custom: false,

@@ -79,6 +79,7 @@ cases! {
         leaves_no_trace_of_a_refusal,
         is_alone_with_its_customer,
         works_on_each_as_if_alone,
+        sees_what_was_reached,
         is_alone_with_its_catalog,
         gives_whole_microseconds,
         gives_new_ids,
@@ -131,6 +132,7 @@ cases! {
         takes_events_from_whoever_has_a_valid_key,
         answers_questions,
         answers_whoever_has_a_valid_key,
+        works_for_whoever_has_a_valid_key,
     }
     test_clock {
         keeps_clocks,

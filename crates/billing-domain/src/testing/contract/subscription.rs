@@ -118,13 +118,14 @@ pub(super) fn lists_of_many_customers(harness: &Harness<'_>) {
         }
     }
     let asked = [holders[2].key, holders[0].key];
-    let found = tenant.look(|tx, _| tx.subscriptions().list_of(&asked));
+    let found = tenant.look(|tx, _| tx.subscriptions().list_with_billing(&asked));
     assert_eq!(found.len(), 6, "nobody else's");
     for key in asked {
-        let listed: Vec<_> = found.iter().filter(|subscription| subscription.customer == key).cloned().collect();
+        let listed = found.iter().map(|(subscription, _)| subscription);
+        let listed: Vec<_> = listed.filter(|subscription| subscription.customer == key).cloned().collect();
         assert_eq!(listed, tenant.look(|tx, _| tx.subscriptions().list(key)), "by start, as for one");
     }
-    assert_eq!(tenant.look(|tx, _| tx.subscriptions().list_of(&[])), []);
+    assert_eq!(tenant.look(|tx, _| tx.subscriptions().list_with_billing(&[])), []);
 }
 
 pub(super) fn updates(harness: &Harness<'_>) {

@@ -160,3 +160,36 @@ pub(super) fn answers_whoever_has_a_valid_key(harness: &Harness<'_>) {
     tenant.catalog(|tx, _| tx.api_keys().delete(key.kind, &key.prefix));
     assert_eq!(ask(&key).err(), Some(Refusal::InvalidKey.into()), "as soon as it is deleted");
 }
+
+pub(super) fn works_for_whoever_has_a_valid_key(harness: &Harness<'_>) {
+    let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
+    let made = tenant.new_customer("acme");
+    let scopes = [
+        Scope::Customer(tenant.id, made.key),
+        Scope::Catalog(tenant.id),
+        Scope::Organization(tenant.id),
+        Scope::CustomerReading(tenant.id, made.key),
+    ];
+    let works = |scope: &Scope, key: &ApiKey| {
+        harness.store.run_for_key(scope, Some(&key.fingerprint()), |tx, _| Ok(tx.customers().get(made.key)?.id))
+    };
+    let key = api_key(tenant.id, &unused_prefix(&tenant, "w"), tenant.now());
+    tenant.catalog(|tx, _| tx.api_keys().insert(&key));
+    for scope in &scopes {
+        assert_eq!(works(scope, &key), Ok(made.id.clone()), "{scope:?}");
+    }
+    for (invalid, why) in invalid_keys(&tenant, &other) {
+        for scope in &scopes {
+            let mut has_begun = false;
+            let refused = harness.store.run_for_key(scope, Some(&invalid.fingerprint()), |_, _| {
+                has_begun = true;
+                Ok(())
+            });
+            assert_eq!((refused, has_begun), (Err(Refusal::InvalidKey.into()), false), "{scope:?}: {why}");
+        }
+    }
+    tenant.catalog(|tx, _| tx.api_keys().delete(key.kind, &key.prefix));
+    for scope in &scopes {
+        assert_eq!(works(scope, &key), Err(Refusal::InvalidKey.into()), "{scope:?}: as soon as it is deleted");
+    }
+}

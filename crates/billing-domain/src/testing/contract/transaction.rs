@@ -90,6 +90,24 @@ pub(super) fn works_on_each_as_if_alone(harness: &Harness<'_>) {
     assert_eq!(results, [Err(Error::NotFound(Noun::Customer)), Ok(())]);
 }
 
+pub(super) fn sees_what_was_reached(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer("acme").key;
+    let later = tenant.now() + Duration::days(9);
+    tenant.customer(acme, |tx, now| {
+        tx.customers().advance_instant_and_queue(acme, later, Some(later))?;
+        assert!(tx.customers().now(acme)? >= later, "before it is committed");
+        tx.customers().advance_instant_and_queue(acme, now, None)?;
+        assert!(tx.customers().nows(&[acme])?.iter().all(|now| *now >= later), "it never goes back");
+        Ok(())
+    });
+    assert!(tenant.customer(acme, |_, now| Ok(now)) >= later);
+    let stranger = customer(tenant.id, "nobody", later).key;
+    let missing =
+        tenant.try_customer(stranger, |tx, now| tx.customers().advance_instant_and_queue(stranger, now, None));
+    assert_eq!(missing, Err(Error::NotFound(Noun::Customer)), "at the end of the work at the latest");
+}
+
 pub(super) fn is_alone_with_its_catalog(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (store, scope) = (harness.store, Scope::Catalog(tenant.id));
@@ -113,7 +131,12 @@ pub(super) fn is_alone_with_its_catalog(harness: &Harness<'_>) {
 pub(super) fn gives_whole_microseconds(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let made = tenant.new_customer("acme");
-    for scope in [Scope::Customer(tenant.id, made.key), Scope::Catalog(tenant.id), Scope::Organization(tenant.id)] {
+    for scope in [
+        Scope::Customer(tenant.id, made.key),
+        Scope::Catalog(tenant.id),
+        Scope::Organization(tenant.id),
+        Scope::CustomerReading(tenant.id, made.key),
+    ] {
         let now = tenant.run(&scope, |_, now| Ok(now)).expect("now");
         assert_eq!(now.nanosecond() % 1_000, 0, "{scope:?}");
         assert!(now.offset().is_utc(), "{scope:?}");

@@ -9,7 +9,7 @@ use crate::plan::ChargeBehavior::{Full, Prorate};
 use crate::plan::ChargeTiming::InAdvance;
 use crate::subscription::Subscription;
 use crate::testing::world::{World, fee, subscription, version};
-use crate::workflow::{UpdateSubscription, find_fully_billed, update_subscription};
+use crate::workflow::{UpdateSubscription, list_subscriptions, update_subscription};
 
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
 
@@ -17,9 +17,8 @@ const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
 fn what_comes_once_is_fully_billed_while_nothing_of_it_is_left() {
     let is_billed = |world: &World, attached: &Subscription| {
         let key = world.key("acme");
-        let held = world.on("acme", |tx, _| tx.subscriptions().list(key)).expect("subscriptions");
-        let billed = world.on("acme", |tx, _| find_fully_billed(tx, &[key], &held)).expect("an answer");
-        billed.contains(&attached.id)
+        let listed = world.on("acme", |tx, _| list_subscriptions(tx, &[key])).expect("subscriptions");
+        listed.fully_billed.contains(&attached.id)
     };
     #[rustfmt::skip]
     let cases = [

@@ -1,4 +1,4 @@
-//! Finds the subscriptions of which nothing is left to invoice.
+//! Lists what customers hold, and of which of it nothing is left to invoice.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,17 @@ use crate::id::{CustomerKey, PlanVersionId, SubscriptionId};
 use crate::store::Transaction;
 use crate::subscription::Subscription;
 
-/// The subscriptions of `customers` of which nothing is left to invoice; `held` is what these customers hold.
+/// What customers hold or held, but for what was replaced by a switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ListedSubscriptions {
+    /// Add-ons too; of each customer by start, then by id.
+    pub all: Vec<Subscription>,
+    /// Those of which nothing is left to invoice.
+    pub fully_billed: BTreeSet<SubscriptionId>,
+}
+
+/// Everything that `customers` hold or held.
 ///
 /// A subscription is fully billed once no record of it has an invoicing instant to come. An add-on that is charged once is
 /// so earlier: as soon as what such an instant would put on an invoice is nothing, although the instant is still there
@@ -21,14 +31,23 @@ use crate::subscription::Subscription;
 ///
 /// # Errors
 /// Those of the store.
-pub fn find_fully_billed(
+pub fn list_subscriptions(tx: &mut dyn Transaction, customers: &[CustomerKey]) -> Result<ListedSubscriptions, Error> {
+    let listed = tx.subscriptions().list_with_billing(customers)?;
+    let billed = listed.iter().filter(|(_, is_billed)| *is_billed).map(|(subscription, _)| subscription.id);
+    let mut fully_billed: BTreeSet<_> = billed.collect();
+    let all: Vec<Subscription> = listed.into_iter().map(|(subscription, _)| subscription).collect();
+    fully_billed.extend(find_charged_once(tx, &all, &fully_billed)?);
+    Ok(ListedSubscriptions { all, fully_billed })
+}
+
+/// The add-ons that are charged once and have an invoicing instant to come with nothing to put on the invoice.
+fn find_charged_once(
     tx: &mut dyn Transaction,
-    customers: &[CustomerKey],
-    held: &[Subscription],
-) -> Result<BTreeSet<SubscriptionId>, Error> {
-    let mut billed: BTreeSet<_> = tx.billing_records().list_fully_billed(customers)?.into_iter().collect();
+    all: &[Subscription],
+    billed: &BTreeSet<SubscriptionId>,
+) -> Result<Vec<SubscriptionId>, Error> {
     let attached: Vec<&Subscription> =
-        held.iter().filter(|subscription| subscription.is_addon() && !billed.contains(&subscription.id)).collect();
+        all.iter().filter(|subscription| subscription.is_addon() && !billed.contains(&subscription.id)).collect();
     let mut addons: BTreeMap<PlanVersionId, PricedAddon> = BTreeMap::new();
     for subscription in &attached {
         if let Entry::Vacant(unread) = addons.entry(subscription.version) {
@@ -40,7 +59,7 @@ pub fn find_fully_billed(
     let mut open: BTreeMap<_, _> =
         attached.into_iter().filter(is_once).map(|subscription| (subscription.id, subscription)).collect();
     if open.is_empty() {
-        return Ok(billed);
+        return Ok(Vec::new());
     }
     let holders: BTreeSet<CustomerKey> = open.values().map(|subscription| subscription.customer).collect();
     let holders: Vec<CustomerKey> = holders.into_iter().collect();
@@ -52,8 +71,7 @@ pub fn find_fully_billed(
             open.remove(&record.subscription);
         }
     }
-    billed.extend(open.into_keys());
-    Ok(billed)
+    Ok(open.into_keys().collect())
 }
 
 /// An add-on, and the minor units it is charged in.

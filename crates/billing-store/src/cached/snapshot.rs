@@ -1,0 +1,76 @@
+//! What is read of a locked customer before it is worked on.
+
+use std::collections::BTreeMap;
+
+use billing_domain::charge::BillingRecord;
+use billing_domain::customer::Customer;
+use billing_domain::id::SubscriptionId;
+use billing_domain::subscription::Subscription;
+use billing_domain::usage::{SeenUsage, UsageRequest};
+use time::{Date, OffsetDateTime};
+
+/// One customer, locked, and what billing begins with.
+pub(crate) struct CustomerSnapshot {
+    pub(crate) customer: Customer,
+    /// The time that the customer lives at.
+    pub(crate) now: OffsetDateTime,
+    /// Those with an invoicing instant to come or that wait for late events, as they are listed.
+    pub(crate) records: Vec<BillingRecord>,
+    /// By start, then by id: those that end after `current_from` or await renewal.
+    current: Vec<Subscription>,
+    current_from: OffsetDateTime,
+    /// Others that have a record here.
+    ended: Vec<Subscription>,
+    pub(crate) has_credit: bool,
+    invoicings: BTreeMap<SubscriptionId, (Date, i64)>,
+    /// Questions about usage, each with its answer from one statement.
+    usages: Vec<(Vec<UsageRequest>, Vec<SeenUsage>)>,
+}
+
+impl CustomerSnapshot {
+    /// Of a customer at their now: the open records as they are listed; by start, then by id, what is held that ends after an
+    /// instant, awaits renewal or has one of the records; whether there is credit.
+    pub(crate) fn new(
+        (customer, now): (Customer, OffsetDateTime),
+        records: Vec<BillingRecord>,
+        (held, current_from): (Vec<Subscription>, OffsetDateTime),
+        has_credit: bool,
+    ) -> Self {
+        let is_current = |subscription: &Subscription| {
+            subscription.replaced_by.is_none()
+                && (subscription.period.end() > current_from || subscription.awaits_renewal())
+        };
+        let (current, ended) = held.into_iter().partition(is_current);
+        let (invoicings, usages) = (BTreeMap::new(), Vec::new());
+        Self { customer, now, records, current, current_from, ended, has_credit, invoicings, usages }
+    }
+
+    /// With how often subscriptions were invoiced by schedule on the latest day that they were.
+    pub(crate) fn with_invoicings(self, invoicings: BTreeMap<SubscriptionId, (Date, i64)>) -> Self {
+        Self { invoicings, ..self }
+    }
+
+    pub(crate) fn subscription(&self, id: SubscriptionId) -> Option<&Subscription> {
+        self.current.iter().chain(&self.ended).find(|subscription| subscription.id == id)
+    }
+
+    /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
+    pub(crate) fn list_current(&self, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
+        let is_current =
+            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
+        (instant >= self.current_from).then(|| self.current.iter().filter(is_current).cloned().collect())
+    }
+
+    pub(crate) fn usages(&self, requests: &[UsageRequest]) -> Option<Vec<SeenUsage>> {
+        self.usages.iter().find(|(asked, _)| asked == requests).map(|(_, usages)| usages.clone())
+    }
+
+    /// Keeps the answer to a question.
+    pub(crate) fn keep(&mut self, requests: Vec<UsageRequest>, usages: Vec<SeenUsage>) {
+        self.usages.push((requests, usages));
+    }
+
+    pub(crate) fn invoicings(&self, subscription: SubscriptionId) -> Option<(Date, i64)> {
+        self.invoicings.get(&subscription).copied()
+    }
+}
