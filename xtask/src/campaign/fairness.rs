@@ -1,15 +1,17 @@
 //! `cargo xtask campaign fairness`: whatever one tenant does, another one is answered as if it were hardly there.
 //!
 //! The other tenant makes its ordinary calls at a steady rate, and an answer's time counts from the instant at which its call
-//! was due. Load, service and Postgres share the machine's processors, so a small part of what is lost is the load's own work:
-//! therefore quiet times below [`QUIET_MS_MIN`] count as that.
+//! was due. Load, service and Postgres share the machine's processors, where the clients of a load would be on machines of
+//! their own: so they run at the lowest priority, which leaves them what nobody else wants. A small part of what is lost is
+//! their work all the same: therefore quiet times below [`QUIET_MS_MIN`] count as that.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context, ensure};
+use rustix::process::setpriority_process;
 use serde_json::json;
 
 use super::attack::{Attack, Tally};
@@ -30,6 +32,9 @@ const CALLS_PER_SECOND: u32 = 8;
 const TIMES_MAX: f64 = 3.0;
 /// What a shorter quiet p99 counts as.
 const QUIET_MS_MIN: f64 = 10.0;
+
+/// The lowest priority there is.
+const LOAD_NICENESS: i32 = 19;
 
 /// What the other tenant calls.
 const KINDS: [&str; 6] = ["track", "metric_access", "usage", "draft_invoice", "credits", "subscriptions"];
@@ -123,7 +128,11 @@ fn all<'l>(stage: &'l Stage, tenant: &'l Tenant) -> anyhow::Result<Vec<Named<'l>
 fn under(addr: SocketAddr, tenant: &Tenant, attack: &Attack<'_>) -> anyhow::Result<(Measured, Tally)> {
     let (done, tally) = (AtomicBool::new(false), Tally::default());
     let measured = thread::scope(|scope| {
-        let attacking = scope.spawn(|| attack.run(addr, &done, &tally));
+        let attacking = scope.spawn(|| {
+            // Of this thread, and of those that it begins.
+            setpriority_process(None, LOAD_NICENESS).context("no lower priority")?;
+            attack.run(addr, &done, &tally)
+        });
         thread::sleep(LEAD);
         let measured = measure(addr, tenant, SPAN);
         done.store(true, Ordering::Relaxed);
