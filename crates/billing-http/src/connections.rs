@@ -2,13 +2,14 @@
 //!
 //! The server waits five seconds for the first head of a connection. For a later one it waits without end once a byte of it has
 //! come, and a connection that waits takes a place that somebody with a request could have. So those are closed here: when
-//! they have waited too long, and when there are too many of them, the longest waiting first.
+//! they have waited too long, and when there are too many of them, first those on which nobody ever showed a key, and of
+//! them the longest waiting.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -44,6 +45,8 @@ pub struct Connection {
     /// The same connection once more, to be shut down.
     stream: TcpStream,
     at_work: AtomicU32,
+    /// Whether a request with a valid key came by it.
+    is_known: AtomicBool,
     /// Since when nothing is at work, in milliseconds since the server began.
     since_ms: AtomicU64,
     /// When it has waited too long, in milliseconds since the server began; only while nothing is at work.
@@ -104,7 +107,9 @@ impl Connections {
     fn list_stream(self: &Arc<Self>, stream: TcpStream, wait_max: Duration, is_paced: bool) -> Listed {
         let [since_ms, due_ms] = [Duration::ZERO, wait_max].map(|wait| AtomicU64::new(self.in_ms(wait)));
         let (at_work, intake) = (AtomicU32::new(0), Intake::new(&self.large_heads));
-        let connection = Arc::new(Connection { stream, at_work, since_ms, due_ms, wait_max, is_paced, intake });
+        let is_known = AtomicBool::new(false);
+        let connection =
+            Arc::new(Connection { stream, at_work, is_known, since_ms, due_ms, wait_max, is_paced, intake });
         let number = self.made.fetch_add(1, Ordering::Relaxed);
         let mut open = self.open();
         open.insert(number, Arc::clone(&connection));
@@ -126,10 +131,10 @@ impl Connections {
         let is_full = open.len() >= self.crowded_from + self.crowded_from * 3 / 4;
         let old_ms = now_ms.saturating_sub(YOUNG_MS);
         let mut waiting: Vec<_> = open.values().filter(|each| each.is_waiting()).collect();
-        waiting.sort_by_key(|each| each.since_ms.load(Ordering::Relaxed));
+        waiting.sort_by_key(|each| (each.is_known(), each.since_ms.load(Ordering::Relaxed)));
         let some = waiting.len().div_ceil(CLOSED_OF);
-        let closed =
-            waiting.iter().take(some).take_while(|each| is_full || each.since_ms.load(Ordering::Relaxed) <= old_ms);
+        let first = waiting.iter().take(some);
+        let closed = first.filter(|each| is_full || each.since_ms.load(Ordering::Relaxed) <= old_ms);
         closed.map(|each| each.close()).count()
     }
 
@@ -166,6 +171,10 @@ impl Connection {
 
     fn is_waiting(&self) -> bool {
         self.at_work.load(Ordering::Relaxed) == 0 && self.due_ms.load(Ordering::Relaxed) != Self::CLOSED_MS
+    }
+
+    fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
     }
 
     fn close(&self) {
@@ -214,6 +223,11 @@ impl Listed {
     /// What has come in and was not taken yet.
     pub fn intake(&self) -> &Intake {
         &self.connection.intake
+    }
+
+    /// A request with a valid key came by it.
+    pub fn know(&self) {
+        self.connection.is_known.store(true, Ordering::Relaxed);
     }
 
     /// Closes it because there are too many like it.
@@ -291,6 +305,27 @@ mod tests {
         assert!(is_closed(&second.1), "{:?}", connections.counts());
         let others = [&at_work, &fourth, &fifth, &sixth, &seventh];
         assert!(others.iter().all(|(_, client)| !is_closed(client)), "the others have waited for less");
+    }
+
+    #[test]
+    fn whoever_showed_a_key_is_closed_last() {
+        let connections = Arc::new(Connections::crowded_from(4, Duration::ZERO));
+        let waits = || connect(&connections, Duration::from_secs(60));
+        let known = waits();
+        drop(AtWork::begin(&known.0));
+        known.0.know();
+        let strangers: Vec<_> = (0..7).map(|_| waits()).collect();
+        std::thread::sleep(Duration::from_millis(YOUNG_MS));
+        let closed =
+            |clients: &[(Arc<Listed>, TcpStream)]| clients.iter().filter(|(_, client)| is_closed(client)).count();
+        let more: Vec<_> = (0..8)
+            .map(|_| {
+                std::thread::sleep(Duration::from_millis(LOOK_EVERY_MS + 2));
+                waits()
+            })
+            .collect();
+        assert_eq!(closed(&strangers), 7, "they came later, but nobody knows them");
+        assert!(closed(&more) > 0 && !is_closed(&known.1), "nor the next ones, although they have hardly waited");
     }
 
     #[test]

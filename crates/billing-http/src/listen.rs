@@ -35,6 +35,9 @@ const DISCONNECT_DEADLINE: Duration = Duration::from_secs(5);
 const DRAIN_SECONDS: u64 = 8;
 /// Most open connections of one worker.
 pub const CONNECTIONS_MAX: usize = 2_000;
+/// Connections of one worker from which on no more are taken up. Never in question before those that wait are closed: while
+/// nothing is taken up the system throws away who comes, and lets them wait for seconds before they try again.
+const TAKEN_UP_MAX: usize = 2 * CONNECTIONS_MAX;
 /// Connections that wait to be taken up. More are told nothing, and try again after a second.
 const BACKLOG: u32 = 4_096;
 /// Bytes that an HTTP/2 client may send before any of them is taken, of one request and of all on a connection.
@@ -61,7 +64,7 @@ pub fn listen(app: &web::Data<App>, settings: &ServerSettings) -> io::Result<(Se
         Served { app: app.clone(), deadline: BodyDeadline(settings.body_deadline), budget: BodyBudget::default() };
     let builder = Server::build()
         .workers(workers())
-        .max_concurrent_connections(CONNECTIONS_MAX)
+        .max_concurrent_connections(TAKEN_UP_MAX)
         .worker_max_blocking_threads(settings.connections + 2)
         .shutdown_timeout(DRAIN_SECONDS)
         .disable_signals();

@@ -66,6 +66,9 @@ pub async fn surround(
         add_headers(&mut response, &id);
         let route = response.request().app_data::<Matched>().map(|Matched(path)| *path);
         let key = key_prefix(response.request());
+        if let (Some(_), Some(listed)) = (&key, response.request().conn_data::<Arc<Listed>>()) {
+            listed.know();
+        }
         let code = response.response().extensions().get::<ErrorCode>().copied();
         let status = response.status().as_u16();
         let line = Line { id: &id, method: &method, route, status, code };
