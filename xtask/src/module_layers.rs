@@ -40,7 +40,8 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-store",
         floors: &[
-            &["batcher", "cache", "pg"],
+            &["cache", "company", "pg"],
+            &["batcher"],
             &["rollup"],
             &["custom_sql", "remembered"],
             &["shared"],

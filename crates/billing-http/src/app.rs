@@ -10,7 +10,7 @@ use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Reply, Scope, Store, Transaction};
-use billing_store::{Deadline, Load};
+use billing_store::{Company, Deadline, Load};
 use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
@@ -37,6 +37,7 @@ pub struct App {
     backend: Arc<dyn Backend>,
     /// One per database connection: the pool of blocking threads has an endless queue of its own.
     places: Arc<Places>,
+    company: Arc<Company>,
     usual_times: UsualTimes,
     request_deadline: Duration,
     /// What keys are digested with.
@@ -56,9 +57,11 @@ pub struct App {
 impl App {
     /// Over a backend, served with `settings`.
     pub fn new(backend: Arc<dyn Backend>, settings: &ServerSettings, clock_alarm: Alarm) -> Self {
+        let company = backend.company();
         Self {
             backend,
-            places: Places::new(settings.connections),
+            places: Places::new(settings.connections, Arc::clone(&company)),
+            company,
             usual_times: UsualTimes::default(),
             request_deadline: settings.request_deadline,
             pepper: settings.pepper.clone(),
@@ -79,6 +82,11 @@ impl App {
     /// Whether the service is about to stop.
     pub fn is_draining(&self) -> bool {
         self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an organization asks for something now.
+    pub fn note_request(&self, organization: OrganizationId) {
+        self.company.note(organization, Instant::now());
     }
 
     /// Requests that may block on the database at once.

@@ -1,10 +1,12 @@
 //! What the service needs of a store, all in one.
 
+use std::sync::Arc;
+
 use billing_domain::idempotency::IdempotencyStore;
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{ApiKeyLookup, BillingQueue, EventIngest, Store};
 use billing_domain::{Error, StoreError};
-use billing_store::{Load, PgStore};
+use billing_store::{Company, Load, PgStore};
 
 /// A store that can serve: it keeps, takes in events, knows keys and answers, and hands out due customers.
 pub trait Backend: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore {
@@ -35,6 +37,11 @@ pub trait Backend: Store + EventIngest + ApiKeyLookup + BillingQueue + Idempoten
     fn load(&self) -> Option<Load> {
         None
     }
+
+    /// Where it wants to be told which organizations ask for something.
+    fn company(&self) -> Arc<Company> {
+        Arc::default()
+    }
 }
 
 impl Backend for MemoryStore {
@@ -58,5 +65,9 @@ impl Backend for PgStore {
 
     fn load(&self) -> Option<Load> {
         Some(Self::load(self))
+    }
+
+    fn company(&self) -> Arc<Company> {
+        Self::company(self)
     }
 }

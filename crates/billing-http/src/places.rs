@@ -9,24 +9,24 @@ use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use billing_domain::id::OrganizationId;
+use billing_store::Company;
 use tokio::sync::oneshot;
 
 /// Whose a place is; `None`: the service's own.
 pub type Holder = Option<OrganizationId>;
 
-/// How long an organization is company to others after it has asked for a place.
-const COMPANY: Duration = Duration::from_secs(10);
-/// Places in company for each processor: one call at work there, and one that waits for the disk.
-const PLACES_PER_PROCESSOR: usize = 2;
+/// Places in company for each processor.
+const PLACES_PER_PROCESSOR: usize = 1;
 
 /// The places there are.
 pub struct Places {
     total: usize,
     /// The most that one organization holds while there are others.
     most_in_company: usize,
+    company: Arc<Company>,
     state: Mutex<State>,
 }
 
@@ -36,28 +36,6 @@ struct State {
     taken: usize,
     /// In the order in which they came.
     waiting: VecDeque<(Holder, oneshot::Sender<Place>)>,
-    /// The organization that asked last, and when.
-    latest: Option<(OrganizationId, Instant)>,
-    /// When an organization asked last that is not the latest.
-    other_at: Option<Instant>,
-}
-
-impl State {
-    /// Notes that an organization asks now.
-    fn note(&mut self, holder: Holder, now: Instant) {
-        let Some(organization) = holder else { return };
-        if let Some((latest, at)) = self.latest
-            && latest != organization
-        {
-            self.other_at = Some(at);
-        }
-        self.latest = Some((organization, now));
-    }
-
-    /// Whether several organizations have asked of late.
-    fn is_company(&self, now: Instant) -> bool {
-        self.other_at.is_some_and(|at| now.duration_since(at) < COMPANY)
-    }
 }
 
 /// One place, held until it is dropped.
@@ -71,14 +49,14 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many.
-    pub fn new(total: usize) -> Arc<Self> {
+    /// So many, for whom `company` says whether they share them.
+    pub fn new(total: usize, company: Arc<Company>) -> Arc<Self> {
         let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self::of(total, processors)
+        Self::of(total, processors, company)
     }
 
-    fn of(total: usize, processors: usize) -> Arc<Self> {
-        Arc::new(Self { total, most_in_company: PLACES_PER_PROCESSOR * processors, state: Mutex::default() })
+    fn of(total: usize, processors: usize, company: Arc<Company>) -> Arc<Self> {
+        Arc::new(Self { total, most_in_company: PLACES_PER_PROCESSOR * processors, company, state: Mutex::default() })
     }
 
     /// How many there are.
@@ -101,7 +79,6 @@ impl Places {
         let mut receiver = {
             let mut state = self.lock();
             let (sender, receiver) = oneshot::channel();
-            state.note(holder, Instant::now());
             state.waiting.push_back((holder, sender));
             self.give_out(&mut state);
             receiver
@@ -121,7 +98,7 @@ impl Places {
 
     /// Gives free places to those who wait: the one whose organization holds least, of those the one who came first.
     fn give_out(self: &Arc<Self>, state: &mut State) {
-        let most = match state.is_company(Instant::now()) {
+        let most = match self.company.is_company(Instant::now()) {
             true => self.most().min(self.most_in_company),
             false => self.most(),
         };
@@ -213,7 +190,7 @@ mod tests {
             (1,        1,    "somebody must work"),
         ];
         for (total, most, why) in cases {
-            let places = Places::of(total, 8);
+            let places = Places::of(total, 8, Arc::default());
             let held: Vec<_> = (0..total).filter_map(|_| at_once(&places, organization(1))).collect();
             assert_eq!(held.len(), most, "{why}");
             assert_eq!(at_once(&places, organization(2)).is_some(), most < total, "{why}: another one begins");
@@ -222,7 +199,7 @@ mod tests {
 
     #[test]
     fn whoever_holds_least_comes_first() {
-        let places = Places::of(4, 8);
+        let places = Places::of(4, 8, Arc::default());
         let (greedy, modest) = (organization(1), organization(2));
         let mut held: Vec<_> = (0..3).filter_map(|_| at_once(&places, greedy)).collect();
         let others = at_once(&places, modest).expect("what is left");
@@ -242,41 +219,24 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             // processors, alone, in company, why
-            (2,            12,    4,          "two for each processor"),
+            (2,            12,    2,          "one for each processor"),
             (16,           12,    12,         "but never more than alone"),
         ];
         for (processors, alone, in_company, why) in cases {
-            let places = Places::of(16, processors);
+            let company = Arc::<Company>::default();
+            let places = Places::of(16, processors, Arc::clone(&company));
             let hold = || (0..16).filter_map(|_| at_once(&places, greedy)).collect::<Vec<_>>();
             assert_eq!(hold().len(), alone, "{why}");
-            drop(at_once(&places, modest));
+            for organization in [greedy, modest].into_iter().flatten() {
+                company.note(organization, Instant::now());
+            }
             assert_eq!(hold().len(), in_company, "{why}");
         }
     }
 
     #[test]
-    fn company_is_forgotten() {
-        let (mut state, start) = (State::default(), Instant::now());
-        let at = |seconds| start + Duration::from_secs(seconds);
-        #[rustfmt::skip]
-        let cases = [
-            // asks,            second, is company, why
-            (organization(1),   0,      false,      "nobody else has asked"),
-            (None,              1,      false,      "the service is no company"),
-            (organization(2),   2,      true,       "two"),
-            (organization(2),   9,      true,       "the first asked nine seconds ago"),
-            (organization(2),   11,     false,      "long ago"),
-            (organization(1),   12,     true,       "again"),
-        ];
-        for (asks, second, is_company, why) in cases {
-            state.note(asks, at(second));
-            assert_eq!(state.is_company(at(second)), is_company, "{why}");
-        }
-    }
-
-    #[test]
     fn whoever_stops_waiting_takes_nothing() {
-        let places = Places::new(1);
+        let places = Places::new(1, Arc::default());
         let held = at_once(&places, organization(1)).expect("the only one");
         assert!(at_once(&places, organization(2)).is_none(), "and gone again");
         drop(held);

@@ -5,6 +5,7 @@
 //!
 //! | module | what is in it; each names only those above it |
 //! |---|---|
+//! | `company` | whether several organizations use the service |
 //! | `pg` | connections that heal, prepared SQL text, columns, the schema and its migrations, locks, a customer's own time, months of events, what a database error means |
 //! | `cache` | the one bounded cache, and the tokens of what is in it |
 //! | `batcher` | doing together what many ask for at once |
@@ -32,6 +33,7 @@ mod batch;
 mod batcher;
 mod cache;
 mod cached;
+mod company;
 mod custom_sql;
 mod ingest;
 mod pg;
@@ -46,5 +48,6 @@ pub mod testing;
 mod transaction;
 mod usage;
 
+pub use company::Company;
 pub use pg::deadline::{Deadline, Waiting};
 pub use store::{Load, PgStore};

@@ -152,6 +152,7 @@ pub async fn recognize(
         Ok(bearer) => bearer,
         Err(error) => return Ok(refuse(request, &error)),
     };
+    app.note_request(bearer.organization());
     request.extensions_mut().insert(bearer.clone());
     if request.headers().contains_key(IDEMPOTENCY_KEY) {
         request.extensions_mut().insert(bearer.caller.clone());

@@ -55,6 +55,7 @@ pub async fn authenticate(
     let app = app_of(&request)?;
     match check(&app, request.headers()).await {
         Ok(caller) => {
+            app.note_request(caller.organization);
             request.extensions_mut().insert(caller);
             Ok(next.call(request).await?.map_into_boxed_body())
         }

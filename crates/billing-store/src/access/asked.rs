@@ -1,14 +1,15 @@
 //! A question and who asks it.
 
 use billing_domain::Error;
+use billing_domain::id::OrganizationId;
 use billing_domain::store::{Answered, Question, Requester};
 use billing_domain::usage::Usage;
 
-use crate::batcher::{BatchBudget, Job};
+use crate::batcher::{BatchBudget, Job, PartsMax};
 use crate::repo::api_key;
 
 /// Most questions in one snapshot.
-const QUESTIONS_MAX: usize = 200;
+const QUESTIONS_MAX: PartsMax = PartsMax { alone: 200, in_company: 16 };
 
 /// A question and who asks it.
 pub(crate) struct Asked {
@@ -24,8 +25,12 @@ impl Asked {
 }
 
 impl Job for Asked {
-    fn joins_batch(&self, first: &Self, budget: &mut BatchBudget) -> bool {
-        self.requester.organization == first.requester.organization && budget.take(1, QUESTIONS_MAX)
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.requester.organization)
+    }
+
+    fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
+        budget.take(1, QUESTIONS_MAX)
     }
 
     fn refuse(self, error: Error) {

@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use self::preparation::Preparation;
 use self::rules::Present;
-use crate::batcher::{BatchBudget, Batcher, Job};
+use crate::batcher::{BatchBudget, Batcher, Job, PartsMax};
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::repo::api_key;
@@ -89,7 +89,7 @@ fn value_holds_null(value: &Value) -> bool {
 /// Transactions that store events at a time.
 pub(crate) const WRITERS: usize = 2;
 /// Most events in one transaction.
-const GROUP_MAX: usize = 5_000;
+const GROUP_MAX: PartsMax = PartsMax { alone: 5_000, in_company: 500 };
 
 /// What the events of one transaction have in common.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -108,6 +108,10 @@ pub(crate) struct Arrival {
 }
 
 impl Job for Arrival {
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.terms.organization)
+    }
+
     fn joins_batch(&self, first: &Self, budget: &mut BatchBudget) -> bool {
         self.terms == first.terms && budget.take(self.rows.len(), GROUP_MAX)
     }
@@ -135,12 +139,15 @@ pub(crate) fn submit(
     }
     let Requester { organization, key } = requester;
     let terms = Terms { organization, window };
-    let parts = split(lanes, organization, events);
+    let most = if writers.iter().any(|batcher| batcher.is_company()) { GROUP_MAX.in_company } else { usize::MAX };
+    let parts = split(lanes, organization, events).into_iter().flat_map(|part| part.cut(most));
+    let parts: Vec<Part> = parts.collect();
     let batchers: Vec<_> = parts.iter().map(|part| (&writers[part.writer], part.weight)).collect();
     // All of it is taken or nothing.
-    let reserved = batchers.iter().take_while(|(batcher, weight)| batcher.reserve(*weight)).count();
+    let owner = Some(organization);
+    let reserved = batchers.iter().take_while(|(batcher, weight)| batcher.reserve(owner, *weight)).count();
     if reserved < batchers.len() {
-        batchers[..reserved].iter().for_each(|(batcher, weight)| batcher.release(*weight));
+        batchers[..reserved].iter().for_each(|(batcher, weight)| batcher.release(owner, *weight));
         return reply(Err(StoreError::Overloaded.into()));
     }
     let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
@@ -189,6 +196,23 @@ struct Part {
     weight: usize,
 }
 
+impl Part {
+    /// The same in pieces of at most so many events; none of nothing.
+    fn cut(mut self, most: usize) -> Vec<Self> {
+        let mut pieces = Vec::new();
+        while self.rows.len() > most {
+            let (rows, places) = (self.rows.split_off(most), self.places.split_off(most));
+            let weight = rows.iter().map(Row::weight).sum();
+            let piece =
+                Self { writer: self.writer, weight: self.weight - weight, rows: self.rows, places: self.places };
+            pieces.push(piece);
+            self = Self { writer: self.writer, rows, places, weight };
+        }
+        pieces.extend((!self.rows.is_empty()).then_some(self));
+        pieces
+    }
+}
+
 /// Divides events among the writers. Each has lanes of its own, so that in one process none waits for another, and what one
 /// stores at once is about fewer customers.
 fn split(lanes: Lanes, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
@@ -214,7 +238,7 @@ impl Shared {
         let mut answers = Vec::with_capacity(rows.len());
         while answers.len() < rows.len() {
             let left = &rows[answers.len()..];
-            answers.extend(self.store_group(terms, &keys, &left[..left.len().min(GROUP_MAX)])?);
+            answers.extend(self.store_group(terms, &keys, &left[..left.len().min(GROUP_MAX.alone)])?);
         }
         Ok(answers)
     }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind};
+use billing_domain::id::OrganizationId;
 use billing_domain::store::{ApiKeyRepo, Reply};
 use billing_domain::{Error, Refusal};
 use diesel::pg::Pg;
@@ -11,7 +12,7 @@ use diesel::sql_types::Timestamptz;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::batcher::{BatchBudget, Job};
+use crate::batcher::{BatchBudget, Job, PartsMax};
 use crate::pg::column::choice;
 use crate::pg::error::Failure;
 use crate::pg::schema::api_keys;
@@ -103,9 +104,14 @@ pub(crate) struct KeyLookup {
 }
 
 /// Most look-ups in one statement.
-const LOOKUPS_MAX: usize = 1_000;
+const LOOKUPS_MAX: PartsMax = PartsMax { alone: 1_000, in_company: 1_000 };
 
 impl Job for KeyLookup {
+    /// A prefix says whose it is only once it was looked up.
+    fn organization(&self) -> Option<OrganizationId> {
+        None
+    }
+
     fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
         budget.take(1, LOOKUPS_MAX)
     }

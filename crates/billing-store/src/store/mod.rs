@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::access::{self, Asked};
 use crate::backfill::EVENTS_PER_LOCK;
 use crate::batcher::{Batcher, spawn_workers};
+use crate::company::Company;
 use crate::custom_sql::{self, Reader};
 use crate::ingest::{self, Arrival, WRITERS};
 use crate::pg::error::Failure;
@@ -61,15 +62,21 @@ struct Queues {
     arrivals: Vec<Arc<Batcher<Arrival>>>,
     keys: Arc<Batcher<KeyLookup>>,
     questions: Arc<Batcher<Asked>>,
+    /// Whether several organizations are at it.
+    company: Arc<Company>,
 }
 
 impl Queues {
     /// Queues with workers behind them, who serve for as long as there is something shared.
     fn open(shared: &Arc<Shared>) -> Result<Self, StoreError> {
+        let company = Arc::default();
         let queues = Self {
-            arrivals: (0..WRITERS).map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS))).collect(),
-            keys: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
-            questions: Arc::new(Batcher::with_timeout(WAITING_MAX, CHECK_OUT_MAX)),
+            arrivals: (0..WRITERS)
+                .map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS, &company)))
+                .collect(),
+            keys: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
+            questions: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
+            company,
         };
         for batcher in &queues.arrivals {
             spawn_workers(batcher, 1, serving(shared, ingest::serve))?;
@@ -186,6 +193,11 @@ impl PgStore {
         self.shared.pool.run(partition::find_unindexed).map_err(Failure::into_store_error)?.map_or(Ok(()), |name| {
             Err(StoreError::Internal(format!("events partition {name} lacks an index: events could be counted twice")))
         })
+    }
+
+    /// Where it is told which organizations ask for something: in company it does less at a time.
+    pub fn company(&self) -> Arc<Company> {
+        Arc::clone(&self.queues.company)
     }
 
     /// What the store is busy with; asks the database nothing.

@@ -1,9 +1,16 @@
 //! Batchers: callers leave what they want and go on; workers serve what has come in, as much of it at once as fits into one batch.
 //!
+//! Each organization has a queue of its own, and the queues take turns: whoever asks for much waits behind itself. In company a
+//! batch is small, so that a turn is short.
+//!
 //! There is no timer. A worker that is free takes what is there, if only one job; what comes in while it is busy it takes
 //! together as soon as it is free again. So a lone caller never waits, and a crowd shares statements and commits. The other
 //! workers of a batcher step in when somebody has waited for long: two groups of half the size would cost all their round trips
 //! twice.
+
+mod queue;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,69 +18,43 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use billing_domain::id::OrganizationId;
 use billing_domain::{Error, StoreError};
 
-/// How long a worker without work waits before it looks again.
-const IDLE_POLL: Duration = Duration::from_secs(60);
-/// How long a job waits for a worker that is busy before another one takes it. Several times what a group takes: that worker's
-/// connection may hang.
-const SECOND_WORKER_DELAY: Duration = Duration::from_millis(30);
+use crate::company::Company;
+use queue::{Owner, Queue, Waiting};
 
 /// What somebody wants, and where the answer goes. One that is dropped unanswered tells its caller so.
 pub(crate) trait Job: Send + 'static {
-    /// Whether it is served together with `first`, the job that waited longest. Called for `first` itself too, and then
-    /// for those behind it in order; what fits is noted in `budget`.
+    /// Whose it is; `None`: nobody knows yet.
+    fn organization(&self) -> Option<OrganizationId>;
+    /// Whether it is served together with `first`, the organization's job that waited longest. Called for `first` itself too,
+    /// and then for those behind it in order; what fits is noted in `budget`.
     fn joins_batch(&self, first: &Self, budget: &mut BatchBudget) -> bool;
     /// Tells the caller that there will be no answer.
     fn refuse(self, error: Error);
-}
-
-struct Waiting<J> {
-    job: J,
-    since: Instant,
-    weight: usize,
-}
-
-struct Queue<J> {
-    waiting: VecDeque<Waiting<J>>,
-    /// That of all who wait.
-    weight: usize,
-    busy: usize,
-    /// A free worker will look whether somebody has waited for long.
-    is_watched: bool,
-    is_closed: bool,
-}
-
-impl<J> Queue<J> {
-    /// How long a free worker has nothing to do.
-    fn idle(&self) -> Duration {
-        match self.waiting.front() {
-            None => IDLE_POLL,
-            Some(_) if self.busy == 0 => Duration::ZERO,
-            Some(first) => SECOND_WORKER_DELAY.saturating_sub(first.since.elapsed()),
-        }
-    }
 }
 
 /// Where jobs of one kind wait.
 pub(crate) struct Batcher<J> {
     queue: Mutex<Queue<J>>,
     filled: Condvar,
-    weight_max: usize,
+    company: Arc<Company>,
     /// Jobs that waited longer are told that everybody is busy; `None`: they wait as long as it takes.
     timeout: Option<Duration>,
 }
 
 impl<J: Job> Batcher<J> {
     /// A batcher for jobs that wait for at most so long. Weights add up to at most `weight_max`.
-    pub(crate) fn with_timeout(weight_max: usize, timeout: Duration) -> Self {
-        Self { timeout: Some(timeout), ..Self::without_timeout(weight_max) }
+    pub(crate) fn with_timeout(weight_max: usize, company: &Arc<Company>, timeout: Duration) -> Self {
+        Self { timeout: Some(timeout), ..Self::without_timeout(weight_max, company) }
     }
 
     /// A batcher for jobs that wait for as long as it takes.
-    pub(crate) fn without_timeout(weight_max: usize) -> Self {
-        let queue = Queue { waiting: VecDeque::new(), weight: 0, busy: 0, is_watched: false, is_closed: false };
-        Self { queue: Mutex::new(queue), filled: Condvar::new(), weight_max, timeout: None }
+    pub(crate) fn without_timeout(weight_max: usize, company: &Arc<Company>) -> Self {
+        let queue = Queue::with_room(weight_max);
+        let company = Arc::clone(company);
+        Self { queue: Mutex::new(queue), filled: Condvar::new(), company, timeout: None }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<J>> {
@@ -83,31 +64,27 @@ impl<J: Job> Batcher<J> {
 
     /// Leaves a job; it is refused at once when the batcher is full.
     pub(crate) fn submit(&self, job: J, weight: usize) {
-        match self.reserve(weight) {
+        match self.reserve(job.organization(), weight) {
             true => self.submit_reserved(job, weight),
             false => job.refuse(StoreError::Overloaded.into()),
         }
     }
 
-    /// Makes room for a job, if there is any. A job of any weight is taken by an empty batcher.
-    pub(crate) fn reserve(&self, weight: usize) -> bool {
-        let mut queue = self.lock();
-        let has_room = queue.weight == 0 || queue.weight + weight <= self.weight_max;
-        if has_room {
-            queue.weight += weight;
-        }
-        has_room
+    /// Makes room for a job, if there is any. A job of any weight is taken of whom nothing waits, once nobody else needs much.
+    pub(crate) fn reserve(&self, owner: Owner, weight: usize) -> bool {
+        self.lock().reserve(owner, weight)
     }
 
     /// Gives back what was reserved for a job that does not come.
-    pub(crate) fn release(&self, weight: usize) {
-        self.lock().weight -= weight;
+    pub(crate) fn release(&self, owner: Owner, weight: usize) {
+        self.lock().release(owner, weight);
     }
 
     /// Leaves a job for which there is room.
     pub(crate) fn submit_reserved(&self, job: J, weight: usize) {
         let mut queue = self.lock();
-        queue.waiting.push_back(Waiting { job, since: Instant::now(), weight });
+        let owner = job.organization();
+        queue.push(Waiting { job, since: Instant::now(), weight }, owner);
         self.call(&queue);
     }
 
@@ -118,10 +95,15 @@ impl<J: Job> Batcher<J> {
         }
     }
 
+    /// Whether several organizations are at it, so that batches are small.
+    pub(crate) fn is_company(&self) -> bool {
+        self.company.is_company(Instant::now())
+    }
+
     /// The weight of what waits, and the workers at work.
     pub(crate) fn load(&self) -> (usize, usize) {
         let queue = self.lock();
-        (queue.weight, queue.busy)
+        (queue.weight(), queue.busy)
     }
 
     /// No more is taken.
@@ -130,8 +112,8 @@ impl<J: Job> Batcher<J> {
         self.filled.notify_all();
     }
 
-    /// What the next worker serves: the job that waited longest, and those that go with it, in their order. Empty after
-    /// a while without any for it; `None` once the batcher is closed.
+    /// What the next worker serves: of the organization whose turn it is the job that waited longest, and those that go with it,
+    /// in their order. Empty after a while without any for it; `None` once the batcher is closed.
     fn take(&self) -> Option<Vec<Waiting<J>>> {
         let mut queue = self.lock();
         if queue.is_closed {
@@ -145,12 +127,13 @@ impl<J: Job> Batcher<J> {
             queue.is_watched &= !watches;
             return Some(Vec::new());
         }
-        let Some(first) = queue.waiting.pop_front() else { return Some(Vec::new()) };
-        let mut budget = BatchBudget::default();
+        let Some((owner, mut jobs)) = queue.next() else { return Some(Vec::new()) };
+        let Some(first) = jobs.pop_front() else { return Some(Vec::new()) };
+        let mut budget = BatchBudget::new(self.is_company());
         first.job.joins_batch(&first.job, &mut budget);
         let mut weight = first.weight;
         let (mut taken, mut left) = (vec![first], VecDeque::new());
-        for waiting in std::mem::take(&mut queue.waiting) {
+        for waiting in jobs {
             if waiting.job.joins_batch(&taken[0].job, &mut budget) {
                 weight += waiting.weight;
                 taken.push(waiting);
@@ -158,8 +141,10 @@ impl<J: Job> Batcher<J> {
                 left.push_back(waiting);
             }
         }
-        queue.waiting = left;
-        queue.weight -= weight;
+        if !left.is_empty() {
+            queue.waiting.push((owner, left));
+        }
+        queue.release(owner, weight);
         queue.busy += 1;
         if !queue.waiting.is_empty() {
             // Whoever was told of them may be this very worker.
@@ -190,16 +175,28 @@ impl<J: Job> Batcher<J> {
     }
 }
 
+/// How many parts one worker takes at once.
+#[derive(Clone, Copy)]
+pub(crate) struct PartsMax {
+    pub(crate) alone: usize,
+    pub(crate) in_company: usize,
+}
+
 /// How much one worker has taken at once.
-#[derive(Default)]
 pub(crate) struct BatchBudget {
-    pub(crate) jobs: usize,
-    pub(crate) parts: usize,
+    jobs: usize,
+    parts: usize,
+    is_company: bool,
 }
 
 impl BatchBudget {
+    fn new(is_company: bool) -> Self {
+        Self { jobs: 0, parts: 0, is_company }
+    }
+
     /// Takes one more job of so many parts, if it fits; the first always does.
-    pub(crate) fn take(&mut self, parts: usize, parts_max: usize) -> bool {
+    pub(crate) fn take(&mut self, parts: usize, most: PartsMax) -> bool {
+        let parts_max = if self.is_company { most.in_company } else { most.alone };
         let fits = self.jobs == 0 || self.parts + parts <= parts_max;
         if fits {
             self.jobs += 1;
@@ -228,72 +225,4 @@ pub(crate) fn spawn_workers<J: Job>(
         spawned.map_err(|error| StoreError::Unavailable(format!("no thread for a worker: {error}")))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    impl Job for u32 {
-        fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
-            budget.take(1, 3)
-        }
-
-        fn refuse(self, _: Error) {}
-    }
-
-    fn jobs(taken: Option<Vec<Waiting<u32>>>) -> Vec<u32> {
-        taken.expect("an open batcher").into_iter().map(|waiting| waiting.job).collect()
-    }
-
-    /// What the next worker takes, however long that takes.
-    fn take(batcher: &Batcher<u32>) -> Vec<u32> {
-        loop {
-            let taken = jobs(batcher.take());
-            if !taken.is_empty() {
-                return taken;
-            }
-        }
-    }
-
-    #[test]
-    fn one_clerk_takes_all_until_somebody_has_waited_for_long() {
-        let batcher = Batcher::without_timeout(100);
-        let submit = |jobs: &[u32]| jobs.iter().for_each(|job| batcher.submit(*job, 1));
-        submit(&[1]);
-        assert_eq!(jobs(batcher.take()), [1], "a lone job is taken at once");
-        let began = Instant::now();
-        submit(&[2, 3]);
-        assert_eq!(take(&batcher), [2, 3]);
-        assert!(began.elapsed() >= SECOND_WORKER_DELAY, "the first worker might have come back");
-        batcher.finish();
-        submit(&[4, 5, 6, 7]);
-        batcher.finish();
-        assert_eq!(jobs(batcher.take()), [4, 5, 6], "as many as fit, at once: nobody else is at work");
-        batcher.finish();
-        assert_eq!(jobs(batcher.take()), [7]);
-    }
-
-    #[test]
-    fn whoever_waits_is_served_while_a_clerk_hangs() {
-        let batcher = Batcher::without_timeout(100);
-        batcher.submit(1, 1);
-        assert_eq!(take(&batcher), [1], "this worker never comes back");
-        thread::scope(|threads| {
-            let other = threads.spawn(|| {
-                let mut served = Vec::new();
-                while served.len() < 20 {
-                    served.extend(take(&batcher));
-                    batcher.finish();
-                }
-                served
-            });
-            for job in 0..20 {
-                batcher.submit(job, 1);
-                thread::sleep(Duration::from_millis(3));
-            }
-            let served = other.join().expect("no panic");
-            assert_eq!(served, (0..20).collect::<Vec<_>>());
-        });
-    }
 }

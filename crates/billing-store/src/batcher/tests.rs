@@ -1,0 +1,139 @@
+//! Who is served when, and with whom.
+
+use super::queue::SECOND_WORKER_DELAY;
+use super::*;
+
+/// A job of somebody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Numbered(u128, u32);
+
+impl Job for Numbered {
+    fn organization(&self) -> Owner {
+        Some(organization(self.0))
+    }
+
+    fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
+        budget.take(1, PartsMax { alone: 3, in_company: 2 })
+    }
+
+    fn refuse(self, _: Error) {}
+}
+
+fn organization(n: u128) -> OrganizationId {
+    uuid::Uuid::from_u128(n).into()
+}
+
+fn batcher(weight_max: usize) -> Batcher<Numbered> {
+    Batcher::without_timeout(weight_max, &Arc::default())
+}
+
+fn numbers(taken: Option<Vec<Waiting<Numbered>>>) -> Vec<u32> {
+    taken.expect("an open batcher").into_iter().map(|waiting| waiting.job.1).collect()
+}
+
+/// What the next worker takes, however long that takes.
+fn take(batcher: &Batcher<Numbered>) -> Vec<u32> {
+    loop {
+        let taken = numbers(batcher.take());
+        if !taken.is_empty() {
+            return taken;
+        }
+    }
+}
+
+#[test]
+fn one_worker_takes_all_until_somebody_has_waited_for_long() {
+    let batcher = batcher(100);
+    let submit = |jobs: &[u32]| jobs.iter().for_each(|job| batcher.submit(Numbered(1, *job), 1));
+    submit(&[1]);
+    assert_eq!(numbers(batcher.take()), [1], "a lone job is taken at once");
+    let began = Instant::now();
+    submit(&[2, 3]);
+    assert_eq!(take(&batcher), [2, 3]);
+    assert!(began.elapsed() >= SECOND_WORKER_DELAY, "the first worker might have come back");
+    batcher.finish();
+    submit(&[4, 5, 6, 7]);
+    batcher.finish();
+    assert_eq!(numbers(batcher.take()), [4, 5, 6], "as many as fit, at once: nobody else is at work");
+    batcher.finish();
+    assert_eq!(numbers(batcher.take()), [7]);
+}
+
+#[test]
+fn organizations_take_turns() {
+    let company = Arc::<Company>::default();
+    let batcher = Batcher::without_timeout(100, &company);
+    let served = || {
+        batcher.finish();
+        numbers(batcher.take())
+    };
+    (1..=5).for_each(|job| batcher.submit(Numbered(1, job), 1));
+    assert_eq!(numbers(batcher.take()), [1, 2, 3], "as many as fit");
+    for n in [1, 2] {
+        company.note(organization(n), Instant::now());
+    }
+    batcher.submit(Numbered(2, 10), 1);
+    batcher.submit(Numbered(1, 6), 1);
+    assert_eq!(served(), [10], "whose turn it is, although others have waited for longer");
+    batcher.submit(Numbered(3, 20), 1);
+    batcher.submit(Numbered(2, 11), 1);
+    assert_eq!(served(), [20], "who has only just come");
+    assert_eq!(served(), [4, 5], "who was served longest ago; fewer in company");
+    batcher.submit(Numbered(3, 21), 1);
+    assert_eq!(served(), [11], "a turn each");
+    assert_eq!(served(), [21]);
+    assert_eq!(served(), [6]);
+}
+
+#[test]
+fn nobody_takes_all_the_room() {
+    #[rustfmt::skip]
+    let cases = [
+        // weights that fit before, of whom, weight, fits, why
+        (&[(1, 75)][..],            1,       1,      false, "three quarters, and no more"),
+        (&[(1, 75)][..],            2,       25,     true,  "what is left to others"),
+        (&[(1, 75), (2, 20)][..],   2,       6,      false, "more than there is"),
+        (&[][..],                   1,       500,    true,  "of any weight when nothing waits"),
+        (&[(1, 500)][..],           2,       25,     true,  "another one's, however much that was"),
+        (&[(1, 500)][..],           2,       26,     false, "but little"),
+        (&[(1, 500)][..],           2,       500,    false, "only one of them is so large"),
+        (&[(1, 500)][..],           1,       1,      false, "it has to wait"),
+        (&[(1, 25)][..],            2,       500,    true,  "there is room for one"),
+        (&[(1, 26)][..],            2,       500,    false, "and no more"),
+    ];
+    for (before, whose, weight, fits, why) in cases {
+        let batcher = batcher(100);
+        for (owner, weight) in before {
+            assert!(batcher.reserve(Some(organization(*owner)), *weight), "{why}");
+        }
+        assert_eq!(batcher.reserve(Some(organization(whose)), weight), fits, "{why}");
+        for (owner, weight) in before {
+            batcher.release(Some(organization(*owner)), *weight);
+        }
+        let left = if fits { weight } else { 0 };
+        assert_eq!(batcher.load(), (left, 0), "{why}: what was given back is there again");
+    }
+}
+
+#[test]
+fn whoever_waits_is_served_while_a_worker_hangs() {
+    let batcher = batcher(100);
+    batcher.submit(Numbered(1, 1), 1);
+    assert_eq!(take(&batcher), [1], "this worker never comes back");
+    thread::scope(|threads| {
+        let other = threads.spawn(|| {
+            let mut served = Vec::new();
+            while served.len() < 20 {
+                served.extend(take(&batcher));
+                batcher.finish();
+            }
+            served
+        });
+        for job in 0..20 {
+            batcher.submit(Numbered(1, job), 1);
+            thread::sleep(Duration::from_millis(3));
+        }
+        let served = other.join().expect("no panic");
+        assert_eq!(served, (0..20).collect::<Vec<_>>());
+    });
+}
