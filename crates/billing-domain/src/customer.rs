@@ -54,28 +54,14 @@ pub struct Customer {
     pub organization: OrganizationId,
     /// The caller's own id.
     pub id: CustomerId,
-    /// Display name.
-    pub name: Option<String>,
     /// Primary e-mail address, unique in the organization.
     pub email: Option<String>,
     /// Code of the currency preferred when a plan has versions in several.
     pub default_currency_code: String,
-    /// Where invoices are addressed to.
-    pub billing_address: Option<Address>,
-    /// Where goods go; tax providers look at it.
-    pub shipping_address: Option<Address>,
-    /// Sales tax in percent, in place of the organization's.
-    pub tax_rate: Option<BigDecimal>,
     /// IANA zone for usage windows and documents; billing itself is in UTC.
     pub timezone: String,
-    /// `stripe` or `braintree`, as given.
-    pub payment_provider: Option<PaymentProvider>,
-    /// The customer's id there, as given.
-    pub payment_provider_id: Option<String>,
-    /// Whether a payment method is on file there, as given.
-    pub has_payment_method: bool,
-    /// Free-form properties, as given.
-    pub properties: serde_json::Map<String, serde_json::Value>,
+    /// What else the caller says of it.
+    pub fields: CustomerFields,
     /// The clock the customer lives by; `None`: real time.
     pub test_clock: Option<TestClockId>,
     /// Whether something that fell due in the past is still to be billed, by the billing run or its clock's worker: until
@@ -86,6 +72,27 @@ pub struct Customer {
     pub created_at: OffsetDateTime,
     /// When it was deleted, if it was, in its own time.
     pub deleted_at: Option<OffsetDateTime>,
+}
+
+/// What a caller may say of a customer when it is made and at any time later, and need not: nothing by default.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CustomerFields {
+    /// Display name.
+    pub name: Option<String>,
+    /// Where invoices are addressed to.
+    pub billing_address: Option<Address>,
+    /// Where goods go; tax providers look at it.
+    pub shipping_address: Option<Address>,
+    /// Sales tax in percent, in place of the organization's.
+    pub tax_rate: Option<BigDecimal>,
+    /// `stripe` or `braintree`, as given.
+    pub payment_provider: Option<PaymentProvider>,
+    /// The customer's id there, as given.
+    pub payment_provider_id: Option<String>,
+    /// Whether a payment method is on file there, as given.
+    pub has_payment_method: bool,
+    /// Free-form properties, as given.
+    pub properties: serde_json::Map<String, serde_json::Value>,
 }
 
 choices! {

@@ -12,7 +12,7 @@ use crate::api_key::{ApiKey, KeyKind};
 use crate::charge::{Billed, BillingRecord, ChargeRef, UsageBilling};
 use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
-use crate::customer::Customer;
+use crate::customer::{Customer, CustomerFields};
 use crate::event::{Event, Properties};
 use crate::id::{AddonId, CustomerKey, InvoiceId, MetricId, OrganizationId};
 use crate::invoice::{BilledTo, LineItem, NewInvoice, Seller, Trace};
@@ -199,17 +199,10 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
         key: CustomerKey::derive(organization, &id),
         organization,
         id,
-        name: None,
         email: None,
         default_currency_code: "USD".to_owned(),
-        billing_address: None,
-        shipping_address: None,
-        tax_rate: None,
         timezone: "UTC".to_owned(),
-        payment_provider: None,
-        payment_provider_id: None,
-        has_payment_method: false,
-        properties: serde_json::Map::new(),
+        fields: CustomerFields::default(),
         test_clock: None,
         catching_up: false,
         created_at: now,

@@ -1,12 +1,10 @@
 //! Creates a customer.
 
-use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::check_tax_rate::check_tax_rate;
 use super::find_currency;
-use crate::address::Address;
-use crate::customer::{Customer, CustomerId, PaymentProvider};
+use crate::customer::{Customer, CustomerFields, CustomerId};
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
 use crate::faults::look_up;
 use crate::id::{CustomerKey, TestClockId};
@@ -19,26 +17,14 @@ use crate::{text, timezone};
 pub struct CreateCustomer {
     /// The caller's own id.
     pub id: CustomerId,
-    /// Display name.
-    pub name: Option<String>,
     /// Primary e-mail address.
     pub email: String,
     /// Code of the preferred currency; `None`: the organization's.
     pub default_currency_code: Option<String>,
-    /// Where invoices are addressed to.
-    pub billing_address: Option<Address>,
-    /// Where goods go.
-    pub shipping_address: Option<Address>,
-    /// Sales tax in percent, in place of the organization's.
-    pub tax_rate: Option<BigDecimal>,
     /// IANA zone; `None`: the organization's.
     pub timezone: Option<String>,
-    /// The payment provider it is registered with.
-    pub payment_provider: Option<PaymentProvider>,
-    /// Its id there.
-    pub payment_provider_id: Option<String>,
-    /// Free-form properties.
-    pub properties: serde_json::Map<String, serde_json::Value>,
+    /// What else is said of it.
+    pub fields: CustomerFields,
     /// The clock it lives by.
     pub test_clock: Option<TestClockId>,
 }
@@ -48,16 +34,10 @@ impl CreateCustomer {
     pub fn new(id: CustomerId, email: &str) -> Self {
         Self {
             id,
-            name: None,
             email: email.to_owned(),
             default_currency_code: None,
-            billing_address: None,
-            shipping_address: None,
-            tax_rate: None,
             timezone: None,
-            payment_provider: None,
-            payment_provider_id: None,
-            properties: serde_json::Map::new(),
+            fields: CustomerFields::default(),
             test_clock: None,
         }
     }
@@ -84,17 +64,10 @@ pub fn create_customer(
         key: CustomerKey::derive(organization.id, &command.id),
         organization: organization.id,
         id: command.id,
-        name: command.name,
         email: Some(command.email),
         default_currency_code: command.default_currency_code.unwrap_or(organization.default_currency_code),
-        billing_address: command.billing_address,
-        shipping_address: command.shipping_address,
-        tax_rate: command.tax_rate,
         timezone: command.timezone.unwrap_or(organization.timezone),
-        payment_provider: command.payment_provider,
-        payment_provider_id: command.payment_provider_id,
-        has_payment_method: false,
-        properties: command.properties,
+        fields: command.fields,
         test_clock: command.test_clock,
         catching_up: false,
         created_at: now,
@@ -128,23 +101,24 @@ impl CreateCustomer {
 
 /// Everything that is wrong with what is said of a customer, as far as that can be told without looking anything up.
 fn check(command: &CreateCustomer) -> FieldErrors {
+    let fields = &command.fields;
     let mut errors = FieldErrors::default();
     errors.keep("email", text::check_email(&command.email));
-    if let Some(name) = &command.name {
+    if let Some(name) = &fields.name {
         errors.keep("customer_name", text::check_length(name, text::NAME_CHARACTERS_MAX));
     }
-    if let Some(rate) = &command.tax_rate {
+    if let Some(rate) = &fields.tax_rate {
         errors.keep("tax_rate", check_tax_rate(rate));
     }
     if command.timezone.as_ref().is_some_and(|zone| !timezone::is_known(zone)) {
         errors.push("timezone", FieldCode::InvalidChoice, "This is not a known time zone.");
     }
-    if command.payment_provider.is_some() != command.payment_provider_id.is_some() {
-        let missing = if command.payment_provider.is_some() { "payment_provider_id" } else { "payment_provider" };
+    if fields.payment_provider.is_some() != fields.payment_provider_id.is_some() {
+        let missing = if fields.payment_provider.is_some() { "payment_provider_id" } else { "payment_provider" };
         errors.push(missing, FieldCode::Required, "Provider and id are given together or not at all.");
     }
     for (attr, address) in
-        [("billing_address", &command.billing_address), ("shipping_address", &command.shipping_address)]
+        [("billing_address", &fields.billing_address), ("shipping_address", &fields.shipping_address)]
     {
         if let Some(address) = address {
             errors.keep_all(attr, address.check());

@@ -187,9 +187,9 @@ fn insert(
         customer: customer.key,
         billed_to: BilledTo {
             customer_id: customer.id.to_string(),
-            name: customer.name.clone(),
+            name: customer.fields.name.clone(),
             email: customer.email.clone(),
-            address: customer.billing_address.clone(),
+            address: customer.fields.billing_address.clone(),
         },
         seller: Seller { name: organization.name.clone(), address: organization.address.clone() },
         currency: draft.currency,

@@ -26,9 +26,9 @@ pub(super) fn tax_lines(
     records: &mut [BillingRecord],
 ) -> Result<(), Error> {
     let question = TaxQuestion {
-        customer_rate: account.customer.tax_rate.as_ref(),
+        customer_rate: account.customer.fields.tax_rate.as_ref(),
         organization_rate: account.organization.tax_rate.as_ref(),
-        country_code: account.customer.shipping_address.as_ref().map(|address| address.country.as_str()),
+        country_code: account.customer.fields.shipping_address.as_ref().map(|address| address.country.as_str()),
         currency_code: &currency.code,
     };
     let today = rate(&[&FlatRate], &question);

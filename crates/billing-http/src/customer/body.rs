@@ -2,7 +2,7 @@
 
 use billing_domain::FieldErrors;
 use billing_domain::address::Address;
-use billing_domain::customer::{CustomerId, PaymentProvider};
+use billing_domain::customer::{CustomerFields, CustomerId, PaymentProvider};
 use billing_domain::id::TestClockId;
 use billing_domain::workflow::CreateCustomer;
 
@@ -43,18 +43,22 @@ body! {
 impl CreateCustomerBody {
     fn read(self) -> Result<CreateCustomer, FieldErrors> {
         let not_empty = |text: Option<String>| text.filter(|text| !text.is_empty());
-        Ok(CreateCustomer {
-            id: self.customer_id,
+        let fields = CustomerFields {
             name: not_empty(self.customer_name),
-            email: self.email,
-            default_currency_code: self.default_currency_code,
             billing_address: self.billing_address.or(self.address),
             shipping_address: self.shipping_address,
             tax_rate: self.tax_rate.map(|Number(rate)| rate),
-            timezone: self.timezone,
             payment_provider: self.payment_provider,
             payment_provider_id: not_empty(self.payment_provider_id),
+            has_payment_method: false,
             properties: self.properties.unwrap_or_default().0,
+        };
+        Ok(CreateCustomer {
+            id: self.customer_id,
+            email: self.email,
+            default_currency_code: self.default_currency_code,
+            timezone: self.timezone,
+            fields,
             test_clock: self.test_clock_id,
         })
     }

@@ -2,7 +2,7 @@
 
 use billing_domain::FieldErrors;
 use billing_domain::address::Address;
-use billing_domain::customer::PaymentProvider;
+use billing_domain::customer::{CustomerFields, PaymentProvider};
 use billing_domain::workflow::CustomerPatch;
 
 use crate::wire::{FreeForm, Number, Patch, body, read_through};
@@ -39,20 +39,31 @@ body! {
 
 impl CustomerPatchBody {
     fn read(self) -> Result<CustomerPatch, FieldErrors> {
-        let not_empty = |patch: Patch<String>| patch.nullable().map(|text| text.filter(|text| !text.is_empty()));
         Ok(CustomerPatch {
-            name: not_empty(self.customer_name),
-            email: self.email,
-            default_currency_code: self.default_currency_code,
-            billing_address: self.billing_address.nullable().or(self.address.nullable()),
-            shipping_address: self.shipping_address.nullable(),
-            tax_rate: self.tax_rate.nullable().map(|rate| rate.map(|Number(rate)| rate)),
-            timezone: self.timezone,
-            payment_provider: self.payment_provider.nullable(),
-            payment_provider_id: not_empty(self.payment_provider_id),
-            has_payment_method: self.has_payment_method,
-            properties: self.properties.nullable().map(|properties| properties.unwrap_or_default().0),
+            email: self.email.clone(),
+            default_currency_code: self.default_currency_code.clone(),
+            timezone: self.timezone.clone(),
+            change: Box::new(move |fields| self.clone().apply(fields)),
         })
+    }
+
+    fn apply(self, fields: &mut CustomerFields) {
+        let not_empty = |patch: Patch<String>| patch.nullable().map(|text| text.filter(|text| !text.is_empty()));
+        set(&mut fields.name, not_empty(self.customer_name));
+        set(&mut fields.billing_address, self.billing_address.nullable().or(self.address.nullable()));
+        set(&mut fields.shipping_address, self.shipping_address.nullable());
+        set(&mut fields.tax_rate, self.tax_rate.nullable().map(|rate| rate.map(|Number(rate)| rate)));
+        set(&mut fields.payment_provider, self.payment_provider.nullable());
+        set(&mut fields.payment_provider_id, not_empty(self.payment_provider_id));
+        set(&mut fields.has_payment_method, self.has_payment_method);
+        set(&mut fields.properties, self.properties.nullable().map(|properties| properties.unwrap_or_default().0));
+    }
+}
+
+/// Puts what was said, if anything was, in place of what there is.
+fn set<T>(field: &mut T, said: Option<T>) {
+    if let Some(said) = said {
+        *field = said;
     }
 }
 

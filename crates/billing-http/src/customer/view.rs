@@ -246,24 +246,24 @@ impl Shelf {
     fn view(&mut self, tx: &mut dyn Transaction, customer: &Customer) -> Result<CustomerView, Error> {
         let due = self.due.remove(&customer.key).unwrap_or_default();
         let invoices = self.invoices.remove(&customer.key).unwrap_or_default();
-        let billing_address = customer.billing_address.as_ref().map(AddressView::from);
+        let billing_address = customer.fields.billing_address.as_ref().map(AddressView::from);
         Ok(CustomerView {
             customer_id: customer.id.to_string(),
             email: customer.email.clone(),
-            customer_name: customer.name.clone(),
+            customer_name: customer.fields.name.clone(),
             invoices: invoices.iter().map(InvoiceBriefView::from).collect(),
             total_amount_due: Number(due.get(&customer.default_currency_code).cloned().unwrap_or_default()),
             total_amounts_due: self.amounts_due(tx, &due)?,
             subscriptions: self.subscriptions(tx, customer)?,
             integrations: IntegrationsView::from(customer),
             default_currency: Some(self.currency(tx, &customer.default_currency_code)?),
-            payment_provider: customer.payment_provider,
-            payment_provider_id: customer.payment_provider_id.clone(),
-            has_payment_method: customer.has_payment_method,
+            payment_provider: customer.fields.payment_provider,
+            payment_provider_id: customer.fields.payment_provider_id.clone(),
+            has_payment_method: customer.fields.has_payment_method,
             address: billing_address.clone(),
             billing_address,
-            shipping_address: customer.shipping_address.as_ref().map(AddressView::from),
-            tax_rate: customer.tax_rate.as_ref().map(Number::from),
+            shipping_address: customer.fields.shipping_address.as_ref().map(AddressView::from),
+            tax_rate: customer.fields.tax_rate.as_ref().map(Number::from),
             timezone: customer.timezone.clone(),
             tax_providers: Vec::new(),
             test_clock_id: customer.test_clock,
@@ -274,9 +274,10 @@ impl Shelf {
 
 impl From<&Customer> for IntegrationsView {
     fn from(customer: &Customer) -> Self {
-        let has_payment_method = customer.has_payment_method;
-        let id_at =
-            |provider| customer.payment_provider_id.clone().filter(|_| customer.payment_provider == Some(provider));
+        let has_payment_method = customer.fields.has_payment_method;
+        let id_at = |provider| {
+            customer.fields.payment_provider_id.clone().filter(|_| customer.fields.payment_provider == Some(provider))
+        };
         Self {
             stripe: id_at(PaymentProvider::Stripe).map(|stripe_id| StripeView { stripe_id, has_payment_method }),
             braintree: id_at(PaymentProvider::Braintree)

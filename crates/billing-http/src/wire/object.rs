@@ -98,7 +98,7 @@ view! {
 impl From<&Customer> for CustomerBriefView {
     fn from(customer: &Customer) -> Self {
         Self {
-            customer_name: customer.name.clone(),
+            customer_name: customer.fields.name.clone(),
             email: customer.email.clone(),
             customer_id: customer.id.as_str().to_owned(),
         }

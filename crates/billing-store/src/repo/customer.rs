@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use bigdecimal::BigDecimal;
-use billing_domain::customer::{Customer, PaymentProvider};
+use billing_domain::customer::{Customer, CustomerFields, PaymentProvider};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{CustomerRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
@@ -15,7 +15,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::pg::column::{choice, from_json, to_json, unreadable};
+use crate::pg::column::{from_json, to_json, unreadable};
 use crate::pg::now::{customer_now, customer_nows};
 use crate::pg::schema::{billing_due, customer_emails, customers};
 use crate::pg::statement::statement;
@@ -27,6 +27,19 @@ pub(crate) struct CustomerRow {
     customer_key: Uuid,
     organization_id: Uuid,
     customer_id: String,
+    #[diesel(embed)]
+    fields: FieldsRow,
+    test_clock_id: Option<Uuid>,
+    created_at: OffsetDateTime,
+    last_instant: OffsetDateTime,
+    deleted_at: Option<OffsetDateTime>,
+    catching_up: bool,
+}
+
+/// What of a customer may change.
+#[derive(Queryable, Selectable, Insertable, AsChangeset)]
+#[diesel(table_name = customers, check_for_backend(Pg), treat_none_as_null = true)]
+pub(crate) struct FieldsRow {
     name: Option<String>,
     email: Option<String>,
     default_currency_code: String,
@@ -38,11 +51,27 @@ pub(crate) struct CustomerRow {
     payment_provider_id: Option<String>,
     has_payment_method: bool,
     properties: Value,
-    test_clock_id: Option<Uuid>,
-    created_at: OffsetDateTime,
-    last_instant: OffsetDateTime,
-    deleted_at: Option<OffsetDateTime>,
-    catching_up: bool,
+}
+
+impl TryFrom<&Customer> for FieldsRow {
+    type Error = Error;
+
+    fn try_from(customer: &Customer) -> Result<Self, Error> {
+        let fields = &customer.fields;
+        Ok(Self {
+            name: fields.name.clone(),
+            email: customer.email.clone(),
+            default_currency_code: customer.default_currency_code.clone(),
+            billing_address: fields.billing_address.as_ref().map(to_json).transpose()?,
+            shipping_address: fields.shipping_address.as_ref().map(to_json).transpose()?,
+            tax_rate: fields.tax_rate.clone(),
+            timezone: customer.timezone.clone(),
+            payment_provider: fields.payment_provider.map(|provider| provider.as_str().to_owned()),
+            payment_provider_id: fields.payment_provider_id.clone(),
+            has_payment_method: fields.has_payment_method,
+            properties: Value::Object(fields.properties.clone()),
+        })
+    }
 }
 
 impl TryFrom<&Customer> for CustomerRow {
@@ -53,17 +82,7 @@ impl TryFrom<&Customer> for CustomerRow {
             customer_key: customer.key.uuid(),
             organization_id: customer.organization.uuid(),
             customer_id: customer.id.as_str().to_owned(),
-            name: customer.name.clone(),
-            email: customer.email.clone(),
-            default_currency_code: customer.default_currency_code.clone(),
-            billing_address: customer.billing_address.as_ref().map(to_json).transpose()?,
-            shipping_address: customer.shipping_address.as_ref().map(to_json).transpose()?,
-            tax_rate: customer.tax_rate.clone(),
-            timezone: customer.timezone.clone(),
-            payment_provider: customer.payment_provider.map(|provider| provider.as_str().to_owned()),
-            payment_provider_id: customer.payment_provider_id.clone(),
-            has_payment_method: customer.has_payment_method,
-            properties: Value::Object(customer.properties.clone()),
+            fields: customer.try_into()?,
             test_clock_id: customer.test_clock.map(|clock| clock.uuid()),
             created_at: customer.created_at,
             last_instant: customer.created_at,
@@ -77,22 +96,26 @@ impl TryFrom<CustomerRow> for Customer {
     type Error = Error;
 
     fn try_from(row: CustomerRow) -> Result<Self, Error> {
-        let provider = |text: String| choice(PaymentProvider::ALL, PaymentProvider::as_str, &text);
+        let FieldsRow { email, default_currency_code, timezone, .. } = row.fields;
+        let provider = |text: String| text.parse::<PaymentProvider>().map_err(unreadable);
+        let fields = CustomerFields {
+            name: row.fields.name,
+            billing_address: row.fields.billing_address.map(from_json).transpose()?,
+            shipping_address: row.fields.shipping_address.map(from_json).transpose()?,
+            tax_rate: row.fields.tax_rate,
+            payment_provider: row.fields.payment_provider.map(provider).transpose()?,
+            payment_provider_id: row.fields.payment_provider_id,
+            has_payment_method: row.fields.has_payment_method,
+            properties: from_json(row.fields.properties)?,
+        };
         Ok(Self {
             key: row.customer_key.into(),
             organization: row.organization_id.into(),
             id: row.customer_id.parse().map_err(|_| unreadable("customer_id"))?,
-            name: row.name,
-            email: row.email,
-            default_currency_code: row.default_currency_code,
-            billing_address: row.billing_address.map(from_json).transpose()?,
-            shipping_address: row.shipping_address.map(from_json).transpose()?,
-            tax_rate: row.tax_rate,
-            timezone: row.timezone,
-            payment_provider: row.payment_provider.map(provider).transpose()?,
-            payment_provider_id: row.payment_provider_id,
-            has_payment_method: row.has_payment_method,
-            properties: from_json(row.properties)?,
+            email,
+            default_currency_code,
+            timezone,
+            fields,
             test_clock: row.test_clock_id.map(Into::into),
             catching_up: row.catching_up,
             created_at: row.created_at,
@@ -187,7 +210,7 @@ impl PgTransaction<'_> {
     }
 
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
-        let Some(email) = &row.email else { return Ok(()) };
+        let Some(email) = &row.fields.email else { return Ok(()) };
         let values = (
             customer_emails::organization_id.eq(row.organization_id),
             customer_emails::email.eq(email),
@@ -219,20 +242,7 @@ impl CustomerRepo for PgTransaction<'_> {
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
         let target = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));
-        let changes = (
-            customers::name.eq(&row.name),
-            customers::email.eq(&row.email),
-            customers::default_currency_code.eq(&row.default_currency_code),
-            customers::billing_address.eq(&row.billing_address),
-            customers::shipping_address.eq(&row.shipping_address),
-            customers::tax_rate.eq(&row.tax_rate),
-            customers::timezone.eq(&row.timezone),
-            customers::payment_provider.eq(&row.payment_provider),
-            customers::payment_provider_id.eq(&row.payment_provider_id),
-            customers::has_payment_method.eq(row.has_payment_method),
-            customers::properties.eq(&row.properties),
-            customers::deleted_at.eq(row.deleted_at),
-        );
+        let changes = (&row.fields, customers::deleted_at.eq(row.deleted_at));
         if self.query(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::Customer));
         }

@@ -4,7 +4,7 @@ use time::Duration;
 
 use super::{Harness, Tenant};
 use crate::address::Address;
-use crate::customer::{Customer, PaymentProvider};
+use crate::customer::{Customer, CustomerFields, PaymentProvider};
 use crate::error::{Error, Noun, Refusal};
 use crate::store::{PageRequest, Scope};
 use crate::testing::build::{customer, object};
@@ -21,18 +21,20 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         state: None,
     };
     let made = Customer {
-        name: Some("Acme Inc.".to_owned()),
         email: Some("a@acme.io".to_owned()),
         default_currency_code: "EUR".to_owned(),
-        billing_address: Some(address("1 Street")),
-        shipping_address: Some(address("2 Street")),
-        tax_rate: Some(decimal("0")),
         timezone: "Europe/Zurich".to_owned(),
-        payment_provider: Some(PaymentProvider::Stripe),
-        payment_provider_id: Some("cus_1".to_owned()),
-        has_payment_method: true,
-        // Every number as it was written, in whatever size.
-        properties: object(r#"{"a": 1.50, "b": [1e400, {"c": "\u00e9"}], "d": null}"#),
+        fields: CustomerFields {
+            name: Some("Acme Inc.".to_owned()),
+            billing_address: Some(address("1 Street")),
+            shipping_address: Some(address("2 Street")),
+            tax_rate: Some(decimal("0")),
+            payment_provider: Some(PaymentProvider::Stripe),
+            payment_provider_id: Some("cus_1".to_owned()),
+            has_payment_method: true,
+            // Every number as it was written, in whatever size.
+            properties: object(r#"{"a": 1.50, "b": [1e400, {"c": "\u00e9"}], "d": null}"#),
+        },
         ..customer(tenant.id, "a/b c.d@e", tenant.now())
     };
     tenant.customer(made.key, |tx, _| tx.customers().insert(&made));
@@ -126,11 +128,14 @@ pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
         tenant.customer(customer.key, |tx, _| tx.customers().insert(customer));
     }
     let changed = Customer {
-        name: Some("Acme Inc.".to_owned()),
         email: email("c@acme.io"),
         default_currency_code: "EUR".to_owned(),
-        tax_rate: Some(decimal("7.7")),
-        has_payment_method: true,
+        fields: CustomerFields {
+            name: Some("Acme Inc.".to_owned()),
+            tax_rate: Some(decimal("7.7")),
+            has_payment_method: true,
+            ..CustomerFields::default()
+        },
         ..made.clone()
     };
     tenant.customer(made.key, |tx, _| tx.customers().update(&changed));

@@ -132,7 +132,7 @@ fn whoever_catches_up_is_left_alone_until_it_is_done() {
     };
     refused(world.subscribe(&subscription("acme", past.plan, NOW)).map(drop), "another subscription");
     refused(world.on("acme", |tx, now| create_credit(tx, &grant(), now)).map(drop), "a credit");
-    let patch = CustomerPatch { tax_rate: Some(None), ..CustomerPatch::default() };
+    let patch = CustomerPatch::of_fields(|fields| fields.tax_rate = None);
     refused(world.on("acme", |tx, now| update_customer(tx, key, &patch, now)).map(drop), "another tax rate");
     refused(world.on("acme", |tx, now| delete_customer(tx, key, now)).map(drop), "its end");
     assert_eq!(world.invoices("acme"), invoices, "nothing has changed");
