@@ -59,33 +59,40 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-http",
         floors: &[
+            // Ground: what knows nothing of calls.
             &[
-                "answer", "backend", "compress", "connections", "paced", "places", "request_id", "secret", "tls",
-                "usual_time", "wire", "zone",
+                "answer", "backend", "compress", "connections", "places", "request_id", "secret", "tls", "usual_time",
+                "wire", "zone",
             ],
-            &["billing_run", "clock_turns", "settings"],
-            &["worker"],
+            &["billing_run", "clock_turns", "error", "settings", "telemetry"],
+            // Requests, and who sends them.
+            &["caller", "path", "unread", "worker"],
+            &["body", "server_settings", "startup"],
+            &["app", "query"],
+            &["idempotency", "list"],
+            &["auth", "unknown_field"],
+            // What every call is made with.
+            &["endpoint", "json"],
+            // The calls: one names another's views only downwards.
             &[
-                "access_token", "addon", "api_key", "app", "auth", "credit", "currency", "customer",
-                "deprecated_access", "docs", "endpoint", "error", "event", "feature", "feature_access", "health",
-                "idempotency", "invoice", "json", "list", "listen", "metric", "metric_access", "middleware",
-                "openapi", "organization", "path", "ping", "plan", "query", "routes", "server", "subscription",
-                "telemetry", "test_clock", "track", "unknown_field", "unread", "usage", "verify_idems",
+                "api_key", "credit", "currency", "deprecated_access", "docs", "event", "feature", "invoice", "metric",
+                "metric_access", "organization", "ping", "test_clock", "track", "verify_idems",
             ],
-            &["import", "startup"],
+            &["access_token", "feature_access", "openapi", "plan", "usage"],
+            &["addon", "health"],
+            &["subscription"],
+            &["customer"],
+            // All of them, and what serves them.
+            &["routes"],
+            &["decimal_form"],
+            &["middleware"],
+            &["listen"],
+            &["server"],
+            &["import"],
             &["demo"],
             &["cli"],
         ],
-        knots: &[
-            &["connections", "paced"],
-            &[
-                "access_token", "addon", "api_key", "app", "auth", "credit", "currency", "customer",
-                "deprecated_access", "docs", "endpoint", "error", "event", "feature", "feature_access", "health",
-                "idempotency", "invoice", "json", "list", "listen", "metric", "metric_access", "middleware",
-                "openapi", "organization", "path", "ping", "plan", "query", "routes", "server", "subscription",
-                "telemetry", "test_clock", "track", "unknown_field", "unread", "usage", "verify_idems",
-            ],
-        ],
+        knots: &[],
     },
 ];
 

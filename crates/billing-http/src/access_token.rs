@@ -6,7 +6,7 @@ use billing_domain::api_key::KeyKind;
 use crate::answer::{Created, NoContent};
 use crate::api_key::{KeyBody, KeyView, create_key, list_keys, remove_key};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::answer::{Created, NoContent};
 use crate::app::App;
-use crate::auth::{Caller, KeyText};
+use crate::caller::{Caller, KeyText};
 use crate::endpoint::{Endpoint, delete, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

@@ -15,22 +15,19 @@ use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
-use crate::auth::{Bearer, KnownKeys, Pepper};
 use crate::backend::Backend;
+use crate::caller::{Bearer, KnownKeys, Pepper};
 use crate::connections::Connections;
 use crate::error::{ApiError, codes};
 use crate::places::{Holder, Places};
 use crate::request_id;
-use crate::server::{self, ServerSettings};
+use crate::server_settings::{self, DiskCheck, ServerSettings};
 use crate::telemetry::Telemetry;
 use crate::usual_time::UsualTimes;
 use crate::worker::Alarm;
 
 /// How long a request waits for one of the places that block on the database.
 const BLOCKING_WAIT: Duration = Duration::from_secs(1);
-
-/// Tells whether the disk of the database is full.
-pub type DiskCheck = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The state that all handlers share.
 pub struct App {
@@ -68,7 +65,7 @@ impl App {
             known_keys: KnownKeys::default(),
             clock_alarm,
             telemetry: Telemetry::default(),
-            connections: Arc::new(Connections::new(server::places(), settings.idle_deadline)),
+            connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
             is_disk_full: settings.is_disk_full.clone(),
             draining: AtomicBool::new(false),
         }

@@ -21,12 +21,13 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
-use crate::app::DiskCheck;
 use crate::billing_run::run_to_the_end;
 use crate::demo;
 use crate::import::{ImportSource, import_events, refused_beside};
 use crate::secret::{file_named, secret};
-use crate::server::{Server, ServerSettings};
+use crate::server::Server;
+use crate::server_settings::DiskCheck;
+use crate::server_settings::ServerSettings;
 use crate::settings::Settings;
 use crate::startup::{Database, FIRST_ORGANIZATION, Opened, say};
 use crate::wire::{FromJson, Instant};

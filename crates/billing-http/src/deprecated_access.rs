@@ -12,7 +12,7 @@ use billing_domain::workflow::{
 use billing_domain::{FieldCode, FieldError};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::query::Query;

@@ -10,11 +10,14 @@ use std::future::ready;
 use std::sync::Arc;
 
 use crate::auth::{authenticate, recognize};
+use crate::caller::Terms;
 use crate::error::{ApiError, codes};
-use crate::idempotency::{Terms, once};
+use crate::idempotency::once;
 use crate::unknown_field::{Known, UnknownFields, hold};
 use crate::unread::refuse;
-use crate::wire::{Described, Schema, Schemas};
+use crate::wire::{Describe, Described};
+
+pub use crate::query::Parameter;
 
 /// Who may call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,44 +28,11 @@ pub enum Access {
     Key,
 }
 
-/// A query parameter, for the documentation.
-#[derive(Clone, Copy, Debug)]
-pub struct Parameter {
-    /// Its name.
-    pub name: &'static str,
-    /// What it does.
-    pub meaning: &'static str,
-    /// Whether it must be given.
-    pub required: bool,
-    /// Whether it may be given many times, and in every spelling of a list.
-    pub is_list: bool,
-}
-
-impl Parameter {
-    /// One that may be left out.
-    pub const fn optional(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, required: false, is_list: false }
-    }
-
-    /// One that must be given.
-    pub const fn required(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, required: true, is_list: false }
-    }
-
-    /// A list, which may be left out.
-    pub const fn list(name: &'static str, meaning: &'static str) -> Self {
-        Self { name, meaning, required: false, is_list: true }
-    }
-}
-
 /// Which part of a list is wanted.
 const PAGING: &[Parameter] = &[
     Parameter::optional("limit", "At most so many, 1,000 when missing."),
     Parameter::optional("cursor", "Where the list goes on, as a `Link` header says."),
 ];
-
-/// How a type is described.
-pub type Describe = fn(&mut Schemas) -> Schema;
 
 /// One call.
 pub struct Endpoint {
@@ -149,7 +119,7 @@ impl Endpoint {
         self
     }
 
-    /// Leaves the look at the key to what its handler asks of the store, a handler for a [`Bearer`](crate::auth::Bearer).
+    /// Leaves the look at the key to what its handler asks of the store, a handler for a [`Bearer`](crate::caller::Bearer).
     #[must_use]
     pub fn for_bearers(mut self) -> Self {
         self.is_for_bearers = true;
@@ -203,7 +173,7 @@ impl Endpoint {
 
     /// What it makes of fields and parameters that it does not know.
     pub fn unknown_fields(&self) -> UnknownFields {
-        UnknownFields::of_call(&self.method, self.path, self.access)
+        UnknownFields::of_call(&self.method, self.path, self.access == Access::Public)
     }
 
     /// Takes no `Idempotency-Key`: it can be repeated as it is.
@@ -222,7 +192,9 @@ impl Endpoint {
 
     /// Its route, by which what it does not know is refused or named, and a request with an `Idempotency-Key` is worked on once.
     fn route(&self) -> Route {
-        let known = Arc::new(Known::new(self));
+        let parameters = self.query_parameters().collect();
+        let known = Known::new(self.unknown_fields(), &self.method, parameters, self.request);
+        let known = Arc::new(known);
         let hold = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| hold(known.clone(), request, next));
         let route = (self.route)();
         let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return route.wrap(hold) };

@@ -12,7 +12,7 @@ use billing_domain::metric::{Metric, MetricType};
 use billing_domain::store::EventFilter;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::list::{ListAnswer, Paging, map_page};

@@ -8,7 +8,7 @@ use billing_domain::workflow::{CreateFeature, create_feature};
 
 use crate::answer::Created;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

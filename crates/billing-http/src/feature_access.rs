@@ -7,7 +7,7 @@ use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::workflow::{CheckFeatureAccess, CheckedFeature, check_feature_access};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::feature::FeatureView;

@@ -8,11 +8,13 @@ use crate::app::App;
 use crate::endpoint::{Endpoint, get};
 use crate::error::{ApiError, codes};
 use crate::openapi;
-use crate::telemetry;
+use crate::telemetry::{self, Moment};
 use crate::wire::{Empty, view};
 
 /// How long the database may take to answer.
 const PING_BUDGET: Duration = Duration::from_millis(500);
+/// How long it may take to tell how far billing is behind.
+const BACKLOG_BUDGET: Duration = Duration::from_millis(500);
 
 /// The public calls.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -23,7 +25,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .public()
             .parameters(openapi::PARAMETERS)
             .answers::<serde_json::Value>(200),
-        get("/metrics", "What the service counts about itself, for Prometheus", telemetry::show)
+        get("/metrics", "What the service counts about itself, for Prometheus", metrics)
             .public()
             .answers_text("text/plain"),
         get("/docs/errors", "What the error codes mean", errors).public().answers_text("text/html"),
@@ -54,6 +56,15 @@ async fn ready(app: web::Data<App>) -> Result<web::Json<StatusView>, ApiError> {
         Ok(answer) => answer.map(|()| web::Json(OK)),
         Err(_) => Err(app.with_reason(ApiError::plain(&codes::DB_UNAVAILABLE))),
     }
+}
+
+/// `GET /metrics`
+async fn metrics(app: web::Data<App>) -> impl Responder {
+    let backlog = app.block(None, |backend| backend.backlog().map_err(Into::into));
+    let backlog = tokio::time::timeout(BACKLOG_BUDGET, backlog).await.ok().and_then(Result::ok);
+    let (places, load) = ((app.places_free(), app.places()), app.load());
+    let moment = Moment { connections: app.connections.counts(), places, backlog, load: load.as_ref() };
+    HttpResponse::Ok().content_type(telemetry::MEDIA_TYPE).body(app.telemetry.page(moment))
 }
 
 async fn check() -> impl Responder {

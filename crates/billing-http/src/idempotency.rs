@@ -4,7 +4,6 @@
 //! new one carries its claim to the handler's transaction, which keeps the answer together with the effects.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -13,21 +12,15 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
 use billing_domain::id::OrganizationId;
-use billing_domain::idempotency::{Answer, Attempt, Claim, KeptAnswer};
-use billing_domain::store::{Scope, Transaction};
-use billing_domain::{Error, StoreError};
-use serde::Serialize;
+use billing_domain::idempotency::{Answer, Claim, KeptAnswer};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use time::OffsetDateTime;
 
 use crate::app::App;
-use crate::auth::Caller;
-use crate::backend::Backend;
-use crate::error::{ApiError, PROBLEM_JSON, codes};
-use crate::json::{parse, receive_all};
+use crate::body::{parse, receive_all};
+use crate::caller::{Caller, Pending, Terms};
+use crate::error::{ApiError, ErrorCode, PROBLEM_JSON, codes};
 use crate::request_id;
-use crate::telemetry::ErrorCode;
 
 /// The header with the caller's key.
 pub const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
@@ -36,88 +29,22 @@ pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed")
 /// Longest key, in characters.
 const KEY_CHARACTERS_MAX: usize = 255;
 
-/// What a route says about its answers.
-#[derive(Clone, Copy, Debug)]
-pub struct Terms {
-    /// The status of success.
-    pub status: u16,
-    /// The field that is shown once and kept nowhere.
-    pub secret: Option<&'static str>,
-}
-
-/// The claim of one request, on its way to the transaction that does the work.
-#[derive(Debug)]
-pub struct Pending {
-    claim: Claim,
-    terms: Terms,
-    is_settled: AtomicBool,
-}
-
-impl Pending {
-    /// Runs `work` in `scope`, once for all requests with the key.
-    ///
-    /// # Errors
-    /// Those of `work` and of the store.
-    pub fn run<T: Serialize>(
-        &self,
-        backend: &dyn Backend,
-        scope: &Scope,
-        request_id: &str,
-        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
-    ) -> Result<T, ApiError> {
-        let mut outcome = None;
-        backend.run_once(scope, &self.claim, &mut |tx, now| match work(tx, now) {
-            Ok(value) => {
-                let answer = self.answer(&value).map_err(|error| StoreError::Internal(error.to_string()))?;
-                outcome = Some(Ok(value));
-                Ok(Attempt::Done(answer))
-            }
-            Err(error) if error.is_final() => {
-                let error = ApiError::from(error);
-                let answer = error.answer(request_id);
-                outcome = Some(Err(error));
-                Ok(Attempt::Refused(answer))
-            }
-            Err(error) => Err(error),
-        })?;
-        self.is_settled.store(true, Ordering::Relaxed);
-        outcome.unwrap_or_else(|| Err(ApiError::internal("the store committed without running the work")))
+/// The kept answer, if it was given to this very request.
+fn replay(pending: &Pending, kept: KeptAnswer) -> Result<HttpResponse, ApiError> {
+    if kept.fingerprint != pending.claim().fingerprint {
+        return Err(ApiError::plain(&codes::IDEMPOTENCY_KEY_REUSED));
     }
-
-    /// The answer that stands for `value`, to the byte as the handler gives it, but for its secret.
-    fn answer(&self, value: &impl Serialize) -> serde_json::Result<Answer> {
-        let text = match self.terms.secret {
-            None => serde_json::to_string(value)?,
-            Some(secret) => {
-                let mut value = serde_json::to_value(value)?;
-                if let Value::Object(fields) = &mut value {
-                    fields.remove(secret);
-                }
-                value.to_string()
-            }
-        };
-        Ok(Answer { status: self.terms.status, text })
+    let Answer { status, text } = kept.answer;
+    let status = StatusCode::from_u16(status).map_err(ApiError::internal)?;
+    let content_type = if status.is_success() { "application/json" } else { PROBLEM_JSON };
+    let mut response = HttpResponse::build(status);
+    response.insert_header((CONTENT_TYPE, content_type)).insert_header((REPLAYED, HeaderValue::from_static("true")));
+    let code = refused_with(&text);
+    let mut answer = response.body(text);
+    if let Some(code) = code {
+        answer.extensions_mut().insert(ErrorCode(code));
     }
-
-    /// The kept answer, if it was given to this very request.
-    fn replay(&self, kept: KeptAnswer) -> Result<HttpResponse, ApiError> {
-        if kept.fingerprint != self.claim.fingerprint {
-            return Err(ApiError::plain(&codes::IDEMPOTENCY_KEY_REUSED));
-        }
-        let Answer { status, text } = kept.answer;
-        let status = StatusCode::from_u16(status).map_err(ApiError::internal)?;
-        let content_type = if status.is_success() { "application/json" } else { PROBLEM_JSON };
-        let mut response = HttpResponse::build(status);
-        response
-            .insert_header((CONTENT_TYPE, content_type))
-            .insert_header((REPLAYED, HeaderValue::from_static("true")));
-        let code = refused_with(&text);
-        let mut answer = response.body(text);
-        if let Some(code) = code {
-            answer.extensions_mut().insert(ErrorCode(code));
-        }
-        Ok(answer)
-    }
+    Ok(answer)
 }
 
 /// The code of an answer that is a refusal.
@@ -174,7 +101,7 @@ async fn claim(terms: Terms, request: &HttpRequest, payload: &mut Payload) -> Re
     let body = receive_all(request, payload).await?;
     let claim = Claim { key, fingerprint: fingerprint(request, &body) };
     *payload = Payload::from(body);
-    Ok((Arc::new(Pending { claim, terms, is_settled: AtomicBool::new(false) }), app, caller))
+    Ok((Arc::new(Pending::new(claim, terms)), app, caller))
 }
 
 /// The key: one header of printable ASCII.
@@ -208,9 +135,10 @@ async fn find(
     pending: &Arc<Pending>,
 ) -> Result<Option<HttpResponse>, ApiError> {
     let wanted = pending.clone();
-    let kept =
-        app.block(Some(organization), move |backend| Ok(backend.find_answer(organization, &wanted.claim.key)?)).await?;
-    kept.map(|kept| pending.replay(kept)).transpose()
+    let kept = app
+        .block(Some(organization), move |backend| Ok(backend.find_answer(organization, &wanted.claim().key)?))
+        .await?;
+    kept.map(|kept| replay(pending, kept)).transpose()
 }
 
 /// What takes the place of a response that no transaction has kept: a twin's answer where a twin was faster. A refusal
@@ -221,7 +149,7 @@ async fn settle(
     pending: &Arc<Pending>,
     response: &ServiceResponse,
 ) -> Option<Result<HttpResponse, ApiError>> {
-    if pending.is_settled.load(Ordering::Relaxed) {
+    if pending.is_settled() {
         return None;
     }
     let error = response.response().error()?.as_error::<ApiError>()?;
@@ -234,11 +162,11 @@ async fn settle(
     let (wanted, answer) = (pending.clone(), error.answer(&request_id::current()));
     let given = answer.clone();
     let kept = app
-        .block(Some(organization), move |backend| Ok(backend.keep_answer(organization, &wanted.claim, &given)?))
+        .block(Some(organization), move |backend| Ok(backend.keep_answer(organization, wanted.claim(), &given)?))
         .await;
     match kept {
-        Ok(kept) if kept.answer == answer && kept.fingerprint == pending.claim.fingerprint => None,
-        Ok(kept) => Some(pending.replay(kept)),
+        Ok(kept) if kept.answer == answer && kept.fingerprint == pending.claim().fingerprint => None,
+        Ok(kept) => Some(replay(pending, kept)),
         Err(error) => Some(Err(error)),
     }
 }

@@ -19,7 +19,7 @@ use flate2::read::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use crate::json::scan;
+use crate::body::scan;
 use crate::track::read_event;
 
 /// Events handed over at once.

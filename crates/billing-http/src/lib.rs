@@ -6,9 +6,9 @@
 //! | [`routes`] | every call, in one table; [`endpoint`] says what a row is, [`openapi`] describes the table |
 //! | `metric`, `plan`, `customer`, ... | one resource each: bodies, views, handlers |
 //! | [`wire`] | what a JSON value must look like to become a domain value, and back |
-//! | [`json`], [`query`], `path` | bodies, query strings and ids in paths, made safe to read |
+//! | `body`, [`json`], [`query`], `path` | bodies, query strings and ids in paths, made safe to read |
 //! | [`error`] | every failure as one shape of answer, every code in one table |
-//! | [`auth`] | API keys, and the check that every route but the public ones goes through |
+//! | [`caller`], [`auth`] | who is calling, and the check that every route but the public ones goes through |
 //! | [`unknown_field`] | fields and parameters that a call does not know, refused or named |
 //! | [`idempotency`] | requests that are sent twice and take effect once |
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
@@ -25,6 +25,8 @@ pub mod app;
 pub mod auth;
 pub mod backend;
 pub mod billing_run;
+pub mod body;
+pub mod caller;
 pub mod cli;
 mod clock_turns;
 mod compress;
@@ -32,6 +34,7 @@ pub mod connections;
 mod credit;
 mod currency;
 mod customer;
+mod decimal_form;
 pub mod demo;
 mod deprecated_access;
 pub mod docs;
@@ -52,7 +55,6 @@ mod metric_access;
 pub mod middleware;
 pub mod openapi;
 mod organization;
-pub mod paced;
 mod path;
 mod ping;
 mod places;
@@ -62,6 +64,7 @@ mod request_id;
 pub mod routes;
 mod secret;
 pub mod server;
+pub mod server_settings;
 pub mod settings;
 pub mod startup;
 mod subscription;
@@ -79,4 +82,5 @@ pub mod worker;
 mod zone;
 
 pub use backend::Backend;
-pub use server::{RunningServer, Server, ServerSettings};
+pub use server::{RunningServer, Server};
+pub use server_settings::ServerSettings;

@@ -20,10 +20,10 @@ use actix_web::web;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use crate::app::App;
-use crate::connections::Connections;
-use crate::json::{BodyBudget, BodyDeadline};
-use crate::paced::Paced;
-use crate::server::{ServerSettings, workers};
+use crate::body::{BodyBudget, BodyDeadline};
+use crate::connections::{Connections, Paced};
+use crate::openapi::Description;
+use crate::server_settings::{CONNECTIONS_MAX, ServerSettings, workers};
 use crate::{endpoint, middleware, routes};
 
 /// Time for the rest of a request's head.
@@ -33,8 +33,6 @@ const DISCONNECT_DEADLINE: Duration = Duration::from_secs(5);
 /// Time for requests at work when the server stops, in seconds. With the notice before it, a stop takes less than the
 /// ten seconds after which service managers lose patience.
 const DRAIN_SECONDS: u64 = 8;
-/// Most open connections of one worker.
-pub const CONNECTIONS_MAX: usize = 2_000;
 /// Connections of one worker from which on no more are taken up. Never in question before those that wait are closed: while
 /// nothing is taken up the system throws away who comes, and lets them wait for seconds before they try again.
 const TAKEN_UP_MAX: usize = 2 * CONNECTIONS_MAX;
@@ -49,6 +47,8 @@ const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 #[derive(Clone)]
 struct Served {
     app: web::Data<App>,
+    /// The description of all calls.
+    description: web::Data<Description>,
     deadline: BodyDeadline,
     budget: BodyBudget,
 }
@@ -60,8 +60,12 @@ struct Served {
 pub fn listen(app: &web::Data<App>, settings: &ServerSettings) -> io::Result<(Server, SocketAddr)> {
     let listener = bind(settings.addr)?;
     let addr = listener.local_addr()?;
-    let served =
-        Served { app: app.clone(), deadline: BodyDeadline(settings.body_deadline), budget: BodyBudget::default() };
+    let served = Served {
+        app: app.clone(),
+        description: web::Data::new(Description::new(routes::table)),
+        deadline: BodyDeadline(settings.body_deadline),
+        budget: BodyBudget::default(),
+    };
     let builder = Server::build()
         .workers(workers())
         .max_concurrent_connections(TAKEN_UP_MAX)
@@ -140,9 +144,10 @@ where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
     F: Future<Output = ()> + 'static,
 {
-    let Served { app, deadline, budget } = served;
+    let Served { app, description, deadline, budget } = served;
     let calls = actix_web::App::new()
         .app_data(app)
+        .app_data(description)
         .app_data(deadline)
         .app_data(budget)
         .configure(|config| endpoint::configure(config, routes::table()))

@@ -11,7 +11,7 @@ use billing_domain::{FieldCode, FieldErrors};
 
 use crate::answer::Created;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

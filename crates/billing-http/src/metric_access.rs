@@ -14,7 +14,7 @@ use billing_domain::workflow::{
 };
 
 use crate::app::App;
-use crate::auth::Bearer;
+use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::query::Query;

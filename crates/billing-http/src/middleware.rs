@@ -16,14 +16,13 @@ use actix_web::middleware::Next;
 use actix_web::{HttpMessage, HttpRequest, ResponseError, web};
 
 use crate::app::App;
-use crate::auth::{Bearer, Caller};
+use crate::caller::{Bearer, Caller};
 use crate::compress::compress;
 use crate::connections::{AtWork, Listed};
+use crate::decimal_form::present;
 use crate::endpoint::Matched;
-use crate::error::{ApiError, codes};
-use crate::openapi::present;
+use crate::error::{ApiError, ErrorCode, codes};
 use crate::request_id;
-use crate::telemetry::ErrorCode;
 use crate::unread::{Unread, refuse};
 
 /// Longest path with query, in bytes.
@@ -106,7 +105,7 @@ impl Line<'_> {
     fn write(&self, app: Option<&App>, took: Duration, key: Option<&str>) {
         let Self { id, method, route, status, code } = *self;
         if let Some(app) = app {
-            app.telemetry.answered(route, method, status, code, took);
+            app.telemetry.answered(route, method, status, code.map(|ErrorCode(code)| code), took);
         }
         log::info!(
             "request_id={id} method={method} route={} status={status} code={} duration_us={} key={}",

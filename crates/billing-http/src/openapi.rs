@@ -1,11 +1,13 @@
 //! The OpenAPI 3.1 document, made from the route table and the types in it.
 
-mod answer;
+pub mod calls;
 mod finish;
 mod operation_id;
 
+use std::sync::OnceLock;
+
 use actix_web::http::Method;
-use actix_web::{HttpRequest, HttpResponse};
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
 use utoipa::openapi::header::HeaderBuilder;
@@ -19,11 +21,9 @@ use utoipa::openapi::{
 
 use crate::docs;
 use crate::endpoint::{Access, Endpoint, Parameter};
-use crate::error::{PROBLEM_JSON, ProblemView, calls};
+use crate::error::{ApiError, PROBLEM_JSON, ProblemView};
 use crate::query::Query;
-use crate::routes;
 use crate::wire::{DecimalForm, Described, Direction, Schema, Schemas};
-pub use answer::present;
 pub use operation_id::operation_id;
 
 const SCHEME: &str = "api_key";
@@ -36,15 +36,37 @@ pub const PARAMETERS: &[Parameter] = &[Parameter::optional(
 const LIST_MEANING: &str = "A bare list of at most 1,000; where it goes on, a `Link` header says.";
 const LINK_MEANING: &str = "`<address>; rel=\"next\"`: where the list goes on. Not there at its end.";
 
+/// The description of all calls, in each form of numbers made when it is first asked for.
+pub struct Description {
+    table: fn() -> Vec<Endpoint>,
+    with_numbers: OnceLock<Value>,
+    with_text: OnceLock<Value>,
+}
+
+impl Description {
+    /// Of the calls of a table.
+    pub fn new(table: fn() -> Vec<Endpoint>) -> Self {
+        Self { table, with_numbers: OnceLock::new(), with_text: OnceLock::new() }
+    }
+
+    fn document(&self, form: DecimalForm) -> &Value {
+        let made = match form {
+            DecimalForm::Number => &self.with_numbers,
+            DecimalForm::Text => &self.with_text,
+        };
+        made.get_or_init(|| document(&(self.table)(), form))
+    }
+}
+
 /// `GET /openapi.json`
 ///
 /// # Errors
 /// A form of numbers that there is not.
-pub async fn show(request: HttpRequest) -> Result<HttpResponse, crate::error::ApiError> {
+pub async fn show(request: HttpRequest, description: web::Data<Description>) -> Result<HttpResponse, ApiError> {
     let mut query = Query::parse(request.query_string())?;
     let form = query.optional::<DecimalForm>("numbers");
     let form = query.finish(form)?.unwrap_or(DecimalForm::Number);
-    Ok(HttpResponse::Ok().json(document(&routes::table(), form)))
+    Ok(HttpResponse::Ok().json(description.document(form)))
 }
 
 /// The document that describes a table of calls, with the decimals of answers in one form.

@@ -9,7 +9,7 @@ use billing_domain::workflow::{OrganizationPatch, find_currency, update_organiza
 use billing_domain::{Error, FieldErrors};
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, get, patch};
 use crate::error::ApiError;
 use crate::json::ApiJson;

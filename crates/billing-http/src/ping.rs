@@ -3,7 +3,7 @@
 use actix_web::web;
 use billing_domain::id::OrganizationId;
 
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, get};
 use crate::wire::view;
 

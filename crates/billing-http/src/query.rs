@@ -9,14 +9,43 @@ use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::{FieldCode, FieldError, FieldErrors};
 use serde_json::Value;
 
-use crate::endpoint::Parameter;
+use crate::body;
 use crate::error::{ApiError, codes};
-use crate::json;
 use crate::wire::FromJson;
 
 /// Most parameters of one query.
 const PARAMETERS_MAX: usize = 100;
 const FILTERS: &str = "subscription_filters";
+
+/// A query parameter, for the documentation.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does.
+    pub meaning: &'static str,
+    /// Whether it must be given.
+    pub required: bool,
+    /// Whether it may be given many times, and in every spelling of a list.
+    pub is_list: bool,
+}
+
+impl Parameter {
+    /// One that may be left out.
+    pub const fn optional(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, required: false, is_list: false }
+    }
+
+    /// One that must be given.
+    pub const fn required(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, required: true, is_list: false }
+    }
+
+    /// A list, which may be left out.
+    pub const fn list(name: &'static str, meaning: &'static str) -> Self {
+        Self { name, meaning, required: false, is_list: true }
+    }
+}
 
 /// The parameters of a request, being read one by one; faults are gathered.
 pub struct Query {
@@ -121,7 +150,7 @@ impl Query {
                 if value.is_empty() {
                     continue;
                 }
-                match json::parse(value) {
+                match body::parse(value) {
                     Ok(Value::Array(list)) => values.extend(list),
                     Ok(value @ Value::Object(_)) => values.push(value),
                     _ => return Err(invalid_filters()),

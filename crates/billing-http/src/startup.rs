@@ -13,7 +13,7 @@ use postgres_local::Cluster;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::auth::{KeyText, Pepper};
+use crate::caller::{KeyText, Pepper};
 use crate::settings::Settings;
 
 /// Name of the database in a private cluster.

@@ -13,7 +13,7 @@ use billing_domain::{FieldErrors, decimal};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::auth::Bearer;
+use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;

@@ -7,10 +7,11 @@ use billing_domain::{FieldCode, FieldErrors};
 use time::Duration;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::body::{RawBody, decode, parse_or_empty};
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
-use crate::json::{RawBody, decode, known, parse_or_empty};
+use crate::json::known;
 use crate::unknown_field;
 use crate::wire::{FromJson, OneOrMany, body, view};
 

@@ -9,7 +9,8 @@ use std::io::Write;
 use std::sync::OnceLock;
 
 use billing_http::endpoint::Endpoint;
-use billing_http::error::{calls, codes};
+use billing_http::error::codes;
+use billing_http::openapi::calls;
 use billing_http::routes;
 use serde_json::Value;
 

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use billing_domain::id::OrganizationId;
-use billing_http::auth::Pepper;
+use billing_http::caller::Pepper;
 use billing_http::error::codes;
 use billing_http::startup::Opened;
 use billing_http::{RunningServer, Server, ServerSettings};

@@ -5,82 +5,34 @@
 //! nobody has waited for a look-up. Whatever such a call answers without having asked the store, a refusal of its body for
 //! instance, is answered only after a look-up.
 
-use std::cell::Cell;
 use std::future::{Ready, ready};
-use std::rc::Rc;
-use std::sync::Arc;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
 use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError};
-use billing_domain::api_key::Fingerprint;
-use billing_domain::id::OrganizationId;
-use billing_domain::store::Requester;
 
-use super::caller::{API_KEY_HEADER, Caller, app_of, check, find_api_key, not_authenticated, single};
-use super::key::KeyText;
+use super::key_check::{API_KEY_HEADER, app_of, check, find_api_key, not_authenticated, single};
 use crate::app::App;
+use crate::caller::{Bearer, Caller, KeyText};
 use crate::error::ApiError;
-use crate::idempotency::{HEADER as IDEMPOTENCY_KEY, Pending};
+use crate::idempotency::HEADER as IDEMPOTENCY_KEY;
 use crate::unread::{hold, refuse};
 
-/// Who is calling, with a key that was valid when it was last looked at.
-#[derive(Clone)]
-pub struct Bearer {
-    caller: Caller,
-    /// What is to be looked at again; `None`: it has just been.
-    key: Option<(KeyText, Fingerprint)>,
-    /// Whether that has been done since.
-    is_confirmed: Rc<Cell<bool>>,
-}
-
 impl Bearer {
-    /// The organization that the key spoke for. What is asked on its behalf goes to the store with [`Bearer::requester`].
-    pub fn organization(&self) -> OrganizationId {
-        self.caller.organization
-    }
-
-    /// The part of the key that may be logged.
-    pub fn key_prefix(&self) -> &str {
-        &self.caller.key_prefix
-    }
-
-    /// The claim of the request, whose key has been looked at then.
-    pub fn claim(&self) -> Option<Arc<Pending>> {
-        self.caller.claim.clone()
-    }
-
-    /// The key that the store is to look at; `None`: somebody has.
-    pub fn fingerprint(&self) -> Option<Fingerprint> {
-        self.key.as_ref().map(|(_, fingerprint)| fingerprint.clone())
-    }
-
-    /// Who asks the store, which looks at the key.
-    pub fn requester(&self) -> Requester {
-        Requester { organization: self.caller.organization, key: self.fingerprint() }
-    }
-
-    /// The store did what [`Bearer::requester`] asked for: the key is valid.
-    pub fn was_confirmed(&self) {
-        self.is_confirmed.set(true);
-    }
-
     /// The caller, once the key is known to be valid.
     ///
     /// # Errors
     /// [`codes::NOT_AUTHENTICATED`](crate::error::codes::NOT_AUTHENTICATED) when it is not any more.
     pub async fn caller(&self, app: &App) -> Result<Caller, ApiError> {
-        if let Some((key, _)) = &self.key
-            && !self.is_confirmed.get()
-        {
-            if find_api_key(app, key).await?.organization != self.caller.organization {
+        if let Some(key) = self.unconfirmed_key() {
+            if find_api_key(app, key).await?.organization != self.organization() {
                 return Err(not_authenticated());
             }
             self.was_confirmed();
         }
-        Ok(self.caller.clone())
+        Ok(self.last_known().clone())
     }
 
     /// By a key that is remembered, or by one that is looked up.
@@ -103,26 +55,7 @@ impl Bearer {
         }
         let fingerprint = known.fingerprint();
         let caller = Caller { organization: known.organization, key_prefix: known.prefix, claim: None };
-        Some(Self { caller, key: Some((key, fingerprint)), is_confirmed: Rc::default() })
-    }
-}
-
-impl From<Caller> for Bearer {
-    /// Whose key has just been looked up.
-    fn from(caller: Caller) -> Self {
-        Self { caller, key: None, is_confirmed: Rc::default() }
-    }
-}
-
-impl From<&Caller> for Bearer {
-    fn from(caller: &Caller) -> Self {
-        caller.clone().into()
-    }
-}
-
-impl From<&Self> for Bearer {
-    fn from(bearer: &Self) -> Self {
-        bearer.clone()
+        Some(Self::remembered(caller, key, fingerprint))
     }
 }
 
@@ -155,7 +88,7 @@ pub async fn recognize(
     app.note_request(bearer.organization());
     request.extensions_mut().insert(bearer.clone());
     if request.headers().contains_key(IDEMPOTENCY_KEY) {
-        request.extensions_mut().insert(bearer.caller.clone());
+        request.extensions_mut().insert(bearer.last_known().clone());
     }
     let response = next.call(request).await?.map_into_boxed_body();
     match bearer.caller(&app).await {

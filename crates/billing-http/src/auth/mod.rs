@@ -1,11 +1,7 @@
-//! Who is calling: API keys, and the check that every route but the public ones goes through.
+//! The check that every route but the public ones goes through, and what handlers learn of their caller from it.
 
 mod bearer;
-mod caller;
-mod key;
-mod known;
+mod key_check;
 
-pub use bearer::{Bearer, recognize};
-pub use caller::{Caller, authenticate};
-pub use key::{KeyText, Pepper, PepperError};
-pub use known::KnownKeys;
+pub use bearer::recognize;
+pub use key_check::authenticate;

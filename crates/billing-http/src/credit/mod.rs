@@ -15,7 +15,7 @@ use time::OffsetDateTime;
 
 use crate::answer::Created;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

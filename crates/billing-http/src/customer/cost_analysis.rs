@@ -11,7 +11,7 @@ use billing_domain::workflow::{AnalyzeCosts, AnalyzedDay, CostAnalysis, analyze_
 use time::Date;
 
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::Parameter;
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;

@@ -11,7 +11,7 @@ use billing_domain::invoice::LineItem;
 use billing_domain::workflow::{DraftInvoice, DraftedInvoice, draft_invoice};
 
 use crate::app::App;
-use crate::auth::Bearer;
+use crate::caller::Bearer;
 use crate::error::ApiError;
 use crate::invoice::LineItemView;
 use crate::path::PathParam;

@@ -14,7 +14,7 @@ use billing_domain::workflow::{CreateCustomer, CustomerPatch, create_customer, d
 
 use crate::answer::Created;
 use crate::app::App;
-use crate::auth::{Bearer, Caller};
+use crate::caller::{Bearer, Caller};
 use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

@@ -8,8 +8,9 @@ use billing_domain::id::OrganizationId;
 use billing_domain::store::{ApiKeyLookup, Scope, Store};
 
 use super::{Client, Commits, Demo};
-use crate::auth::KeyText;
-use crate::server::{Server, ServerSettings};
+use crate::caller::KeyText;
+use crate::server::Server;
+use crate::server_settings::ServerSettings;
 use crate::settings::Settings;
 use crate::startup::{Opened, say};
 

@@ -1,6 +1,5 @@
 //! Errors as answers: RFC 9457 problem documents, one shape for every failure.
 
-pub mod calls;
 pub mod codes;
 
 use std::fmt;
@@ -12,7 +11,6 @@ use billing_domain::idempotency::Answer;
 use billing_domain::{Error, FieldCode, FieldError, FieldErrors, StoreError};
 
 use crate::request_id;
-use crate::telemetry::ErrorCode;
 use crate::wire::view;
 use codes::Code;
 
@@ -113,6 +111,10 @@ impl ApiError {
         matches!(self.status, 429 | 503) || retryable.iter().any(|code| self.title == code.text)
     }
 }
+
+/// The code of an error answer, kept with the answer for who logs and counts it.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorCode(pub &'static str);
 
 impl From<FieldErrors> for ApiError {
     fn from(FieldErrors(mut faults): FieldErrors) -> Self {

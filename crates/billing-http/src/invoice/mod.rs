@@ -16,7 +16,7 @@ use billing_domain::{Error, FieldErrors, Noun};
 use serde_json::Value;
 
 use crate::app::App;
-use crate::auth::{Bearer, Caller};
+use crate::caller::{Bearer, Caller};
 use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

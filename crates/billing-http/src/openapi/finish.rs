@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
 
+use super::calls;
 use crate::endpoint::Endpoint;
-use crate::error::{PROBLEM_JSON, calls, codes};
+use crate::error::{PROBLEM_JSON, codes};
 use crate::wire::DecimalForm;
 
 /// The noun of all that is about the service itself.

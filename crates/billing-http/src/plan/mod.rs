@@ -17,7 +17,7 @@ use billing_domain::{Error, Noun};
 
 use crate::answer::Created;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, get, patch, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

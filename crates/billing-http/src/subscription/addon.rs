@@ -13,7 +13,7 @@ use super::change::CancelBody;
 use super::view::{Holder, SubscriptionView};
 use crate::addon::AddonBriefView;
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
@@ -103,24 +103,6 @@ impl FromJson for Named {
 impl Described for Named {
     fn describe(schemas: &mut Schemas) -> Schema {
         AddonId::describe(schemas)
-    }
-}
-
-view! {
-    /// An add-on of a subscription, as the subscription shows it.
-    AddonSubscriptionBriefView {
-        /// Its id.
-        addon_subscription_id: AddonSubscriptionId,
-        /// The first instant inside.
-        start_date: Instant,
-        /// The last microsecond inside.
-        end_date: Instant,
-        /// What is attached.
-        addon: AddonBriefView,
-        /// Whether nothing of it is left to invoice; of what is charged once, as soon as it was billed.
-        fully_billed: bool,
-        /// Free-form, given back as it came.
-        metadata: Map<String, Value>,
     }
 }
 

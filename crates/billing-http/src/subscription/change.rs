@@ -12,7 +12,7 @@ use billing_domain::workflow::{
 use super::spelling::{FlatFee, InitialUnits, SwitchInvoicing};
 use super::view::SubscriptionView;
 use crate::app::App;
-use crate::auth::Bearer;
+use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

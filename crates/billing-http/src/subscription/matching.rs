@@ -14,7 +14,7 @@ use billing_domain::workflow::{
 use super::change::CancelBody;
 use super::view::{Holder, SubscriptionView};
 use crate::app::App;
-use crate::auth::Caller;
+use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, post};
 use crate::error::ApiError;
 use crate::json::{FromQuery, QueryAndBody};

@@ -21,7 +21,7 @@ use billing_domain::workflow::{CreateSubscription, create_subscription, list_sub
 use time::OffsetDateTime;
 
 use crate::app::App;
-use crate::auth::{Bearer, Caller};
+use crate::caller::{Bearer, Caller};
 use crate::endpoint::{Endpoint, Parameter, get, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;

@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use billing_domain::Error;
 use billing_domain::addon::addon_of;
 use billing_domain::customer::Customer;
-use billing_domain::id::{PlanVersionId, SubscriptionId};
+use billing_domain::id::{AddonSubscriptionId, PlanVersionId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
 use billing_domain::workflow::{ListedSubscriptions, list_subscriptions};
 use serde_json::{Map, Value};
 
-use super::addon::AddonSubscriptionBriefView;
 use crate::addon::AddonBriefView;
 use crate::wire::{CustomerBriefView, FilterView, Instant, PlanVersionBriefView, view};
 
@@ -38,6 +37,24 @@ view! {
         fully_billed: bool,
         /// Add-ons attached to it.
         addons: Vec<AddonSubscriptionBriefView>,
+        /// Free-form, given back as it came.
+        metadata: Map<String, Value>,
+    }
+}
+
+view! {
+    /// An add-on of a subscription, as the subscription shows it.
+    AddonSubscriptionBriefView {
+        /// Its id.
+        addon_subscription_id: AddonSubscriptionId,
+        /// The first instant inside.
+        start_date: Instant,
+        /// The last microsecond inside.
+        end_date: Instant,
+        /// What is attached.
+        addon: AddonBriefView,
+        /// Whether nothing of it is left to invoice; of what is charged once, as soon as it was billed.
+        fully_billed: bool,
         /// Free-form, given back as it came.
         metadata: Map<String, Value>,
     }

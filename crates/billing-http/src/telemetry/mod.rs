@@ -12,7 +12,7 @@ use std::time::Duration;
 use actix_web::http::Method;
 use latency::Latency;
 
-pub use page::show;
+pub use page::{MEDIA_TYPE, Moment};
 
 /// What stands for every path that is no route, and every method that is not one of HTTP's.
 const OTHER: &str = "other";
@@ -38,10 +38,6 @@ struct Calls {
     latency: Latency,
 }
 
-/// The code of an error answer, for [`Telemetry::answered`]; kept with the answer.
-#[derive(Clone, Copy, Debug)]
-pub struct ErrorCode(pub &'static str);
-
 /// A request at work; it ends when this is dropped, also when its client has gone.
 pub struct InFlight<'t>(&'t Telemetry);
 
@@ -64,7 +60,7 @@ impl Telemetry {
         route: Option<&str>,
         method: &Method,
         status: u16,
-        error: Option<ErrorCode>,
+        error: Option<&'static str>,
         took: Duration,
     ) {
         let route = route.map_or(OTHER, |route| match route.trim_end_matches('/') {
@@ -82,7 +78,7 @@ impl Telemetry {
             call.latency.add(took);
         }
         drop(calls);
-        if let Some(ErrorCode(code)) = error {
+        if let Some(code) = error {
             *locked(&self.errors).entry(code).or_default() += 1;
         }
     }

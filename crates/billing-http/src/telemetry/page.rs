@@ -1,37 +1,45 @@
-//! `GET /metrics`: the counters and the state of the moment, in Prometheus's text format.
+//! The page of `GET /metrics`: the counters and the state of the moment, in Prometheus's text format.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use actix_web::{HttpResponse, Responder, web};
 use billing_domain::store::Backlog;
 use billing_store::Load;
 
 use super::latency::seconds;
 use super::log::unreadable;
 use super::{Calls, Telemetry, locked};
-use crate::app::App;
 use crate::connections::ConnectionCounts;
 
 /// The media type of the format.
-const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-/// How long the database may take to tell how far billing is behind.
-const BACKLOG_BUDGET: Duration = Duration::from_millis(500);
+pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// `GET /metrics`
-pub async fn show(app: web::Data<App>) -> impl Responder {
-    let backlog = app.block(None, |backend| backend.backlog().map_err(Into::into));
-    let backlog = tokio::time::timeout(BACKLOG_BUDGET, backlog).await.ok().and_then(Result::ok);
-    let mut page = Page::default();
-    page.service(&app.telemetry);
-    page.connections(app.connections.counts());
-    page.places(app.places_free(), app.places());
-    page.database(backlog);
-    if let Some(load) = app.load() {
-        page.load(&load);
+/// What is shown of a moment beside the counters.
+pub struct Moment<'m> {
+    /// The connections.
+    pub connections: ConnectionCounts,
+    /// The places that may block on the database: how many are free, of how many.
+    pub places: (usize, usize),
+    /// How far billing is behind; `None`: the database did not answer in time.
+    pub backlog: Option<Backlog>,
+    /// What the store is busy with, where it tells.
+    pub load: Option<&'m Load>,
+}
+
+impl Telemetry {
+    /// The page of [`MEDIA_TYPE`].
+    pub fn page(&self, moment: Moment<'_>) -> String {
+        let Moment { connections, places: (free, all), backlog, load } = moment;
+        let mut page = Page::default();
+        page.service(self);
+        page.connections(connections);
+        page.places(free, all);
+        page.database(backlog);
+        if let Some(load) = load {
+            page.load(load);
+        }
+        page.text
     }
-    HttpResponse::Ok().content_type(TEXT).body(page.text)
 }
 
 #[derive(Default)]

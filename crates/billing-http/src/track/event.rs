@@ -4,7 +4,7 @@ use billing_domain::event::{Event, Properties};
 use billing_domain::text;
 use serde_json::value::RawValue;
 
-use crate::json::read_fields;
+use crate::body::read_fields;
 use crate::wire::read_instant;
 
 /// Why an event too old or too far ahead is refused.

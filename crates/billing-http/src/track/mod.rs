@@ -14,10 +14,10 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::app::App;
-use crate::auth::Bearer;
+use crate::body::{JsonFault, RawBody, decode, read_fields, scan};
+use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
-use crate::json::{JsonFault, RawBody, decode, read_fields, scan};
 use crate::unknown_field::{self, ADDED_BY_CLIENTS, Unknown};
 use crate::wire::{Described, FreeForm, Schema, Schemas};
 use event::{FIELDS, read_event_and};

@@ -2,8 +2,6 @@
 
 use actix_web::http::Method;
 
-use crate::endpoint::Access;
-
 /// What a call makes of fields and parameters that it does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownFields {
@@ -47,9 +45,9 @@ const INTERFACE: &[(Method, &str)] = &[
 
 impl UnknownFields {
     /// Of a call. What anybody may ask for, probes and pages, ignores them as well.
-    pub fn of_call(method: &Method, path: &str, access: Access) -> Self {
+    pub fn of_call(method: &Method, path: &str, is_public: bool) -> Self {
         let is_of_interface = INTERFACE.iter().any(|(known, call)| known == method && *call == path);
-        if is_of_interface || access == Access::Public { Self::Ignored } else { Self::Refused }
+        if is_of_interface || is_public { Self::Ignored } else { Self::Refused }
     }
 
     /// What a client is told about a call.

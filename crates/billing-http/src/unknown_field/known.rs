@@ -8,9 +8,8 @@ use serde_json::{Map, Value};
 
 use super::interface::UnknownFields;
 use super::nearest::nearest;
-use crate::endpoint::{Endpoint, Parameter};
-use crate::query::{Query, is_spelling_of};
-use crate::wire::Schemas;
+use crate::query::{Parameter, Query, is_spelling_of};
+use crate::wire::{Describe, Schemas};
 
 /// Most fields and parameters of one request that are told to be unknown.
 pub(super) const FOUND_MAX: usize = 50;
@@ -67,18 +66,23 @@ pub(super) fn faults(unknown: &[Unknown]) -> FieldErrors {
 }
 
 impl Known {
-    /// What `endpoint` describes.
-    pub fn new(endpoint: &Endpoint) -> Self {
+    /// What a call of `method` with these parameters, and a body that is described so, knows.
+    pub fn new(
+        unknown_fields: UnknownFields,
+        method: &Method,
+        parameters: Vec<&'static Parameter>,
+        request: Option<Describe>,
+    ) -> Self {
         let mut schemas = Schemas::default();
         let value = |schema| serde_json::to_value(schema).unwrap_or_default();
         // A body where none is described has no fields.
         let none = serde_json::json!({"properties": {}});
-        let body = endpoint.request.map_or(none, |describe| value(describe(&mut schemas)));
+        let body = request.map_or(none, |describe| value(describe(&mut schemas)));
         Self {
-            unknown_fields: endpoint.unknown_fields(),
-            has_body: endpoint.request.is_some(),
-            is_reading: endpoint.method == Method::GET,
-            parameters: endpoint.query_parameters().collect(),
+            unknown_fields,
+            has_body: request.is_some(),
+            is_reading: *method == Method::GET,
+            parameters,
             body,
             named: schemas.into_named().map(|(name, schema)| (name, value(schema))).collect(),
         }

@@ -15,9 +15,9 @@ use actix_web::{HttpMessage, HttpRequest, ResponseError};
 use billing_domain::FieldErrors;
 use serde_json::Value;
 
+use crate::body::{BodyError, peek, receive_all};
 use crate::error::ApiError;
 use crate::idempotency::REPLAYED;
-use crate::json::{BodyError, peek, receive_all};
 pub use interface::UnknownFields;
 use known::faults;
 pub use known::{ADDED_BY_CLIENTS, Known, Unknown, cleaned};

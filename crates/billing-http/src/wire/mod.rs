@@ -24,7 +24,9 @@ pub use number::Number;
 pub use object::{
     AddressBody, AddressView, CurrencyView, CustomerBriefView, FilterBody, FilterView, PlanVersionBriefView,
 };
-pub use schema::{DECIMAL, DecimalForm, Described, Direction, Empty, Null, ObjectFields, Schema, Schemas, Secret};
+pub use schema::{
+    DECIMAL, DecimalForm, Describe, Described, Direction, Empty, Null, ObjectFields, Schema, Schemas, Secret,
+};
 pub(crate) use word::words_of;
 pub use word::{describe as describe_word, read as read_word};
 

@@ -13,6 +13,9 @@ pub const DECIMAL: &str = "decimal";
 /// The description of a type, or a reference to it.
 pub type Schema = RefOr<utoipa::openapi::Schema>;
 
+/// How a type is described.
+pub type Describe = fn(&mut Schemas) -> Schema;
+
 /// A type that the OpenAPI document can describe.
 pub trait Described {
     /// Whether a field of this type is in every answer.

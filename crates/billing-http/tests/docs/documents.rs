@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use billing_http::endpoint::{Access, Endpoint};
-use billing_http::error::{calls, codes};
-use billing_http::openapi::document;
+use billing_http::error::codes;
+use billing_http::openapi::{calls, document};
 use billing_http::routes;
 use billing_http::unknown_field::UnknownFields;
 use billing_http::wire::DecimalForm;

@@ -12,7 +12,7 @@ use billing_domain::store::{
     Window, Work,
 };
 use billing_domain::{Error, StoreError};
-use billing_http::auth::Pepper;
+use billing_http::caller::Pepper;
 use billing_http::cli::Cli;
 use billing_http::startup::Opened;
 use billing_http::{Backend, Server, ServerSettings};

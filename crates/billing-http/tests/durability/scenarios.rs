@@ -9,7 +9,7 @@ use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::{CreateOrganization, create_organization};
-use billing_http::auth::KeyText;
+use billing_http::caller::KeyText;
 use billing_http::{Server, ServerSettings};
 use serde_json::{Value, json};
 use time::OffsetDateTime;

@@ -3,7 +3,7 @@
 
 use actix_web::http::Method;
 use billing_http::endpoint::{Access, Endpoint};
-use billing_http::error::calls;
+use billing_http::openapi::calls;
 use billing_http::routes;
 use billing_store::testing::fingerprint;
 

@@ -2,7 +2,7 @@
 
 use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::store::{Scope, Store};
-use billing_http::auth::KeyText;
+use billing_http::caller::KeyText;
 use billing_http::endpoint::Access;
 use billing_http::routes;
 use serde_json::json;

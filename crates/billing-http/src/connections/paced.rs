@@ -13,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::connections::Listed;
+use super::Listed;
 
 /// Bytes that are read before the request is looked at again: what a connection's buffer has room for from the start.
 const PIECE_BYTES: usize = 8 * 1024;

@@ -4,7 +4,6 @@ use std::io::Read;
 
 use flate2::bufread::GzDecoder;
 
-use super::extract::too_large;
 use crate::error::{ApiError, codes};
 
 /// Most gzip members of one body. Senders make one; each costs work of its own, however little is in it.
@@ -49,6 +48,11 @@ pub fn unpack(
     }
     let detail = format!("The body is in more than {GZIP_MEMBERS_MAX} gzip members.");
     Err(ApiError::new(&codes::PARSE_ERROR, detail))
+}
+
+/// The refusal of a body that is too large, as it was sent or unpacked.
+pub(super) fn too_large(bytes_max: usize) -> ApiError {
+    ApiError::new(&codes::PAYLOAD_TOO_LARGE, format!("The body may have at most {bytes_max} bytes, also decompressed."))
 }
 
 #[cfg(test)]

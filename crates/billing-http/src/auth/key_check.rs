@@ -1,7 +1,6 @@
-//! The check of the key, and what handlers learn from it.
+//! The check of the key that every call but the public ones goes through.
 
 use std::future::{Ready, ready};
-use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::body::{BoxBody, MessageBody};
@@ -10,29 +9,16 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap, HeaderName};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use billing_domain::api_key::{ApiKey, KeyKind};
-use billing_domain::id::OrganizationId;
 use billing_domain::{Error, Refusal};
 
-use super::key::KeyText;
 use crate::app::App;
+use crate::caller::{Caller, KeyText};
 use crate::error::{ApiError, codes};
-use crate::idempotency::Pending;
 use crate::unread::refuse;
 
 /// How long the look-up of a key may take.
 const LOOKUP_WAIT: Duration = Duration::from_secs(1);
 pub(super) const API_KEY_HEADER: HeaderName = HeaderName::from_static("x-api-key");
-
-/// Who is calling. The organization comes from here and from nowhere else.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    /// The organization that the key speaks for.
-    pub organization: OrganizationId,
-    /// The part of the key that may be logged.
-    pub key_prefix: String,
-    /// The claim of the request: what it changes is changed once.
-    pub claim: Option<Arc<Pending>>,
-}
 
 impl FromRequest for Caller {
     type Error = ApiError;

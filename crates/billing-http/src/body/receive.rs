@@ -15,18 +15,15 @@ use actix_web::http::header::{
 use actix_web::http::{ConnectionType, StatusCode};
 use actix_web::web::Bytes;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, HttpResponse, ResponseError, web};
-use billing_domain::FieldErrors;
 use serde_json::Value;
 
 use super::budget::{BodyBudget, Share};
 use super::scan::{JsonFault, scan};
-use super::unpack::unpack;
-use crate::auth::{Bearer, Caller};
+use super::unpack::{too_large, unpack};
+use crate::caller::{Bearer, Caller};
 use crate::connections::Listed;
 use crate::error::{ApiError, codes};
-use crate::unknown_field;
 use crate::unread::hold;
-use crate::wire::FromJson;
 
 /// Largest ordinary body, in bytes, as sent and decompressed.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
@@ -38,50 +35,6 @@ const BELIEVED_FROM: usize = 64 * 1024;
 const GZIP_MAGIC: &[u8] = &[0x1f, 0x8b];
 /// How long a body may take to arrive.
 const BODY_DEADLINE: Duration = Duration::from_secs(10);
-
-/// An ordinary body, read as `T`. None at all is an object without fields, so a call that needs none can be made without.
-///
-/// A bad one is refused with everything that is wrong with its form. What the rules and the store have to say is asked once
-/// the form is right.
-pub struct ApiJson<T>(pub T);
-
-impl<T: FromJson + 'static> FromRequest for ApiJson<T> {
-    type Error = BodyError;
-    type Future = Pin<Box<dyn Future<Output = Result<Self, BodyError>>>>;
-
-    fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
-        let value = value_of(request, payload);
-        let request = request.clone();
-        Box::pin(async move {
-            let value = value.await?;
-            let unknown = unknown_field::of_body(&request, &value);
-            Ok(Self(known(T::from_json(value), unknown)?))
-        })
-    }
-}
-
-/// The value of an ordinary body; without one it is an object without fields.
-pub fn value_of(
-    request: &HttpRequest,
-    payload: &mut Payload,
-) -> impl Future<Output = Result<Value, BodyError>> + use<> {
-    let body = RawBody::<BODY_BYTES_MAX>::from_request(request, payload);
-    async move { Ok(parse_or_empty(&decode(body.await?, BODY_BYTES_MAX)?)?) }
-}
-
-/// What was read of a body, if it had no fields that are `unknown`.
-///
-/// # Errors
-/// Everything that is wrong with its form, then what is unknown.
-pub fn known<T>(read: Result<T, FieldErrors>, unknown: FieldErrors) -> Result<T, ApiError> {
-    match read {
-        Ok(read) => Ok(unknown.finish(read)?),
-        Err(mut errors) => {
-            errors.0.extend(unknown.0);
-            Err(errors.into())
-        }
-    }
-}
 
 /// A body of at most `BYTES_MAX` bytes as it was sent, of a media type that can hold JSON.
 pub struct RawBody<const BYTES_MAX: usize> {
@@ -279,10 +232,6 @@ fn accept(headers: &HeaderMap, bytes_max: usize) -> Result<bool, ApiError> {
         "gzip" | "x-gzip" => Ok(true),
         _ => Err(ApiError::new(&codes::UNSUPPORTED_MEDIA_TYPE, "Compress the body with gzip, or not at all.")),
     }
-}
-
-pub(super) fn too_large(bytes_max: usize) -> ApiError {
-    ApiError::new(&codes::PAYLOAD_TOO_LARGE, format!("The body may have at most {bytes_max} bytes, also decompressed."))
 }
 
 /// The text of a body, decompressed. Work for a blocking thread when the body is large.

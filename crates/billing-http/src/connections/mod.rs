@@ -5,6 +5,8 @@
 //! they have waited too long, and when there are too many of them, first those on which nobody ever showed a key, and of
 //! them the longest waiting.
 
+mod paced;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Shutdown, TcpStream};
@@ -13,7 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering}
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::paced::Intake;
+pub use paced::{Intake, Paced};
 
 /// How long a connection may wait for the head of a request where it speaks HTTP/2: its client has one for all that it will ask.
 const WAIT_HTTP2_MAX: Duration = Duration::from_secs(600);
