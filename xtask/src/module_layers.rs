@@ -19,7 +19,7 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-domain",
         floors: &[
-            &["choice", "country", "decimal", "id", "timezone", "totals"],
+            &["choice", "country", "decimal", "id", "timezone"],
             &["error", "money", "test_clock", "tier"],
             &["api_key", "billing_run", "currency", "idempotency", "period", "tax", "text"],
             &["address", "adjustment", "credit"],

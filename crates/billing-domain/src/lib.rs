@@ -177,7 +177,7 @@
 //! | numbers, rounding, currencies | [`decimal`], [`money`], [`currency`] |
 //! | time: periods, intervals, zones | [`period`], [`timezone`] |
 //! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
-//! | what happened | [`event`], [`usage`], [`totals`] |
+//! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`], [`api_key`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`billing_run`] |
 //! | whether they may | [`access`] |
@@ -238,7 +238,6 @@ pub mod testing;
 pub mod text;
 pub mod tier;
 pub mod timezone;
-pub mod totals;
 pub mod usage;
 pub mod workflow;
 

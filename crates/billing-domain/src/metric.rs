@@ -10,7 +10,6 @@ use time::OffsetDateTime;
 use crate::decimal;
 use crate::event::Event;
 use crate::id::MetricId;
-use crate::totals::Totals;
 
 pub use self::filter::{
     CategoricalFilter, CategoricalOperator, FILTERS_MAX, MetricFilters, NumericFilter, NumericOperator, TEXTS_MAX,
@@ -199,4 +198,21 @@ impl Aggregation {
             Self::Latest { .. } => or_zero(&totals.latest),
         }
     }
+}
+
+/// What the events of one metric come to, before its aggregation makes a quantity of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events that count.
+    pub event_count: u64,
+    /// Their numbers added up.
+    pub sum: BigDecimal,
+    /// The greatest of them.
+    pub max: Option<BigDecimal>,
+    /// The least of them.
+    pub min: Option<BigDecimal>,
+    /// That of the latest event.
+    pub latest: Option<BigDecimal>,
+    /// How many different texts there are.
+    pub distinct: u64,
 }

@@ -12,10 +12,10 @@ use bigdecimal::Zero;
 use crate::error::StoreError;
 use crate::event::Event;
 use crate::id::CustomerKey;
+use crate::metric::Totals;
 use crate::metric::{Aggregation, Gauge, Measure, Measured, Metric, Rate};
 use crate::period::{MICROSECOND, Period, instant};
 use crate::subscription::SubscriptionFilters;
-use crate::totals::Totals;
 
 pub use self::custom::fold_custom;
 pub use self::gauge::{Levels, Step};

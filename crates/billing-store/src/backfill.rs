@@ -27,8 +27,8 @@ use crate::pg::partition;
 use crate::pg::schema::events;
 use crate::pg::statement::statement;
 use crate::repo::event::EventRow;
-use crate::repo::metric::{self, MeasureColumns};
-use crate::rollup::{Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_lanes};
+use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
+use crate::rollup::{AddDay, Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_lanes};
 use crate::shared::Shared;
 
 /// Most events held in memory at once.
@@ -43,13 +43,10 @@ const CUSTOMERS_MAX: usize = 50;
 statement! {
     /// Roll-ups that are not complete, and what is rolled up by them.
     FindIncomplete -> (
-        SqlUuid, SqlUuid, Array<Text>, Timestamptz, Nullable<SqlUuid>, Text,
-        (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>),
-        Nullable<Jsonb>,
+        SqlUuid, SqlUuid, Array<Text>, Timestamptz, Nullable<SqlUuid>, Text, MeasureSql, Nullable<Jsonb>,
     ) {
         "SELECT rollup.organization_id, rollup.metric_id, rollup.filter_keys, rollup.rolled_up_from, rollup.filled_to,
-            metric.event_name, metric.metric_type, metric.aggregation_type, metric.property_name, metric.event_type,
-            metric.granularity, metric.proration, metric.custom_sql, metric.filters
+            metric.event_name, " [MEASURE_COLUMNS] ", metric.filters
         FROM metric_rollups rollup
         JOIN metrics metric ON metric.organization_id = rollup.organization_id AND metric.id = rollup.metric_id
         WHERE rollup.rolled_up_from > '-infinity' AND metric.metric_type <> 'custom'
@@ -59,7 +56,18 @@ statement! {
     }
 }
 
-type IncompleteRow = (Uuid, Uuid, Vec<String>, OffsetDateTime, Option<Uuid>, String, MeasureColumns, Option<Value>);
+/// A row of [`FindIncomplete`].
+#[derive(Queryable)]
+struct IncompleteRow {
+    organization: Uuid,
+    metric: Uuid,
+    filter_keys: Vec<String>,
+    rolled_up_from: OffsetDateTime,
+    filled_to: Option<Uuid>,
+    event_name: String,
+    measure: MeasureColumns,
+    filters: Option<Value>,
+}
 
 statement! {
     /// The next customer that has events, and whose it is.
@@ -111,23 +119,6 @@ statement! {
     }
 }
 
-statement! {
-    /// Makes the totals of one day of its hours.
-    AddDay -> BigInt {
-        "INSERT INTO usage_rollup (organization_id, customer_key, metric_id, dimensions, bucket_hours, bucket,
-            event_count, sum, max, min, latest, latest_at, latest_id)
-        SELECT organization_id, customer_key, metric_id, dimensions, 24, day.start,
-            sum(event_count), sum(sum), max(max), min(min),
-            (array_agg(latest ORDER BY latest_at DESC NULLS LAST, latest_id DESC))[1],
-            (array_agg(latest_at ORDER BY latest_at DESC NULLS LAST, latest_id DESC))[1],
-            (array_agg(latest_id ORDER BY latest_at DESC NULLS LAST, latest_id DESC))[1]
-        FROM usage_rollup, (SELECT " day: OffsetDateTime as Timestamptz; " AS start) day
-        WHERE customer_key = " customer: Uuid as SqlUuid; " AND metric_id = " metric: Uuid as SqlUuid; "
-            AND bucket_hours = 1 AND bucket >= day.start AND bucket < day.start + interval '24 hours'
-        GROUP BY organization_id, customer_key, metric_id, dimensions, day.start"
-    }
-}
-
 /// What is done under one lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Piece {
@@ -153,15 +144,20 @@ impl TryFrom<IncompleteRow> for Incomplete {
     type Error = Error;
 
     fn try_from(row: IncompleteRow) -> Result<Self, Error> {
-        let (organization, id, filter_keys, rolled_up_from, filled_to, event_name, measure, filters) = row;
         let metric = RolledMetric {
-            id,
-            aggregation: Measure::try_from(measure)?.aggregation(),
-            filters: metric::filters(filters)?,
-            key_sets: vec![filter_keys.clone()],
+            id: row.metric,
+            aggregation: Measure::try_from(row.measure)?.aggregation(),
+            filters: metric::filters(row.filters)?,
+            key_sets: vec![row.filter_keys.clone()],
         };
-        let filled_to = filled_to.unwrap_or(Uuid::nil());
-        Ok(Self { organization, event_name, metric, filter_keys, rolled_up_from, filled_to })
+        Ok(Self {
+            organization: row.organization,
+            event_name: row.event_name,
+            metric,
+            filter_keys: row.filter_keys,
+            rolled_up_from: row.rolled_up_from,
+            filled_to: row.filled_to.unwrap_or(Uuid::nil()),
+        })
     }
 }
 

@@ -4,9 +4,9 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::Usage;
+use crate::metric::Totals;
 use crate::metric::{Measured, Rate};
 use crate::period::Period;
-use crate::totals::Totals;
 
 /// The usage of `period`: one window ends at each event in it, and may begin before it. `events` are in order of time
 /// and reach back to the first window's start.

@@ -6,7 +6,7 @@ use billing_domain::Error;
 use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ use crate::remembered::{NoFutureEvents, TallyKey};
 use crate::repo::api_key::VALID_KEYS;
 use crate::repo::customer::{COLUMNS, CustomerRow, CustomerSql};
 use crate::transaction::PgTransaction;
-use crate::usage::{HOT_TALLY, Open, OpenRow, WarmFacts};
+use crate::usage::{HOT_TALLY, HotTallySql, Open, OpenRow, WarmFacts};
 
 statement! {
     /// Of an organization the version of its catalogue, and which of some keys are valid. Of each customer that exists the time
@@ -27,7 +27,7 @@ statement! {
     /// there are as many as when there were none.
     Prefetch -> (
         Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
-        Nullable<SqlUuid>, Nullable<Text>, Nullable<(Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)>,
+        Nullable<SqlUuid>, Nullable<Text>, Nullable<HotTallySql>,
         Nullable<Bool>
     ) {
         "SELECT customers.now, catalog.version,
@@ -61,18 +61,20 @@ statement! {
     }
 }
 
-type PrefetchedRow = (
-    Option<OffsetDateTime>,
-    Option<Uuid>,
-    Option<Uuid>,
-    Option<Uuid>,
-    Option<CustomerRow>,
-    Vec<Vec<u8>>,
-    Option<Uuid>,
-    Option<String>,
-    Option<OpenRow>,
-    Option<bool>,
-);
+/// A row of [`Prefetch`].
+#[derive(Queryable)]
+struct PrefetchedRow {
+    now: Option<OffsetDateTime>,
+    catalog: Option<Uuid>,
+    rollups: Option<Uuid>,
+    subscriptions: Option<Uuid>,
+    customer: Option<CustomerRow>,
+    valid_keys: Vec<Vec<u8>>,
+    metric: Option<Uuid>,
+    dimensions: Option<String>,
+    tally: Option<OpenRow>,
+    has_events_ahead: Option<bool>,
+}
 
 impl Prefetch {
     /// Looks at no customer yet.
@@ -135,23 +137,22 @@ impl Prefetch {
     /// Reads what is asked for, and remembers of whom no events lie ahead.
     pub(crate) fn load(self, tx: &mut PgTransaction<'_>) -> Result<Prefetched, Error> {
         let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(self, pg))?;
-        let catalog_version = rows.first().and_then(|(_, catalog_version, ..)| *catalog_version);
-        let catalog_version = catalog_version.map(CatalogVersion);
+        let catalog_version = rows.first().and_then(|row| row.catalog).map(CatalogVersion);
         let mut prefetched = Prefetched { catalog_version, ..Prefetched::default() };
-        for (now, _, rollups, held, customer, keys, metric, dimensions, tally, has_events_ahead) in rows {
-            prefetched.valid_keys = keys;
-            let Some((now, customer)) = now.zip(customer) else { continue };
+        for row in rows {
+            prefetched.valid_keys = row.valid_keys;
+            let Some((now, customer)) = row.now.zip(row.customer) else { continue };
             let customer = Customer::try_from(customer)?;
             let key = customer.key.uuid();
-            let rollups = RollupVersion(rollups);
+            let rollups = RollupVersion(row.rollups);
             // Of several rows of a customer the last one is of the latest instant: what had no event ahead before that has none then.
             prefetched.customers.insert(key, Present { customer, now });
-            prefetched.versions.insert(key, SubscriptionVersion(held));
+            prefetched.versions.insert(key, SubscriptionVersion(row.subscriptions));
             prefetched.facts.rollups.insert(key, rollups);
-            if let Some((metric, dimensions)) = metric.zip(dimensions) {
-                let open = tally.map(Open::try_from).transpose()?;
+            if let Some((metric, dimensions)) = row.metric.zip(row.dimensions) {
+                let open = row.tally.map(Open::try_from).transpose()?;
                 let tally = TallyKey { customer: key, metric, dimensions };
-                if has_events_ahead == Some(false) {
+                if row.has_events_ahead == Some(false) {
                     let none_ahead = NoFutureEvents { open: open.as_ref().map(Open::count), from: now };
                     tx.shared.remembered.no_future_events.keep(&tally, rollups, none_ahead);
                 }

@@ -107,7 +107,7 @@ fn work_on(
                     done.insert(customer);
                     all.append(writes);
                 }
-                Turn::Asked(snapshot, requests) => asking.push((snapshot, requests)),
+                Turn::Asked(asked) => asking.push(*asked),
                 Turn::FellBack => {}
             }
         }

@@ -32,7 +32,7 @@ pub(super) enum Turn {
     /// This is to be written.
     Done(WriteBuffer),
     /// To go on, it needs this usage.
-    Asked(CustomerSnapshot, Vec<UsageRequest>),
+    Asked(Box<(CustomerSnapshot, Vec<UsageRequest>)>),
     /// It gets a transaction of its own.
     FellBack,
 }
@@ -60,7 +60,7 @@ impl<'t, 'c> BatchTransaction<'t, 'c> {
     pub(super) fn end(self, result: Result<(), Error>) -> Turn {
         let has_missed = self.inner.inner.allow_statements();
         match self.asked {
-            Some(requests) => Turn::Asked(self.snapshot, requests),
+            Some(requests) => Turn::Asked(Box::new((self.snapshot, requests))),
             None if has_missed || result.is_err() => Turn::FellBack,
             None => Turn::Done(self.writes.with_invoices(self.invoices)),
         }

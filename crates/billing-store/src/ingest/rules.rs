@@ -20,7 +20,7 @@ use crate::pg::now::TEST_TIME;
 use crate::pg::statement::statement;
 use crate::remembered::{IngestCache, IngestRules};
 use crate::repo::api_key::VALID_KEYS;
-use crate::repo::metric::{self, MeasureColumns};
+use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
 use crate::rollup::{RolledMetric, Transaction};
 
 statement! {
@@ -45,12 +45,8 @@ statement! {
 
 statement! {
     /// What is rolled up, metric by metric.
-    ReadRollups -> (
-        Text, SqlUuid, (Text, Text, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>, Nullable<Text>), Nullable<Jsonb>,
-        Array<Text>,
-    ) {
-        "SELECT metric.event_name, metric.id, metric.metric_type, metric.aggregation_type, metric.property_name,
-            metric.event_type, metric.granularity, metric.proration, metric.custom_sql, metric.filters, rollup.filter_keys
+    ReadRollups -> (Text, SqlUuid, MeasureSql, Nullable<Jsonb>, Array<Text>) {
+        "SELECT metric.event_name, metric.id, " [MEASURE_COLUMNS] ", metric.filters, rollup.filter_keys
         FROM metrics metric
         JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
         WHERE metric.organization_id = " organization: Uuid as SqlUuid; " AND metric.metric_type <> 'custom'
@@ -58,9 +54,24 @@ statement! {
     }
 }
 
-type IngestVersionRow = (OffsetDateTime, i64, i64, Vec<Vec<u8>>);
+/// The row of [`ReadIngestVersion`].
+#[derive(Queryable)]
+struct IngestVersionRow {
+    now: OffsetDateTime,
+    transaction: i64,
+    version: i64,
+    valid_keys: Vec<Vec<u8>>,
+}
 
-type RollupRow = (String, Uuid, MeasureColumns, Option<Value>, Vec<String>);
+/// A row of [`ReadRollups`].
+#[derive(Queryable)]
+struct RollupRow {
+    event_name: String,
+    metric: Uuid,
+    measure: MeasureColumns,
+    filters: Option<Value>,
+    filter_keys: Vec<String>,
+}
 
 statement! {
     /// The time of those customers that live by a test clock.
@@ -81,14 +92,14 @@ fn read_rules(pg: &mut PgConnection, organization: Uuid) -> Result<IngestRules, 
     let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
     let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
     let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
-    for (event_name, id, measure, filters, keys) in rows {
-        let of_name = metrics.entry(event_name).or_default();
+    for row in rows {
+        let of_name = metrics.entry(row.event_name).or_default();
         match of_name.last_mut() {
-            Some(known) if known.id == id => known.key_sets.push(keys),
+            Some(known) if known.id == row.metric => known.key_sets.push(row.filter_keys),
             _ => {
-                let aggregation = Measure::try_from(measure)?.aggregation();
-                let filters = metric::filters(filters)?;
-                of_name.push(RolledMetric { id, aggregation, filters, key_sets: vec![keys] });
+                let aggregation = Measure::try_from(row.measure)?.aggregation();
+                let (filters, key_sets) = (metric::filters(row.filters)?, vec![row.filter_keys]);
+                of_name.push(RolledMetric { id: row.metric, aggregation, filters, key_sets });
             }
         }
     }
@@ -131,7 +142,8 @@ impl Present {
         customers: impl Iterator<Item = Uuid>,
     ) -> Result<Self, Failure> {
         let found: Option<IngestVersionRow> = ReadIngestVersion { organization, prefixes }.get_result(pg).optional()?;
-        let (now, transaction, version, valid_keys) = found.ok_or(Error::NotFound(Noun::Organization))?;
+        let found = found.ok_or(Error::NotFound(Noun::Organization))?;
+        let IngestVersionRow { now, transaction, version, valid_keys } = found;
         let rules = rules_at(cache, pg, organization, version)?;
         let mut of_test_clocks = HashMap::new();
         if rules.has_test_clocks {

@@ -12,6 +12,7 @@ pub(crate) mod now;
 pub(crate) mod partition;
 pub(crate) mod pool;
 pub(crate) mod schema;
+pub(crate) mod sql_file;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 pub(crate) mod transact;

@@ -184,4 +184,11 @@ impl<T, GroupBy> ValidGrouping<GroupBy> for Fixed<T> {
     type IsAggregate = is_aggregate::Never;
 }
 
-pub(crate) use {partition_statement, statement};
+/// The changes of an upsert that sets these columns of a table to what was to be inserted.
+macro_rules! as_inserted {
+    ($table:ident: $($column:ident),+ $(,)?) => {
+        ($($table::$column.eq(diesel::upsert::excluded($table::$column)),)+)
+    };
+}
+
+pub(crate) use {as_inserted, partition_statement, statement};

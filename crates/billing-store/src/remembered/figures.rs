@@ -1,7 +1,7 @@
 //! What is remembered of usage, by whom and what it is of and when it starts, and how it is known to be so still.
 
+use billing_domain::metric::Totals;
 use billing_domain::period::Period;
-use billing_domain::totals::Totals;
 use billing_domain::usage::{Usage, UsageRequest};
 use time::OffsetDateTime;
 use uuid::Uuid;

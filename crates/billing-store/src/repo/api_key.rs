@@ -51,7 +51,7 @@ impl TryFrom<ApiKeyRow> for ApiKey {
 
     fn try_from(row: ApiKeyRow) -> Result<Self, Error> {
         Ok(Self {
-            kind: choice(&KeyKind::ALL, KeyKind::as_str, &row.kind)?,
+            kind: choice(KeyKind::ALL, KeyKind::as_str, &row.kind)?,
             prefix: row.prefix,
             organization: row.organization_id.into(),
             name: row.name,

@@ -7,14 +7,13 @@ use billing_domain::store::BillingRecordRepo;
 use billing_domain::{Error, StoreError};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::upsert::excluded;
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{choice, from_json, period, to_json, unreadable};
 use crate::pg::schema::billing_records;
-use crate::pg::statement::{Prepared, ROWS_PER_INSERT};
+use crate::pg::statement::{Prepared, ROWS_PER_INSERT, as_inserted};
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
@@ -152,27 +151,11 @@ impl PgTransaction<'_> {
                 .values(chunk)
                 .on_conflict((billing_records::customer_key, billing_records::id))
                 .do_update()
-                .set((
-                    billing_records::revision.eq(excluded(billing_records::revision)),
-                    billing_records::subscription_id.eq(excluded(billing_records::subscription_id)),
-                    billing_records::plan_version_id.eq(excluded(billing_records::plan_version_id)),
-                    billing_records::recurring_charge_id.eq(excluded(billing_records::recurring_charge_id)),
-                    billing_records::component_id.eq(excluded(billing_records::component_id)),
-                    billing_records::start_at.eq(excluded(billing_records::start_at)),
-                    billing_records::end_at.eq(excluded(billing_records::end_at)),
-                    billing_records::full_start_at.eq(excluded(billing_records::full_start_at)),
-                    billing_records::full_end_at.eq(excluded(billing_records::full_end_at)),
-                    billing_records::invoicing_instants.eq(excluded(billing_records::invoicing_instants)),
-                    billing_records::late_until.eq(excluded(billing_records::late_until)),
-                    billing_records::billed_quantity.eq(excluded(billing_records::billed_quantity)),
-                    billing_records::billed_exact.eq(excluded(billing_records::billed_exact)),
-                    billing_records::billed_given.eq(excluded(billing_records::billed_given)),
-                    billing_records::billed_forgiven.eq(excluded(billing_records::billed_forgiven)),
-                    billing_records::billed_taxed.eq(excluded(billing_records::billed_taxed)),
-                    billing_records::charged_before_switch.eq(excluded(billing_records::charged_before_switch)),
-                    billing_records::usage_billing.eq(excluded(billing_records::usage_billing)),
-                    billing_records::tax_rate.eq(excluded(billing_records::tax_rate)),
-                    billing_records::prepaid.eq(excluded(billing_records::prepaid)),
+                .set(as_inserted!(billing_records:
+                    revision, subscription_id, plan_version_id, recurring_charge_id, component_id, start_at, end_at,
+                    full_start_at, full_end_at, invoicing_instants, late_until, billed_quantity, billed_exact,
+                    billed_given, billed_forgiven, billed_taxed, charged_before_switch, usage_billing, tax_rate,
+                    prepaid,
                 ));
             let save = diesel::query_dsl::methods::FilterDsl::filter(save, billing_records::organization_id.eq(tenant));
             if self.query(|pg| Prepared(save.returning(billing_records::id)).load::<Uuid>(pg))?.len() != chunk.len() {

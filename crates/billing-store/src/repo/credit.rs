@@ -87,7 +87,7 @@ impl TryFrom<EntryRow> for LedgerEntry {
     fn try_from(row: EntryRow) -> Result<Self, Error> {
         Ok(Self {
             id: row.id.into(),
-            kind: choice(&EntryKind::ALL, EntryKind::as_str, &row.kind)?,
+            kind: choice(EntryKind::ALL, EntryKind::as_str, &row.kind)?,
             amount: row.amount,
             invoice: row.invoice_id.map(Into::into),
             at: row.at,

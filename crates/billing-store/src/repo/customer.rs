@@ -135,6 +135,10 @@ pub(crate) const COLUMNS: &str =
     customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
     customers.last_instant, customers.deleted_at, customers.catching_up";
 
+/// The end of an insert into the queue: whoever is in it already is there as if anew, free for any worker, whatever went wrong before.
+const QUEUED_ANEW: &str = "ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
+            failures = 0, failure = NULL, failed_at = NULL, is_parked = false";
+
 statement! {
     /// Moves a customer's last instant forward.
     AdvanceInstant -> diesel::sql_types::BigInt {
@@ -151,8 +155,7 @@ statement! {
         FROM customers
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
             AND test_clock_id IS NULL
-        ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
-            failures = 0, failure = NULL, failed_at = NULL, is_parked = false"
+        " [QUEUED_ANEW] ""
     }
 }
 
@@ -174,8 +177,7 @@ statement! {
             SELECT customer_key, organization_id, due_at
             FROM reached
             WHERE test_clock_id IS NULL AND due_at IS NOT NULL
-            ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
-                failures = 0, failure = NULL, failed_at = NULL, is_parked = false
+            " [QUEUED_ANEW] "
         ), dropped AS (
             DELETE FROM billing_due due USING reached
             WHERE due.customer_key = reached.customer_key AND due.organization_id = reached.organization_id

@@ -6,6 +6,7 @@ use billing_domain::metric::{
 };
 use billing_domain::store::MetricRepo;
 use billing_domain::{Error, Noun};
+use diesel::dsl::SqlTypeOf;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use serde_json::Value;
@@ -44,6 +45,14 @@ pub(crate) struct MeasureColumns {
     pub(crate) proration: Option<String>,
     pub(crate) custom_sql: Option<String>,
 }
+
+/// What the columns of [`MeasureColumns`] are in SQL.
+pub(crate) type MeasureSql = SqlTypeOf<<MeasureColumns as Selectable<Pg>>::SelectExpression>;
+
+/// The columns of [`MeasureColumns`], in its order, of `metric`.
+pub(crate) const MEASURE_COLUMNS: &str =
+    "metric.metric_type, metric.aggregation_type, metric.property_name, metric.event_type,
+            metric.granularity, metric.proration, metric.custom_sql";
 
 impl From<&Measure> for MeasureColumns {
     fn from(measure: &Measure) -> Self {

@@ -16,7 +16,6 @@ use billing_domain::{Error, Noun, StoreError};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Date as SqlDate, Uuid as SqlUuid};
-use diesel::upsert::excluded;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use time::{Date, OffsetDateTime};
@@ -24,7 +23,7 @@ use uuid::Uuid;
 
 use crate::pg::column::{checked, choice, count, from_json, period, to_json, unreadable};
 use crate::pg::schema::{billing_records, components, subscriptions};
-use crate::pg::statement::{Prepared, ROWS_PER_INSERT, statement};
+use crate::pg::statement::{Prepared, ROWS_PER_INSERT, as_inserted, statement};
 use crate::rollup;
 use crate::transaction::PgTransaction;
 
@@ -240,36 +239,12 @@ impl PgTransaction<'_> {
                 .values(chunk)
                 .on_conflict((subscriptions::customer_key, subscriptions::id))
                 .do_update()
-                .set((
-                    subscriptions::plan_id.eq(excluded(subscriptions::plan_id)),
-                    subscriptions::plan_version_id.eq(excluded(subscriptions::plan_version_id)),
-                    subscriptions::start_at.eq(excluded(subscriptions::start_at)),
-                    subscriptions::end_at.eq(excluded(subscriptions::end_at)),
-                    subscriptions::full_start_at.eq(excluded(subscriptions::full_start_at)),
-                    subscriptions::full_end_at.eq(excluded(subscriptions::full_end_at)),
-                    subscriptions::anchor_at.eq(excluded(subscriptions::anchor_at)),
-                    subscriptions::calendar.eq(excluded(subscriptions::calendar)),
-                    subscriptions::chain_began_at.eq(excluded(subscriptions::chain_began_at)),
-                    subscriptions::auto_renew.eq(excluded(subscriptions::auto_renew)),
-                    subscriptions::is_renewed.eq(excluded(subscriptions::is_renewed)),
-                    subscriptions::is_new.eq(excluded(subscriptions::is_new)),
-                    subscriptions::quantity.eq(excluded(subscriptions::quantity)),
-                    subscriptions::filters.eq(excluded(subscriptions::filters)),
-                    subscriptions::metadata.eq(excluded(subscriptions::metadata)),
-                    subscriptions::prepaid_units.eq(excluded(subscriptions::prepaid_units)),
-                    subscriptions::carried_usage.eq(excluded(subscriptions::carried_usage)),
-                    subscriptions::replaced_by.eq(excluded(subscriptions::replaced_by)),
-                    subscriptions::flat_fee_behavior.eq(excluded(subscriptions::flat_fee_behavior)),
-                    subscriptions::usage_behavior.eq(excluded(subscriptions::usage_behavior)),
-                    subscriptions::settled_charges.eq(excluded(subscriptions::settled_charges)),
-                    subscriptions::settled_adjustments.eq(excluded(subscriptions::settled_adjustments)),
-                    subscriptions::settled_tax_exact.eq(excluded(subscriptions::settled_tax_exact)),
-                    subscriptions::settled_tax.eq(excluded(subscriptions::settled_tax)),
-                    subscriptions::settled_taxed.eq(excluded(subscriptions::settled_taxed)),
-                    subscriptions::settled_forgiven.eq(excluded(subscriptions::settled_forgiven)),
-                    subscriptions::uncancelled_end_at.eq(excluded(subscriptions::uncancelled_end_at)),
-                    subscriptions::created_at.eq(excluded(subscriptions::created_at)),
-                    subscriptions::parent_id.eq(excluded(subscriptions::parent_id)),
+                .set(as_inserted!(subscriptions:
+                    plan_id, plan_version_id, start_at, end_at, full_start_at, full_end_at, anchor_at, calendar,
+                    chain_began_at, auto_renew, is_renewed, is_new, quantity, filters, metadata, prepaid_units,
+                    carried_usage, replaced_by, flat_fee_behavior, usage_behavior, settled_charges,
+                    settled_adjustments, settled_tax_exact, settled_tax, settled_taxed, settled_forgiven,
+                    uncancelled_end_at, created_at, parent_id,
                 ));
             let save = diesel::query_dsl::methods::FilterDsl::filter(save, subscriptions::organization_id.eq(tenant));
             if self.query(|pg| Prepared(save.returning(subscriptions::id)).load::<Uuid>(pg))?.len() != chunk.len() {

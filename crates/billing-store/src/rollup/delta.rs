@@ -1,21 +1,19 @@
-//! How events change a bucket.
+//! What an hour gains, metric by metric, and which metrics an event counts for.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use bigdecimal::{BigDecimal, Zero};
-use billing_domain::decimal::{number, optional_number};
 use billing_domain::event::Event;
-use billing_domain::metric::{Aggregation, Measured};
-use billing_domain::period::instant;
+use billing_domain::metric::Measured;
 use serde::de::{self, Deserializer, MapAccess, Visitor};
-use serde::ser::{SerializeMap, SerializeSeq, Serializer};
+use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::bucket::{RolledMetric, dimensions};
+use super::figures::BucketDelta;
 
 /// Room for so many metrics is made before they are read.
 const METRICS_EXPECTED: usize = 8;
@@ -108,117 +106,6 @@ impl<'de> Deserialize<'de> for BucketDeltas {
         }
 
         deserializer.deserialize_map(ByMetric)
-    }
-}
-
-/// How one bucket changes. Only what the metric's aggregation needs is there.
-///
-/// As JSON a list in the order of the fields, which ends with the last that is there: `[12]` of a count. It is written with
-/// nearly every event, and `deltas_of_hour` reads it.
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
-pub(super) struct BucketDelta {
-    pub(super) event_count: i64,
-    #[serde(default, with = "number")]
-    pub(super) sum: BigDecimal,
-    #[serde(default, with = "optional_number")]
-    pub(super) max: Option<BigDecimal>,
-    #[serde(default, with = "optional_number")]
-    pub(super) min: Option<BigDecimal>,
-    #[serde(default)]
-    pub(super) latest: Option<Box<Latest>>,
-}
-
-impl Serialize for BucketDelta {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let figures = [Some(&self.sum), self.max.as_ref(), self.min.as_ref()];
-        let needed = match self {
-            Self { latest: Some(_), .. } | Self { min: Some(_), .. } => 3,
-            Self { max: Some(_), .. } => 2,
-            Self { sum, .. } => usize::from(!sum.is_zero()),
-        };
-        let mut list = serializer.serialize_seq(None)?;
-        list.serialize_element(&self.event_count)?;
-        figures[..needed].iter().try_for_each(|figure| list.serialize_element(&Figure(*figure)))?;
-        self.latest.iter().try_for_each(|latest| list.serialize_element(latest))?;
-        list.end()
-    }
-}
-
-/// A number with all its digits, or null.
-struct Figure<'n>(Option<&'n BigDecimal>);
-
-impl Serialize for Figure<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
-            Some(figure) => number::serialize(figure, serializer),
-            None => serializer.serialize_none(),
-        }
-    }
-}
-
-/// The number of the latest event.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
-pub(super) struct Latest {
-    #[serde(with = "number")]
-    pub(super) number: BigDecimal,
-    #[serde(with = "instant")]
-    pub(super) at: OffsetDateTime,
-    /// The event's idempotency id: of events at one instant that with the greatest is the latest.
-    pub(super) id: String,
-}
-
-/// A list in the order of the fields.
-impl Serialize for Latest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        #[derive(Serialize)]
-        struct Listed<'l>(
-            #[serde(with = "number")] &'l BigDecimal,
-            #[serde(with = "instant")] &'l OffsetDateTime,
-            &'l str,
-        );
-
-        Listed(&self.number, &self.at, &self.id).serialize(serializer)
-    }
-}
-
-impl Latest {
-    fn place(&self) -> (OffsetDateTime, &str) {
-        (self.at, &self.id)
-    }
-}
-
-impl BucketDelta {
-    /// Counts one event.
-    pub(super) fn add(&mut self, aggregation: &Aggregation, event: &Event, measured: &Measured) {
-        self.event_count += 1;
-        let Measured::Number(number) = measured else { return };
-        match aggregation {
-            Aggregation::Sum { .. } | Aggregation::Average { .. } => self.sum += number,
-            Aggregation::Max { .. } if self.max.as_ref().is_none_or(|max| number > max) => {
-                self.max = Some(number.clone());
-            }
-            Aggregation::Min { .. } if self.min.as_ref().is_none_or(|min| number < min) => {
-                self.min = Some(number.clone());
-            }
-            Aggregation::Latest { .. } => {
-                let place = (event.time_created, event.idempotency_id.as_str());
-                if self.latest.as_ref().is_none_or(|latest| place > latest.place()) {
-                    let latest = Latest { number: number.clone(), at: place.0, id: place.1.to_owned() };
-                    self.latest = Some(Box::new(latest));
-                }
-            }
-            Aggregation::Max { .. } | Aggregation::Min { .. } | Aggregation::Count | Aggregation::Unique { .. } => {}
-        }
-    }
-
-    /// Takes in what the same bucket gained otherwise.
-    pub(super) fn merge(&mut self, other: Self) {
-        self.event_count += other.event_count;
-        self.sum += other.sum;
-        self.max = self.max.take().into_iter().chain(other.max).max();
-        self.min = self.min.take().into_iter().chain(other.min).min();
-        let latest = self.latest.take().into_iter().chain(other.latest);
-        self.latest = latest.max_by(|a, b| a.place().cmp(&b.place()));
     }
 }
 

@@ -10,6 +10,7 @@
 
 mod bucket;
 mod delta;
+mod figures;
 pub(crate) mod hot_bucket;
 mod hot_bucket_cache;
 mod lane;
@@ -19,6 +20,7 @@ mod upsert;
 pub(crate) use self::bucket::{
     BOTH_LEVELS, HOUR, HOURS_ALONE, RolledMetric, Source, ceiling, dimensions_of, floor, hour_after, split,
 };
+pub(crate) use self::figures::AddDay;
 pub(crate) use self::hot_bucket::{Counting, Counts};
 pub(crate) use self::hot_bucket_cache::{CachedHotBuckets, HotBucketCache, Transaction, Written};
 pub(crate) use self::lane::{Lanes, enter_lanes, lock_lanes};

@@ -2,60 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use bigdecimal::BigDecimal;
 use billing_domain::event::Event;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::bucket::{BOTH_LEVELS, HOUR, RolledMetric, floor};
-use super::delta::{BucketDelta, BucketDeltas, for_each_count};
+use super::delta::{BucketDeltas, for_each_count};
+use super::figures::{AddToRollups, BucketDelta, BucketKey};
 use crate::pg::statement::statement;
 
 /// Most rows that one statement writes: it ends long before its time is over, also where everything takes ten times as long.
 const ROWS_PER_STATEMENT_MAX: usize = 5_000;
 
-type BucketKey = (Uuid, Uuid, String, i16, OffsetDateTime);
-
 /// What one transaction adds to the roll-ups, in the order of their primary key.
 #[derive(Default)]
 pub(crate) struct Additions {
     buckets: BTreeMap<BucketKey, BucketDelta>,
-}
-
-statement! {
-    /// Adds to the roll-ups.
-    AddToRollups -> BigInt {
-        "INSERT INTO usage_rollup AS rollup (organization_id, customer_key, metric_id, dimensions, bucket_hours, bucket,
-            event_count, sum, max, min, latest, latest_at, latest_id)
-        SELECT " organization: Uuid as SqlUuid; ", addition.*
-        FROM unnest(
-            " customers: Vec<Uuid> as Array<SqlUuid>; ",
-            " metrics: Vec<Uuid> as Array<SqlUuid>; ",
-            " dimensions: Vec<String> as Array<Text>; ",
-            " bucket_hours: Vec<i16> as Array<SmallInt>; ",
-            " buckets: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " event_counts: Vec<i64> as Array<BigInt>; ",
-            " sums: Vec<BigDecimal> as Array<Numeric>; ",
-            " maxima: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
-            " minima: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
-            " latest: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
-            " latest_times: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ",
-            " latest_ids: Vec<Option<String>> as Array<Nullable<Text>>; "
-        ) AS addition
-        ON CONFLICT (customer_key, metric_id, dimensions, bucket_hours, bucket) DO UPDATE SET
-            event_count = rollup.event_count + excluded.event_count,
-            sum = rollup.sum + excluded.sum,
-            max = greatest(rollup.max, excluded.max),
-            min = least(rollup.min, excluded.min),
-            latest = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
-                THEN excluded.latest ELSE rollup.latest END,
-            latest_at = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
-                THEN excluded.latest_at ELSE rollup.latest_at END,
-            latest_id = CASE WHEN (excluded.latest_at, excluded.latest_id) > (rollup.latest_at, rollup.latest_id)
-                THEN excluded.latest_id ELSE rollup.latest_id END"
-    }
 }
 
 statement! {
@@ -124,44 +88,6 @@ impl Additions {
             statement.execute(pg)?;
         }
         Ok(())
-    }
-}
-
-impl AddToRollups {
-    /// Adds nothing yet.
-    fn of(organization: Uuid) -> Self {
-        Self {
-            organization,
-            customers: Vec::new(),
-            metrics: Vec::new(),
-            dimensions: Vec::new(),
-            bucket_hours: Vec::new(),
-            buckets: Vec::new(),
-            event_counts: Vec::new(),
-            sums: Vec::new(),
-            maxima: Vec::new(),
-            minima: Vec::new(),
-            latest: Vec::new(),
-            latest_times: Vec::new(),
-            latest_ids: Vec::new(),
-        }
-    }
-
-    fn push(&mut self, (customer, metric, dimensions, hours, bucket): BucketKey, delta: BucketDelta) {
-        self.customers.push(customer);
-        self.metrics.push(metric);
-        self.dimensions.push(dimensions);
-        self.bucket_hours.push(hours);
-        self.buckets.push(bucket);
-        self.event_counts.push(delta.event_count);
-        self.sums.push(delta.sum);
-        self.maxima.push(delta.max);
-        self.minima.push(delta.min);
-        let latest = delta.latest.map(|latest| (latest.number, latest.at, latest.id));
-        let (number, at, id) = latest.map_or((None, None, None), |(number, at, id)| (Some(number), Some(at), Some(id)));
-        self.latest.push(number);
-        self.latest_times.push(at);
-        self.latest_ids.push(id);
     }
 }
 

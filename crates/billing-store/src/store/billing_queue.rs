@@ -13,54 +13,28 @@ use super::PgStore;
 use crate::pg::column::{count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::schema;
+use crate::pg::sql_file::sql_file;
 use crate::pg::statement::statement;
 
-statement! {
+sql_file! {
     /// Leases due rows to the caller; rows that another worker looks at right now are skipped. As an array they are picked
     /// once: a plan that was made while the queue was empty would pick anew for each row of it, and lock what it picks. The
     /// time of the statement ends the walk along the index; that of the clock would only be a filter. Who is catching up is
     /// read once, too: mostly nobody.
-    LeaseDue -> (SqlUuid, SqlUuid, BigInt) {
-        "UPDATE billing_due
-        SET claimed_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
-        WHERE customer_key = ANY (ARRAY(
-            SELECT customer_key FROM billing_due
-            WHERE due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; ")
-                AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
-                AND NOT is_parked
-                AND customer_key <> ALL (ARRAY(SELECT customer_key FROM customers WHERE catching_up))
-            ORDER BY due_at
-            LIMIT " limit: i64 as BigInt; "
-            FOR UPDATE SKIP LOCKED
-        ))
-        RETURNING organization_id, customer_key, failures"
+    LeaseDue -> (SqlUuid, SqlUuid, BigInt) = "lease_due.sql" {
+        lease_ms: i64 as BigInt,
+        until: Option<OffsetDateTime> as Nullable<Timestamptz>,
+        limit: i64 as BigInt,
     }
 }
 
-statement! {
+sql_file! {
     /// Leases of each organization the customer who is furthest behind of those who are catching up. A row that another
     /// worker has leased meanwhile is looked at again when it is locked, and left to them.
-    LeaseCatchingUp -> (SqlUuid, SqlUuid, BigInt) {
-        "UPDATE billing_due
-        SET claimed_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
-        WHERE customer_key = ANY (ARRAY(
-            SELECT customer_key FROM billing_due
-            WHERE customer_key IN (
-                SELECT DISTINCT ON (customer.organization_id) customer.customer_key
-                FROM customers customer
-                JOIN billing_due due USING (customer_key)
-                WHERE customer.catching_up
-                    AND due.due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; ")
-                    AND (due.claimed_until IS NULL OR due.claimed_until <= clock_timestamp())
-                    AND NOT due.is_parked
-                ORDER BY customer.organization_id, due.due_at
-            )
-                AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
-            ORDER BY random()
-            LIMIT " limit: i64 as BigInt; "
-            FOR UPDATE SKIP LOCKED
-        ))
-        RETURNING organization_id, customer_key, failures"
+    LeaseCatchingUp -> (SqlUuid, SqlUuid, BigInt) = "lease_catching_up.sql" {
+        lease_ms: i64 as BigInt,
+        until: Option<OffsetDateTime> as Nullable<Timestamptz>,
+        limit: i64 as BigInt,
     }
 }
 
@@ -126,6 +100,41 @@ statement! {
     }
 }
 
+/// A row of [`ListParked`].
+#[derive(Queryable)]
+struct ParkedRow {
+    organization: Uuid,
+    customer: String,
+    due_at: OffsetDateTime,
+    failures: i64,
+    failure: Option<String>,
+}
+
+impl TryFrom<ParkedRow> for Parked {
+    type Error = Error;
+
+    fn try_from(row: ParkedRow) -> Result<Self, Error> {
+        Ok(Self {
+            organization: row.organization.into(),
+            customer: row.customer.parse().map_err(|_| unreadable("customer_id"))?,
+            due_at: row.due_at,
+            failures: count(row.failures)?,
+            reason: row.failure.unwrap_or_default(),
+        })
+    }
+}
+
+/// The row of [`ReadBacklog`].
+#[derive(Queryable)]
+struct BacklogRow {
+    customers: i64,
+    first_due_at: Option<OffsetDateTime>,
+    now: OffsetDateTime,
+    failing: i64,
+    parked: i64,
+    catching_up: i64,
+}
+
 fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.whole_milliseconds()).unwrap_or(i64::MAX)
 }
@@ -168,19 +177,10 @@ impl BillingQueue for PgStore {
     }
 
     fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error> {
-        type Row = (Uuid, String, OffsetDateTime, i64, Option<String>);
         let statement = ListParked { limit: i64::from(limit) };
-        let rows = self.shared.pool.run(|pg| statement.clone().load::<Row>(pg)).map_err(Failure::into_error)?;
-        let parked = |(organization, customer, due_at, failures, failure): Row| {
-            Ok(Parked {
-                organization: organization.into(),
-                customer: customer.parse().map_err(|_| unreadable("customer_id"))?,
-                due_at,
-                failures: count(failures)?,
-                reason: failure.unwrap_or_default(),
-            })
-        };
-        rows.into_iter().map(parked).collect()
+        let rows: Vec<ParkedRow> =
+            self.shared.pool.run(|pg| statement.clone().load(pg)).map_err(Failure::into_error)?;
+        rows.into_iter().map(Parked::try_from).collect()
     }
 
     fn release_parked(&self) -> Result<u64, Error> {
@@ -189,15 +189,13 @@ impl BillingQueue for PgStore {
     }
 
     fn backlog(&self) -> Result<Backlog, Error> {
-        type Row = (i64, Option<OffsetDateTime>, OffsetDateTime, i64, i64, i64);
-        let row = self.shared.pool.run(|pg| ReadBacklog {}.get_result::<Row>(pg)).map_err(Failure::into_error)?;
-        let (customers, first, now, failing, parked, catching_up) = row;
+        let row: BacklogRow = self.shared.pool.run(|pg| ReadBacklog {}.get_result(pg)).map_err(Failure::into_error)?;
         Ok(Backlog {
-            customers: count(customers)?,
-            lag: first.map_or(Duration::ZERO, |first| now - first),
-            failing: count(failing)?,
-            parked: count(parked)?,
-            catching_up: count(catching_up)?,
+            customers: count(row.customers)?,
+            lag: row.first_due_at.map_or(Duration::ZERO, |first| row.now - first),
+            failing: count(row.failing)?,
+            parked: count(row.parked)?,
+            catching_up: count(row.catching_up)?,
         })
     }
 

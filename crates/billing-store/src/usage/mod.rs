@@ -1,28 +1,27 @@
 //! Reading usage figures: all of one question in one statement, from roll-ups where there are any.
 
-mod buckets;
 mod rollup_start;
 mod segments;
 mod statement;
+mod totals;
 mod unchanged;
 mod warm;
 
 use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::metric::Measure;
-use billing_domain::totals::Totals;
+use billing_domain::metric::Totals;
 use billing_domain::usage::{Levels, SeenUsage, Step, Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 
-use self::buckets::ReadBuckets;
-use self::statement::{ReadUsage, UsageRow, lane_of_row};
+use self::totals::{ReadBuckets, ReadUsage, UsageRow, lane_of_row};
 use self::unchanged::Plan;
 use crate::pg::column::count;
 use crate::remembered::UnchangedFigures;
 use crate::transaction::PgTransaction;
 
-pub(crate) use self::segments::HOT_TALLY;
+pub(crate) use self::totals::{HOT_TALLY, HotTallySql};
 pub(crate) use self::warm::{Open, OpenRow, WarmFacts};
 
 /// The number of the last event that has arrived in each lane.
@@ -55,13 +54,12 @@ impl Found {
     }
 
     fn keep(&mut self, row: UsageRow) -> Result<(), Error> {
-        let (_, bucket, first_at, event_count, sum, max, min, latest, distinct) = row;
-        let (event_count, distinct) = (count(event_count)?, count(distinct)?);
-        match (bucket, first_at, max, latest) {
+        match (row.bucket, row.first_at, &row.max, &row.latest) {
             (Some(bucket), Some(first_at), Some(greatest), Some(last)) => {
-                self.steps.push(Step { bucket, first_at, event_count, greatest, last });
+                let (greatest, last) = (greatest.clone(), last.clone());
+                self.steps.push(Step { bucket, first_at, event_count: count(row.event_count)?, greatest, last });
             }
-            (_, _, max, latest) => self.totals = Totals { event_count, sum, max, min, latest, distinct },
+            _ => self.totals = row.try_into()?,
         }
         Ok(())
     }
@@ -159,9 +157,9 @@ impl PgTransaction<'_> {
         let mut found: Vec<Found> = (0..2 * plans.len()).map(|_| Found::default()).collect();
         let mut last_arrivals = LastArrivals::new();
         for row in self.read_found(statement)? {
-            let number = row.0;
+            let number = row.request;
             if let Some(lane) = lane_of_row(number) {
-                last_arrivals.insert(lane, count(row.3)?);
+                last_arrivals.insert(lane, count(row.event_count)?);
                 continue;
             }
             let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));

@@ -1,20 +1,21 @@
-//! Statements that read parts of periods: whole buckets, hot buckets, and events. Each is sent only where there is such a part.
+//! Parts of periods: whole buckets, hot buckets, and events, of which each is read only where there is such a part.
 
 use billing_domain::Error;
 use billing_domain::metric::Aggregation;
 use billing_domain::period::Period;
 use billing_domain::usage::UsageRequest;
-use diesel::sql_types::{Array, BigInt, Integer, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, Integer, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::totals::{HOT_TALLY, HotTallySql, OF_BUCKETS, OF_EVENTS, TotalsSql};
 use crate::pg::column::to_json;
 use crate::pg::statement::statement;
 use crate::rollup::dimensions_of;
 
 statement! {
     /// Totals of segments in buckets, without the hot bucket.
-    ReadBucketSegments -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
+    ReadBucketSegments -> (Integer, TotalsSql) {
         "SELECT segment.number, rolled_up.*
         FROM unnest(
             " numbers: Vec<i32> as Array<Integer>; ",
@@ -26,8 +27,7 @@ statement! {
             " ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
         ) AS segment (number, customer_key, metric_id, dimensions, bucket_hours, start_at, end_at)
         CROSS JOIN LATERAL (
-            SELECT coalesce(sum(rollup.event_count), 0)::bigint, coalesce(sum(rollup.sum), 0), max(rollup.max),
-                min(rollup.min)
+            SELECT " [OF_BUCKETS] "
             FROM usage_rollup rollup
             WHERE rollup.customer_key = segment.customer_key
                 AND rollup.metric_id = segment.metric_id
@@ -39,24 +39,9 @@ statement! {
     }
 }
 
-/// What the hot bucket has of the metric `asked.metric_id`, of `input.organization_id`; no row where it has nothing.
-pub(crate) const HOT_TALLY: &str = "(
-    SELECT open.hour, gained.event_count, gained.sum, gained.max, gained.min
-    FROM (
-        SELECT open.hour, open.deltas FROM hot_buckets open
-        WHERE open.customer_key = asked.customer_key
-            AND open.event_name = asked.event_name
-            AND open.dimensions = asked.dimensions
-            AND open.organization_id = input.organization_id
-        -- Each is looked up, however small the table was when this was planned.
-        OFFSET 0
-    ) open
-    CROSS JOIN LATERAL deltas_of_hour(open.deltas, asked.metric_id) gained
-)";
-
 statement! {
     /// The hot buckets that have anything of a metric, and what.
-    ReadHotBuckets -> (Integer, (Timestamptz, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>)) {
+    ReadHotBuckets -> (Integer, HotTallySql) {
         "SELECT asked.number, tally.*
         FROM (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id) input
         CROSS JOIN unnest(
@@ -72,7 +57,7 @@ statement! {
 
 statement! {
     /// Totals of segments, read from the events.
-    ReadEventSegments -> (Integer, BigInt, Numeric, Nullable<Numeric>, Nullable<Numeric>) {
+    ReadEventSegments -> (Integer, TotalsSql) {
         "WITH tenant AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
         SELECT segment.number, raw.*
         FROM tenant CROSS JOIN unnest(
@@ -86,8 +71,7 @@ statement! {
             " ends: Vec<OffsetDateTime> as Array<Timestamptz>; "
         ) AS segment (number, customer_key, event_name, property_name, filters, metric_filters, start_at, end_at)
         CROSS JOIN LATERAL (
-            SELECT count(*) FILTER (WHERE segment.property_name IS NULL OR measured.number IS NOT NULL),
-                coalesce(sum(measured.number), 0), max(measured.number), min(measured.number)
+            SELECT " [OF_EVENTS] "
             FROM (
                 SELECT property_number(event.properties, segment.property_name) AS number
                 FROM metered_events(tenant.organization_id, segment.customer_key, segment.event_name,

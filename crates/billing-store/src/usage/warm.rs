@@ -16,26 +16,24 @@
 
 use std::collections::HashMap;
 
-use bigdecimal::BigDecimal;
 use billing_domain::Error;
+use billing_domain::metric::Totals;
 use billing_domain::metric::{Aggregation, Measure};
 use billing_domain::period::Period;
-use billing_domain::totals::Totals;
 use billing_domain::usage::{Usage, UsageRequest};
 use diesel::prelude::*;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::segments::{ReadBucketSegments, ReadEventSegments, ReadHotBuckets};
+use super::totals::{TotalsRow, added, without};
 use crate::cache::RollupVersion;
-use crate::pg::column::count;
 use crate::remembered::{BucketSum, FigureKey, NoFutureEvents, TallyKey};
 use crate::rollup::{HOUR, Source, ceiling, floor, split};
 use crate::transaction::PgTransaction;
 
-type SegmentRow = (i32, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
-/// What is read of a hot bucket: its start, its events, and sum, maximum and minimum of their numbers.
-pub(crate) type OpenRow = (OffsetDateTime, i64, BigDecimal, Option<BigDecimal>, Option<BigDecimal>);
+/// What is read of a hot bucket: its hour, and what it has.
+pub(crate) type OpenRow = (OffsetDateTime, TotalsRow);
 
 /// How a period lies in the buckets.
 struct Layout<'r> {
@@ -94,9 +92,8 @@ pub(crate) struct Open {
 impl TryFrom<OpenRow> for Open {
     type Error = Error;
 
-    fn try_from((hour, event_count, sum, max, min): OpenRow) -> Result<Self, Error> {
-        let totals = Totals { event_count: count(event_count)?, sum, max, min, ..Totals::default() };
-        Ok(Self { hour, totals })
+    fn try_from((hour, totals): OpenRow) -> Result<Self, Error> {
+        Ok(Self { hour, totals: totals.try_into()? })
     }
 }
 
@@ -311,31 +308,11 @@ impl PgTransaction<'_> {
     }
 }
 
-fn by_number(rows: Vec<SegmentRow>) -> Result<HashMap<i32, Totals>, Error> {
+fn by_number(rows: Vec<(i32, TotalsRow)>) -> Result<HashMap<i32, Totals>, Error> {
     let mut totals: HashMap<i32, Totals> = HashMap::new();
-    for (number, event_count, sum, max, min) in rows {
-        let read = Totals { event_count: count(event_count)?, sum, max, min, ..Totals::default() };
+    for (number, row) in rows {
         let so_far = totals.remove(&number).unwrap_or_default();
-        totals.insert(number, added(so_far, read));
+        totals.insert(number, added(so_far, row.try_into()?));
     }
     Ok(totals)
-}
-
-fn added(a: Totals, b: Totals) -> Totals {
-    Totals {
-        event_count: a.event_count + b.event_count,
-        sum: a.sum + b.sum,
-        max: a.max.into_iter().chain(b.max).max(),
-        min: a.min.into_iter().chain(b.min).min(),
-        ..Totals::default()
-    }
-}
-
-/// `all` without what lies behind the period, where that can be taken off again: a greatest number cannot.
-fn without(all: Totals, later: &Totals, aggregation: &Aggregation) -> Option<Totals> {
-    let is_extreme = matches!(aggregation, Aggregation::Max { .. } | Aggregation::Min { .. });
-    if is_extreme && later.event_count > 0 {
-        return None;
-    }
-    Some(Totals { event_count: all.event_count - later.event_count, sum: all.sum - &later.sum, ..all })
 }

@@ -16,63 +16,44 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::pg::column::{stored_count, to_json};
-use crate::pg::statement::statement;
+use crate::pg::sql_file::sql_file;
 use crate::transaction::PgTransaction;
 
-statement! {
+sql_file! {
     /// Takes the next numbers of the organization's sequence and writes the invoices under them, in their order. A line is
     /// inserted behind its invoice, because it needs what the insertion of that returns.
-    Issue -> BigInt {
-        "WITH wanted AS (
-            SELECT * FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " ids: Vec<Uuid> as Array<SqlUuid>; ",
-                " prefixes: Vec<String> as Array<Text>; ", " billed_to: Vec<Value> as Array<Jsonb>; ",
-                " sellers: Vec<Value> as Array<Jsonb>; ", " currency_codes: Vec<String> as Array<Text>; ",
-                " currency_names: Vec<String> as Array<Text>; ", " currency_symbols: Vec<String> as Array<Text>; ",
-                " currency_decimals: Vec<i16> as Array<SmallInt>; ", " issued: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-                " due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; ",
-                " payment_statuses: Vec<String> as Array<Text>; ", " line_counts: Vec<i64> as Array<BigInt>; ",
-                " amounts: Vec<BigDecimal> as Array<Numeric>; ") WITH ORDINALITY
-                AS wanted (customer_key, id, prefix, billed_to, seller, currency_code, currency_name, currency_symbol,
-                    currency_decimals, issued_at, due_at, payment_status, line_count, amount, ordinal)
-        ), counter AS (
-            INSERT INTO invoice_counters AS counter (organization_id, last_sequence)
-            SELECT " organization: Uuid as SqlUuid; ", count(*) FROM wanted
-            ON CONFLICT (organization_id) DO UPDATE SET last_sequence = counter.last_sequence + excluded.last_sequence
-            RETURNING organization_id, last_sequence
-        ), issued AS (
-            INSERT INTO invoices (customer_key, id, organization_id, number, billed_to, seller, currency_code,
-                currency_name, currency_symbol, currency_decimals, issued_at, due_at, payment_status, line_count, amount)
-            SELECT wanted.customer_key, wanted.id, counter.organization_id,
-                wanted.prefix || lpad(sequence, greatest(" digits: i32 as Integer; ", length(sequence)), '0'),
-                wanted.billed_to, wanted.seller, wanted.currency_code, wanted.currency_name, wanted.currency_symbol,
-                wanted.currency_decimals, wanted.issued_at, wanted.due_at, wanted.payment_status, wanted.line_count,
-                wanted.amount
-            FROM counter CROSS JOIN wanted
-            CROSS JOIN LATERAL (
-                SELECT (counter.last_sequence - (SELECT count(*) FROM wanted) + wanted.ordinal)::text AS sequence
-            ) place
-            RETURNING customer_key, id, organization_id, number
-        ), numbered AS (
-            INSERT INTO invoice_numbers (organization_id, number, customer_key, invoice_id)
-            SELECT organization_id, number, customer_key, id FROM issued
-        )
-        INSERT INTO invoice_lines (customer_key, invoice_id, organization_id, position, name, start_at, end_at, quantity,
-            billing_type, subscription_id, record_id, plan, filters, base, adjustments, amount, trace)
-        SELECT issued.customer_key, issued.id, issued.organization_id, line.position, line.name, line.start_at,
-            line.end_at, line.quantity, line.billing_type, line.subscription_id, line.record_id, line.plan, line.filters,
-            line.base, line.adjustments, line.amount, line.trace
-        FROM issued JOIN unnest(" line_invoices: Vec<Uuid> as Array<SqlUuid>; ", " positions: Vec<i64> as Array<BigInt>; ",
-            " names: Vec<String> as Array<Text>; ", " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ",
-            " ends: Vec<OffsetDateTime> as Array<Timestamptz>; ", " quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>; ",
-            " billing_types: Vec<String> as Array<Text>; ", " subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ",
-            " records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ", " plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>; ",
-            " filters: Vec<String> as Array<Text>; ", " bases: Vec<BigDecimal> as Array<Numeric>; ",
-            " adjustments: Vec<Value> as Array<Jsonb>; ", " line_amounts: Vec<BigDecimal> as Array<Numeric>; ",
-            " traces: Vec<Value> as Array<Jsonb>; ")
-            AS line (invoice_id, position, name, start_at, end_at, quantity, billing_type, subscription_id, record_id,
-                plan, filters, base, adjustments, amount, trace)
-            ON line.invoice_id = issued.id
-        RETURNING position"
+    Issue -> BigInt = "issue.sql" {
+        customers: Vec<Uuid> as Array<SqlUuid>,
+        ids: Vec<Uuid> as Array<SqlUuid>,
+        prefixes: Vec<String> as Array<Text>,
+        billed_to: Vec<Value> as Array<Jsonb>,
+        sellers: Vec<Value> as Array<Jsonb>,
+        currency_codes: Vec<String> as Array<Text>,
+        currency_names: Vec<String> as Array<Text>,
+        currency_symbols: Vec<String> as Array<Text>,
+        currency_decimals: Vec<i16> as Array<SmallInt>,
+        issued: Vec<OffsetDateTime> as Array<Timestamptz>,
+        due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>,
+        payment_statuses: Vec<String> as Array<Text>,
+        line_counts: Vec<i64> as Array<BigInt>,
+        amounts: Vec<BigDecimal> as Array<Numeric>,
+        organization: Uuid as SqlUuid,
+        digits: i32 as Integer,
+        line_invoices: Vec<Uuid> as Array<SqlUuid>,
+        positions: Vec<i64> as Array<BigInt>,
+        names: Vec<String> as Array<Text>,
+        starts: Vec<OffsetDateTime> as Array<Timestamptz>,
+        ends: Vec<OffsetDateTime> as Array<Timestamptz>,
+        quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>,
+        billing_types: Vec<String> as Array<Text>,
+        subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+        records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+        plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>,
+        filters: Vec<String> as Array<Text>,
+        bases: Vec<BigDecimal> as Array<Numeric>,
+        adjustments: Vec<Value> as Array<Jsonb>,
+        line_amounts: Vec<BigDecimal> as Array<Numeric>,
+        traces: Vec<Value> as Array<Jsonb>,
     }
 }
 
