@@ -21,8 +21,8 @@ const CRATES: [Floors; 3] = [
         floors: &[
             &["choice", "country", "decimal", "id", "timezone"],
             &["error", "money", "test_clock", "tier"],
-            &["api_key", "billing_run", "currency", "idempotency", "period", "tax", "text"],
-            &["address", "adjustment", "credit"],
+            &["api_key", "billing_run", "currency", "idempotency", "period", "text"],
+            &["address", "adjustment", "credit", "tax"],
             &["customer", "organization"],
             &["access", "event", "plan"],
             &["addon", "subscription"],
@@ -64,6 +64,7 @@ const CRATES: [Floors; 3] = [
                 "answer", "backend", "compress", "connections", "places", "request_id", "secret", "tls", "usual_time",
                 "wire", "zone",
             ],
+            &["taxes"],
             &["billing_run", "clock_turns", "error", "settings", "telemetry"],
             // Requests, and who sends them.
             &["caller", "path", "unread", "worker"],

@@ -111,7 +111,7 @@ fn invoice_of_ten_lines(bencher: Bencher<'_, '_>) {
             let mut line = LineItem::of_invoice(&metric.name, charged.amount, end, Trace::PlanAdjustment);
             line.trace = charged.trace;
             let taxable = line.amount.clone();
-            add_tax(&mut line, &taxable, &rate, &mut settled, 2);
+            add_tax(&mut line, &taxable, (&rate, None), &mut settled, 2);
             lines.push(line);
         }
         let total: BigDecimal = lines.iter().map(|line| &line.amount).sum();

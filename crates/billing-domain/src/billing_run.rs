@@ -41,10 +41,16 @@ pub fn after_failure(error: &Error, failures: u32) -> AfterFailure {
             | StoreError::ReadOnly,
         ) => AfterFailure::NotCounted,
         Error::Store(StoreError::SafetyBound(_)) => AfterFailure::Park,
+        // It is nobody's mistake that could be looked at here: the provider comes back.
+        Error::TaxRate(_) => AfterFailure::TryAgain(wait_after(failures)),
         _ if failures + 1 >= FAILURES_MAX => AfterFailure::Park,
-        // The exponent is below FAILURES_MAX.
-        _ => AfterFailure::TryAgain((FIRST_WAIT * 2_i32.pow(failures.min(FAILURES_MAX))).min(WAIT_MAX)),
+        _ => AfterFailure::TryAgain(wait_after(failures)),
     }
+}
+
+/// The wait after one more failure than these in a row.
+fn wait_after(failures: u32) -> Duration {
+    (FIRST_WAIT * 2_i32.pow(failures.min(FAILURES_MAX))).min(WAIT_MAX)
 }
 
 /// Refuses one more scheduled invoicing of a subscription that has had `count` of them on `day`, itself included.
@@ -65,11 +71,16 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
+    use crate::error::TaxNeed;
 
     #[test]
     fn failures_are_waited_out_ever_longer_and_then_parked() {
         let bug = || Error::from(StoreError::Internal("a bug".to_owned()));
         let runaway = || Error::from(StoreError::SafetyBound("too many".to_owned()));
+        let no_tax = || {
+            let failure = Some("no answer in time".to_owned());
+            Error::TaxRate(TaxNeed { customer: Uuid::nil().into(), at: time::OffsetDateTime::UNIX_EPOCH, failure })
+        };
         let minutes = |count| AfterFailure::TryAgain(Duration::minutes(count));
         #[rustfmt::skip]
         let cases = [
@@ -83,6 +94,8 @@ mod tests {
             (StoreError::LockTimeout.into(),                         0,      minutes(1),               "somebody holds on to the customer"),
             (StoreError::PoolExhausted.into(),                       7,      AfterFailure::NotCounted, "not the customer's fault"),
             (StoreError::Unavailable("gone".to_owned()).into(),      7,      AfterFailure::NotCounted, "not the customer's fault"),
+            (no_tax(),                                               0,      minutes(1),               "the tax provider may be back by then"),
+            (no_tax(),                                               900,    minutes(60),              "and is waited for as long as it takes"),
             (runaway(),                                              0,      AfterFailure::Park,       "no more of that"),
         ];
         for (error, failures, expected, why) in cases {

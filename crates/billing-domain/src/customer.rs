@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::address::Address;
 use crate::error::FieldError;
 use crate::id::{CustomerKey, OrganizationId, TestClockId};
+use crate::tax::{TaxProvider, TaxQuote};
 use crate::text;
 
 /// The caller's own id for a customer: 1 to 255 characters, no control characters; dots and slashes are fine.
@@ -58,6 +59,8 @@ pub struct Customer {
     pub email: Option<String>,
     /// Code of the currency preferred when a plan has versions in several.
     pub default_currency_code: String,
+    /// What the organization's own tax provider has said, in the order in which it did; the latest few.
+    pub tax_quotes: Vec<TaxQuote>,
     /// IANA zone for usage windows and documents; billing itself is in UTC.
     pub timezone: String,
     /// What else the caller says of it.
@@ -85,6 +88,8 @@ pub struct CustomerFields {
     pub shipping_address: Option<Address>,
     /// Sales tax in percent, in place of the organization's.
     pub tax_rate: Option<BigDecimal>,
+    /// Who is asked for tax rates before those that the organization names.
+    pub tax_providers: Vec<TaxProvider>,
     /// `stripe` or `braintree`, as given.
     pub payment_provider: Option<PaymentProvider>,
     /// The customer's id there, as given.

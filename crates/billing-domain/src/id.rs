@@ -138,6 +138,10 @@ id! {
     CreditId, prefix = "baladj_"
 }
 id! {
+    /// Where an organization's own tax provider is asked: another one for each address. Never on the wire.
+    TaxHookId, prefix = "tax_hook_"
+}
+id! {
     /// A clock that a customer can live by in place of the real one.
     TestClockId, prefix = "test_clock_"
 }

@@ -242,7 +242,7 @@ pub mod usage;
 pub mod workflow;
 
 pub use bigdecimal::BigDecimal;
-pub use error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal, StoreError};
+pub use error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal, StoreError, TaxNeed};
 
 /// The examples of the README are tests too.
 #[cfg(doctest)]

@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 
 use crate::address::Address;
 use crate::id::OrganizationId;
+use crate::tax::{TaxFailure, TaxHook, TaxProvider};
 
 /// A tenant: the owner of every metric, plan, customer and invoice, and the seller on those invoices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,12 @@ pub struct Organization {
     pub timezone: String,
     /// Sales tax in percent (10.5 means 10.5 %), unless the customer has a rate of its own.
     pub tax_rate: Option<BigDecimal>,
+    /// Who is asked for tax rates, in order, after those that the customer names.
+    pub tax_providers: Vec<TaxProvider>,
+    /// Where [`TaxProvider::Http`] is asked.
+    pub tax_hook: Option<TaxHook>,
+    /// What becomes of an invoice when it fails.
+    pub on_tax_failure: TaxFailure,
     /// Days from an invoice's issue to its due date; `None` or 0: no due date.
     pub payment_grace_period_days: Option<u16>,
     /// How long a scheduled invoice waits for late events after its billing instant, in minutes.
@@ -51,6 +58,9 @@ impl Organization {
             default_currency_code: "USD".to_owned(),
             timezone: "UTC".to_owned(),
             tax_rate: None,
+            tax_providers: vec![TaxProvider::FlatRate],
+            tax_hook: None,
+            on_tax_failure: TaxFailure::Wait,
             payment_grace_period_days: None,
             invoice_grace_minutes: Self::INVOICE_GRACE_MINUTES_DEFAULT,
             subscription_filter_keys: Vec::new(),

@@ -1,15 +1,18 @@
 //! What every handler has: the backend, a bounded way to block on it, and whether the service is draining.
 
 use std::any::TypeId;
-use std::sync::Arc;
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use actix_web::web;
-use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Reply, Scope, Store, Transaction};
+use billing_domain::workflow::{forget_tax_failures, note_tax_quote, tax_question};
+use billing_domain::{Error, TaxNeed};
 use billing_store::{Company, Deadline, Load};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -22,6 +25,7 @@ use crate::error::{ApiError, codes};
 use crate::places::{Holder, Places};
 use crate::request_id;
 use crate::server_settings::{self, DiskCheck, ServerSettings};
+use crate::taxes::{Attempt, Taxes};
 use crate::telemetry::Telemetry;
 use crate::usual_time::UsualTimes;
 use crate::worker::Alarm;
@@ -43,6 +47,8 @@ pub struct App {
     pub known_keys: KnownKeys,
     /// Wakes the worker that advances test clocks.
     pub clock_alarm: Alarm,
+    /// Asks organizations' own tax providers.
+    pub taxes: Arc<Taxes>,
     /// What is counted about the service.
     pub telemetry: Telemetry,
     /// Those that are open.
@@ -53,7 +59,7 @@ pub struct App {
 
 impl App {
     /// Over a backend, served with `settings`.
-    pub fn new(backend: Arc<dyn Backend>, settings: &ServerSettings, clock_alarm: Alarm) -> Self {
+    pub fn new(backend: Arc<dyn Backend>, settings: &ServerSettings, clock_alarm: Alarm, taxes: Arc<Taxes>) -> Self {
         let company = backend.company();
         Self {
             backend,
@@ -64,6 +70,7 @@ impl App {
             pepper: settings.pepper.clone(),
             known_keys: KnownKeys::default(),
             clock_alarm,
+            taxes,
             telemetry: Telemetry::default(),
             connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
             is_disk_full: settings.is_disk_full.clone(),
@@ -167,18 +174,23 @@ impl App {
         answer.unwrap_or_else(|_| Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED)))
     }
 
-    /// Runs `work` in a transaction.
+    /// Runs `work` in a transaction, again for every tax rate that it needs first.
     ///
     /// # Errors
     /// Those of `work` and of the store.
     pub async fn run<T: Send + 'static>(
         &self,
         scope: Scope,
-        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        self.block(Some(scope.organization()), move |backend| {
-            let store: &dyn Store = backend;
-            Ok(store.run_for(&scope, &mut work)?)
+        let organization = scope.organization();
+        let work = Arc::new(Mutex::new(work));
+        self.asking_tax(organization, || {
+            let (again, scope) = (Arc::clone(&work), scope.clone());
+            self.block(Some(organization), move |backend| {
+                let store: &dyn Store = backend;
+                Ok(store.run_for(&scope, &mut *lock(&again)?)?)
+            })
         })
         .await
     }
@@ -191,12 +203,17 @@ impl App {
         &self,
         who: &Bearer,
         scope: Scope,
-        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
         let Some(key) = who.fingerprint() else { return self.run(scope, work).await };
-        let done = self.block(Some(scope.organization()), move |backend| {
-            let store: &dyn Store = backend;
-            Ok(store.run_for_key(&scope, Some(&key), &mut work)?)
+        let organization = scope.organization();
+        let work = Arc::new(Mutex::new(work));
+        let done = self.asking_tax(organization, || {
+            let (again, key, scope) = (Arc::clone(&work), key.clone(), scope.clone());
+            self.block(Some(organization), move |backend| {
+                let store: &dyn Store = backend;
+                Ok(store.run_for_key(&scope, Some(&key), &mut *lock(&again)?)?)
+            })
         });
         let value = done.await?;
         who.was_confirmed();
@@ -214,8 +231,85 @@ impl App {
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
         let Some(claim) = who.claim() else { return self.run_for(who, scope, work).await };
-        let request_id = request_id::current();
-        self.block(Some(scope.organization()), move |backend| claim.run(backend, &scope, &request_id, work)).await
+        let organization = scope.organization();
+        let work = Arc::new(Mutex::new(work));
+        self.asking_tax(organization, || {
+            let (again, claim, scope) = (Arc::clone(&work), claim.clone(), scope.clone());
+            let request_id = request_id::current();
+            self.block(Some(organization), move |backend| claim.run(backend, &scope, &request_id, &mut *lock(&again)?))
+        })
+        .await
+    }
+
+    /// What `run` comes to, run again for every tax rate that it needs first.
+    async fn asking_tax<T, R>(&self, organization: OrganizationId, run: impl Fn() -> R) -> Result<T, ApiError>
+    where
+        R: Future<Output = Result<T, ApiError>>,
+    {
+        let mut attempt = Attempt::default();
+        loop {
+            let done = run().await;
+            if let Some(done) = self.settled(organization, done, &mut attempt).await {
+                return done;
+            }
+        }
+    }
+
+    /// What came of a transaction; `None` when it needed a tax rate that by now was asked for, without a place, and noted.
+    async fn settled<T>(
+        &self,
+        organization: OrganizationId,
+        done: Result<T, ApiError>,
+        attempt: &mut Attempt,
+    ) -> Option<Result<T, ApiError>> {
+        let need = match &done {
+            Err(error) => error.tax_need().filter(|need| attempt.goes_on(need)).cloned(),
+            Ok(_) => {
+                let forgotten = self.forget_tax_failure(organization, attempt).await;
+                return Some(forgotten.and(done));
+            }
+        };
+        let Some(need) = need else { return Some(done) };
+        self.find_tax_rate(organization, need, attempt).await.err().map(Err)
+    }
+
+    /// Asks for a tax rate, and notes the answer with the customer.
+    async fn find_tax_rate(
+        &self,
+        organization: OrganizationId,
+        need: TaxNeed,
+        attempt: &mut Attempt,
+    ) -> Result<(), ApiError> {
+        let read = Scope::Organization(organization);
+        let question = self.block(Some(organization), move |backend| {
+            let store: &dyn Store = backend;
+            Ok(store.run_for(&read, |tx, _| tax_question(tx, need.customer, need.at))?)
+        });
+        let Some(question) = question.await? else { return Ok(()) };
+        let (sender, receiver) = oneshot::channel();
+        let (taxes, asked) = (Arc::clone(&self.taxes), question.clone());
+        // A thread of its own: those that block on the database are as many as it has connections.
+        let asking = thread::Builder::new().name("tax-rate".to_owned());
+        asking.spawn(move || drop(sender.send(taxes.ask(&asked)))).map_err(ApiError::internal)?;
+        let answer = receiver.await.map_err(|_| ApiError::internal("no answer from a tax provider"))?;
+        attempt.note(&question, &answer);
+        let scope = Scope::Customer(organization, question.customer.key);
+        self.block(Some(organization), move |backend| {
+            let store: &dyn Store = backend;
+            Ok(store.run_for(&scope, |tx, _| note_tax_quote(tx, &question, &answer))?)
+        })
+        .await
+    }
+
+    /// A failure that was done without has had its effect: whoever comes next asks again.
+    async fn forget_tax_failure(&self, organization: OrganizationId, attempt: &Attempt) -> Result<(), ApiError> {
+        let Some(customer) = attempt.failed() else { return Ok(()) };
+        let scope = Scope::Customer(organization, customer);
+        self.block(Some(organization), move |backend| {
+            let store: &dyn Store = backend;
+            Ok(store.run_for(&scope, |tx, _| forget_tax_failures(tx, customer))?)
+        })
+        .await
     }
 
     /// Work that reads.
@@ -289,6 +383,11 @@ impl App {
     }
 }
 
+/// Work that may have to be done again; a panic in it ends the request.
+fn lock<W>(work: &Mutex<W>) -> Result<MutexGuard<'_, W>, ApiError> {
+    work.lock().map_err(|_| ApiError::internal("a blocking job panicked"))
+}
+
 /// The scope of one customer.
 pub fn customer_scope(organization: OrganizationId, customer: &CustomerId) -> Scope {
     Scope::Customer(organization, CustomerKey::derive(organization, customer))
@@ -299,6 +398,7 @@ mod tests {
     use std::sync::mpsc::{self, Receiver};
 
     use billing_domain::memory::MemoryStore;
+    use billing_outbound::{Client, Reach};
 
     use super::*;
 
@@ -308,7 +408,12 @@ mod tests {
         let addr = "127.0.0.1:0".parse().expect("an address");
         let mut settings = ServerSettings::new(addr, Pepper::from_text("pepper"), 1);
         settings.request_deadline = DEADLINE;
-        App::new(Arc::new(MemoryStore::at(OffsetDateTime::UNIX_EPOCH)), &settings, Alarm::new().0)
+        App::new(
+            Arc::new(MemoryStore::at(OffsetDateTime::UNIX_EPOCH)),
+            &settings,
+            Alarm::new().0,
+            Arc::new(Taxes::new(Client::new(Reach::Public))),
+        )
     }
 
     /// Work that ends when it is told to.
@@ -325,7 +430,7 @@ mod tests {
         let (begun, has_begun) = mpsc::channel();
         let work = app.block(None, move |_| {
             begun.send(()).unwrap_or_default();
-            std::thread::sleep(DEADLINE);
+            thread::sleep(DEADLINE);
             Ok(())
         });
         drop(work.await);

@@ -9,13 +9,14 @@ use anyhow::{Context, bail};
 use billing_domain::Error;
 use billing_domain::billing_run::{AfterFailure, after_failure};
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{Leased, Parked};
+use billing_domain::store::{Leased, Parked, Scope, Store};
 use billing_domain::workflow::{Progress, WORKER_WORK_MAX, bill_customer_partly};
 use indicatif::{ProgressBar, ProgressStyle};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use crate::backend::Backend;
+use crate::taxes::{Job, Taxes};
 
 /// How long a leased customer is nobody else's.
 const LEASE: Duration = Duration::minutes(5);
@@ -35,24 +36,40 @@ pub struct BillingRun {
     pub failed: u64,
 }
 
+/// What a run does about customers whose tax rates only an organization's own provider knows.
+#[derive(Clone, Copy)]
+pub enum Asking<'t> {
+    /// Nothing: their billing fails.
+    Nobody,
+    /// It asks, and waits for the answer.
+    Now(&'t Taxes),
+    /// It leaves them to whoever asks, and goes on with others.
+    Later(&'t Taxes),
+}
+
 impl BillingRun {
     /// Bills a few of the customers that are due, by `until` when it is given; whether there may be more.
     ///
     /// # Errors
     /// When no customers could be leased. What goes wrong with one customer is noted with it, and the others go on.
-    pub fn take_some(&mut self, backend: &dyn Backend, until: Option<OffsetDateTime>) -> Result<bool, Error> {
+    pub fn take_some(
+        &mut self,
+        backend: &dyn Backend,
+        asking: Asking<'_>,
+        until: Option<OffsetDateTime>,
+    ) -> Result<bool, Error> {
         let due = backend.lease_due(LEASED_MAX, LEASE, until)?;
         let mut by_organization: BTreeMap<OrganizationId, Vec<Leased>> = BTreeMap::new();
         for one in &due {
             by_organization.entry(one.organization).or_default().push(*one);
         }
         for (organization, some) in by_organization {
-            self.bill(backend, organization, &some, until);
+            self.bill(backend, asking, (organization, &some), until);
         }
         // One transaction of each, and not in a batch: it would be left out there, for what it is about is long ago.
         let catching_up = backend.lease_catching_up(LEASED_MAX, LEASE, until)?;
         for one in &catching_up {
-            self.bill(backend, one.organization, &[*one], until);
+            self.bill(backend, asking, (one.organization, &[*one]), until);
         }
         Ok(!(due.is_empty() && catching_up.is_empty()))
     }
@@ -61,8 +78,8 @@ impl BillingRun {
     fn bill(
         &mut self,
         backend: &dyn Backend,
-        organization: OrganizationId,
-        some: &[Leased],
+        asking: Asking<'_>,
+        (organization, some): (OrganizationId, &[Leased]),
         until: Option<OffsetDateTime>,
     ) {
         let customers: Vec<CustomerKey> = some.iter().map(|one| one.customer).collect();
@@ -77,13 +94,55 @@ impl BillingRun {
             Ok(())
         });
         for (one, result) in some.iter().zip(results) {
-            match result {
-                Ok(()) => self.billed += u64::from(!on_the_way.contains(&one.customer)),
-                Err(error) => {
-                    self.failed += 1;
-                    put_off(backend, one, &error);
-                }
+            match (result, asking) {
+                (Err(Error::TaxRate(_)), Asking::Later(taxes)) => taxes.later(Job::Bill(*one)),
+                (Err(Error::TaxRate(_)), Asking::Now(taxes)) => self.count(bill_leased(backend, taxes, one, until)),
+                (result, _) => self.count(settle(backend, one, result.map(|()| on_the_way.contains(&one.customer)))),
             }
+        }
+    }
+
+    fn count(&mut self, outcome: Outcome) {
+        match outcome {
+            Outcome::Arrived => self.billed += 1,
+            Outcome::OnTheWay => {}
+            Outcome::Failed => self.failed += 1,
+        }
+    }
+}
+
+/// What came of the billing of one customer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// All that was due is done.
+    Arrived,
+    /// There is more: it comes up again.
+    OnTheWay,
+    /// It did not work, which is noted.
+    Failed,
+}
+
+/// Bills a leased customer in a transaction of its own, asking for the tax rates that it needs.
+pub fn bill_leased(backend: &dyn Backend, taxes: &Taxes, one: &Leased, until: Option<OffsetDateTime>) -> Outcome {
+    let store: &dyn Store = backend;
+    let scope = Scope::Customer(one.organization, one.customer);
+    let billed = taxes.asking(store, one.organization, || {
+        store.run_for(&scope, |tx, now| {
+            let until = until.map_or(now, |until| until.min(now));
+            bill_customer_partly(tx, one.customer, until, WORKER_WORK_MAX)
+        })
+    });
+    settle(backend, one, billed.map(|progress| progress == Progress::OnTheWay))
+}
+
+/// Notes why a customer could not be billed, when it could not; otherwise whether there is more to do.
+fn settle(backend: &dyn Backend, one: &Leased, billed: Result<bool, Error>) -> Outcome {
+    match billed {
+        Ok(true) => Outcome::OnTheWay,
+        Ok(false) => Outcome::Arrived,
+        Err(error) => {
+            put_off(backend, one, &error);
+            Outcome::Failed
         }
     }
 }
@@ -117,12 +176,16 @@ fn put_off(backend: &dyn Backend, one: &Leased, error: &Error) {
 ///
 /// # Errors
 /// When the store fails, when a customer's billing failed, or when customers are parked.
-pub fn run_to_the_end(backend: &dyn Backend, until: Option<OffsetDateTime>) -> anyhow::Result<BillingRun> {
+pub fn run_to_the_end(
+    backend: &dyn Backend,
+    asking: Asking<'_>,
+    until: Option<OffsetDateTime>,
+) -> anyhow::Result<BillingRun> {
     let progress = progress_bar(backend.backlog()?.customers);
     let work = || {
         let mut run = BillingRun::default();
         let mut before = 0;
-        while run.take_some(backend, until)? {
+        while run.take_some(backend, asking, until)? {
             progress.inc(run.billed + run.failed - before);
             before = run.billed + run.failed;
         }

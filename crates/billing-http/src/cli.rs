@@ -12,6 +12,7 @@ use actix_web::rt::signal::unix::{SignalKind, signal};
 use anyhow::{Context as _, bail};
 use billing_audit::audit_database;
 use billing_domain::id::OrganizationId;
+use billing_outbound::Client;
 use billing_store::PgStore;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -21,7 +22,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
-use crate::billing_run::run_to_the_end;
+use crate::billing_run::{Asking, run_to_the_end};
 use crate::demo;
 use crate::import::{ImportSource, import_events, refused_beside};
 use crate::secret::{file_named, secret};
@@ -30,6 +31,7 @@ use crate::server_settings::DiskCheck;
 use crate::server_settings::ServerSettings;
 use crate::settings::Settings;
 use crate::startup::{Database, FIRST_ORGANIZATION, Opened, say};
+use crate::taxes::Taxes;
 use crate::wire::{FromJson, Instant};
 
 /// What the program is called.
@@ -206,7 +208,8 @@ fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bo
     if retry_parked {
         say(&format!("{} parked customers are tried again.", backend.release_parked()?))?;
     }
-    let run = run_to_the_end(backend.as_ref(), until)?;
+    let taxes = Taxes::new(Client::new(settings.reach()));
+    let run = run_to_the_end(backend.as_ref(), Asking::Now(&taxes), until)?;
     Ok(say(&format!("{} customers billed.", run.billed))?)
 }
 
@@ -239,6 +242,7 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     let connections = usize::try_from(settings.pool_size)?;
     let mut server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
     server.tls = tls;
+    server.reach = settings.reach();
     server.is_disk_full = opened.cluster.is_some().then(|| disk_check(settings.data_dir()));
     let system = System::new();
     let mut stop_signal = system.block_on(async { StopSignal::new() })?;

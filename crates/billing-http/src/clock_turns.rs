@@ -17,6 +17,7 @@ use billing_domain::{Error, StoreError};
 use time::OffsetDateTime;
 
 use crate::backend::Backend;
+use crate::taxes::{Job, Taxes};
 
 /// How long an organization's turn lasts; the transaction that runs then is the turn's last.
 const TURN: Duration = Duration::from_millis(100);
@@ -65,7 +66,7 @@ struct Rest {
 
 impl ClockTurns {
     /// Gives every organization whose clocks have something to do one turn; whether there may be more.
-    pub fn go_round(&mut self, backend: &dyn Backend) -> bool {
+    pub fn go_round(&mut self, backend: &dyn Backend, taxes: &Taxes) -> bool {
         match list_tasks(backend) {
             Ok(tasks) => self.take_up(tasks),
             Err(error) => {
@@ -75,7 +76,7 @@ impl ClockTurns {
         }
         let mut is_idle = true;
         for (organization, queue) in &mut self.queues {
-            is_idle &= !take_turn(backend, *organization, queue);
+            is_idle &= !take_turn(backend, taxes, *organization, queue);
         }
         self.queues.retain(|_, queue| !queue.is_empty());
         if is_idle && !self.queues.is_empty() {
@@ -111,7 +112,7 @@ fn list_tasks(backend: &dyn Backend) -> Result<Vec<(OrganizationId, TaskKind)>, 
 
 /// Goes on with an organization's tasks, one transaction of each after the other, until the turn is over; whether there was
 /// anything to do.
-fn take_turn(store: &dyn Store, organization: OrganizationId, queue: &mut VecDeque<Task>) -> bool {
+fn take_turn(store: &dyn Store, taxes: &Taxes, organization: OrganizationId, queue: &mut VecDeque<Task>) -> bool {
     let began = Instant::now();
     let mut is_used = false;
     while let Some(mut task) = next_of(queue) {
@@ -121,13 +122,19 @@ fn take_turn(store: &dyn Store, organization: OrganizationId, queue: &mut VecDeq
             Ok(Progress::OnTheWay) => queue.push_back(task),
             Err(error) => {
                 let (clock, _) = task.kind.subject();
+                let mut pause = PUT_ASIDE;
                 match error {
+                    Error::TaxRate(need) => {
+                        // Whoever asks is quick, mostly.
+                        pause = if need.failure.is_some() { PUT_ASIDE } else { IDLE };
+                        taxes.later(Job::Note(organization, need));
+                    }
                     Error::Store(StoreError::LockTimeout) => {
                         log::info!("test clock {clock} waits: one of its customers is held elsewhere");
                     }
                     error => log::error!("test clock {clock} could not be advanced: {error}"),
                 }
-                task.put_aside_until = Some(Instant::now() + PUT_ASIDE);
+                task.put_aside_until = Some(Instant::now() + pause);
                 queue.push_back(task);
             }
         }
@@ -236,5 +243,6 @@ fn bill_on(
 }
 
 fn is_nobodys_failure(error: &Error) -> bool {
-    *error == Error::Store(StoreError::LockTimeout) || after_failure(error, 0) == AfterFailure::NotCounted
+    matches!(error, Error::TaxRate(_) | Error::Store(StoreError::LockTimeout))
+        || after_failure(error, 0) == AfterFailure::NotCounted
 }

@@ -14,6 +14,7 @@
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
 //! | [`server`], [`worker`], [`middleware`], [`tls`] | the running service and what surrounds a request |
 //! | [`docs`] | the interactive description, and an example of every call |
+//! | [`taxes`] | tax providers that are asked over HTTP |
 //! | [`telemetry`] | what the service counts about itself |
 //! | [`cli`], [`settings`], [`startup`], [`import`] | the command line, configuration, start-up, back-filling of events |
 
@@ -68,6 +69,7 @@ pub mod server_settings;
 pub mod settings;
 pub mod startup;
 mod subscription;
+pub mod taxes;
 pub mod telemetry;
 mod test_clock;
 pub mod tls;

@@ -9,12 +9,14 @@ use std::time::Duration;
 use actix_web::dev::ServerHandle;
 use actix_web::web;
 use anyhow::Context;
+use billing_outbound::Client;
 
 use crate::app::App;
 use crate::backend::Backend;
 use crate::connections::Connections;
 use crate::listen::listen;
 use crate::server_settings::ServerSettings;
+use crate::taxes::Taxes;
 use crate::worker::{Alarm, Workers};
 
 /// How often connections that wait too long are looked for.
@@ -44,8 +46,9 @@ impl Server {
     /// When the address cannot be listened on, or the system has no more threads.
     pub fn start(settings: &ServerSettings, backend: Arc<dyn Backend>) -> anyhow::Result<RunningServer> {
         let (alarm, ear) = Alarm::new();
-        let workers = Workers::start(&backend, (alarm.clone(), ear))?;
-        let app = web::Data::new(App::new(backend, settings, alarm));
+        let taxes = Arc::new(Taxes::new(Client::new(settings.reach)));
+        let workers = Workers::start(&backend, &taxes, (alarm.clone(), ear))?;
+        let app = web::Data::new(App::new(backend, settings, alarm, taxes));
         let (sender, receiver) = mpsc::channel();
         let (data, served) = (app.clone(), settings.clone());
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {

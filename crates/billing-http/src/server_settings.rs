@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use billing_outbound::Reach;
+
 use crate::caller::Pepper;
 
 /// Most open connections of one worker.
@@ -43,6 +45,8 @@ pub struct ServerSettings {
     pub request_deadline: Duration,
     /// The certificate to serve TLS with; plain HTTP when missing.
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    /// How far calls to addresses go that organizations have named.
+    pub reach: Reach,
     /// Whether the disk of the database is full, where that can be told from here.
     pub is_disk_full: Option<DiskCheck>,
 }
@@ -63,6 +67,7 @@ impl ServerSettings {
             idle_deadline,
             request_deadline,
             tls: None,
+            reach: Reach::Public,
             is_disk_full: None,
         }
     }

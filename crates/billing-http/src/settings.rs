@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use anyhow::bail;
+use billing_outbound::Reach;
 use clap::Args;
 
 use crate::secret::{file_named, has_password, secret};
@@ -41,6 +42,9 @@ pub struct Settings {
     /// Requests that may use the database at the same time.
     #[arg(long, env = "BILLING_POOL_SIZE", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000), global = true)]
     pub pool_size: u32,
+    /// Let what organizations name be called over plain HTTP and at private addresses too: only where all organizations are your own.
+    #[arg(long, env = "BILLING_WEBHOOKS_ALLOW_PRIVATE", global = true)]
+    webhooks_allow_private: bool,
     /// Install Postgres with the system's package manager where there is none.
     #[arg(long, global = true)]
     pub install_postgres: bool,
@@ -83,6 +87,11 @@ impl Settings {
     /// As [`Settings::database_url`].
     pub fn key_pepper(&self) -> anyhow::Result<Option<String>> {
         secret(file_named(self.key_pepper_file.as_ref()), "BILLING_KEY_PEPPER")
+    }
+
+    /// How far calls to addresses go that organizations have named.
+    pub fn reach(&self) -> Reach {
+        if self.webhooks_allow_private { Reach::Anywhere } else { Reach::Public }
     }
 
     /// Where the private Postgres and the key pepper are kept.

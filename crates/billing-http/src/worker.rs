@@ -8,13 +8,16 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::backend::Backend;
-use crate::billing_run::{self, BillingRun};
+use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
+use crate::taxes::{self, Attempt, Job, Taxes};
 
 /// How often the queue of due customers is looked at when it was empty.
 const BILLING_PAUSE: Duration = Duration::from_secs(1);
 /// How often advancing clocks are looked for without being told: another process may have died over one.
 const CLOCK_PAUSE: Duration = Duration::from_secs(30);
+/// How often tax rates to be asked for are looked for without being told.
+const TAX_PAUSE: Duration = Duration::from_secs(5);
 /// How often answers that are too old to be asked for again are dropped.
 const RETENTION_PAUSE: Duration = Duration::from_secs(600);
 /// Answers dropped at once.
@@ -68,19 +71,42 @@ impl Workers {
     ///
     /// # Errors
     /// When the system has no more threads.
-    pub fn start(backend: &Arc<dyn Backend>, clock: (Alarm, Receiver<()>)) -> std::io::Result<Self> {
+    pub fn start(
+        backend: &Arc<dyn Backend>,
+        taxes: &Arc<Taxes>,
+        clock: (Alarm, Receiver<()>),
+    ) -> std::io::Result<Self> {
         make_months_ahead(backend.as_ref());
         let mut workers = Self { alarms: Vec::new(), threads: Vec::new() };
         for _ in 0..billing_run::THREADS {
-            workers.add("billing", BILLING_PAUSE, Alarm::new(), backend, bill_due)?;
+            let taxes = Arc::clone(taxes);
+            let bill = move |backend: &dyn Backend| bill_due(backend, &taxes);
+            workers.add("billing", BILLING_PAUSE, Alarm::new(), backend, bill)?;
         }
+        workers.add_tax_rates(backend, taxes)?;
+        let clock_taxes = Arc::clone(taxes);
         let mut turns = ClockTurns::default();
-        workers.add("test-clocks", CLOCK_PAUSE, clock, backend, move |backend| turns.go_round(backend))?;
+        workers
+            .add("test-clocks", CLOCK_PAUSE, clock, backend, move |backend| turns.go_round(backend, &clock_taxes))?;
         workers.add("retention", RETENTION_PAUSE, Alarm::new(), backend, forget_answers)?;
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
         Ok(workers)
+    }
+
+    /// Those that ask organizations' own tax providers for the billing run.
+    fn add_tax_rates(&mut self, backend: &Arc<dyn Backend>, taxes: &Arc<Taxes>) -> std::io::Result<()> {
+        let mut bells = Vec::new();
+        for _ in 0..taxes::THREADS {
+            let (alarm, ear) = Alarm::new();
+            bells.push(alarm.clone());
+            let taxes = Arc::clone(taxes);
+            let ask = move |backend: &dyn Backend| ask_next(backend, &taxes);
+            self.add("tax-rates", TAX_PAUSE, (alarm, ear), backend, ask)?;
+        }
+        taxes.on_waiting(move || bells.iter().for_each(Alarm::ring));
+        Ok(())
     }
 
     fn add(
@@ -137,9 +163,9 @@ fn keep_working(
 }
 
 /// Bills the customers that are due, a few at a time; whether there may be more.
-fn bill_due(backend: &dyn Backend) -> bool {
+fn bill_due(backend: &dyn Backend, taxes: &Taxes) -> bool {
     let mut run = BillingRun::default();
-    let there_is_more = run.take_some(backend, None).unwrap_or_else(|error| {
+    let there_is_more = run.take_some(backend, Asking::Later(taxes), None).unwrap_or_else(|error| {
         log::error!("customers due for billing could not be leased: {error}");
         false
     });
@@ -156,6 +182,23 @@ fn forget_answers(backend: &dyn Backend) -> bool {
         0
     });
     forgotten == FORGOTTEN_MAX
+}
+
+/// Asks an organization's own tax provider for somebody who waits, and goes on with what waited; whether there is more.
+fn ask_next(backend: &dyn Backend, taxes: &Taxes) -> bool {
+    let Some(job) = taxes.next() else { return false };
+    match &job {
+        Job::Bill(leased) => {
+            bill_leased(backend, taxes, leased, None);
+        }
+        Job::Note(organization, need) => {
+            if let Err(error) = taxes.find(backend, *organization, need, &mut Attempt::default()) {
+                log::error!("a tax rate could not be noted customer_key={} error={error}", need.customer.uuid());
+            }
+        }
+    }
+    taxes.done(&job);
+    true
 }
 
 /// Prepares usage of metrics that are younger than their events, a few customers at a time; whether there is more.

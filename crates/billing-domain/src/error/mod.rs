@@ -6,12 +6,14 @@
 mod custom;
 mod field;
 mod refusal;
+mod tax_need;
 
 use std::fmt;
 
 pub use custom::{CustomFailure, RESULT_DIGITS_MAX, WRITTEN_OUT_MAX};
 pub use field::{FieldCode, FieldError, FieldErrors};
 pub use refusal::Refusal;
+pub use tax_need::TaxNeed;
 
 /// Why an operation did not happen. Nothing of it has been kept.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +27,9 @@ pub enum Error {
     /// The object named does not exist in this organization.
     #[error("{0} not found")]
     NotFound(Noun),
+    /// The organization's tax provider is to be asked first; then the same is done again.
+    #[error("{0}")]
+    TaxRate(TaxNeed),
     /// The store failed; nothing is said about the input.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -53,7 +58,7 @@ impl Error {
         match self {
             Self::Refused(refusal) => !refusal.is_passing(),
             Self::NotFound(_) => true,
-            Self::Fields(_) | Self::Store(_) => false,
+            Self::Fields(_) | Self::TaxRate(_) | Self::Store(_) => false,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::id::{BillingRecordId, PlanId, PlanVersionId, SubscriptionId};
 use crate::period::Period;
 use crate::plan;
 use crate::subscription::{Settled, SubscriptionFilters};
-use crate::tax::TaxState;
+use crate::tax::{TaxProvider, TaxState};
 
 /// One line of an invoice.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,6 +88,9 @@ pub enum AdjustmentBasis {
         /// In percent.
         #[serde(with = "decimal::number")]
         rate: BigDecimal,
+        /// Who knew the rate; `None` where it is the one of what was billed before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        provider: Option<TaxProvider>,
         /// Base and price adjustment of the line.
         #[serde(with = "decimal::number")]
         taxable: BigDecimal,
@@ -206,12 +209,19 @@ pub fn adjust_price(
     }
 }
 
-/// Adds sales tax of `rate` percent on `taxable`, which is base and price adjustment of a line or a part of them. The
+/// Adds sales tax of a rate in percent, and whose it is, on `taxable`, which is base and price adjustment of a line or a part of them. The
 /// taxes of one subscription are rounded together, line after line, so that they add up to the rounded tax of the whole.
-pub fn add_tax(line: &mut LineItem, taxable: &BigDecimal, rate: &BigDecimal, settled: &mut Settled, decimals: u8) {
+pub fn add_tax(
+    line: &mut LineItem,
+    taxable: &BigDecimal,
+    (rate, provider): (&BigDecimal, Option<TaxProvider>),
+    settled: &mut Settled,
+    decimals: u8,
+) {
     let TaxState { given: given_before, forgiven, .. } = settled.tax.clone();
     let amount = settled.tax.portion(taxable, rate, decimals);
     let exact_so_far = settled.tax.exact.clone();
     let rounding = Rounding { exact_so_far, given_before, forgiven, decimals, amount: amount.clone() };
-    line.adjust(amount, AdjustmentBasis::SalesTax { rate: rate.clone(), taxable: taxable.clone(), rounding });
+    let (rate, taxable) = (rate.clone(), taxable.clone());
+    line.adjust(amount, AdjustmentBasis::SalesTax { rate, provider, taxable, rounding });
 }

@@ -201,6 +201,7 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
         id,
         email: None,
         default_currency_code: "USD".to_owned(),
+        tax_quotes: Vec::new(),
         timezone: "UTC".to_owned(),
         fields: CustomerFields::default(),
         test_clock: None,

@@ -11,7 +11,7 @@ use crate::charge::{BillingRecord, records_of};
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
-use crate::error::{Error, Refusal, StoreError};
+use crate::error::{Error, Refusal, StoreError, TaxNeed};
 use crate::id::{CreditId, CustomerKey, MetricId, PlanVersionId, SubscriptionId};
 use crate::invoice::PlanVersionBrief;
 use crate::metric::Metric;
@@ -19,6 +19,7 @@ use crate::organization::Organization;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::Transaction;
 use crate::subscription::{Subscription, SubscriptionStatus};
+use crate::tax::{TaxRate, TaxSources, flat_rate};
 use crate::test_clock::TestClockStatus;
 
 /// Longer than it takes to store an event that was accepted.
@@ -118,6 +119,26 @@ impl Account {
             subscription.replaced_by.is_none() && (subscription.period.end() > instant || subscription.awaits_renewal())
         };
         Ok(self.subscriptions.values().filter(is_current).cloned().collect())
+    }
+
+    /// The tax rate of an invoice dated `issued_at`; `None`: there is no tax.
+    ///
+    /// # Errors
+    /// [`Error::TaxRate`] when the organization's own provider is to be asked for it first.
+    pub fn tax_rate(&self, issued_at: OffsetDateTime) -> Result<Option<TaxRate>, Error> {
+        let (organization, customer) = (&self.organization, &self.customer);
+        let mut providers = customer.fields.tax_providers.clone();
+        providers
+            .extend(organization.tax_providers.iter().filter(|later| !customer.fields.tax_providers.contains(later)));
+        let sources = TaxSources {
+            providers,
+            flat_rate: flat_rate(customer.fields.tax_rate.as_ref(), organization.tax_rate.as_ref()),
+            hook: organization.tax_hook.as_ref(),
+            quotes: &customer.tax_quotes,
+            on_failure: organization.on_tax_failure,
+        };
+        let need = |failure| Error::TaxRate(TaxNeed { customer: customer.key, at: issued_at, failure });
+        sources.rate(issued_at).map_err(need)
     }
 
     /// How long after the last event of a time was accepted that time is looked at for the last time: no sooner than an

@@ -199,7 +199,7 @@ fn earnings_of(tx: &mut dyn Transaction, customer: &Customer, now: OffsetDateTim
     let mut account = Account::load(tx, customer.key, now)?;
     let mut records: Vec<_> = account.late.iter().chain(&account.records).cloned().collect();
     records.retain(|record| record.period.start() <= now);
-    for draft in draft_lines(tx, &mut account, &mut records, &|_| Part::All, now)? {
+    for draft in draft_lines(tx, &mut account, &mut records, &|_| Part::All, (now, None))? {
         if draft.currency.code == customer.default_currency_code {
             lines.extend(draft.lines);
         }

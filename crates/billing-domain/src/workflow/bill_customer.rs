@@ -103,7 +103,8 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, now: 
     process_some(tx, account, now, CALL_WORK_MAX).map(drop)
 }
 
-/// Processes what is due up to and with `until`, and ends behind the instant at which it has done as much as `work_max`.
+/// Processes what is due up to and with `until`, and ends behind the instant at which it has done as much as `work_max`. Where a bound is
+/// set it also ends before an invoice whose tax rate is to be asked for, so that what was done before it is kept.
 pub(super) fn process_some(
     tx: &mut dyn Transaction,
     account: &mut Account,
@@ -115,7 +116,8 @@ pub(super) fn process_some(
     let mut progress = Progress::Arrived;
     while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {
         let work = steps + (account.records_made - made_before);
-        if work >= work_max && reached.is_some_and(|reached| reached < at) {
+        let is_enough = work >= work_max || (work_max < usize::MAX && awaits_tax_rate(account, step, at));
+        if is_enough && reached.is_some_and(|reached| reached < at) {
             progress = Progress::OnTheWay;
             break;
         }
@@ -134,6 +136,14 @@ pub(super) fn process_some(
     tx.customers().advance_instant_and_queue(key, instant, next_at)?;
     note_catching_up(tx, account, progress, next_at)?;
     Ok(progress)
+}
+
+/// Whether a step is an invoice whose tax rate is still to be asked for.
+fn awaits_tax_rate(account: &Account, step: Step, at: OffsetDateTime) -> bool {
+    let Step::Invoice(instant) = step else { return false };
+    let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
+    let issued_at = issued_at(account, &subscriptions_of(account, &due), at);
+    issued_at.and_then(|issued_at| account.tax_rate(issued_at)).is_err()
 }
 
 /// Notes when a customer begins to catch up, and when they have: nothing is due any more up to their own now. That of a
@@ -166,7 +176,7 @@ fn take_step(tx: &mut dyn Transaction, account: &mut Account, step: Step, at: Of
             let subscriptions = subscriptions_of(account, &due);
             let issued_at = issued_at(account, &subscriptions, at)?;
             let all = |record: &BillingRecord| due(record).then_some(Part::All);
-            let drafts = bill_due(tx, account, &all, instant, at)?;
+            let drafts = bill_due(tx, account, &all, (instant, at), issued_at)?;
             count_invoicing(tx, account, &subscriptions, at)?;
             issue_drafts(tx, account, drafts, issued_at)
         }

@@ -1,8 +1,9 @@
-//! What a tax rate may be, of an organization as of a customer.
+//! What a tax rate may be, and who may be asked for one, of an organization as of a customer.
 
 use bigdecimal::{BigDecimal, Signed};
 
-use crate::error::{FieldCode, FieldError};
+use crate::error::{FieldCode, FieldError, FieldErrors};
+use crate::tax::TaxProvider;
 
 /// A tax rate stays below this, in percent.
 const TAX_RATE_LIMIT: u16 = 1_000;
@@ -23,4 +24,17 @@ pub(super) fn check_tax_rate(rate: &BigDecimal) -> Result<(), FieldError> {
         return bad(FieldCode::MaxDecimalPlaces, "Ensure that there are no more than 4 decimal places.");
     }
     Ok(())
+}
+
+/// Checks a list of providers: each once, and [`TaxProvider::Http`] only where there is an address to ask.
+pub(super) fn check_tax_providers(errors: &mut FieldErrors, providers: &[TaxProvider], has_hook: bool) {
+    for (i, provider) in providers.iter().enumerate() {
+        if providers[..i].contains(provider) {
+            errors.push(format!("tax_providers.{i}"), FieldCode::Unique, "A provider is named once.");
+        }
+        if *provider == TaxProvider::Http && !has_hook {
+            let detail = "The organization has no tax_provider_url to ask.";
+            errors.push(format!("tax_providers.{i}"), FieldCode::Invalid, detail);
+        }
+    }
 }

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::check_tax_rate::check_tax_rate;
+use super::check_tax_rate::{check_tax_providers, check_tax_rate};
 use super::find_currency;
 use crate::customer::{Customer, CustomerFields, CustomerId};
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
@@ -66,6 +66,7 @@ pub fn create_customer(
         id: command.id,
         email: Some(command.email),
         default_currency_code: command.default_currency_code.unwrap_or(organization.default_currency_code),
+        tax_quotes: Vec::new(),
         timezone: command.timezone.unwrap_or(organization.timezone),
         fields: command.fields,
         test_clock: command.test_clock,
@@ -89,6 +90,7 @@ fn time_of_clock(tx: &mut dyn Transaction, id: TestClockId) -> Result<OffsetDate
 impl CreateCustomer {
     pub(super) fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = check(self);
+        check_tax_providers(&mut errors, &self.fields.tax_providers, tx.organizations().get()?.tax_hook.is_some());
         if let Some(code) = &self.default_currency_code {
             look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;
         }

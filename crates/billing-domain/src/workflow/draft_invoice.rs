@@ -82,7 +82,7 @@ pub fn draft_invoice(
     records.sort_by_key(|record| record.id);
     let to_come: BTreeSet<_> =
         records.iter().filter(|record| record.period.start() > now).map(|record| record.id).collect();
-    let mut drafts = draft_lines(tx, &mut account, &mut records, &|_| Part::All, now)?;
+    let mut drafts = draft_lines(tx, &mut account, &mut records, &|_| Part::All, (now, Some(now)))?;
     for line in drafts.iter_mut().flat_map(|draft| &mut draft.lines) {
         if line.record.is_some_and(|record| to_come.contains(&record)) {
             line.name = format!("{} - Next Period", line.name);

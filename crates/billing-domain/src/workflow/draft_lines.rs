@@ -39,13 +39,13 @@ pub(super) enum Part {
 }
 
 /// Bills the `part` of each of `records` as of the instant `at`, here and not in the store: the lines by currency,
-/// adjusted and taxed. Of those that wait for late events, what these have changed is billed. All usage is read at once.
+/// adjusted, and taxed as of the second instant; `None`: not taxed. Of those that wait for late events, what these have changed is billed. All usage is read at once.
 pub(super) fn draft_lines(
     tx: &mut dyn Transaction,
     account: &mut Account,
     records: &mut [BillingRecord],
     part: &dyn Fn(&BillingRecord) -> Part,
-    at: OffsetDateTime,
+    (at, taxed_at): (OffsetDateTime, Option<OffsetDateTime>),
 ) -> Result<Vec<Draft>, Error> {
     let offers = records.iter().map(|record| account.offer(tx, record.version)).collect::<Result<Vec<_>, _>>()?;
     let mut requests = Vec::new();
@@ -80,8 +80,10 @@ pub(super) fn draft_lines(
             adjust(account, draft, id, &offer, is_last, at)?;
         }
     }
-    for draft in drafts.values_mut() {
-        tax_lines(account, &draft.currency, &mut draft.lines, records)?;
+    if let Some(taxed_at) = taxed_at {
+        for draft in drafts.values_mut() {
+            tax_lines(account, &draft.currency, &mut draft.lines, records, taxed_at)?;
+        }
     }
     Ok(drafts.into_values().filter(|draft| draft.lines.iter().any(|line| says_something(line, at))).collect())
 }

@@ -42,19 +42,20 @@ pub(super) fn issue_parts(
     at: OffsetDateTime,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let drafts = bill_due(tx, account, due, at, issued_at)?;
+    let drafts = bill_due(tx, account, due, (at, issued_at), issued_at)?;
     issue_drafts(tx, account, drafts, issued_at)
 }
 
-/// The first half of [`issue_parts`]: what the records that are due come to. It is written back to them.
+/// The first half of [`issue_parts`]: what the records that are due come to as of the billing instant `at`, on an invoice dated
+/// `issued_at`. It is written back to them; `billed_at` is when that happens, not before `at`.
 ///
 /// # Errors
-/// [`Error::Store`].
+/// [`Error::TaxRate`]; [`Error::Store`].
 pub(super) fn bill_due(
     tx: &mut dyn Transaction,
     account: &mut Account,
     due: &dyn Fn(&BillingRecord) -> Option<Part>,
-    at: OffsetDateTime,
+    (at, billed_at): (OffsetDateTime, OffsetDateTime),
     issued_at: OffsetDateTime,
 ) -> Result<Vec<Draft>, Error> {
     let is_due = |record: &BillingRecord| due(record).is_some();
@@ -66,9 +67,9 @@ pub(super) fn bill_due(
     selected.sort_by_key(|record| record.id);
     let part = |record: &BillingRecord| due(record).unwrap_or(Part::All);
     let parts: Vec<Part> = selected.iter().map(part).collect();
-    let drafts = draft_lines(tx, account, &mut selected, &part, at)?;
+    let drafts = draft_lines(tx, account, &mut selected, &part, (at, Some(issued_at)))?;
     for (record, _) in selected.iter_mut().zip(parts).filter(|(_, part)| *part == Part::All) {
-        close(account, record, at, issued_at);
+        close(account, record, at, billed_at);
     }
     save(tx, account, selected, &late)?;
     Ok(drafts)

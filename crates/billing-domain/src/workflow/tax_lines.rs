@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use bigdecimal::{BigDecimal, Signed};
+use time::OffsetDateTime;
 
 use super::account::Account;
 use crate::charge::BillingRecord;
@@ -12,26 +13,21 @@ use crate::id::BillingRecordId;
 use crate::invoice::{LineItem, add_tax};
 use crate::money::spread;
 use crate::subscription::Settled;
-use crate::tax::{FlatRate, TaxQuestion, TaxedAmount, rate};
+use crate::tax::{TaxRate, TaxedAmount};
 
-/// Adds sales tax to the lines of subscriptions: at the rate of the day, for what comes late at the rate of what was billed
+/// Adds sales tax to the lines of subscriptions: at the rate of the day of issue, for what comes late at the rate of what was billed
 /// of the same record, and for what takes back at the rates of what it takes back.
 ///
 /// # Errors
-/// [`Error::Store`].
+/// [`Error::TaxRate`]; [`Error::Store`].
 pub(super) fn tax_lines(
     account: &mut Account,
     currency: &Currency,
     lines: &mut [LineItem],
     records: &mut [BillingRecord],
+    issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let question = TaxQuestion {
-        customer_rate: account.customer.fields.tax_rate.as_ref(),
-        organization_rate: account.organization.tax_rate.as_ref(),
-        country_code: account.customer.fields.shipping_address.as_ref().map(|address| address.country.as_str()),
-        currency_code: &currency.code,
-    };
-    let today = rate(&[&FlatRate], &question);
+    let today = account.tax_rate(issued_at)?;
     let mut records: BTreeMap<BillingRecordId, &mut BillingRecord> =
         records.iter_mut().map(|record| (record.id, record)).collect();
     // What is charged comes first: it may be what the invoice takes back by an adjustment.
@@ -48,10 +44,10 @@ fn tax_line(
     line: &mut LineItem,
     mut record: Option<&mut BillingRecord>,
     settled: &mut Settled,
-    today: Option<&BigDecimal>,
+    today: Option<&TaxRate>,
     decimals: u8,
 ) {
-    let today_or_none = today.cloned().unwrap_or_default();
+    let today_or_none = today.map(|today| today.rate.clone()).unwrap_or_default();
     let late = record.as_ref().and_then(|record| record.tax_rate.clone().filter(|_| record.awaits_late_usage()));
     let charged = late.clone().unwrap_or_else(|| today_or_none.clone());
     let mut taken = Vec::new();
@@ -72,8 +68,9 @@ fn tax_line(
     if !taxable.is_negative() {
         settled.tax.taxed.add(&charged, &taxable);
         // What was not taxed then is not taxed now.
-        if late.map_or(today.is_some(), |rate| rate.is_positive()) {
-            add_tax(line, &taxable, &charged, settled, decimals);
+        let provider = today.filter(|_| late.is_none()).map(|today| today.provider);
+        if provider.is_some() || late.is_some_and(|rate| rate.is_positive()) {
+            add_tax(line, &taxable, (&charged, provider), settled, decimals);
         }
         return;
     }
@@ -91,6 +88,6 @@ fn tax_line(
 /// Takes tax back with what it was charged on; what was not taxed then is not taxed now.
 fn tax_back(line: &mut LineItem, taken: &[TaxedAmount], settled: &mut Settled, decimals: u8) {
     for part in taken.iter().filter(|part| part.rate.is_positive()) {
-        add_tax(line, &-&part.amount, &part.rate, settled, decimals);
+        add_tax(line, &-&part.amount, (&part.rate, None), settled, decimals);
     }
 }

@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
 use super::create_customer::CreateCustomer;
+use crate::address::Address;
 use crate::customer::{Customer, CustomerFields};
 use crate::error::Error;
 use crate::id::CustomerKey;
@@ -41,6 +42,7 @@ pub fn update_customer(
     now: OffsetDateTime,
 ) -> Result<Customer, Error> {
     let mut customer = tx.customers().get(key)?;
+    let before = customer.clone();
     customer.email = patch.email.clone().or(customer.email);
     customer.default_currency_code = patch.default_currency_code.clone().unwrap_or(customer.default_currency_code);
     customer.timezone = patch.timezone.clone().unwrap_or(customer.timezone);
@@ -48,8 +50,17 @@ pub fn update_customer(
     let said = CreateCustomer { test_clock: None, ..said_of(&customer) };
     said.faults(tx)?.finish(())?;
     catch_up(tx, key, now)?;
+    if told_to_providers(&before) != told_to_providers(&customer) {
+        // They were given for somebody else.
+        customer.tax_quotes.clear();
+    }
     tx.customers().update(&customer)?;
     Ok(customer)
+}
+
+/// What tax providers may go by.
+fn told_to_providers(customer: &Customer) -> (&Option<Address>, &Option<Address>) {
+    (&customer.fields.billing_address, &customer.fields.shipping_address)
 }
 
 /// The customer as one that is to be made, to be checked by the same rules.

@@ -2,13 +2,14 @@
 
 use bigdecimal::BigDecimal;
 
-use super::check_tax_rate::check_tax_rate;
+use super::check_tax_rate::{check_tax_providers, check_tax_rate};
 use super::find_currency;
 use crate::address::Address;
 use crate::error::{Error, FieldCode, FieldErrors};
 use crate::faults::look_up;
 use crate::organization::{AccessPolicy, Organization};
 use crate::store::Transaction;
+use crate::tax::{TaxFailure, TaxHook, TaxProvider};
 use crate::{text, timezone};
 
 /// Settings to change; `None` leaves a setting as it is. The inner `None` of the optional settings clears them.
@@ -22,6 +23,12 @@ pub struct OrganizationPatch {
     pub timezone: Option<String>,
     /// [`Organization::tax_rate`].
     pub tax_rate: Option<Option<BigDecimal>>,
+    /// [`Organization::tax_providers`].
+    pub tax_providers: Option<Vec<TaxProvider>>,
+    /// Address and secret of [`Organization::tax_hook`]. An address keeps the secret that there was, if there was one.
+    pub tax_hook: Option<Option<NewTaxHook>>,
+    /// [`Organization::on_tax_failure`].
+    pub on_tax_failure: Option<TaxFailure>,
     /// [`Organization::payment_grace_period_days`].
     pub payment_grace_period_days: Option<Option<u16>>,
     /// [`Organization::invoice_grace_minutes`].
@@ -34,6 +41,17 @@ pub struct OrganizationPatch {
     pub event_window_days: Option<u16>,
     /// [`Organization::address`].
     pub address: Option<Option<Address>>,
+}
+
+/// Where to ask for tax rates from now on.
+#[derive(Clone, Debug)]
+pub struct NewTaxHook {
+    /// The address; `None`: the one there is.
+    pub url: Option<String>,
+    /// What questions are signed with; `None`: the secret there is.
+    pub secret: Option<String>,
+    /// The secret when there is none.
+    pub fresh_secret: String,
 }
 
 /// Longest wait for late events, in minutes: one week.
@@ -51,6 +69,11 @@ pub fn update_organization(tx: &mut dyn Transaction, patch: &OrganizationPatch) 
     patch.faults(tx)?.finish(())?;
     let mut organization = tx.organizations().get()?;
     let patch = patch.clone();
+    if let Some(hook) = patch.tax_hook {
+        organization.tax_hook = hook.and_then(|hook| hook_of(tx, hook, organization.tax_hook));
+    }
+    organization.tax_providers = patch.tax_providers.unwrap_or(organization.tax_providers);
+    organization.on_tax_failure = patch.on_tax_failure.unwrap_or(organization.on_tax_failure);
     organization.name = patch.name.unwrap_or(organization.name);
     organization.default_currency_code = patch.default_currency_code.unwrap_or(organization.default_currency_code);
     organization.timezone = patch.timezone.unwrap_or(organization.timezone);
@@ -69,9 +92,26 @@ pub fn update_organization(tx: &mut dyn Transaction, patch: &OrganizationPatch) 
     tx.organizations().get()
 }
 
+/// What the new settings make of the provider's address and secret; nothing without an address.
+fn hook_of(tx: &mut dyn Transaction, new: NewTaxHook, old: Option<TaxHook>) -> Option<TaxHook> {
+    let (old_url, old_secret) = old.as_ref().map(|old| (old.url.clone(), old.secret.clone())).unzip();
+    let url = new.url.or(old_url)?;
+    let secret = new.secret.or(old_secret).unwrap_or(new.fresh_secret);
+    let id = old.filter(|old| old.url == url).map_or_else(|| tx.new_uuid().into(), |old| old.id);
+    Some(TaxHook { id, url, secret })
+}
+
 impl OrganizationPatch {
     fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = check(self);
+        let before = tx.organizations().get()?;
+        let has_hook = match &self.tax_hook {
+            None => before.tax_hook.is_some(),
+            Some(None) => false,
+            Some(Some(new)) => new.url.is_some() || before.tax_hook.is_some(),
+        };
+        let providers = self.tax_providers.as_deref().unwrap_or(&before.tax_providers);
+        check_tax_providers(&mut errors, providers, has_hook);
         if let Some(code) = &self.default_currency_code {
             look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;
         }

@@ -4,7 +4,7 @@ use billing_domain::credit::{Credit, CreditLedger, drawdown_plan};
 use billing_domain::decimal::{divide, parse, parse_property, plain};
 use billing_domain::money::{portion, spread};
 use billing_domain::period::Fraction;
-use billing_domain::tax::{FlatRate, TaxQuestion, TaxState, portions, rate};
+use billing_domain::tax::{TaxState, flat_rate, portions};
 use uuid::Uuid;
 
 use super::{Row, currency, instant, number, numbers, shown, table};
@@ -113,12 +113,7 @@ fn tax_rates_are_the_customers_over_the_organizations() {
     let optional = |text: &str| (!text.is_empty()).then(|| number(text));
     for row in table(RATES) {
         let (customer, organization) = (optional(&row[0]), optional(&row[1]));
-        let question = TaxQuestion {
-            customer_rate: customer.as_ref(),
-            organization_rate: organization.as_ref(),
-            ..TaxQuestion::default()
-        };
-        assert_eq!(rate(&[&FlatRate], &question), optional(&row[2]), "{row:?}");
+        assert_eq!(flat_rate(customer.as_ref(), organization.as_ref()), optional(&row[2]).as_ref(), "{row:?}");
     }
 }
 

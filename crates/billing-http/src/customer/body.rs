@@ -4,6 +4,7 @@ use billing_domain::FieldErrors;
 use billing_domain::address::Address;
 use billing_domain::customer::{CustomerFields, CustomerId, PaymentProvider};
 use billing_domain::id::TestClockId;
+use billing_domain::tax::TaxProvider;
 use billing_domain::workflow::CreateCustomer;
 
 use crate::wire::{FreeForm, Number, body, read_through};
@@ -33,6 +34,8 @@ body! {
         optional shipping_address: Address,
         /// Sales tax in percent, in place of the organization's.
         optional tax_rate: Number,
+        /// Who is asked for tax rates before those that the organization names.
+        optional tax_providers: Vec<TaxProvider>,
         /// IANA zone; the organization's when missing.
         optional timezone: String,
         /// The test clock it lives by.
@@ -48,6 +51,7 @@ impl CreateCustomerBody {
             billing_address: self.billing_address.or(self.address),
             shipping_address: self.shipping_address,
             tax_rate: self.tax_rate.map(|Number(rate)| rate),
+            tax_providers: self.tax_providers.unwrap_or_default(),
             payment_provider: self.payment_provider,
             payment_provider_id: not_empty(self.payment_provider_id),
             has_payment_method: false,

@@ -3,6 +3,7 @@
 use billing_domain::FieldErrors;
 use billing_domain::address::Address;
 use billing_domain::customer::{CustomerFields, PaymentProvider};
+use billing_domain::tax::TaxProvider;
 use billing_domain::workflow::CustomerPatch;
 
 use crate::wire::{FreeForm, Number, Patch, body, read_through};
@@ -24,6 +25,8 @@ body! {
         patch shipping_address: Address,
         /// Sales tax in percent; null: the organization's.
         patch tax_rate: Number,
+        /// Who is asked for tax rates before those that the organization names.
+        change tax_providers: Vec<TaxProvider>,
         /// IANA zone.
         change timezone: String,
         /// The payment provider it is registered with, as given; null: none.
@@ -53,6 +56,7 @@ impl CustomerPatchBody {
         set(&mut fields.billing_address, self.billing_address.nullable().or(self.address.nullable()));
         set(&mut fields.shipping_address, self.shipping_address.nullable());
         set(&mut fields.tax_rate, self.tax_rate.nullable().map(|rate| rate.map(|Number(rate)| rate)));
+        set(&mut fields.tax_providers, self.tax_providers);
         set(&mut fields.payment_provider, self.payment_provider.nullable());
         set(&mut fields.payment_provider_id, not_empty(self.payment_provider_id));
         set(&mut fields.has_payment_method, self.has_payment_method);

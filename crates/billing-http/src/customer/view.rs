@@ -9,6 +9,7 @@ use billing_domain::id::{CustomerKey, SubscriptionId, TestClockId};
 use billing_domain::invoice::{InvoiceSummary, PaymentStatus};
 use billing_domain::store::{PageRequest, Transaction};
 use billing_domain::subscription::{Subscription, SubscriptionStatus};
+use billing_domain::tax::{TaxOutcome, TaxProvider};
 use billing_domain::workflow::{DeletedCustomer, find_currency, list_subscriptions};
 use billing_domain::{Error, Noun};
 use time::OffsetDateTime;
@@ -54,8 +55,10 @@ view! {
         tax_rate: Option<Number>,
         /// IANA zone.
         timezone: String,
-        /// Providers that taxes are asked of, in order.
-        tax_providers: Vec<String>,
+        /// Who is asked for tax rates, in order, before those that the organization names.
+        tax_providers: Vec<TaxProvider>,
+        /// Why the organization's own provider had no answer when it was asked last, if it had none.
+        tax_failure: Option<String>,
         /// The test clock it lives by.
         test_clock_id: Option<TestClockId>,
         /// Whether what fell due in the past is still being billed: until then calls that change the customer answer 409.
@@ -129,6 +132,13 @@ impl From<&DeletedCustomer> for DeletedCustomerView {
             num_subscriptions_deleted: *subscriptions,
             num_addons_deleted: *addons,
         }
+    }
+}
+
+fn tax_failure(customer: &Customer) -> Option<String> {
+    match &customer.tax_quotes.last()?.outcome {
+        TaxOutcome::Failed(reason) => Some(reason.clone()),
+        TaxOutcome::Rate(_) | TaxOutcome::NoRate => None,
     }
 }
 
@@ -265,7 +275,8 @@ impl Shelf {
             shipping_address: customer.fields.shipping_address.as_ref().map(AddressView::from),
             tax_rate: customer.fields.tax_rate.as_ref().map(Number::from),
             timezone: customer.timezone.clone(),
-            tax_providers: Vec::new(),
+            tax_providers: customer.fields.tax_providers.clone(),
+            tax_failure: tax_failure(customer),
             test_clock_id: customer.test_clock,
             catching_up: customer.catching_up,
         })

@@ -72,6 +72,8 @@ codes! {
     DB_POOL_EXHAUSTED = 503, "db_pool_exhausted", "All database connections are busy; try again.";
     STORAGE_UNAVAILABLE = 503, "storage_unavailable", "The database has no room for more data.";
     READ_ONLY_MODE = 503, "read_only_mode", "The database accepts no writes at present.";
+    TAX_RATE_UNAVAILABLE = 503, "tax_rate_unavailable",
+        "The organization's tax provider had no answer, and its settings say to wait for one; nothing was done, try again.";
     SHUTTING_DOWN = 503, "shutting_down", "The service is shutting down; another instance may answer.";
     DEADLINE_EXCEEDED = 504, "deadline_exceeded", "The operation took too long; whether it took effect is unknown.";
 }

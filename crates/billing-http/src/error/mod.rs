@@ -8,7 +8,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use billing_domain::idempotency::Answer;
-use billing_domain::{Error, FieldCode, FieldError, FieldErrors, StoreError};
+use billing_domain::{Error, FieldCode, FieldError, FieldErrors, StoreError, TaxNeed};
 
 use crate::request_id;
 use crate::wire::view;
@@ -34,6 +34,8 @@ pub struct ApiError {
     allow: Option<String>,
     /// Whether the same request, sent again, is answered the same.
     is_final: bool,
+    /// The tax rate that is to be asked for before the same can be done.
+    tax_need: Option<TaxNeed>,
 }
 
 impl ApiError {
@@ -47,6 +49,7 @@ impl ApiError {
             cause: None,
             allow: None,
             is_final: false,
+            tax_need: None,
         }
     }
 
@@ -106,6 +109,11 @@ impl ApiError {
         Answer { status: self.status, text: serde_json::to_string(&problem).unwrap_or_default() }
     }
 
+    /// The tax rate that is to be asked for before the same can be done.
+    pub fn tax_need(&self) -> Option<&TaxNeed> {
+        self.tax_need.as_ref()
+    }
+
     fn is_retryable(&self) -> bool {
         let retryable = [&codes::CONFLICT_RETRY, &codes::IDEMPOTENCY_KEY_IN_USE];
         matches!(self.status, 429 | 503) || retryable.iter().any(|code| self.title == code.text)
@@ -123,7 +131,16 @@ impl From<FieldErrors> for ApiError {
             Some(first) => (first.code.as_str(), first.detail.clone()),
             None => (FieldCode::Invalid.as_str(), "The input is not valid.".to_owned()),
         };
-        Self { title, status: codes::FIELD_STATUS, detail, faults, cause: None, allow: None, is_final: false }
+        Self {
+            title,
+            status: codes::FIELD_STATUS,
+            detail,
+            faults,
+            cause: None,
+            allow: None,
+            is_final: false,
+            tax_need: None,
+        }
     }
 }
 
@@ -139,6 +156,9 @@ impl From<Error> for ApiError {
         match error {
             Error::Fields(errors) => errors.into(),
             Error::Refused(refusal) => Self { is_final, ..Self::new(codes::of_refusal(&refusal), refusal.to_string()) },
+            Error::TaxRate(need) => {
+                Self { tax_need: Some(need.clone()), ..Self::new(&codes::TAX_RATE_UNAVAILABLE, format!("{need}.")) }
+            }
             Error::NotFound(noun) => Self { is_final, ..Self::new(codes::of_absent(noun), format!("No such {noun}.")) },
             // No fault, and in a flood there are too many of them for the log.
             Error::Store(StoreError::Overloaded) => Self::plain(&codes::TOO_MANY_IN_FLIGHT),

@@ -11,7 +11,8 @@ use crate::error::codes::{
     INTERNAL_ERROR, INVALID_ENCODING, INVALID_OPERATION, INVALID_STATE, JSON_TOO_DEEP, NO_MATCHING_PLAN_VERSION,
     NOT_AUTHENTICATED, NOT_FOUND, OVERLAPPING_PLANS, PARSE_ERROR, PAYLOAD_TOO_LARGE, PLAN_NOT_AVAILABLE_TO_CUSTOMER,
     PREPAYMENT_CANT_DETERMINE_UNITS, READ_ONLY_MODE, REQUEST_TIMEOUT, RESOURCE_NOT_FOUND, SHUTTING_DOWN,
-    STORAGE_UNAVAILABLE, TEST_CLOCK_ADVANCING, TOO_MANY_IN_FLIGHT, UNSUPPORTED_MEDIA_TYPE, URI_TOO_LONG,
+    STORAGE_UNAVAILABLE, TAX_RATE_UNAVAILABLE, TEST_CLOCK_ADVANCING, TOO_MANY_IN_FLIGHT, UNSUPPORTED_MEDIA_TYPE,
+    URI_TOO_LONG,
 };
 
 /// Codes of any call at all.
@@ -138,6 +139,11 @@ pub fn of_call(endpoint: &Endpoint) -> Vec<&'static str> {
     if ["usage", "access", "cost"].iter().any(|word| endpoint.path.contains(word)) {
         codes.push(&CUSTOM_METRIC_FAILED);
     }
-    codes.extend(of_rules(&endpoint.method, endpoint.path));
+    let rules = of_rules(&endpoint.method, endpoint.path);
+    codes.extend(rules);
+    // What may be behind with billing may have to make an invoice.
+    if rules.contains(&&CATCHING_UP) || endpoint.path.ends_with("/draft_invoice/") {
+        codes.push(&TAX_RATE_UNAVAILABLE);
+    }
     codes.iter().map(|code| code.text).chain(FieldCode::ALL.iter().map(|code| code.as_str())).collect()
 }

@@ -11,6 +11,7 @@ use billing_domain::plan::{ChargeBehavior, ChargeTiming, PlanVersionStatus, Pric
 use billing_domain::subscription::{
     FlatFeeBehavior, InvoicingBehavior, SubscriptionStatus, SwitchUsageBehavior, UsageBehavior,
 };
+use billing_domain::tax::{TaxFailure, TaxProvider};
 use billing_domain::test_clock::TestClockStatus;
 use billing_domain::tier::{BatchRounding, StepKind};
 use billing_domain::{FieldCode, FieldErrors};
@@ -55,5 +56,6 @@ words_of! {
     AccessPolicy, AddonType, AdjustmentKind, BatchRounding, BillingFrequency, BillingType, ChargeBehavior, ChargeTiming, CreditStatus,
     DecimalForm, FlatFeeBehavior,
     IntervalUnit, InvoiceWhen, InvoicingBehavior, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
-    PriceAdjustmentKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TestClockStatus, UsageBehavior,
+    PriceAdjustmentKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TaxFailure, TaxProvider, TestClockStatus,
+    UsageBehavior,
 }

@@ -9,7 +9,7 @@ use billing_domain::id::CustomerKey;
 use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::bill_customer;
 use billing_domain::{Error, Refusal};
-use billing_http::billing_run::run_to_the_end;
+use billing_http::billing_run::{Asking, run_to_the_end};
 use diesel::sql_types::Text;
 use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
 use serde_json::{Value, json};
@@ -291,11 +291,11 @@ fn nobody_fails_because_of_another() {
         $$;
         CREATE TRIGGER refuse_c BEFORE INSERT ON invoices FOR EACH ROW EXECUTE FUNCTION refuse_c();",
     );
-    let failed = run_to_the_end(&world.opened.store, None).expect_err("one failed").to_string();
+    let failed = run_to_the_end(&world.opened.store, Asking::Nobody, None).expect_err("one failed").to_string();
     assert!(failed.starts_with("3 customers billed, 1 failed, 0 parked"), "{failed}");
     assert_eq!(invoices(&world), ["a 2", "b 2", "c 1", "d 2"]);
     world.sql("DROP TRIGGER refuse_c ON invoices; UPDATE billing_due SET claimed_until = NULL;");
-    let run = run_to_the_end(&world.opened.store, None).expect("a run");
+    let run = run_to_the_end(&world.opened.store, Asking::Nobody, None).expect("a run");
     assert_eq!((run.billed, invoices(&world)), (1, ["a 2", "b 2", "c 2", "d 2"].map(str::to_owned).to_vec()));
     let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
     assert!(report.is_clean(), "{report}");

@@ -5,7 +5,7 @@ use std::thread;
 use billing_audit::audit_database;
 use billing_domain::store::{BillingQueue, Leased, Scope, Store};
 use billing_domain::workflow::bill_customer;
-use billing_http::billing_run::run_to_the_end;
+use billing_http::billing_run::{Asking, run_to_the_end};
 use billing_store::PgStore;
 use billing_store::testing::{count_statements, statements_sent};
 use diesel::sql_types::{BigInt, Nullable, Text};
@@ -78,14 +78,14 @@ fn neglected(customers: &[&str]) -> World {
 fn a_run_goes_as_far_as_it_is_told() {
     let world = neglected(&["a", "b"]);
     let backend = world.opened.backend();
-    let run = run_to_the_end(backend.as_ref(), Some(days_ago(99))).expect("a run");
+    let run = run_to_the_end(backend.as_ref(), Asking::Nobody, Some(days_ago(99))).expect("a run");
     assert_eq!((run.billed, run.failed), (0, 0), "nothing was due by then");
-    let run = run_to_the_end(backend.as_ref(), Some(days_ago(60))).expect("a run");
+    let run = run_to_the_end(backend.as_ref(), Asking::Nobody, Some(days_ago(60))).expect("a run");
     assert_eq!(run.billed, 2);
     assert_eq!(invoices_of(&world, "a"), 2, "the first month");
-    run_to_the_end(backend.as_ref(), None).expect("a run");
+    run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
     assert_eq!((invoices_of(&world, "a"), invoices_of(&world, "b")), (4, 4), "and the others");
-    let run = run_to_the_end(backend.as_ref(), None).expect("a run");
+    let run = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
     assert_eq!((run.billed, run.failed), (0, 0), "once is enough");
 }
 
@@ -98,7 +98,7 @@ fn two_processes_bill_everybody_once() {
             .map(|_| {
                 scope.spawn(|| {
                     let store = PgStore::connect(world.url(), 2).expect("a store");
-                    run_to_the_end(&store, None).expect("a run").billed
+                    run_to_the_end(&store, Asking::Nobody, None).expect("a run").billed
                 })
             })
             .collect();
@@ -115,29 +115,29 @@ fn whoever_fails_is_put_off_and_then_parked_and_the_others_go_on() {
         WHERE customers.customer_key = subscriptions.customer_key AND customer_id = 'bad'";
     world.sql(break_it);
     let backend = world.opened.backend();
-    let failed = run_to_the_end(backend.as_ref(), None).expect_err("one failed").to_string();
+    let failed = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect_err("one failed").to_string();
     assert!(failed.starts_with("1 customers billed, 1 failed, 0 parked"), "{failed}");
     let [bad, good] = &standings(&world)[..] else { panic!("two customers") };
     assert_eq!((good.invoices, good.failures), (4, 0));
     assert_eq!((bad.invoices, bad.failures), (1, 1), "nothing of it is kept");
     assert!(bad.failure.as_ref().is_some_and(|why| why.contains("unreadable")), "{bad:?}");
-    let run = run_to_the_end(backend.as_ref(), None).expect("a run");
+    let run = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
     assert_eq!((run.billed, run.failed), (0, 0), "not before its time");
 
     world.sql("UPDATE billing_due SET failures = 7, claimed_until = now() WHERE failures = 1");
-    let failed = run_to_the_end(backend.as_ref(), None).expect_err("once more").to_string();
+    let failed = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect_err("once more").to_string();
     assert!(failed.starts_with("0 customers billed, 1 failed, 1 parked"), "{failed}");
     let named = failed.lines().nth(1).expect("a line for the one that is parked");
     assert!(named.starts_with("parked: bad of org_") && named.contains("failed 8 times: "), "{named}");
     assert!(named.contains("unreadable") && !failed.contains("good"), "why, and nobody else: {failed}");
     assert_eq!(audited_as_parked(&world), ["bad"], "the audit says so, and it is no breach");
     world.sql("UPDATE billing_due SET claimed_until = now() WHERE is_parked");
-    let failed = run_to_the_end(backend.as_ref(), None).expect_err("it is still there").to_string();
+    let failed = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect_err("it is still there").to_string();
     assert!(failed.starts_with("0 customers billed, 0 failed, 1 parked"), "left alone: {failed}");
 
     world.sql("UPDATE subscriptions SET filters = '{}' WHERE filters = 'no JSON'");
     assert_eq!(backend.release_parked().expect("released"), 1);
-    run_to_the_end(backend.as_ref(), None).expect("a run");
+    run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
     assert_eq!((invoices_of(&world, "bad"), standings(&world)[0].failures), (4, 0), "as if nothing had been");
 }
 
@@ -147,10 +147,10 @@ fn a_lease_that_ran_out_is_somebody_elses() {
     let backend = world.opened.backend();
     let leased = backend.lease_due(10, Duration::hours(1), None).expect("leased");
     assert_eq!(leased.len(), 1);
-    let run = run_to_the_end(backend.as_ref(), None).expect("a run");
+    let run = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
     assert_eq!(run.billed, 0, "a worker has it");
     world.sql("UPDATE billing_due SET claimed_until = now()");
-    assert_eq!(run_to_the_end(backend.as_ref(), None).expect("a run").billed, 1, "the worker has died");
+    assert_eq!(run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run").billed, 1, "the worker has died");
     assert_eq!(invoices_of(&world, "a"), 4);
 }
 
@@ -222,7 +222,7 @@ fn one_more_customer_takes_few_statements() {
 fn billing_that_goes_on_for_ever_is_parked_and_seen() {
     let world = neglected(&["good", "runaway"]);
     let backend = world.opened.backend();
-    run_to_the_end(backend.as_ref(), None).expect("a run");
+    run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
     let before = invoices_of(&world, "runaway");
     let forget = "UPDATE billing_records SET revision = revision + 1, billed_exact = 0, billed_given = 0,
             invoicing_instants = ARRAY[start_at]
@@ -235,11 +235,11 @@ fn billing_that_goes_on_for_ever_is_parked_and_seen() {
     // The last honest invoice of that subscription is the first of twenty.
     for run in 1..20 {
         world.sql(forget);
-        run_to_the_end(backend.as_ref(), None).expect("a run");
+        run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
         assert_eq!(invoices_of(&world, "runaway"), before + run, "each run commits one more");
     }
     world.sql(forget);
-    let failed = run_to_the_end(backend.as_ref(), None).expect_err("stopped").to_string();
+    let failed = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect_err("stopped").to_string();
     assert!(failed.starts_with("0 customers billed, 1 failed, 1 parked"), "{failed}");
     let [good, runaway] = &standings(&world)[..] else { panic!("two customers") };
     assert_eq!((good.invoices, good.failures), (4, 0), "the others are as they were");

@@ -9,7 +9,7 @@ use billing_domain::id::CustomerKey;
 use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::bill_customer;
 use billing_http::Backend;
-use billing_http::billing_run::BillingRun;
+use billing_http::billing_run::{Asking, BillingRun};
 use billing_store::PgStore;
 use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
@@ -200,7 +200,7 @@ fn renew_against_renew_by_the_queue() {
             let backend = backends[i % 2].clone();
             Box::new(move || {
                 let mut run = BillingRun::default();
-                while run.take_some(backend.as_ref(), None).expect("leased") {}
+                while run.take_some(backend.as_ref(), Asking::Nobody, None).expect("leased") {}
                 assert_eq!(run.failed, 0);
                 None
             })

@@ -18,6 +18,7 @@ mod plan_changes;
 mod plans;
 mod shapes;
 mod subscriptions;
+mod tax_providers;
 mod test_clocks;
 mod tiers;
 mod track;

@@ -103,7 +103,7 @@ fn customer_object() -> Value {
         "subscriptions": [], "integrations": {"stripe": {"stripe_id": "cus_1", "has_payment_method": false}, "braintree": null},
         "default_currency": currency(), "payment_provider": "stripe", "payment_provider_id": "cus_1",
         "has_payment_method": false, "address": address, "billing_address": address, "shipping_address": null,
-        "tax_rate": 7.7, "timezone": "Europe/Zurich", "tax_providers": [], "test_clock_id": "<test_clock_>", "catching_up": false,
+        "tax_rate": 7.7, "timezone": "Europe/Zurich", "tax_failure": null, "tax_providers": [], "test_clock_id": "<test_clock_>", "catching_up": false,
     })
 }
 

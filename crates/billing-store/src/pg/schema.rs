@@ -155,6 +155,8 @@ diesel::table! {
         last_instant -> Timestamptz,
         deleted_at -> Nullable<Timestamptz>,
         catching_up -> Bool,
+        tax_providers -> Array<Text>,
+        tax_quotes -> Jsonb,
     }
 }
 
@@ -347,6 +349,9 @@ diesel::table! {
         event_window_days -> Int4,
         address -> Nullable<Jsonb>,
         created_at -> Timestamptz,
+        tax_providers -> Array<Text>,
+        tax_hook -> Nullable<Jsonb>,
+        on_tax_failure -> Text,
     }
 }
 

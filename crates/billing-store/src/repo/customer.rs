@@ -19,6 +19,7 @@ use crate::pg::column::{from_json, to_json, unreadable};
 use crate::pg::now::{customer_now, customer_nows};
 use crate::pg::schema::{billing_due, customer_emails, customers};
 use crate::pg::statement::statement;
+use crate::repo::organization::tax_providers;
 use crate::transaction::{PgTransaction, Reached};
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -51,6 +52,8 @@ pub(crate) struct FieldsRow {
     payment_provider_id: Option<String>,
     has_payment_method: bool,
     properties: Value,
+    tax_providers: Vec<String>,
+    tax_quotes: Value,
 }
 
 impl TryFrom<&Customer> for FieldsRow {
@@ -70,6 +73,8 @@ impl TryFrom<&Customer> for FieldsRow {
             payment_provider_id: fields.payment_provider_id.clone(),
             has_payment_method: fields.has_payment_method,
             properties: Value::Object(fields.properties.clone()),
+            tax_providers: fields.tax_providers.iter().map(|provider| provider.as_str().to_owned()).collect(),
+            tax_quotes: to_json(&customer.tax_quotes)?,
         })
     }
 }
@@ -103,6 +108,7 @@ impl TryFrom<CustomerRow> for Customer {
             billing_address: row.fields.billing_address.map(from_json).transpose()?,
             shipping_address: row.fields.shipping_address.map(from_json).transpose()?,
             tax_rate: row.fields.tax_rate,
+            tax_providers: tax_providers(&row.fields.tax_providers)?,
             payment_provider: row.fields.payment_provider.map(provider).transpose()?,
             payment_provider_id: row.fields.payment_provider_id,
             has_payment_method: row.fields.has_payment_method,
@@ -118,6 +124,7 @@ impl TryFrom<CustomerRow> for Customer {
             fields,
             test_clock: row.test_clock_id.map(Into::into),
             catching_up: row.catching_up,
+            tax_quotes: from_json(row.fields.tax_quotes)?,
             created_at: row.created_at,
             deleted_at: row.deleted_at,
         })
@@ -132,7 +139,7 @@ pub(crate) const COLUMNS: &str =
     "customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
     customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
     customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
-    customers.has_payment_method, customers.properties, customers.test_clock_id, customers.created_at,
+    customers.has_payment_method, customers.properties, customers.tax_providers, customers.tax_quotes, customers.test_clock_id, customers.created_at,
     customers.last_instant, customers.deleted_at, customers.catching_up";
 
 /// The end of an insert into the queue: whoever is in it already is there as if anew, free for any worker, whatever went wrong before.

@@ -3,6 +3,7 @@
 use bigdecimal::BigDecimal;
 use billing_domain::organization::{AccessPolicy, Organization};
 use billing_domain::store::OrganizationRepo;
+use billing_domain::tax::{TaxFailure, TaxProvider};
 use billing_domain::{Error, FieldCode, FieldError, Noun, StoreError};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -32,6 +33,9 @@ struct OrganizationRow {
     event_window_days: i32,
     address: Option<Value>,
     created_at: OffsetDateTime,
+    tax_providers: Vec<String>,
+    tax_hook: Option<Value>,
+    on_tax_failure: String,
 }
 
 impl TryFrom<&Organization> for OrganizationRow {
@@ -51,6 +55,9 @@ impl TryFrom<&Organization> for OrganizationRow {
             event_window_days: i32::from(organization.event_window_days),
             address: organization.address.as_ref().map(to_json).transpose()?,
             created_at: organization.created_at,
+            tax_providers: organization.tax_providers.iter().map(|provider| provider.as_str().to_owned()).collect(),
+            tax_hook: organization.tax_hook.as_ref().map(to_json).transpose()?,
+            on_tax_failure: organization.on_tax_failure.as_str().to_owned(),
         })
     }
 }
@@ -72,8 +79,16 @@ impl TryFrom<OrganizationRow> for Organization {
             event_window_days: count(row.event_window_days)?,
             address: row.address.map(from_json).transpose()?,
             created_at: row.created_at,
+            tax_providers: tax_providers(&row.tax_providers)?,
+            tax_hook: row.tax_hook.map(from_json).transpose()?,
+            on_tax_failure: choice(TaxFailure::ALL, TaxFailure::as_str, &row.on_tax_failure)?,
         })
     }
+}
+
+/// The providers that a row names.
+pub(crate) fn tax_providers(names: &[String]) -> Result<Vec<TaxProvider>, Error> {
+    names.iter().map(|name| choice(TaxProvider::ALL, TaxProvider::as_str, name)).collect()
 }
 
 statement! {
@@ -142,6 +157,9 @@ impl OrganizationRepo for PgTransaction<'_> {
             organizations::access_policy.eq(row.access_policy),
             organizations::event_window_days.eq(row.event_window_days),
             organizations::address.eq(row.address),
+            organizations::tax_providers.eq(row.tax_providers),
+            organizations::tax_hook.eq(row.tax_hook),
+            organizations::on_tax_failure.eq(row.on_tax_failure),
         );
         let rows = self.query(|pg| diesel::update(organizations::table.find(tenant)).set(changes).execute(pg))?;
         if rows == 0 {

@@ -1,14 +1,28 @@
 //! Customers.
 
-use time::Duration;
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
 
 use super::{Harness, Tenant};
 use crate::address::Address;
 use crate::customer::{Customer, CustomerFields, PaymentProvider};
 use crate::error::{Error, Noun, Refusal};
+use crate::id::TaxHookId;
 use crate::store::{PageRequest, Scope};
+use crate::tax::{TaxOutcome, TaxProvider, TaxQuote};
 use crate::testing::build::{customer, object};
 use crate::testing::world::decimal;
+
+/// One answer of each kind, from `from` on.
+fn quotes(from: OffsetDateTime) -> Vec<TaxQuote> {
+    let outcomes = [
+        TaxOutcome::Rate(decimal("8.1000")),
+        TaxOutcome::NoRate,
+        TaxOutcome::Failed("no answer \"in time\"".to_owned()),
+    ];
+    let hook = TaxHookId::from(Uuid::from_u128(7));
+    outcomes.map(|outcome| TaxQuote { hook, from, until: from + TaxQuote::USUAL_TIME, outcome }).into()
+}
 
 pub(super) fn keeps_every_field(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
@@ -23,12 +37,14 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
     let made = Customer {
         email: Some("a@acme.io".to_owned()),
         default_currency_code: "EUR".to_owned(),
+        tax_quotes: quotes(tenant.now()),
         timezone: "Europe/Zurich".to_owned(),
         fields: CustomerFields {
             name: Some("Acme Inc.".to_owned()),
             billing_address: Some(address("1 Street")),
             shipping_address: Some(address("2 Street")),
             tax_rate: Some(decimal("0")),
+            tax_providers: vec![TaxProvider::FlatRate, TaxProvider::Http],
             payment_provider: Some(PaymentProvider::Stripe),
             payment_provider_id: Some("cus_1".to_owned()),
             has_payment_method: true,
@@ -130,9 +146,11 @@ pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
     let changed = Customer {
         email: email("c@acme.io"),
         default_currency_code: "EUR".to_owned(),
+        tax_quotes: quotes(made.created_at),
         fields: CustomerFields {
             name: Some("Acme Inc.".to_owned()),
             tax_rate: Some(decimal("7.7")),
+            tax_providers: vec![TaxProvider::Http],
             has_payment_method: true,
             ..CustomerFields::default()
         },

@@ -21,6 +21,7 @@ use crate::metric::{CategoricalFilter, CategoricalOperator, NumericFilter, Numer
 use crate::period::{Fraction, Period};
 use crate::plan::{ChargeBehavior, ChargeTiming, PlanVersion};
 use crate::store::{InvoiceFilter, PageRequest, Scope};
+use crate::tax::TaxProvider;
 use crate::testing::build::{Ids, days_from, invoice, line};
 use crate::testing::world::{decimal, filters, tiers};
 
@@ -139,7 +140,12 @@ fn traces(ids: &mut Ids, window: Period) -> Vec<Trace> {
 fn full_lines(tenant: &Tenant<'_>, version: &PlanVersion, at: time::OffsetDateTime) -> Vec<LineItem> {
     let tax = Adjustment {
         amount: decimal("0.01"),
-        basis: AdjustmentBasis::SalesTax { rate: decimal("7.7"), taxable: decimal("0.10"), rounding: rounding("0.01") },
+        basis: AdjustmentBasis::SalesTax {
+            rate: decimal("7.7"),
+            provider: Some(TaxProvider::Http),
+            taxable: decimal("0.10"),
+            rounding: rounding("0.01"),
+        },
     };
     let discount = Adjustment {
         amount: decimal("-1"),

@@ -12,6 +12,7 @@ use crate::error::{Error, Noun, Refusal};
 use crate::id::OrganizationId;
 use crate::organization::{AccessPolicy, Organization};
 use crate::store::Scope;
+use crate::tax::{TaxFailure, TaxHook, TaxProvider};
 use crate::testing::build::{Ids, api_key, organization};
 use crate::testing::world::decimal;
 
@@ -32,6 +33,13 @@ fn full(id: OrganizationId, tenant: &Tenant<'_>) -> Organization {
         default_currency_code: "CHF".to_owned(),
         timezone: "Europe/Zurich".to_owned(),
         tax_rate: Some(decimal("7.7")),
+        tax_providers: vec![TaxProvider::Http, TaxProvider::FlatRate],
+        tax_hook: Some(TaxHook {
+            id: id.uuid().into(),
+            url: "https://tax.example".to_owned(),
+            secret: "whsec_".to_owned(),
+        }),
+        on_tax_failure: TaxFailure::BillUntaxed,
         payment_grace_period_days: Some(30),
         invoice_grace_minutes: 0,
         subscription_filter_keys: vec!["region".to_owned(), "environment".to_owned()],
@@ -65,7 +73,8 @@ pub(super) fn updates_all_but_filter_keys(harness: &Harness<'_>) {
     tenant.catalog(|tx, _| tx.organizations().update(&changed));
     let expected = Organization { subscription_filter_keys: vec!["env".to_owned()], ..changed };
     assert_eq!(tenant.look(|tx, _| tx.organizations().get()), expected);
-    let bare = Organization { tax_rate: None, payment_grace_period_days: None, address: None, ..expected };
+    let bare =
+        Organization { tax_rate: None, tax_hook: None, payment_grace_period_days: None, address: None, ..expected };
     tenant.catalog(|tx, _| tx.organizations().update(&bare));
     assert_eq!(tenant.look(|tx, _| tx.organizations().get()), bare, "settings can be cleared");
 }

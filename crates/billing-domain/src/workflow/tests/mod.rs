@@ -20,4 +20,5 @@ mod prepaid;
 mod records;
 mod subscription;
 mod switch;
+mod tax_providers;
 mod update;

@@ -1,70 +1,19 @@
 //! Tax: which rate applies, and what it comes to on each line.
 //!
-//! The rate comes from a chain of [`TaxProvider`]s, asked in order until one answers. The built-in one is
-//! [`FlatRate`]: the customer's own rate, else the organization's.
+//! The rate comes from a chain of [`TaxProvider`]s, asked in order until one knows it: [`TaxSources::rate`].
 //!
 //! Source: `docs/pricing.md`, "Tax".
 
+mod provider;
+
 use bigdecimal::{BigDecimal, Signed};
+pub use provider::{
+    QUOTES_MAX, TaxFailure, TaxHook, TaxOutcome, TaxProvider, TaxQuote, TaxRate, TaxSources, flat_rate,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::decimal;
 use crate::money;
-
-/// What a provider may look at to find a rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TaxQuestion<'q> {
-    /// The customer's rate in percent; 0 is a rate too and means exempt.
-    pub customer_rate: Option<&'q BigDecimal>,
-    /// The organization's rate in percent.
-    pub organization_rate: Option<&'q BigDecimal>,
-    /// Where the customer is: a country of ISO 3166-1, two letters.
-    pub country_code: Option<&'q str>,
-    /// What the invoice is in.
-    pub currency_code: &'q str,
-}
-
-/// One way to find a tax rate.
-pub trait TaxProvider {
-    /// Its name, as traces and settings show it.
-    fn name(&self) -> &str;
-
-    /// The rate in percent (10.5 means 10.5 %); none when it has no answer and the next provider is asked.
-    fn rate(&self, question: &TaxQuestion<'_>) -> Option<BigDecimal>;
-}
-
-/// The built-in provider: the customer's rate over the organization's.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FlatRate;
-
-impl TaxProvider for FlatRate {
-    fn name(&self) -> &str {
-        "flat_rate"
-    }
-
-    fn rate(&self, question: &TaxQuestion<'_>) -> Option<BigDecimal> {
-        question.customer_rate.or(question.organization_rate).cloned()
-    }
-}
-
-/// The rate of the first provider that has an answer; none when nobody has, and then there is no tax.
-///
-/// ```
-/// use billing_domain::tax::{FlatRate, TaxProvider, TaxQuestion, rate};
-/// use billing_domain::{decimal::plain, BigDecimal};
-///
-/// let (ten, zero) = (BigDecimal::from(10), BigDecimal::from(0));
-/// let chain: [&dyn TaxProvider; 1] = [&FlatRate];
-/// let question = TaxQuestion { organization_rate: Some(&ten), ..TaxQuestion::default() };
-/// assert_eq!(plain(&rate(&chain, &question).unwrap()), "10");
-/// // Surprising: a customer's rate of 0 is an answer, not a missing one.
-/// let exempt = TaxQuestion { customer_rate: Some(&zero), ..question };
-/// assert_eq!(plain(&rate(&chain, &exempt).unwrap()), "0");
-/// assert_eq!(rate(&chain, &TaxQuestion::default()), None);
-/// ```
-pub fn rate(providers: &[&dyn TaxProvider], question: &TaxQuestion<'_>) -> Option<BigDecimal> {
-    providers.iter().find_map(|provider| provider.rate(question))
-}
 
 /// The tax given so far on one subscription's lines: the memory of cumulative rounding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -195,7 +144,6 @@ pub fn portions(taxable: &[BigDecimal], rate: &BigDecimal, state: &mut TaxState,
 
 #[cfg(test)]
 mod tests {
-    use bigdecimal::Zero;
     use proptest::prelude::*;
 
     use super::*;
@@ -243,40 +191,6 @@ mod tests {
                 taken.iter().map(|part| format!("{}@{}", plain(&part.amount), plain(&part.rate))).collect();
             assert_eq!(taken, expected, "{why}");
         }
-    }
-
-    struct ByCountry;
-
-    impl TaxProvider for ByCountry {
-        fn name(&self) -> &str {
-            "by_country"
-        }
-
-        fn rate(&self, question: &TaxQuestion<'_>) -> Option<BigDecimal> {
-            (question.country_code == Some("DE")).then(|| BigDecimal::from(19))
-        }
-    }
-
-    #[test]
-    fn the_first_provider_with_an_answer_wins() {
-        let (zero, ten, twenty) = (BigDecimal::zero(), BigDecimal::from(10), BigDecimal::from(20));
-        let flat: &[&dyn TaxProvider] = &[&FlatRate];
-        let country_first: &[&dyn TaxProvider] = &[&ByCountry, &FlatRate];
-        #[rustfmt::skip]
-        let cases = [
-            // chain,        customer,      organization,  country,     rate,       why
-            (flat,           None,          Some(&ten),    None,        Some("10"), "the organization's"),
-            (flat,           Some(&twenty), Some(&ten),    None,        Some("20"), "the customer's over it"),
-            (flat,           Some(&zero),   Some(&ten),    None,        Some("0"),  "a customer's 0 too"),
-            (flat,           None,          None,          Some("DE"),  None,       "nobody knows"),
-            (country_first,  Some(&twenty), Some(&ten),    Some("DE"),  Some("19"), "an earlier provider answers first"),
-            (country_first,  Some(&twenty), Some(&ten),    Some("FR"),  Some("20"), "and passes on what it does not know"),
-        ];
-        for (chain, customer_rate, organization_rate, country_code, expected, why) in cases {
-            let question = TaxQuestion { customer_rate, organization_rate, country_code, currency_code: "EUR" };
-            assert_eq!(rate(chain, &question).as_ref().map(plain).as_deref(), expected, "{why}");
-        }
-        assert_eq!((FlatRate.name(), ByCountry.name()), ("flat_rate", "by_country"));
     }
 
     proptest! {

@@ -1,0 +1,315 @@
+//! An organization's own tax provider, over HTTP: asked, believed, waited for and done without.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use billing_http::billing_run::{Asking, run_to_the_end};
+use billing_http::taxes::Taxes;
+use billing_outbound::{Client, Reach, Secret, SignedHeaders};
+use serde_json::{Value, json};
+
+use crate::support::{Field, World, ago};
+
+/// What was asked: the headers and the body.
+type Asked = Arc<Mutex<Vec<(SignedHeaders, Value)>>>;
+
+/// A provider on this machine. What it answers can be changed.
+struct Provider {
+    url: String,
+    answer: Arc<Mutex<String>>,
+    asked: Asked,
+}
+
+impl Provider {
+    fn new() -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+        let url = format!("http://{}/tax", listener.local_addr().expect("its address"));
+        let (answer, asked) = (Arc::new(Mutex::new(rate("20"))), Asked::default());
+        let provider = Self { url, answer: Arc::clone(&answer), asked: Arc::clone(&asked) };
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let (answer, asked) = (Arc::clone(&answer), Arc::clone(&asked));
+                thread::spawn(move || serve(stream.expect("a connection"), &answer, &asked));
+            }
+        });
+        provider
+    }
+
+    fn answers(&self, text: String) {
+        *self.answer.lock().expect("the answer") = text;
+    }
+
+    fn asked(&self) -> Vec<(SignedHeaders, Value)> {
+        self.asked.lock().expect("the questions").clone()
+    }
+
+    /// Whose rates were asked for, and as of which days.
+    fn days(&self) -> Vec<(String, String)> {
+        let data = |body: &Value| (body["data"].id("customer_id"), body["data"].id("issue_date")[..10].to_owned());
+        self.asked().iter().map(|(_, body)| data(body)).collect()
+    }
+}
+
+fn serve(mut stream: TcpStream, answer: &Mutex<String>, asked: &Mutex<Vec<(SignedHeaders, Value)>>) {
+    let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).expect("a line") > 0 {}
+    let header = |name: &str| {
+        let of = |line: &str| {
+            line.split_once(": ")
+                .filter(|(found, _)| found.eq_ignore_ascii_case(name))
+                .map(|(_, value)| value.to_owned())
+        };
+        head.lines().find_map(of).unwrap_or_default()
+    };
+    let mut body = vec![0; header("content-length").parse().expect("a length")];
+    reader.read_exact(&mut body).expect("a body");
+    let headers = SignedHeaders {
+        id: header("webhook-id"),
+        timestamp: header("webhook-timestamp"),
+        signature: header("webhook-signature"),
+    };
+    asked.lock().expect("the questions").push((headers, serde_json::from_slice(&body).expect("JSON")));
+    let text = answer.lock().expect("the answer").clone();
+    // Whoever asked may have given up.
+    stream.write_all(text.as_bytes()).unwrap_or_default();
+}
+
+fn reply(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
+}
+
+fn rate(percent: &str) -> String {
+    reply("200 OK", &json!({"tax_rate": percent}).to_string())
+}
+
+fn world() -> World {
+    World::with(|settings| settings.reach = Reach::Anywhere)
+}
+
+/// Has the organization ask `provider`, and answers its settings.
+fn ask(world: &World, provider: &Provider, settings: Value) -> Value {
+    let mut body = json!({"tax_providers": ["http"], "tax_provider_url": provider.url});
+    body.as_object_mut().expect("an object").extend(settings.as_object().expect("an object").clone());
+    world.write("PATCH", "/api/organization/", body.to_string().as_bytes()).ok(200)
+}
+
+/// A monthly plan with a fee of 100 in advance.
+fn monthly(world: &World) -> String {
+    let charges = json!([{"name": "base", "amount": 100, "charge_timing": "in_advance"}]);
+    let version = json!({"currency_code": "USD", "recurring_charges": charges});
+    let body = json!({"plan_name": "Pro", "plan_duration": "monthly", "initial_version": version});
+    world.post("/api/plans/", &body).ok(201).id("plan_id")
+}
+
+fn subscribe(world: &World, customer: &str, plan: &str, start: &str) -> crate::support::Answer {
+    world.post("/api/subscriptions/", &json!({"customer_id": customer, "plan_id": plan, "start_date": start}))
+}
+
+/// The amounts of a customer's invoices, oldest first.
+fn amounts(world: &World, customer: &str) -> Vec<String> {
+    let invoices = world.get(&format!("/api/invoices/?customer_id={customer}")).ok(200);
+    let mut amounts: Vec<_> = invoices
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|invoice| (invoice.id("invoice_number"), invoice["amount"].to_string()))
+        .collect();
+    amounts.sort();
+    amounts.into_iter().map(|(_, amount)| amount).collect()
+}
+
+#[test]
+fn a_provider_is_asked_once_for_each_invoice_and_its_rate_is_explained() {
+    let (world, provider) = (world(), Provider::new());
+    let settings = ask(&world, &provider, json!({}));
+    let secret = Secret::parse(&settings.id("tax_provider_secret")).expect("a secret");
+    let (plan, clock) = (monthly(&world), world.clock("2026-01-31"));
+    world.customer_at("acme", &clock);
+    world.customer_at("other", &clock);
+    let home = json!({"city": "Bern", "country": "CH", "line1": "1 Street", "postal_code": "3000"});
+    world.write("PATCH", "/api/customers/acme/", json!({"shipping_address": home}).to_string().as_bytes()).ok(200);
+    subscribe(&world, "acme", &plan, "2026-01-31").ok(200);
+    let (headers, body) = provider.asked()[0].clone();
+    let now = time::OffsetDateTime::now_utc().unix_timestamp();
+    assert!(secret.verify(&headers, body.to_string().as_bytes(), now).is_ok(), "{headers:?}");
+    assert_eq!(
+        (&body["type"], &body["data"]["shipping_address"]["city"]),
+        (&json!("tax_rate.requested"), &json!("Bern"))
+    );
+
+    provider.answers(rate("8.1"));
+    subscribe(&world, "other", &plan, "2026-01-31").ok(200);
+    // Renewals at month ends, two customers, and an answer that is good for longer.
+    world.advance(&clock, "2026-03-01");
+    provider.answers(reply("200 OK", r#"{"tax_rate": 7, "valid_until": "2027-01-01"}"#));
+    world.advance(&clock, "2026-07-01");
+    assert_eq!(amounts(&world, "acme"), ["120", "108.1", "107", "107", "107", "107"]);
+    assert_eq!(amounts(&world, "other"), ["108.1", "108.1", "107", "107", "107", "107"]);
+    let mut days = provider.days();
+    days.sort();
+    let asked = |customer: &str| {
+        days.iter().filter(|(asked, _)| asked == customer).map(|(_, day)| day.clone()).collect::<Vec<_>>()
+    };
+    for customer in ["acme", "other"] {
+        assert_eq!(
+            asked(customer),
+            ["2026-01-31", "2026-02-28", "2026-03-31"],
+            "{customer}: no more than once for each"
+        );
+    }
+
+    let invoice = world.get("/api/invoices/?customer_id=acme").ok(200)[0].id("invoice_id");
+    let explained = world.get(&format!("/api/invoices/{invoice}/explain/")).ok(200);
+    let trace = &explained["line_items"][0]["adjustments"][0]["trace"];
+    assert_eq!((&trace["provider"], trace["rate"].to_string()), (&json!("http"), "7".to_owned()), "{trace}");
+    // What is cancelled comes back at the rate it was billed with, whatever the provider says today.
+    provider.answers(rate("99"));
+    let id = world.get("/api/subscriptions/?customer_id=acme").ok(200)[0].id("subscription_id");
+    let body = json!({"flat_fee_behavior": "refund", "invoicing_behavior": "invoice_now"});
+    world.post(&format!("/api/subscriptions/{id}/cancel/"), &body).ok(200);
+    let credit = &world.get("/api/credits/?customer_id=acme").ok(200)[0];
+    assert_eq!(credit["amount"].to_string(), "107");
+}
+
+#[test]
+fn without_an_answer_an_invoice_waits_falls_back_or_goes_untaxed() {
+    #[rustfmt::skip]
+    let cases = [
+        // answer,                           settings,                                                              amounts,        why
+        (reply("500 Broken", ""),            json!({}),                                                             vec![],         "it failed: the call is refused"),
+        (reply("200 OK", "<html>"),          json!({}),                                                             vec![],         "garbage is no answer"),
+        (reply("302 Found", ""),             json!({}),                                                             vec![],         "nor is another address"),
+        (reply("200 OK", r#"{"tax_rate": -1}"#), json!({}),                                                         vec![],         "nor a rate that is none"),
+        (reply("500 Broken", ""),            json!({"on_tax_failure": "bill_untaxed"}),                             vec!["100"],    "the organization wants it untaxed then"),
+        (reply("500 Broken", ""),            json!({"tax_providers": ["http", "flat_rate"], "tax_rate": 5}),        vec!["105"],    "the next provider knows one"),
+        (reply("204 No Content", ""),        json!({"tax_providers": ["http", "flat_rate"], "tax_rate": 5}),        vec!["105"],    "it passes on"),
+        (reply("204 No Content", ""),        json!({}),                                                             vec!["100"],    "nobody knows any: no tax"),
+        (rate("20"),                         json!({"tax_providers": ["flat_rate", "http"], "tax_rate": 5}),        vec!["105"],    "an earlier one knows"),
+    ];
+    for (answer, settings, expected, why) in cases {
+        let (world, provider) = (world(), Provider::new());
+        ask(&world, &provider, settings);
+        let plan = monthly(&world);
+        world.customer("acme");
+        provider.answers(answer);
+        let before = world.snapshot();
+        let answered = subscribe(&world, "acme", &plan, &ago(time::Duration::ZERO));
+        assert_eq!(amounts(&world, "acme"), expected, "{why}");
+        if expected.is_empty() {
+            assert_eq!(
+                (answered.error(), answered.header("retry-after")),
+                ("tax_rate_unavailable".to_owned(), "1"),
+                "{why}"
+            );
+            let shown = world.get("/api/customers/acme/").ok(200);
+            assert!(shown["tax_failure"].is_string(), "{why}: {shown}");
+            assert_ne!(world.snapshot(), before, "but that is all that was noted");
+            assert_eq!(world.get("/api/subscriptions/?customer_id=acme").ok(200), json!([]));
+        } else {
+            answered.ok(200);
+            assert_eq!(world.get("/api/customers/acme/").ok(200)["tax_failure"], Value::Null, "{why}: forgotten");
+        }
+    }
+}
+
+#[test]
+fn the_billing_run_waits_for_one_organizations_provider_and_bills_the_others() {
+    let (mut world, provider) = (world(), Provider::new());
+    let plan = monthly(&world);
+    let clock = world.clock("2026-01-01");
+    for customer in ["one", "two"] {
+        world.customer_at(customer, &clock);
+        subscribe(&world, customer, &plan, "2026-01-01").ok(200);
+    }
+    ask(&world, &provider, json!({}));
+    provider.answers(reply("500 Broken", ""));
+    // Another organization, without a provider.
+    let key = world.key.clone();
+    world.key = world.other_key();
+    let others = monthly(&world);
+    let other_clock = world.clock("2026-01-01");
+    world.customer_at("acme", &other_clock);
+    subscribe(&world, "acme", &others, "2026-01-01").ok(200);
+    let other_key = std::mem::replace(&mut world.key, key);
+    world.fall_behind();
+
+    let taxes = Taxes::new(Client::new(Reach::Anywhere));
+    let failed = run_to_the_end(&world.opened.store, Asking::Now(&taxes), None).expect_err("two wait").to_string();
+    assert!(failed.contains("2 failed"), "{failed}");
+    world.start();
+    assert_eq!(amounts(&world, "one"), ["100"], "nothing was issued without its tax");
+    world.key = other_key;
+    assert!(amounts(&world, "acme").len() > 1, "nobody else waited");
+    world.stop();
+    // The provider is back; what failed is tried again when its wait is over.
+    provider.answers(rate("20"));
+    world.sql("UPDATE billing_due SET claimed_until = now() - interval '1 hour'");
+    let taxes = Taxes::new(Client::new(Reach::Anywhere));
+    run_to_the_end(&world.opened.store, Asking::Now(&taxes), None).expect("all of them");
+    world.start();
+    world.key = world.opened.create_key(world.organization, "again", None).expect("a key").reveal().to_owned();
+    for customer in ["one", "two"] {
+        let billed = amounts(&world, customer);
+        assert!(billed.len() > 1 && billed[1..].iter().all(|amount| amount == "120"), "{customer}: {billed:?}");
+    }
+}
+
+#[test]
+fn the_service_asks_in_the_background_while_it_serves() {
+    let (world, provider) = (world(), Provider::new());
+    ask(&world, &provider, json!({}));
+    let plan = monthly(&world);
+    world.customer("acme");
+    subscribe(&world, "acme", &plan, &ago(time::Duration::ZERO)).ok(200);
+    // As if a month had gone by: the running service finds the renewal due, asks and bills.
+    world.sql(
+        "UPDATE subscriptions SET start_at = start_at - interval '40 days', end_at = end_at - interval '40 days',
+            full_start_at = full_start_at - interval '40 days', full_end_at = full_end_at - interval '40 days',
+            anchor_at = anchor_at - interval '40 days';
+        UPDATE customers SET tax_quotes = '[]';
+        UPDATE billing_due SET due_at = now() - interval '1 minute', claimed_until = NULL;",
+    );
+    let began = Instant::now();
+    while amounts(&world, "acme").len() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(30), "nobody asks");
+        thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(amounts(&world, "acme")[1], "120");
+}
+
+#[test]
+fn an_address_is_checked_when_it_is_set() {
+    let world = World::new();
+    #[rustfmt::skip]
+    let cases = [
+        // body,                                                             where,                   why
+        (json!({"tax_provider_url": "http://tax.example.com/"}),             "tax_provider_url",      "not HTTPS"),
+        (json!({"tax_provider_url": "https://127.0.0.1/"}),                  "tax_provider_url",      "this machine"),
+        (json!({"tax_provider_url": "https://a:b@tax.example.com/"}),        "tax_provider_url",      "a password"),
+        (json!({"tax_provider_url": "tax"}),                                 "tax_provider_url",      "no URL"),
+        (json!({"tax_provider_secret": "secret"}),                           "tax_provider_secret",   "no secret"),
+        (json!({"tax_providers": ["http"]}),                                 "tax_providers.0",       "nowhere to ask"),
+        (json!({"tax_providers": ["taxjar"]}),                               "tax_providers.0",       "nobody we know"),
+        (json!({"on_tax_failure": "shrug"}),                                 "on_tax_failure",        "no such way"),
+    ];
+    for (body, attr, why) in cases {
+        let faults = world.write("PATCH", "/api/organization/", body.to_string().as_bytes()).faults();
+        assert_eq!(faults[0].0, attr, "{why}: {faults:?}");
+    }
+    let set = json!({"tax_provider_url": "https://tax.example.com/", "tax_providers": ["http"]});
+    let settings = world.write("PATCH", "/api/organization/", set.to_string().as_bytes()).ok(200);
+    let secret = settings.id("tax_provider_secret");
+    let moved = json!({"tax_provider_url": "https://tax.example.com/v2"});
+    let moved = world.write("PATCH", "/api/organization/", moved.to_string().as_bytes()).ok(200);
+    assert_eq!(moved["tax_provider_secret"], secret.as_str(), "the secret stays");
+    let gone = json!({"tax_provider_url": null});
+    let faults = world.write("PATCH", "/api/organization/", gone.to_string().as_bytes()).faults();
+    assert_eq!(faults[0].0, "tax_providers.0", "somebody still asks it: {faults:?}");
+    let gone = json!({"tax_provider_url": null, "tax_providers": ["flat_rate"]});
+    let gone = world.write("PATCH", "/api/organization/", gone.to_string().as_bytes()).ok(200);
+    assert_eq!((&gone["tax_provider_url"], &gone["tax_provider_secret"]), (&Value::Null, &Value::Null));
+}

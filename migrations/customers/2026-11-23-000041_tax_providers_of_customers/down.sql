@@ -1,0 +1,1 @@
+ALTER TABLE customers DROP COLUMN tax_quotes, DROP COLUMN tax_providers;
