@@ -35,7 +35,7 @@ cargo xtask bench     how fast events come in and access is answered; options:
     --seconds N       how long each figure is measured (3); latencies at least 4
     --only PART       track, access or limits
     --matching TEXT   of the figures of events only those whose name has this in it
-    --profile NAME    the cargo profile of the server (release)
+    --profile NAME    the cargo profile of the server (release), or a folder with the programs of another revision
     --full            access with 10,000,000 events too; minutes more
     --output FILE     where the figures go as JSON (target/bench.json)
 cargo xtask campaign memory     what loads take of memory, of the service and of Postgres; five minutes; option --matching TEXT
