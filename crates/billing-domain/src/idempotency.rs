@@ -43,10 +43,19 @@ pub enum Attempt {
     Refused(Answer),
 }
 
+/// Told the answer under a key, if there is one.
+pub type AnswerReply = Box<dyn FnOnce(Result<Option<KeptAnswer>, Error>) + Send>;
+
 /// Answers that are kept for requests that come again.
 pub trait IdempotencyStore: Send + Sync {
     /// The answer under `key`, if the organization has one.
     fn find_answer(&self, organization: OrganizationId, key: &str) -> Result<Option<KeptAnswer>, Error>;
+
+    /// [`IdempotencyStore::find_answer`] without blocking, together with what others look for at the same time. It is looked
+    /// for after the call: what was kept before is found.
+    fn find_answer_then(&self, organization: OrganizationId, key: String, reply: AnswerReply) {
+        reply(self.find_answer(organization, &key));
+    }
 
     /// Keeps an answer to a request without effects. What is kept under the key already stays; it is answered
     /// what is kept now.

@@ -4,6 +4,7 @@
 //! new one carries its claim to the handler's transaction, which keeps the answer together with the effects.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix_web::body::BoxBody;
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -26,6 +27,8 @@ use crate::request_id;
 pub const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 /// On an answer that was given before.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+/// How long the look-up of an answer may take.
+const LOOKUP_WAIT: Duration = Duration::from_secs(1);
 /// Longest key, in characters.
 const KEY_CHARACTERS_MAX: usize = 255;
 
@@ -134,11 +137,9 @@ async fn find(
     organization: OrganizationId,
     pending: &Arc<Pending>,
 ) -> Result<Option<HttpResponse>, ApiError> {
-    let wanted = pending.clone();
-    let kept = app
-        .block(Some(organization), move |backend| Ok(backend.find_answer(organization, &wanted.claim().key)?))
-        .await?;
-    kept.map(|kept| replay(pending, kept)).transpose()
+    let key = pending.claim().key.clone();
+    let kept = app.ask_within(LOOKUP_WAIT, |store, reply| store.find_answer_then(organization, key, reply));
+    kept.await?.map(|kept| replay(pending, kept)).transpose()
 }
 
 /// What takes the place of a response that no transaction has kept: a twin's answer where a twin was faster. A refusal

@@ -1,16 +1,21 @@
 //! Keys that callers give to requests, each with the answer that was given.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use billing_domain::id::OrganizationId;
 use billing_domain::idempotency::{Answer, Claim, KeptAnswer};
+use billing_domain::store::Reply;
 use billing_domain::{Error, Refusal, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{Binary, Integer, SmallInt, Text, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use crate::batcher::{BatchBudget, Job, PartsMax};
 use crate::pg::column::{count, stored_count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::schema::idempotency_keys as keys;
 use crate::pg::statement::statement;
+use crate::shared::Shared;
 
 statement! {
     /// Takes a key that nobody has. Waits while a twin that has it is at work.
@@ -54,7 +59,26 @@ pub(crate) fn write_answer(
     Ok(())
 }
 
-type Row = (Vec<u8>, Option<i16>, Option<String>);
+/// A key's answer.
+#[derive(Clone, Queryable, Selectable)]
+#[diesel(table_name = keys)]
+struct AnswerRow {
+    key: String,
+    fingerprint: Vec<u8>,
+    status: Option<i16>,
+    answer: Option<String>,
+}
+
+impl TryFrom<AnswerRow> for KeptAnswer {
+    type Error = Error;
+
+    fn try_from(row: AnswerRow) -> Result<Self, Error> {
+        let AnswerRow { fingerprint, status: Some(status), answer: Some(text), .. } = row else {
+            return Err(unreadable("a key without its answer"));
+        };
+        Ok(Self { fingerprint, answer: Answer { status: count(status)?, text } })
+    }
+}
 
 /// The answer that was given under the key, with the fingerprint of its request.
 pub(crate) fn find(
@@ -62,13 +86,51 @@ pub(crate) fn find(
     organization: OrganizationId,
     key: &str,
 ) -> Result<Option<KeptAnswer>, Failure> {
-    let row = keys::table.find((organization.uuid(), key)).select((keys::fingerprint, keys::status, keys::answer));
-    Ok(row.first(pg).optional()?.map(kept).transpose()?)
+    let row = keys::table.find((organization.uuid(), key)).select(AnswerRow::as_select());
+    Ok(row.first(pg).optional()?.map(KeptAnswer::try_from).transpose()?)
 }
 
-fn kept(row: Row) -> Result<KeptAnswer, Error> {
-    let (fingerprint, Some(status), Some(text)) = row else {
-        return Err(unreadable("a key without its answer"));
+/// A look-up of the answer under a key.
+pub(crate) struct AnswerLookup {
+    pub(crate) organization: OrganizationId,
+    pub(crate) key: String,
+    pub(crate) reply: Reply<Option<KeptAnswer>>,
+}
+
+/// Most look-ups in one statement.
+const LOOKUPS_MAX: PartsMax = PartsMax { alone: 200, in_company: 16 };
+
+impl Job for AnswerLookup {
+    fn organization(&self) -> Option<OrganizationId> {
+        Some(self.organization)
+    }
+
+    fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
+        budget.take(1, LOOKUPS_MAX)
+    }
+
+    fn refuse(self, error: Error) {
+        (self.reply)(Err(error));
+    }
+}
+
+/// Answers all look-ups of one organization by one statement, which begins after each of them was asked for.
+pub(crate) fn serve(shared: &Shared, jobs: Vec<AnswerLookup>) {
+    let Some(organization) = jobs.first().map(|job| job.organization.uuid()) else { return };
+    let wanted: BTreeSet<&str> = jobs.iter().map(|job| job.key.as_str()).collect();
+    let found = shared.worker_pool.run(|pg| {
+        let rows = keys::table.filter(keys::organization_id.eq(organization)).filter(keys::key.eq_any(&wanted));
+        rows.select(AnswerRow::as_select()).load(pg)
+    });
+    let found: Result<BTreeMap<String, AnswerRow>, Error> = match found {
+        Ok(rows) => Ok(rows.into_iter().map(|row| (row.key.clone(), row)).collect()),
+        Err(failure) => Err(failure.into_error()),
     };
-    Ok(KeptAnswer { fingerprint, answer: Answer { status: count(status)?, text } })
+    for job in jobs {
+        let answer = match &found {
+            Ok(found) => found.get(&job.key).cloned().map(KeptAnswer::try_from).transpose(),
+            Err(error) => Err(error.clone()),
+        };
+        (job.reply)(answer);
+    }
 }

@@ -3,6 +3,7 @@
 use billing_domain::Error;
 use billing_domain::id::OrganizationId;
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer, RETENTION_DAYS};
+use billing_domain::store::Reply;
 use diesel::prelude::*;
 use diesel::sql_types::Integer;
 
@@ -10,7 +11,7 @@ use super::PgStore;
 use crate::pg::column::{stored_count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::statement::statement;
-use crate::repo::idempotency::{find, take_key, write_answer};
+use crate::repo::idempotency::{AnswerLookup, find, take_key, write_answer};
 
 statement! {
     /// Drops answers that are old, oldest first.
@@ -29,6 +30,10 @@ statement! {
 impl IdempotencyStore for PgStore {
     fn find_answer(&self, organization: OrganizationId, key: &str) -> Result<Option<KeptAnswer>, Error> {
         self.shared.pool.try_run(|pg| find(pg, organization, key)).map_err(Failure::into_error)
+    }
+
+    fn find_answer_then(&self, organization: OrganizationId, key: String, reply: Reply<Option<KeptAnswer>>) {
+        self.queues.answers.submit(AnswerLookup { organization, key, reply }, 1);
     }
 
     fn keep_answer(&self, organization: OrganizationId, claim: &Claim, answer: &Answer) -> Result<KeptAnswer, Error> {

@@ -32,6 +32,7 @@ use crate::pg::statement::statement;
 use crate::pg::{migration, partition, schema};
 use crate::remembered::Remembered;
 use crate::repo::api_key::{self, Found, KeyLookup};
+use crate::repo::idempotency::{self as answers, AnswerLookup};
 use crate::rollup::Lanes;
 use crate::shared::Shared;
 
@@ -42,9 +43,11 @@ const PING_MAX: Duration = Duration::from_millis(500);
 const KEY_WORKERS: usize = 2;
 /// Workers that answer questions about usage: one may hang with its connection.
 const QUESTION_WORKERS: usize = 2;
+/// Workers that look for answers under idempotency keys: one may hang with its connection.
+const ANSWER_WORKERS: usize = 2;
 /// Most memory that waiting events may take; beyond that callers are told to come back.
 const WAITING_BYTES_MAX: usize = 24 * 1024 * 1024;
-/// Most look-ups, and most questions, that may wait.
+/// Most look-ups of a kind, and most questions, that may wait.
 const WAITING_MAX: usize = 10_000;
 
 /// The billing store on Postgres. Cheap to clone: all clones share one pool.
@@ -62,6 +65,7 @@ struct Queues {
     arrivals: Vec<Arc<Batcher<Arrival>>>,
     keys: Arc<Batcher<KeyLookup>>,
     questions: Arc<Batcher<Asked>>,
+    answers: Arc<Batcher<AnswerLookup>>,
     /// Whether several organizations are at it.
     company: Arc<Company>,
 }
@@ -76,6 +80,7 @@ impl Queues {
                 .collect(),
             keys: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
             questions: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
+            answers: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
             company,
         };
         for batcher in &queues.arrivals {
@@ -83,6 +88,7 @@ impl Queues {
         }
         spawn_workers(&queues.keys, KEY_WORKERS, serving(shared, api_key::serve))?;
         spawn_workers(&queues.questions, QUESTION_WORKERS, serving(shared, access::serve))?;
+        spawn_workers(&queues.answers, ANSWER_WORKERS, serving(shared, answers::serve))?;
         Ok(queues)
     }
 }
@@ -92,6 +98,7 @@ impl Drop for Queues {
         self.arrivals.iter().for_each(|batcher| batcher.close());
         self.keys.close();
         self.questions.close();
+        self.answers.close();
     }
 }
 
@@ -152,7 +159,7 @@ impl PgStore {
             pool,
             worker_pool: Pool::on_demand(
                 url,
-                (WRITERS + KEY_WORKERS + QUESTION_WORKERS) as u32,
+                (WRITERS + KEY_WORKERS + QUESTION_WORKERS + ANSWER_WORKERS) as u32,
                 expect_same_statements,
             ),
             reader: Reader::new(url),

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
+use super::together::wait;
 use super::{Harness, Tenant};
 use crate::error::{Error, Refusal, StoreError};
 use crate::idempotency::{Answer, Attempt, Claim, KeptAnswer};
@@ -35,8 +36,12 @@ impl Tenant<'_> {
         self.look(|tx, _| tx.organizations().get()).invoice_grace_minutes
     }
 
+    /// What both ways to look for it find.
     fn find(&self, key: &str) -> Option<KeptAnswer> {
-        self.harness.answers.find_answer(self.id, key).expect("no error")
+        let found = self.harness.answers.find_answer(self.id, key).expect("no error");
+        let together = wait(|reply| self.harness.answers.find_answer_then(self.id, key.to_owned(), reply));
+        assert_eq!(together, Ok(found.clone()), "the same in either way");
+        found
     }
 
     /// Claimed work with one effect.
