@@ -1,6 +1,7 @@
 //! The steps of continuous integration: the same on a laptop, in the same order, stopping at the first failure.
 
 use std::env;
+use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
@@ -11,6 +12,8 @@ use crate::{advisories, house_rules, licences, repository};
 
 /// Rounds of each pair of calls that race for one customer; a plain `cargo test` runs fewer.
 const RACE_ROUNDS: &str = "200";
+/// Where programs run in browsers.
+const WASM: &str = "wasm32-unknown-unknown";
 /// A feature that needs more than a bare machine has.
 const FEATURES_LEFT_OUT: [&str; 2] = ["default", "tls"];
 
@@ -40,6 +43,7 @@ pub fn lint() -> anyhow::Result<()> {
     step("advisories", advisories::check)?;
     step("format", || cargo(&["fmt", "--all", "--check"], &[]))?;
     step("clippy", clippy)?;
+    step("library", library)?;
     // The engine is ready for others: what is packed of it is whole. The build of it is what the tests are.
     step("package", || {
         cargo(&["package", "--package", "billing-domain", "--allow-dirty", "--no-verify", "--quiet"], &[])
@@ -50,6 +54,30 @@ pub fn lint() -> anyhow::Result<()> {
 fn clippy() -> anyhow::Result<()> {
     let features = features()?.join(",");
     cargo(&["clippy", "--workspace", "--all-targets", "--features", &features, "--", "-D", "warnings"], &[])
+}
+
+/// The engine as others may take it: with none of its features and with each by itself, and where there is no system at all.
+fn library() -> anyhow::Result<()> {
+    const SETS: [&[&str]; 3] = [&[], &["--features", "service"], &["--features", "custom-sql"]];
+    for set in SETS {
+        let package = ["--package", "billing-domain", "--no-default-features"];
+        cargo(&[&["clippy", "--all-targets"], &package[..], set, &["--", "-D", "warnings"]].concat(), &[])?;
+        cargo(&[&["test", "--lib", "--quiet"], &package[..], set].concat(), &[])?;
+    }
+    if !has_target(WASM)? {
+        println!(
+            "!! {WASM} IS NOT INSTALLED: nobody has looked whether the engine builds for browsers (rustup target add {WASM})"
+        );
+        return Ok(());
+    }
+    cargo(&["check", "--package", "billing-domain", "--lib", "--target", WASM], &[])
+}
+
+/// Whether the toolchain has a standard library for `target`.
+fn has_target(target: &str) -> anyhow::Result<bool> {
+    let arguments = ["--print", "target-libdir", "--target", target];
+    let output = Command::new("rustc").args(arguments).output().context("cannot run rustc")?;
+    Ok(output.status.success() && Path::new(String::from_utf8(output.stdout)?.trim()).is_dir())
 }
 
 /// Every feature of every crate here, as `crate/feature`.

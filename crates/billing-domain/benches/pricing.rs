@@ -8,7 +8,7 @@ use billing_domain::invoice::{LineItem, Trace, add_tax};
 use billing_domain::metric::{Aggregation, Metric, MetricFilters};
 use billing_domain::period::Period;
 use billing_domain::plan::Component;
-use billing_domain::simulate::{Offer, Simulation, tiers};
+use billing_domain::simulate::{Offer, Simulation, TierBuilder, tiers};
 use billing_domain::subscription::{Settled, SubscriptionFilters};
 use billing_domain::tier::{BatchRounding, TierSchedule};
 use billing_domain::usage::Usage;
@@ -25,10 +25,12 @@ const PRICES: [&str; 5] = ["0.05", "0.04", "0.03", "0.02", "0.01"];
 const BATCH: i64 = 10;
 
 fn five_tiers() -> TierSchedule {
-    let builder = tiers().in_batches_of("10", BatchRounding::RoundUp);
-    let builder = builder.per_unit_to("100", PRICES[0]).per_unit_to("1000", PRICES[1]);
-    let builder = builder.per_unit_to("10000", PRICES[2]).per_unit_to("100000", PRICES[3]);
-    builder.per_unit(PRICES[4]).build().expect("tiers that fit together")
+    let ends = [Some("100"), Some("1000"), Some("10000"), Some("100000"), None];
+    let tier = |builder: TierBuilder, (end, price): (Option<&str>, &str)| match end {
+        Some(end) => builder.per_unit_to(end, price).in_batches_of("10", BatchRounding::RoundUp),
+        None => builder.per_unit(price).in_batches_of("10", BatchRounding::RoundUp),
+    };
+    ends.into_iter().zip(PRICES).fold(tiers(), tier).build().expect("tiers that fit together")
 }
 
 fn quantity() -> BigDecimal {

@@ -28,7 +28,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let by_line = Offer::monthly("By line").fee("seat", "5").sum(
         "commit",
         "insertions",
-        tiers().in_batches_of("1000", BatchRounding::RoundUp).per_unit_to("20000", "6").per_unit("2"),
+        tiers()
+            .per_unit_to("20000", "6")
+            .in_batches_of("1000", BatchRounding::RoundUp)
+            .per_unit("2")
+            .in_batches_of("1000", BatchRounding::RoundUp),
     );
     let usage = commits(COMMITS)?.into_iter().filter(|event| (START..END).contains(&event.time_created));
     let mut comparison = Simulation::between(START, END).events(usage).compare(&by_seat, &by_line)?;

@@ -23,6 +23,7 @@ pub trait Choice: Copy + FromStr<Err = UnknownChoice> + 'static {
 
 /// A text is none of the choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct UnknownChoice {
     /// The texts that would have been.
     pub choices: &'static [&'static str],

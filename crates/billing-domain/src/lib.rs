@@ -178,13 +178,21 @@
 //! | time: periods, intervals, zones | [`period`], [`timezone`] |
 //! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
 //! | what happened | [`event`], [`usage`] |
-//! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`], [`api_key`] |
+//! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`billing_run`] |
 //! | whether they may | [`access`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
 //! | where it is kept | [`store`], and [`memory`], which is complete |
 //! | trying prices out | [`simulate`] |
 //! | ids, limits on text, fixed sets of words, what can go wrong | [`id`], [`text`], [`choice`], [`error`] |
+//!
+//! # Features
+//!
+//! | feature | what comes with it |
+//! |---|---|
+//! | `service` (default) | what a service needs beside billing: API keys, idempotent requests, the queue of due customers, questions and events that many send at once |
+//! | `custom-sql` (default) | metrics that are defined by a query, and the parser for it; without it such a metric is refused |
+//! | `testing` | builders for tests; with the other two, a contract that any store can be held to |
 //!
 //! With the feature `testing` there are builders for tests and a contract that any store can be held to.
 //!
@@ -207,6 +215,7 @@ pub mod access;
 pub mod addon;
 pub mod address;
 pub mod adjustment;
+#[cfg(feature = "service")]
 pub mod api_key;
 pub mod billing_run;
 pub mod charge;
@@ -220,6 +229,7 @@ pub mod error;
 pub mod event;
 mod faults;
 pub mod id;
+#[cfg(feature = "service")]
 pub mod idempotency;
 pub mod invoice;
 pub mod memory;
@@ -245,6 +255,6 @@ pub use bigdecimal::BigDecimal;
 pub use error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal, StoreError, TaxNeed};
 
 /// The examples of the README are tests too.
-#[cfg(doctest)]
+#[cfg(all(doctest, feature = "service", feature = "custom-sql"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -6,27 +6,34 @@
 //! Repository verbs: `insert`; `get` fails on absence; `find` answers `None`; `list` takes a page or is
 //! bounded by what it lists; `update` writes the whole value back.
 
+#[cfg(feature = "service")]
 mod billing_queue;
 mod catalog;
 mod customer;
 mod event;
+#[cfg(feature = "service")]
 mod question;
 
+#[cfg(feature = "service")]
 pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
 pub use self::catalog::{
-    AddonRepo, ApiKeyLookup, ApiKeyRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo,
-    PlanRepo, TestClockRepo,
+    AddonRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
 };
+#[cfg(feature = "service")]
+pub use self::catalog::{ApiKeyLookup, ApiKeyRepo};
 pub use self::customer::{BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo};
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
+#[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+#[cfg(feature = "service")]
 use crate::api_key::Fingerprint;
 use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
+#[cfg(feature = "service")]
 use crate::idempotency::{Attempt, Claim};
 
 /// What a transaction is about, and so what it is alone in.
@@ -56,6 +63,7 @@ impl Scope {
     }
 }
 
+#[cfg(feature = "service")]
 /// Who asks for what is done together with what others ask for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requester {
@@ -65,6 +73,7 @@ pub struct Requester {
     pub key: Option<Fingerprint>,
 }
 
+#[cfg(feature = "service")]
 impl From<OrganizationId> for Requester {
     fn from(organization: OrganizationId) -> Self {
         Self { organization, key: None }
@@ -77,9 +86,11 @@ pub type Work<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<()
 /// The work of one customer of many. It may be run several times from the start, and what it did is kept once.
 pub type WorkOfEach<'w> = dyn FnMut(&mut dyn Transaction, CustomerKey, OffsetDateTime) -> Result<(), Error> + 'w;
 
+#[cfg(feature = "service")]
 /// The work of one claimed transaction. It may be run again from the start if the store had to roll it back.
 pub type ClaimedWork<'w> = dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<Attempt, Error> + 'w;
 
+#[cfg(feature = "service")]
 /// Takes an answer once it is there, on whatever thread that happens. Dropped unused: there will be none.
 pub type Reply<T> = Box<dyn FnOnce(Result<T, Error>) + Send>;
 
@@ -94,6 +105,7 @@ pub trait Store: Send + Sync {
     /// Those of `work`, or [`Error::Store`].
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error>;
 
+    #[cfg(feature = "service")]
     /// [`Store::run`] for whoever comes with an API key that opened the tenant when somebody looked last. The transaction looks
     /// again, behind its lock, before `work` begins.
     ///
@@ -101,6 +113,7 @@ pub trait Store: Send + Sync {
     /// As [`Store::run`]; [`Refusal::InvalidKey`](crate::Refusal::InvalidKey) when the key does not open the tenant any more.
     fn run_with_key(&self, scope: &Scope, key: &Fingerprint, work: &mut Work<'_>) -> Result<(), Error>;
 
+    #[cfg(feature = "service")]
     /// [`Store::run`] of work that is done once for all requests with one key: effects and answer are kept together
     /// or not at all. The key is taken before the scope's lock. Not for scopes of reading, where nothing is written.
     ///
@@ -124,6 +137,7 @@ pub trait Store: Send + Sync {
         customers.iter().map(alone).collect()
     }
 
+    #[cfg(feature = "service")]
     /// Answers a question about one of the requester's customers, together with those of others who ask at the same time, and
     /// without blocking. All that was committed before the call is in the answer, and with
     /// [`Refusal::InvalidKey`](crate::Refusal::InvalidKey) it fails for whoever has no valid key any more.
@@ -144,32 +158,38 @@ impl dyn Store + '_ {
         scope: &Scope,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        self.run_for_key(scope, None, work)
+        result_of(work, |work| self.run(scope, work))
     }
 
     /// [`dyn Store::run_for`](Self::run_for), with [`Store::run_with_key`] where there is a `key` to look at.
     ///
     /// # Errors
     /// As [`Store::run_with_key`].
+    #[cfg(feature = "service")]
     pub fn run_for_key<T>(
         &self,
         scope: &Scope,
         key: Option<&Fingerprint>,
-        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
     ) -> Result<T, Error> {
-        let mut result = None;
-        let mut keep = |tx: &mut dyn Transaction, now| {
-            result = Some(work(tx, now)?);
-            Ok(())
-        };
-        match key {
-            Some(key) => self.run_with_key(scope, key, &mut keep)?,
-            None => self.run(scope, &mut keep)?,
-        }
-        result.ok_or_else(|| {
-            crate::StoreError::Internal("the store committed without running the work".to_owned()).into()
+        result_of(work, |work| match key {
+            Some(key) => self.run_with_key(scope, key, work),
+            None => self.run(scope, work),
         })
     }
+}
+
+/// What `work` came to when it was run for the last time.
+fn result_of<T>(
+    mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+    run: impl FnOnce(&mut Work<'_>) -> Result<(), Error>,
+) -> Result<T, Error> {
+    let mut result = None;
+    run(&mut |tx, now| {
+        result = Some(work(tx, now)?);
+        Ok(())
+    })?;
+    result.ok_or_else(|| crate::StoreError::Internal("the store committed without running the work".to_owned()).into())
 }
 
 /// One open transaction: the repositories of every aggregate, sharing one fate.
@@ -180,6 +200,7 @@ pub trait Transaction {
     fn new_uuid(&mut self) -> Uuid;
     /// The organization itself.
     fn organizations(&mut self) -> &mut dyn OrganizationRepo;
+    #[cfg(feature = "service")]
     /// API keys and access tokens.
     fn api_keys(&mut self) -> &mut dyn ApiKeyRepo;
     /// Currencies added by the organization.

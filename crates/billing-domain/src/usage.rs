@@ -104,6 +104,7 @@ impl Usage {
 /// Every event has an arrival number: of two events of one customer, the one that was committed later has the greater. Gaps mean
 /// nothing, and numbers of different customers have nothing to do with each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SeenUsage {
     /// The usage.
     pub usage: Usage,

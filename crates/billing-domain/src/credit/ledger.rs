@@ -62,6 +62,7 @@ pub enum LedgerError {
 
 /// What a ledger's entries add up to. Every part is at least 0, and together they are the credit's amount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Balance {
     /// The credit's amount.
     pub granted: BigDecimal,

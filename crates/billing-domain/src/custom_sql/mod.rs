@@ -15,21 +15,28 @@
 //!
 //! Source: `docs/pricing.md`, "Custom SQL".
 
+// Without the parser nothing makes a program, but all that runs one stays: it is what a custom metric means.
+#![cfg_attr(not(feature = "custom-sql"), allow(dead_code))]
+
+#[cfg(feature = "custom-sql")]
 mod compile;
 pub mod interpret;
+#[cfg(feature = "custom-sql")]
 mod parse;
 pub mod program;
 mod refusal;
 mod result;
+#[cfg(feature = "custom-sql")]
 mod room;
 mod sample;
 mod size;
-#[cfg(test)]
+#[cfg(all(test, feature = "custom-sql"))]
 mod tests;
 mod value;
 
 use std::sync::Arc;
 
+#[cfg(feature = "custom-sql")]
 use compile::Compiled;
 use program::Program;
 
@@ -37,6 +44,7 @@ use crate::id::CustomerKey;
 use crate::period::Period;
 use crate::subscription::SubscriptionFilters;
 
+#[cfg(feature = "custom-sql")]
 pub use self::parse::{BYTES_MAX, NESTING_MAX, TOKENS_MAX};
 pub use self::refusal::{CustomSqlError, Position};
 pub use self::result::{CustomResult, RESULT_DECIMALS};
@@ -81,10 +89,20 @@ impl CustomSql {
     ///
     /// # Errors
     /// Whatever is outside the language, with its place.
+    #[cfg(feature = "custom-sql")]
     pub fn parse(text: &str) -> Result<Self, CustomSqlError> {
         let Compiled { program, written_out, size } = room::with_room(|| compile::compile(&parse::parse(text)?))?;
         let parts = size::of_program(&program);
         Ok(Self { text: text.to_owned(), program: Arc::new(program), written_out, size, parts })
+    }
+
+    /// Reads a query. This program was built without the feature `custom-sql` and knows none.
+    ///
+    /// # Errors
+    /// Always.
+    #[cfg(not(feature = "custom-sql"))]
+    pub fn parse(_: &str) -> Result<Self, CustomSqlError> {
+        Err(CustomSqlError::whole("Custom queries are not part of this program: it was built without them."))
     }
 
     /// Its text, as it was sent.

@@ -2,10 +2,12 @@
 
 use std::fmt;
 
+#[cfg(feature = "custom-sql")]
 use sqlparser::tokenizer::{Location, Span};
 
 /// Why a text is not taken as a custom query.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct CustomSqlError {
     /// The place in the text; `None`: it is about the whole.
     pub position: Option<Position>,
@@ -31,6 +33,7 @@ impl fmt::Display for CustomSqlError {
     }
 }
 
+#[cfg(feature = "custom-sql")]
 impl Position {
     /// Where a part of the syntax tree begins, if the parser noted it.
     pub(super) fn of(span: Span) -> Option<Self> {

@@ -106,6 +106,8 @@ impl Names<'_> {
 
 #[cfg(test)]
 mod tests {
+    #![cfg(feature = "custom-sql")]
+
     use super::*;
     use crate::custom_sql::CustomSql;
     use crate::testing::custom_sql::{chain, costly, nested};

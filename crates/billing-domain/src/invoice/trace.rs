@@ -18,6 +18,7 @@ use crate::tier::Rating;
 ///
 /// The parts of one charge are rounded together, so that what was given always adds up to the rounded whole.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Rounding {
     /// All of the charge up to and with this line, unrounded.
     #[serde(with = "decimal::number")]
@@ -150,6 +151,7 @@ pub enum Trace {
 
 /// A metric as it was when a line was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct MetricTrace {
     /// Its id.
     pub metric_id: MetricId,
@@ -182,6 +184,7 @@ pub struct MetricTrace {
 
 /// Prepaid units over a part of a reset interval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct PrepaidSegmentTrace {
     /// The part.
     pub window: Period,

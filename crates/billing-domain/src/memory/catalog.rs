@@ -5,8 +5,10 @@ use std::collections::BTreeMap;
 use time::OffsetDateTime;
 
 use super::Tenant;
+use super::shared::Shared;
 use super::transaction::MemoryTransaction;
 use crate::addon::Addon;
+#[cfg(feature = "service")]
 use crate::api_key::{ApiKey, KeyKind};
 use crate::currency::Currency;
 use crate::error::{Error, FieldCode, FieldError, Noun, Refusal};
@@ -14,9 +16,10 @@ use crate::id::{AddonId, CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId
 use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::plan::{Feature, Plan, PlanVersion};
+#[cfg(feature = "service")]
+use crate::store::ApiKeyRepo;
 use crate::store::{
-    AddonRepo, ApiKeyRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, PlanRepo,
-    TestClockRepo,
+    AddonRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
 };
 use crate::subscription::{Subscription, SubscriptionStatus};
 use crate::test_clock::TestClock;
@@ -25,20 +28,22 @@ impl OrganizationRepo for MemoryTransaction {
     fn insert(&mut self, organization: &Organization) -> Result<(), Error> {
         let tenant = Tenant {
             organization: organization.clone(),
-            api_keys: BTreeMap::new(),
-            currencies: BTreeMap::new(),
-            metrics: BTreeMap::new(),
-            features: BTreeMap::new(),
-            plans: BTreeMap::new(),
-            versions: BTreeMap::new(),
-            addons: BTreeMap::new(),
-            test_clocks: BTreeMap::new(),
-            accounts: BTreeMap::new(),
-            invoices: BTreeMap::new(),
+            #[cfg(feature = "service")]
+            api_keys: Shared::default(),
+            currencies: Shared::default(),
+            metrics: Shared::default(),
+            features: Shared::default(),
+            plans: Shared::default(),
+            versions: Shared::default(),
+            addons: Shared::default(),
+            test_clocks: Shared::default(),
+            accounts: Shared::default(),
+            invoices: Shared::default(),
             invoice_sequence: 0,
-            answers: BTreeMap::new(),
+            #[cfg(feature = "service")]
+            answers: Shared::default(),
         };
-        self.state.tenants.insert(organization.id, tenant);
+        self.state.tenants.insert(organization.id, Shared::new(tenant));
         Ok(())
     }
 
@@ -68,6 +73,7 @@ impl OrganizationRepo for MemoryTransaction {
     }
 }
 
+#[cfg(feature = "service")]
 impl ApiKeyRepo for MemoryTransaction {
     fn insert(&mut self, key: &ApiKey) -> Result<(), Error> {
         self.tenant()?.api_keys.insert(key.prefix.clone(), key.clone());

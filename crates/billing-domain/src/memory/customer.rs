@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use bigdecimal::{BigDecimal, Zero};
 use time::{Date, OffsetDateTime};
 
+use super::shared::Shared;
 use super::transaction::{MemoryTransaction, page_of};
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
@@ -217,12 +218,13 @@ impl InvoiceRepo for MemoryTransaction {
     fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error> {
         let tenant = self.tenant()?;
         tenant.invoice_sequence += 1;
-        tenant.invoices.insert(invoice.id, invoice.numbered(tenant.invoice_sequence));
+        let number = tenant.invoice_sequence;
+        tenant.invoices.insert(invoice.id, Shared::new(invoice.numbered(number)));
         Ok(())
     }
 
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error> {
-        self.tenant()?.invoices.get(&id).cloned().ok_or(Error::NotFound(Noun::Invoice))
+        self.tenant()?.invoices.get(&id).map(|invoice| Invoice::clone(invoice)).ok_or(Error::NotFound(Noun::Invoice))
     }
 
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
@@ -232,7 +234,7 @@ impl InvoiceRepo for MemoryTransaction {
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
-        let invoices = self.tenant()?.invoices.values();
+        let invoices = self.tenant()?.all_invoices();
         Ok(invoices.filter(|invoice| invoice.number == number).map(|invoice| invoice.id).next())
     }
 
@@ -244,7 +246,7 @@ impl InvoiceRepo for MemoryTransaction {
     ) -> Result<Vec<InvoiceSummary>, Error> {
         let wanted =
             |invoice: &&Invoice| customers.contains(&invoice.customer) && statuses.contains(&invoice.payment_status);
-        let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).map(Invoice::summary).collect();
+        let mut invoices: Vec<_> = self.tenant()?.all_invoices().filter(wanted).map(Invoice::summary).collect();
         invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
         let mut kept: BTreeMap<CustomerKey, u32> = BTreeMap::new();
         invoices.retain(|invoice| {
@@ -263,7 +265,7 @@ impl InvoiceRepo for MemoryTransaction {
         let wanted = |invoice: &&Invoice| {
             customers.contains(&invoice.customer) && invoice.payment_status == PaymentStatus::Unpaid
         };
-        for invoice in self.tenant()?.invoices.values().filter(wanted) {
+        for invoice in self.tenant()?.all_invoices().filter(wanted) {
             let by_currency = due.entry(invoice.customer).or_default();
             *by_currency.entry(invoice.currency.code.clone()).or_default() += &invoice.amount;
         }
@@ -275,7 +277,7 @@ impl InvoiceRepo for MemoryTransaction {
             filter.customer.is_none_or(|customer| invoice.customer == customer)
                 && filter.statuses.as_ref().is_none_or(|statuses| statuses.contains(&invoice.payment_status))
         };
-        let mut invoices: Vec<_> = self.tenant()?.invoices.values().filter(wanted).cloned().collect();
+        let mut invoices: Vec<_> = self.tenant()?.all_invoices().filter(wanted).cloned().collect();
         invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, invoice.number.clone())));
         Ok(page_of(invoices, page))
     }

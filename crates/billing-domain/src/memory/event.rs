@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use time::OffsetDateTime;
 
-use super::AccountState;
 use super::transaction::MemoryTransaction;
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::Error;
@@ -22,7 +21,7 @@ impl EventRepo for MemoryTransaction {
         let usage = |request: &UsageRequest| {
             let account = tenant.accounts.get(&request.customer);
             let events = account.into_iter().flat_map(|account| account.events.values());
-            fold(request, events).seen_to(account.map_or(0, AccountState::last_arrival))
+            fold(request, events).seen_to(account.map_or(0, |account| account.last_arrival()))
         };
         Ok(requests.iter().map(usage).collect())
     }
@@ -35,7 +34,7 @@ impl EventRepo for MemoryTransaction {
         let usage = |request: &CustomUsageRequest| {
             let account = tenant.accounts.get(&request.customer);
             let events = account.into_iter().flat_map(|account| account.events.values());
-            let last_arrival = account.map_or(0, AccountState::last_arrival);
+            let last_arrival = account.map_or(0, |account| account.last_arrival());
             fold_custom(request, events).map(|usage| usage.seen_to(last_arrival))
         };
         Ok(requests.iter().map(usage).collect())

@@ -5,10 +5,11 @@ use uuid::Uuid;
 use super::{AccountState, State, Tenant};
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, OrganizationId};
+#[cfg(feature = "service")]
+use crate::store::ApiKeyRepo;
 use crate::store::{
-    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
-    InvoiceRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo,
-    Transaction,
+    AddonRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
+    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
 };
 
 /// A transaction: whatever it does, it does to its own copy.
@@ -19,13 +20,17 @@ pub(super) struct MemoryTransaction {
 
 impl MemoryTransaction {
     pub fn tenant(&mut self) -> Result<&mut Tenant, Error> {
-        self.state.tenants.get_mut(&self.organization).ok_or(Error::NotFound(Noun::Organization))
+        self.state
+            .tenants
+            .get_mut(&self.organization)
+            .map(|tenant| &mut **tenant)
+            .ok_or(Error::NotFound(Noun::Organization))
     }
 
     /// The account of a customer that exists.
     pub fn account(&mut self, key: CustomerKey) -> Result<&mut AccountState, Error> {
         let account = self.tenant()?.accounts.get_mut(&key).filter(|account| account.customer.is_some());
-        account.ok_or(Error::NotFound(Noun::Customer))
+        account.map(|account| &mut **account).ok_or(Error::NotFound(Noun::Customer))
     }
 }
 
@@ -50,6 +55,7 @@ impl Transaction for MemoryTransaction {
         self
     }
 
+    #[cfg(feature = "service")]
     fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
         self
     }

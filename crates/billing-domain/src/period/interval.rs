@@ -72,6 +72,7 @@ impl TryFrom<Unchecked> for Interval {
 
 /// One interval within a span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Tile {
     /// The interval, cut to the span.
     pub period: Period,

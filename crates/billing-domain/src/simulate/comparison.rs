@@ -9,6 +9,7 @@ use super::Bill;
 
 /// What each customer would pay before and after; its `Display` is a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Comparison {
     /// By customer id.
     pub rows: Vec<ComparisonRow>,
@@ -18,6 +19,7 @@ pub struct Comparison {
 
 /// One line of a comparison, in major units.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ComparisonRow {
     /// Who.
     pub customer: String,

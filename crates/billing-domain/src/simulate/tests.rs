@@ -25,7 +25,7 @@ fn prices_a_month_of_steady_usage() {
         (Offer::monthly("b").count("call", tiers().per_unit("0.01")),      "3.1",   "310 calls"),
         (Offer::monthly("c").count("call", tiers().free_to("300").per_unit("1")), "10", "10 beyond the free ones"),
         (Offer::monthly("d").count("call", tiers().flat_to("100", "5").per_unit("0.1")), "26", "5 and 210 at 0.1"),
-        (Offer::monthly("e").count("call", tiers().in_batches_of("100", BatchRounding::RoundUp).per_unit("2")), "8",
+        (Offer::monthly("e").count("call", tiers().per_unit("2").in_batches_of("100", BatchRounding::RoundUp)), "8",
                                                                                     "four started batches"),
         (Offer::monthly("f").count("call", tiers().per_unit_to("100", "1").per_unit("0.1").bulk()), "31",
                                                                                     "the tier of 310 prices them all"),

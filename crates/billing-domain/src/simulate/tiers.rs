@@ -21,14 +21,13 @@ use crate::tier::{BatchRounding, Tier, TierPrice, TierSchedule};
 /// # Ok::<(), billing_domain::FieldErrors>(())
 /// ```
 pub fn tiers() -> TierBuilder {
-    TierBuilder { tiers: Vec::new(), batch: None, bulk: false, errors: FieldErrors::default() }
+    TierBuilder { tiers: Vec::new(), bulk: false, errors: FieldErrors::default() }
 }
 
 /// A schedule in the making; see [`tiers`].
 #[derive(Clone, Debug)]
 pub struct TierBuilder {
     tiers: Vec<Tier>,
-    batch: Option<(bigdecimal::BigDecimal, BatchRounding)>,
     bulk: bool,
     errors: FieldErrors,
 }
@@ -70,11 +69,30 @@ impl TierBuilder {
         self.tier(None, |builder| TierPrice::Flat { cost: builder.number(price) })
     }
 
-    /// From the next tier on, prices are for batches of `units`.
+    /// The price of the tier said last is for a batch of `units`, and not for each unit.
+    ///
+    /// ```
+    /// use billing_domain::simulate::tiers;
+    /// use billing_domain::tier::BatchRounding::RoundUp;
+    ///
+    /// let dear_then_cheap = tiers().per_unit_to("20000", "6").in_batches_of("1000", RoundUp).per_unit("0.002");
+    /// assert!(dear_then_cheap.build().is_ok());
+    /// // Where there is no price for units before it, it would price what nobody meant: the schedule is refused.
+    /// assert!(tiers().in_batches_of("1000", RoundUp).per_unit("2").build().is_err());
+    /// assert!(tiers().flat("2").in_batches_of("1000", RoundUp).build().is_err());
+    /// ```
     #[must_use]
     pub fn in_batches_of(mut self, units: &str, rounding: BatchRounding) -> Self {
         let units = self.number(units);
-        self.batch = Some((units, rounding));
+        match self.tiers.last_mut().map(|tier| &mut tier.price) {
+            Some(TierPrice::PerUnit { metric_units_per_batch, batch_rounding: batch @ None, .. }) => {
+                (*metric_units_per_batch, *batch) = (units, Some(rounding));
+            }
+            _ => {
+                let detail = "Batches are said once, behind the price for units that they are of.";
+                self.errors.push(self.tiers.len().to_string(), FieldCode::Invalid, detail);
+            }
+        }
         self
     }
 
@@ -112,11 +130,7 @@ impl TierBuilder {
 
     fn per_unit_price(&mut self, price: &str) -> TierPrice {
         let cost_per_batch = self.number(price);
-        let (metric_units_per_batch, batch_rounding) = match &self.batch {
-            Some((units, rounding)) => (units.clone(), Some(*rounding)),
-            None => (1.into(), None),
-        };
-        TierPrice::PerUnit { cost_per_batch, metric_units_per_batch, batch_rounding }
+        TierPrice::PerUnit { cost_per_batch, metric_units_per_batch: 1.into(), batch_rounding: None }
     }
 
     fn number(&mut self, text: &str) -> bigdecimal::BigDecimal {

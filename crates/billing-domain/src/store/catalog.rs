@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
 
+#[cfg(feature = "service")]
 use super::Reply;
 use crate::addon::Addon;
+#[cfg(feature = "service")]
 use crate::api_key::{ApiKey, KeyKind};
 use crate::currency::Currency;
 use crate::error::Error;
-use crate::id::{AddonId, CustomerKey, FeatureId, MetricId, OrganizationId, PlanId, PlanVersionId, TestClockId};
+#[cfg(feature = "service")]
+use crate::id::OrganizationId;
+use crate::id::{AddonId, CustomerKey, FeatureId, MetricId, PlanId, PlanVersionId, TestClockId};
 use crate::metric::Metric;
 use crate::organization::Organization;
 use crate::plan::{Feature, Plan, PlanVersion};
@@ -33,6 +37,7 @@ pub trait OrganizationRepo {
     fn add_filter_keys(&mut self, keys: &[&str]) -> Result<(), Error>;
 }
 
+#[cfg(feature = "service")]
 /// API keys and access tokens of the organization.
 pub trait ApiKeyRepo {
     /// Keeps a new key.
@@ -140,6 +145,7 @@ pub struct HeldVersion {
     pub ends_at: OffsetDateTime,
 }
 
+#[cfg(feature = "service")]
 /// Finds keys before the organization is known.
 pub trait ApiKeyLookup: Send + Sync {
     /// The key of whatever kind with this prefix and the present instant, if there is such a key.

@@ -2,7 +2,9 @@
 
 use time::OffsetDateTime;
 
-use super::{Page, PageRequest, Reply, Requester};
+use super::{Page, PageRequest};
+#[cfg(feature = "service")]
+use super::{Reply, Requester};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, Ingested};
@@ -64,6 +66,7 @@ pub trait EventRepo {
     }
     /// [`EventRepo::usages`], each with how far into its customer's events the snapshot saw.
     fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error>;
+    #[cfg(feature = "service")]
     /// Remembers what it takes for a [`Question`](super::Question) about this usage to be answered together with others; changes no
     /// answer. A store that remembers nothing has nothing to do.
     fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
@@ -113,6 +116,7 @@ pub trait EventIngest: Send + Sync {
     /// [`Error::Store`]: some of the events may have been stored, so that a retry finds duplicates.
     fn ingest(&self, organization: OrganizationId, events: &[Event], window: Window) -> Result<Vec<Ingested>, Error>;
 
+    #[cfg(feature = "service")]
     /// [`EventIngest::ingest`] without blocking, together with the events of others who come at the same time.
     ///
     /// # Errors
@@ -121,6 +125,7 @@ pub trait EventIngest: Send + Sync {
     /// valid any more: nothing was stored after that.
     fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>);
 
+    #[cfg(feature = "service")]
     /// Prepares, for a metric or for filters that are younger than their events, some more of what came before, so that
     /// it is read as fast as what came after. Usage is the same without; a store that prepares nothing has nothing to
     /// do. Answers whether there is more.

@@ -102,6 +102,7 @@ impl CarriedUsage {
 
 /// A period to come, and what its intervals are counted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NextPeriod {
     /// The period and the uncut interval it is part of.
     pub tile: Tile,

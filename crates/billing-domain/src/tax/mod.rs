@@ -39,6 +39,7 @@ pub struct TaxedAmounts(Vec<TaxedAmount>);
 
 /// An amount, and its tax.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TaxedAmount {
     /// The sales tax in percent; 0 when there was none.
     #[serde(with = "decimal::number")]

@@ -8,6 +8,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::addon::{Addon, AddonTerms, BillingFrequency, InvoiceWhen, plan_of};
+#[cfg(feature = "service")]
 use crate::api_key::{ApiKey, KeyKind};
 use crate::charge::{Billed, BillingRecord, ChargeRef, UsageBilling};
 use crate::credit::{Credit, CreditLedger};
@@ -73,6 +74,7 @@ pub fn organization(id: OrganizationId, now: OffsetDateTime) -> Organization {
     Organization::new(id, "Acme", now)
 }
 
+#[cfg(feature = "service")]
 /// A key that never expires.
 pub fn api_key(organization: OrganizationId, prefix: &str, now: OffsetDateTime) -> ApiKey {
     ApiKey {

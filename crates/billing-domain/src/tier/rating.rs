@@ -8,6 +8,7 @@ use crate::decimal;
 
 /// What a quantity costs, and how it came to that.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Rating {
     /// The sum of the steps' amounts: major units, unrounded.
     #[serde(with = "decimal::number")]
@@ -30,6 +31,7 @@ choices! {
 
 /// One tier's part in a rating, enough to compute it again: [`TierStep::recomputed`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct TierStep {
     /// Which tier, from 0.
     #[serde(with = "decimal::integer")]

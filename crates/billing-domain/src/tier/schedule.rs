@@ -34,6 +34,7 @@ choices! {
 
 /// One thing wrong with one tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TierFault {
     /// Which tier, from 0. A fault of the list as a whole says 0 and names the field `tiers`.
     pub tier: usize,

@@ -38,6 +38,7 @@ pub struct AnalyzeCosts {
 
 /// The answer.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CostAnalysis {
     /// What revenue is in; charges in other currencies are left out.
     pub currency: Currency,
@@ -51,6 +52,7 @@ pub struct CostAnalysis {
 
 /// One day.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct AnalyzedDay {
     /// Which.
     pub date: Date,

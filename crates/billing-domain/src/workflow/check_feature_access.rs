@@ -24,6 +24,7 @@ pub struct CheckFeatureAccess {
 
 /// The answer, and what it stands on.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct CheckedFeature {
     /// Who.
     pub customer: Customer,

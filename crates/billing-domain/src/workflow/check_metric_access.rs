@@ -8,12 +8,16 @@ use crate::access::{MetricAccess, decide};
 use crate::charge::reset_period_at;
 use crate::customer::{Customer, CustomerId};
 use crate::error::Error;
-use crate::id::{CustomerKey, MetricId, OrganizationId};
+#[cfg(feature = "service")]
+use crate::id::OrganizationId;
+use crate::id::{CustomerKey, MetricId};
 use crate::invoice::PlanVersionBrief;
 use crate::metric::Metric;
 use crate::organization::AccessPolicy;
 use crate::period::MICROSECOND;
-use crate::store::{Answered, Question, Reply, Transaction};
+use crate::store::Transaction;
+#[cfg(feature = "service")]
+use crate::store::{Answered, Question, Reply};
 use crate::subscription::{Subscription, SubscriptionFilters};
 use crate::usage::{Usage, UsageRequest};
 
@@ -43,6 +47,7 @@ pub struct CheckedAccess {
 
 /// What one subscription says.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct SubscriptionAccess {
     /// The subscription, as renewed where its renewal is due but not yet made.
     pub subscription: Subscription,
@@ -72,6 +77,7 @@ pub fn check_metric_access(
 ) -> Result<CheckedAccess, Error> {
     let prepared = prepare_metric_access(tx, command)?;
     let usages = usages(tx, &prepared.requests)?;
+    #[cfg(feature = "service")]
     tx.events().warm_up(&prepared.requests)?;
     Ok(prepared.decide(usages))
 }
@@ -121,6 +127,7 @@ impl PreparedCheck {
     }
 }
 
+#[cfg(feature = "service")]
 /// [`check_metric_access`] as a question to be answered together with others.
 pub struct AccessQuestion {
     customer: CustomerKey,
@@ -129,6 +136,7 @@ pub struct AccessQuestion {
     reply: Reply<Option<CheckedAccess>>,
 }
 
+#[cfg(feature = "service")]
 impl AccessQuestion {
     /// Asks `command` of the organization; the reply has nothing in it when that must be asked in a transaction of its own.
     pub fn new(organization: OrganizationId, command: CheckMetricAccess, reply: Reply<Option<CheckedAccess>>) -> Self {
@@ -137,6 +145,7 @@ impl AccessQuestion {
     }
 }
 
+#[cfg(feature = "service")]
 impl Question for AccessQuestion {
     fn customer(&self) -> CustomerKey {
         self.customer

@@ -28,6 +28,7 @@ pub struct DraftInvoice {
 
 /// The preview.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DraftInvoices {
     /// The customer.
     pub customer: Customer,
@@ -37,6 +38,7 @@ pub struct DraftInvoices {
 
 /// An invoice that will never be.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct DraftedInvoice {
     /// An id of its own that names nothing.
     pub id: InvoiceId,

@@ -38,6 +38,7 @@ pub enum MeteredBy {
 
 /// The components of one subscription and of its add-ons.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct BillableUsage {
     /// The subscription, as renewed where its renewal is due but not yet made.
     pub subscription: Subscription,
@@ -49,6 +50,7 @@ pub struct BillableUsage {
 
 /// What is known of one component.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct ComponentUsage {
     /// What it meters.
     pub metric: Metric,

@@ -84,6 +84,7 @@ fn first_of_next_month(local: PrimitiveDateTime) -> Option<Date> {
 
 /// The answer.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct MeasuredUsage {
     /// Whose.
     pub customer: Customer,

@@ -19,6 +19,7 @@ mod check_feature_access;
 mod check_metric_access;
 mod check_tax_rate;
 mod create_addon;
+#[cfg(feature = "service")]
 mod create_api_key;
 mod create_credit;
 mod create_currency;
@@ -42,6 +43,7 @@ mod list_billable_usage;
 mod list_subscriptions;
 mod measure_usage;
 mod note_tax_quote;
+#[cfg(feature = "service")]
 mod regenerate_api_key;
 mod renew_subscription;
 mod switch_plan;
@@ -70,11 +72,13 @@ pub use cancel_matching::{CancelMatching, cancel_matching};
 pub use cancel_subscription::{CancelSubscription, cancel_subscription};
 pub use change_prepaid_units::{ChangePrepaidUnits, change_prepaid_units};
 pub use check_feature_access::{CheckFeatureAccess, CheckedFeature, check_feature_access};
+#[cfg(feature = "service")]
+pub use check_metric_access::AccessQuestion;
 pub use check_metric_access::{
-    AccessQuestion, CheckMetricAccess, CheckedAccess, PreparedCheck, SubscriptionAccess, check_metric_access,
-    prepare_metric_access,
+    CheckMetricAccess, CheckedAccess, PreparedCheck, SubscriptionAccess, check_metric_access, prepare_metric_access,
 };
 pub use create_addon::{CreateAddon, create_addon};
+#[cfg(feature = "service")]
 pub use create_api_key::{CreateApiKey, create_api_key};
 pub use create_credit::{CreateCredit, create_credit};
 pub use create_currency::create_currency;
@@ -98,6 +102,7 @@ pub use list_billable_usage::{BillableUsage, ComponentUsage, ListBillableUsage, 
 pub use list_subscriptions::{ListedSubscriptions, list_subscriptions};
 pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, WINDOWS_MAX, measure_usage};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, forget_tax_failures, note_tax_quote, tax_question};
+#[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
 pub use switch_plan::{SwitchPlan, switch_plan};
 pub use update_credit::{UpdateCredit, update_credit};

@@ -3,13 +3,16 @@
 mod access;
 mod addon;
 mod adjustment;
+#[cfg(feature = "service")]
 mod api_key;
 mod billing;
 mod cancel;
 mod catalog;
 mod catching_up;
 mod credit;
+#[cfg(feature = "custom-sql")]
 mod custom;
+#[cfg(feature = "custom-sql")]
 mod daily;
 mod fully_billed;
 mod invoice;
