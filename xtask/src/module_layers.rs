@@ -19,8 +19,8 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-domain",
         floors: &[
-            &["choice", "country", "decimal", "id", "timezone"],
-            &["error", "money", "test_clock", "tier"],
+            &["choice", "decimal", "id", "nearest"],
+            &["country", "error", "money", "test_clock", "tier", "timezone"],
             &["api_key", "billing_run", "currency", "idempotency", "period", "text"],
             &["address", "adjustment", "credit", "tax"],
             &["customer", "organization"],

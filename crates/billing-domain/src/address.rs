@@ -36,7 +36,7 @@ impl Address {
         errors.keep("postal_code", text::check(&self.postal_code, text::NAME_CHARACTERS_MAX));
         errors.keep("state", text::check_length(&optional(&self.state), text::NAME_CHARACTERS_MAX));
         if !country::is_known(&self.country) {
-            errors.push("country", FieldCode::InvalidChoice, "This is not an ISO 3166-1 alpha-2 country code.");
+            errors.push("country", FieldCode::InvalidChoice, country::unknown(&self.country));
         }
         errors.finish(())
     }

@@ -235,6 +235,7 @@ pub mod invoice;
 pub mod memory;
 pub mod metric;
 pub mod money;
+pub mod nearest;
 pub mod organization;
 pub mod period;
 pub mod plan;

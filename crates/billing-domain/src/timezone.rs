@@ -1,5 +1,7 @@
 //! The time zones a customer or an organization may be in: names of the IANA database.
 
+use crate::nearest;
+
 /// Every accepted zone name, in alphabetical order.
 #[rustfmt::skip]
 pub const NAMES: &[&str] = &[
@@ -91,9 +93,72 @@ pub fn is_known(name: &str) -> bool {
     NAMES.binary_search(&name).is_ok()
 }
 
+/// What clocks are called that is no place: zones that keep such a time, those with the most people first.
+#[rustfmt::skip]
+const ABBREVIATIONS: &[(&[&str], &[&str])] = &[
+    (&["CET", "CEST", "MET", "MEZ"], &["Europe/Berlin", "Europe/Paris", "Europe/Madrid"]),
+    (&["EET", "EEST"],               &["Europe/Kyiv", "Europe/Bucharest", "Europe/Athens"]),
+    (&["WET", "WEST"],               &["Europe/Lisbon", "Atlantic/Canary", "Atlantic/Madeira"]),
+    (&["BST"],                       &["Europe/London"]),
+    (&["MSK"],                       &["Europe/Moscow"]),
+    (&["ET", "EST", "EDT"],          &["America/New_York", "America/Toronto", "America/Detroit"]),
+    (&["CT", "CDT"],                 &["America/Chicago", "America/Winnipeg", "America/Matamoros"]),
+    (&["CST"],                       &["America/Chicago", "Asia/Shanghai", "America/Mexico_City"]),
+    (&["MT", "MST", "MDT"],          &["America/Denver", "America/Phoenix", "America/Edmonton"]),
+    (&["PT", "PST", "PDT"],          &["America/Los_Angeles", "America/Tijuana", "America/Vancouver"]),
+    (&["IST"],                       &["Asia/Kolkata", "Asia/Jerusalem", "Europe/Dublin"]),
+    (&["JST"],                       &["Asia/Tokyo"]),
+    (&["KST"],                       &["Asia/Seoul"]),
+    (&["SGT"],                       &["Asia/Singapore"]),
+    (&["AEST", "AEDT"],              &["Australia/Sydney", "Australia/Melbourne", "Australia/Brisbane"]),
+    (&["NZST", "NZDT"],              &["Pacific/Auckland"]),
+    (&["Z", "UCT", "ZULU"],          &["UTC"]),
+];
+
+/// What is said of a zone that there is not: which ones may have been meant, by name, place or abbreviation.
+pub fn unknown(name: &str) -> String {
+    let letters: String = name.trim().chars().take_while(char::is_ascii_alphabetic).collect::<String>().to_uppercase();
+    let of_clocks = ABBREVIATIONS.iter().find(|(short, _)| short.contains(&letters.as_str()));
+    let has_more = name.trim().len() > letters.len();
+    let near: Vec<&str> = match of_clocks {
+        // `CET+1`, not the beginning of a longer name.
+        Some((_, zones)) if !has_more || name.contains(['+', '-']) => zones.to_vec(),
+        _ => {
+            let whole = nearest::near(name, NAMES.iter().map(|known| (*known, (*known).to_owned())));
+            let place = |known: &&'static str| (*known, known.rsplit('/').next().unwrap_or_default().to_owned());
+            if whole.is_empty() { nearest::near(name, NAMES.iter().map(place)) } else { whole }
+        }
+    };
+    let told: Vec<String> = near.into_iter().map(str::to_owned).collect();
+    let example = if told.is_empty() { " Names are like Europe/Berlin." } else { "" };
+    format!("{} is not a known time zone.{}{example}", nearest::quoted(name), nearest::question(&told))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_zone_that_was_meant_is_asked_for() {
+        #[rustfmt::skip]
+        let cases = [
+            // name,            what is said behind,                                                  why
+            ("CET+1",           " Did you mean Europe/Berlin, Europe/Paris or Europe/Madrid?",        "what clocks are called"),
+            ("pst",             " Did you mean America/Los_Angeles, America/Tijuana or America/Vancouver?", "in small letters"),
+            ("europe/zurich",   " Did you mean Europe/Zurich?",                                       "small letters"),
+            ("Berlin",          " Did you mean Europe/Berlin?",                                       "a place alone"),
+            ("New York",        " Did you mean America/New_York?",                                    "as people write it"),
+            ("Europe/Zuerich",  " Did you mean Europe/Zurich?",                                       "a letter too many"),
+            ("Mars/Olympus",    " Names are like Europe/Berlin.",                                     "nothing is near"),
+        ];
+        for (name, expected, why) in cases {
+            let said = unknown(name);
+            assert_eq!(said, format!("`{name}` is not a known time zone.{expected}"), "{why}");
+        }
+        for zone in ABBREVIATIONS.iter().flat_map(|(_, zones)| *zones) {
+            assert!(is_known(zone), "{zone}");
+        }
+    }
 
     #[test]
     fn the_list_is_in_order_and_complete() {

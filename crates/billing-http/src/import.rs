@@ -97,7 +97,7 @@ pub fn import_events(
             Ok(event) => batch.push(event),
             Err(reason) => {
                 imported.rejected += 1;
-                report.refuse(lines.number, reason, &line)?;
+                report.refuse(lines.number, &reason, &line)?;
             }
         }
         if batch.len() == BATCH {
@@ -197,8 +197,8 @@ impl<'s> Report<'s> {
     }
 }
 
-fn read_line(line: &str) -> Result<Event, &'static str> {
-    scan(line).map_err(|fault| fault.code().meaning)?;
+fn read_line(line: &str) -> Result<Event, String> {
+    scan(line).map_err(|fault| fault.code().meaning.to_owned())?;
     read_event(line).map_err(|rejected| rejected.reason)
 }
 

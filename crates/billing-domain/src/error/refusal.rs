@@ -31,7 +31,7 @@ pub enum Refusal {
     #[error("The subscription has ended; {0} goes on in its place.")]
     AlreadyRenewed(SubscriptionId),
     /// The API key that something was asked with is unknown, wrong or expired: the three look alike.
-    #[error("Authentication credentials were not provided or are not valid.")]
+    #[error("The API key in X-API-KEY is not valid: it is unknown, wrong or expired.")]
     InvalidKey,
     /// The key has expired; one of the same expiry would be worthless.
     #[error("The key has expired; create another.")]

@@ -24,7 +24,7 @@ impl CustomerRepo for MemoryTransaction {
         let tenant = self.tenant()?;
         let mut others = tenant.accounts.values().filter_map(|account| account.customer.as_ref());
         if others.clone().any(|other| other.key == customer.key) {
-            return Err(Refusal::DuplicateResource("Customer ID already exists").into());
+            return Err(Refusal::DuplicateResource("A customer with this customer_id exists: GET /api/customers/{customer_id}/ shows it, PATCH changes it.").into());
         }
         if others.any(|other| other.email.is_some() && other.email == customer.email) {
             return Err(Refusal::DuplicateResource("Customer email already exists").into());

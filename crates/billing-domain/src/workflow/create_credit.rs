@@ -6,12 +6,13 @@ use time::OffsetDateTime;
 use super::account::Account;
 use super::bill_customer::{finish_due, process_due};
 use super::find_currency;
+use super::find_currency::look_up_currency;
 use super::issue_invoices::issue_alone;
 use crate::credit::{Credit, CreditError, CreditLedger};
 use crate::customer::CustomerId;
 use crate::decimal;
 use crate::error::{Error, FieldCode, FieldErrors};
-use crate::faults::{look_up, look_up_now};
+use crate::faults::look_up_now;
 use crate::id::CustomerKey;
 use crate::invoice::{LineItem, Trace};
 use crate::period::instant;
@@ -88,9 +89,9 @@ impl CreateCredit {
         let mut errors = FieldErrors::default();
         let now = look_up_now(&mut errors, tx, &self.customer)?;
         check(self, now, &mut errors);
-        look_up(&mut errors, "currency_code", find_currency(tx, &self.currency_code))?;
+        look_up_currency(&mut errors, "currency_code", tx, &self.currency_code)?;
         if let Some(code) = &self.amount_paid_currency_code {
-            look_up(&mut errors, "amount_paid_currency_code", find_currency(tx, code))?;
+            look_up_currency(&mut errors, "amount_paid_currency_code", tx, code)?;
         }
         Ok(errors)
     }

@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::check_tax_rate::{check_tax_providers, check_tax_rate};
-use super::find_currency;
+use super::find_currency::look_up_currency;
 use crate::customer::{Customer, CustomerFields, CustomerId};
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
 use crate::faults::look_up;
@@ -92,7 +92,7 @@ impl CreateCustomer {
         let mut errors = check(self);
         check_tax_providers(&mut errors, &self.fields.tax_providers, tx.organizations().get()?.tax_hook.is_some());
         if let Some(code) = &self.default_currency_code {
-            look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;
+            look_up_currency(&mut errors, "default_currency_code", tx, code)?;
         }
         if let Some(clock) = self.test_clock {
             look_up(&mut errors, "test_clock_id", tx.test_clocks().get(clock))?;
@@ -112,8 +112,8 @@ fn check(command: &CreateCustomer) -> FieldErrors {
     if let Some(rate) = &fields.tax_rate {
         errors.keep("tax_rate", check_tax_rate(rate));
     }
-    if command.timezone.as_ref().is_some_and(|zone| !timezone::is_known(zone)) {
-        errors.push("timezone", FieldCode::InvalidChoice, "This is not a known time zone.");
+    if let Some(zone) = command.timezone.as_ref().filter(|zone| !timezone::is_known(zone)) {
+        errors.push("timezone", FieldCode::InvalidChoice, timezone::unknown(zone));
     }
     if fields.payment_provider.is_some() != fields.payment_provider_id.is_some() {
         let missing = if fields.payment_provider.is_some() { "payment_provider_id" } else { "payment_provider" };

@@ -3,7 +3,7 @@
 use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
-use super::find_currency;
+use super::find_currency::look_up_currency;
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
 use crate::faults::{check_once, look_up};
@@ -324,7 +324,7 @@ fn check_values(new: &NewPlanVersion) -> FieldErrors {
 }
 
 fn check_references(tx: &mut dyn Transaction, new: &NewPlanVersion, errors: &mut FieldErrors) -> Result<(), Error> {
-    look_up(errors, "currency_code", find_currency(tx, &new.currency_code))?;
+    look_up_currency(errors, "currency_code", tx, &new.currency_code)?;
     for (i, component) in new.components.iter().enumerate() {
         let metric = tx.metrics().get(component.metric).and_then(|metric| match metric.archived_at {
             Some(_) => Err(Error::NotFound(Noun::Metric)),

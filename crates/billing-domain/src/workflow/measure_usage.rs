@@ -9,6 +9,7 @@ use crate::metric::{Measure, Metric};
 use crate::period::{MICROSECOND, Period, Zone, instant_at, local_time};
 use crate::store::Transaction;
 use crate::subscription::SubscriptionFilters;
+use crate::timezone;
 use crate::usage::{Usage, UsageRequest};
 
 /// Most windows in one answer.
@@ -112,9 +113,9 @@ pub fn measure_usage<Z: Zone>(
     let key = CustomerKey::derive(tx.organization(), &command.customer);
     let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
     let metric = tx.metrics().get(command.metric).map_err(|error| error.at_field("metric_id"))?;
-    let timezone = command.timezone.clone().unwrap_or_else(|| customer.timezone.clone());
-    let zone = zone(&timezone)
-        .ok_or_else(|| FieldError::new("timezone", FieldCode::InvalidChoice, "This is not a known time zone."))?;
+    let name = command.timezone.clone().unwrap_or_else(|| customer.timezone.clone());
+    let zone =
+        zone(&name).ok_or_else(|| FieldError::new("timezone", FieldCode::InvalidChoice, timezone::unknown(&name)))?;
     let at = |moment: Moment| match moment {
         Moment::Instant(instant) => instant,
         Moment::Midnight(date) => instant_at(&zone, date.midnight()),
@@ -146,7 +147,7 @@ pub fn measure_usage<Z: Zone>(
     if command.end.is_none() {
         leave_out_now(&mut windows);
     }
-    Ok(MeasuredUsage { customer, metric, timezone, total, windows })
+    Ok(MeasuredUsage { customer, metric, timezone: name, total, windows })
 }
 
 /// When now is the first instant of a window, that window holds nothing but this instant: it is left out until something

@@ -3,10 +3,9 @@
 use bigdecimal::BigDecimal;
 
 use super::check_tax_rate::{check_tax_providers, check_tax_rate};
-use super::find_currency;
+use super::find_currency::look_up_currency;
 use crate::address::Address;
 use crate::error::{Error, FieldCode, FieldErrors};
-use crate::faults::look_up;
 use crate::organization::{AccessPolicy, Organization};
 use crate::store::Transaction;
 use crate::tax::{TaxFailure, TaxHook, TaxProvider};
@@ -113,7 +112,7 @@ impl OrganizationPatch {
         let providers = self.tax_providers.as_deref().unwrap_or(&before.tax_providers);
         check_tax_providers(&mut errors, providers, has_hook);
         if let Some(code) = &self.default_currency_code {
-            look_up(&mut errors, "default_currency_code", find_currency(tx, code))?;
+            look_up_currency(&mut errors, "default_currency_code", tx, code)?;
         }
         Ok(errors)
     }
@@ -127,7 +126,7 @@ fn check(patch: &OrganizationPatch) -> FieldErrors {
     if let Some(zone) = &patch.timezone
         && !timezone::is_known(zone)
     {
-        errors.push("timezone", FieldCode::InvalidChoice, "This is not a known time zone.");
+        errors.push("timezone", FieldCode::InvalidChoice, timezone::unknown(zone));
     }
     if let Some(Some(rate)) = &patch.tax_rate {
         errors.keep("tax_rate", check_tax_rate(rate));

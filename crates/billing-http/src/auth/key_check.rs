@@ -56,9 +56,12 @@ pub(super) fn app_of(request: &ServiceRequest) -> Result<web::Data<App>, ApiErro
 
 /// Who is calling by these headers, looked up now.
 pub(super) async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    if !headers.contains_key(API_KEY_HEADER) {
+        return Err(ApiError::new(&codes::NOT_AUTHENTICATED, what_is_missing(headers)));
+    }
     let key = single(headers, &API_KEY_HEADER).and_then(KeyText::parse).ok_or_else(not_authenticated)?;
     let token = match headers.contains_key(AUTHORIZATION) {
-        true => Some(token(headers).ok_or_else(authentication_failed)?),
+        true => Some(token(headers).ok_or_else(|| bad_token(headers))?),
         false => None,
     };
     let caller = find_api_key(app, &key).await?;
@@ -108,6 +111,32 @@ pub(super) fn single<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'
     let mut values = headers.get_all(name);
     let value = values.next()?;
     values.next().is_none().then(|| value.to_str().ok())?
+}
+
+/// How a request without a key should have been sent.
+fn what_is_missing(headers: &HeaderMap) -> &'static str {
+    match single(headers, &AUTHORIZATION) {
+        _ if !headers.contains_key(AUTHORIZATION) => "Send an API key in the header X-API-KEY.",
+        Some(value) if !is_token(value) => {
+            "Send the API key in the header X-API-KEY, not in Authorization; only `Authorization: Token <token>` may stand beside it."
+        }
+        _ => "A token opens nothing by itself: send an API key in the header X-API-KEY beside Authorization.",
+    }
+}
+
+fn is_token(value: &str) -> bool {
+    value.split_once(' ').is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("token"))
+}
+
+/// What is wrong with an Authorization header that holds no token.
+fn bad_token(headers: &HeaderMap) -> ApiError {
+    match single(headers, &AUTHORIZATION) {
+        Some(value) if !is_token(value) => ApiError::new(
+            &codes::AUTHENTICATION_FAILED,
+            "Authorization may hold `Token <token>` beside X-API-KEY and nothing else; leave it out, the key is enough.",
+        ),
+        _ => authentication_failed(),
+    }
 }
 
 pub(super) fn not_authenticated() -> ApiError {

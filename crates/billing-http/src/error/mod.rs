@@ -16,6 +16,8 @@ use codes::Code;
 
 /// The media type of an error answer.
 pub const PROBLEM_JSON: &str = "application/problem+json";
+/// How a request that is refused with 401 says who sends it.
+pub const CHALLENGE: &str = "ApiKey header=\"X-API-KEY\", Token";
 /// Most faults listed in one answer.
 const VALIDATION_ERRORS_MAX: usize = 50;
 /// Seconds after which a client may try again.
@@ -191,7 +193,7 @@ impl ResponseError for ApiError {
         response.insert_header((CONTENT_TYPE, PROBLEM_JSON)).insert_header((request_id::HEADER, request_id));
         match self.status {
             401 => {
-                response.insert_header((WWW_AUTHENTICATE, "Token"));
+                response.insert_header((WWW_AUTHENTICATE, CHALLENGE));
             }
             // What was not read of the body is in the way of the next request.
             408 | 413 => {

@@ -31,6 +31,9 @@ const EVENTS_MAX: usize = 10_000;
 const INLINE_BYTES_MAX: usize = 16 * 1024;
 /// The key under which failures of events without an id are reported.
 const NO_ID: &str = "no_idempotency_id";
+/// Once so many bytes are told of events without an id, the rest is left out.
+const REASONS_BYTES_MAX: usize = 2_000;
+const MORE: &str = "; ...";
 /// Most fields of one call that are told to be unknown.
 const OTHERS_MAX: usize = 20;
 /// Why an event is refused that has a field no event has, where that was asked for.
@@ -105,9 +108,22 @@ struct Outcome {
 }
 
 impl Outcome {
-    fn reject(&mut self, id: Option<&str>, reason: impl Into<String>) {
+    fn reject(&mut self, id: &str, reason: impl Into<String>) {
         self.failed_count += 1;
-        self.failed_events.insert(id.unwrap_or(NO_ID).to_owned(), reason.into());
+        self.failed_events.insert(id.to_owned(), reason.into());
+    }
+
+    /// Refuses an event that has no id: several share one key, so each says where it stands.
+    fn reject_without_id(&mut self, place: Option<String>, reason: &str) {
+        self.failed_count += 1;
+        let reason = place.map_or_else(|| reason.to_owned(), |place| format!("{reason} ({place})"));
+        let reasons = self.failed_events.entry(NO_ID.to_owned()).or_default();
+        match reasons.len() {
+            0 => *reasons = reason,
+            ..REASONS_BYTES_MAX => reasons.push_str(&format!("; {reason}")),
+            _ if reasons.ends_with(MORE) => {}
+            _ => reasons.push_str(MORE),
+        }
     }
 
     /// What became of the events with these ids.
@@ -116,7 +132,7 @@ impl Outcome {
             match ingested {
                 Ingested::Stored => {}
                 Ingested::Duplicate => self.duplicates += 1,
-                Ingested::OutsideWindow => self.reject(Some(id), event::OUTSIDE_WINDOW),
+                Ingested::OutsideWindow => self.reject(id, event::OUTSIDE_WINDOW),
             }
         }
     }
@@ -124,7 +140,7 @@ impl Outcome {
     /// What is answered when there are no events to be seen in the body.
     fn unreadable() -> Self {
         let mut outcome = Self { count: 1, ..Self::default() };
-        outcome.reject(None, "Invalid JSON");
+        outcome.reject_without_id(None, "Invalid JSON");
         outcome
     }
 }
@@ -227,9 +243,10 @@ fn read(body: RawBody<BODY_BYTES_MAX>, mut others: Others) -> Result<Batch, ApiE
             }
         });
         match read {
-            Ok(event) if is_refused => outcome.reject(Some(&event.idempotency_id), UNKNOWN_FIELD),
+            Ok(event) if is_refused => outcome.reject(&event.idempotency_id, UNKNOWN_FIELD),
             Ok(event) => events.push(event),
-            Err(Rejected { idempotency_id, reason }) => outcome.reject(idempotency_id.as_deref(), reason),
+            Err(Rejected { idempotency_id: Some(id), reason }) => outcome.reject(&id, reason),
+            Err(Rejected { idempotency_id: None, reason }) => outcome.reject_without_id(place.of(i), &reason),
         }
     }
     Ok(Batch { outcome, events, others })
@@ -244,6 +261,15 @@ enum Place {
 }
 
 impl Place {
+    /// Where an event stands among others.
+    fn of(self, i: usize) -> Option<String> {
+        match self {
+            Self::Batch => Some(format!("batch.{i}")),
+            Self::List => Some(i.to_string()),
+            Self::Alone => None,
+        }
+    }
+
     /// What stands before the fields of an event in the path of one.
     fn before(self, i: usize) -> String {
         match self {

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use actix_web::http::Method;
+use billing_domain::nearest::nearest;
 use billing_domain::{FieldCode, FieldError, FieldErrors};
 use serde_json::{Map, Value};
 
 use super::interface::UnknownFields;
-use super::nearest::nearest;
 use crate::query::{Parameter, Query, is_spelling_of};
 use crate::wire::{Describe, Schemas};
 

@@ -3,7 +3,6 @@
 
 mod interface;
 mod known;
-mod nearest;
 
 use std::sync::Arc;
 

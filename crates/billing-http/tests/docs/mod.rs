@@ -8,4 +8,6 @@ mod guides;
 mod lotus_python;
 mod page;
 mod promises;
+mod sentences;
 mod telemetry;
+mod wrong_inputs;

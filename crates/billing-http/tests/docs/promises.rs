@@ -10,7 +10,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn read(path: impl AsRef<Path>) -> String {
+pub(super) fn read(path: impl AsRef<Path>) -> String {
     let path = repository().join(path);
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
@@ -30,7 +30,7 @@ fn proofs() -> Vec<(String, Vec<String>)> {
 }
 
 /// The file that a test is in, and its name.
-fn located(test: &str) -> (String, &str) {
+pub(super) fn located(test: &str) -> (String, &str) {
     let (module, name) = test.rsplit_once("::").unwrap_or_else(|| panic!("{test} names no file"));
     let file = match module.split_once("::") {
         Some(("workflow", file)) => format!("crates/billing-domain/src/workflow/tests/{file}.rs"),

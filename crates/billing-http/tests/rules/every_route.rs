@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use billing_http::endpoint::{Access, Endpoint};
+use billing_http::error::CHALLENGE;
 use billing_http::openapi;
 use billing_http::openapi::calls;
 use billing_http::routes;
@@ -206,7 +207,7 @@ fn without_credentials_nothing_is_read_or_written() {
                 // Were the body read, it would be a 400.
                 let answer = world.send(&sample.method, &target, &headers, b"{");
                 assert_eq!(answer.status, 401, "{} {target}: {}", sample.method, answer.text);
-                assert_eq!(answer.header("www-authenticate"), "Token");
+                assert_eq!(answer.header("www-authenticate"), CHALLENGE);
             }
         }
     }

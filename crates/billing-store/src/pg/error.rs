@@ -65,8 +65,16 @@ impl From<DieselError> for Failure {
 pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
     ("api_keys_pkey", Refusal::DuplicateResource("An API key with this prefix exists.")),
     ("currencies_pkey", Refusal::DuplicateResource("A currency with this code exists.")),
-    ("customer_emails_pkey", Refusal::DuplicateResource("A customer with this e-mail address exists.")),
-    ("customers_pkey", Refusal::DuplicateResource("A customer with this customer_id exists.")),
+    (
+        "customer_emails_pkey",
+        Refusal::DuplicateResource("A customer with this e-mail address exists: GET /api/customers/ lists them."),
+    ),
+    (
+        "customers_pkey",
+        Refusal::DuplicateResource(
+            "A customer with this customer_id exists: GET /api/customers/{customer_id}/ shows it, PATCH changes it.",
+        ),
+    ),
     ("features_name_key", Refusal::DuplicateResource("A feature with this name exists.")),
     ("metrics_name_key", Refusal::DuplicateResource("A metric with this name exists.")),
     ("organizations_pkey", Refusal::DuplicateResource("An organization with this id exists.")),

@@ -1,4 +1,4 @@
-//! The known name that was most likely meant by an unknown one.
+//! The known names that were most likely meant by an unknown one.
 
 /// Longest name that is compared, in characters: nothing known is longer.
 const NAME_CHARACTERS_MAX: usize = 64;
@@ -13,6 +13,61 @@ pub fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Option<&
     let changes_max = (name.len() / 3).max(1);
     let changes = known.map(|candidate| (changes(&name, &candidate.chars().collect::<Vec<_>>()), candidate));
     changes.filter(|(changes, _)| *changes <= changes_max).min().map(|(_, candidate)| candidate)
+}
+
+/// Most names that are told to be near.
+pub const NEAR_MAX: usize = 3;
+
+/// Those of `known` that were most likely meant by `text`, the likeliest first, at most [`NEAR_MAX`]: that which is written so but
+/// for capitals and what parts its words; else those that have it in them; else those that take few changes of one character.
+///
+/// `known` are pairs of what is told and what it is compared by.
+pub fn near<T: Clone>(text: &str, known: impl Iterator<Item = (T, String)>) -> Vec<T> {
+    let text = plain(text);
+    let length = text.chars().count();
+    if text.is_empty() || length > NAME_CHARACTERS_MAX {
+        return Vec::new();
+    }
+    let characters: Vec<char> = text.chars().collect();
+    let mut ranked: Vec<(usize, T)> = Vec::new();
+    for (told, name) in known {
+        let name = plain(&name);
+        if name == text {
+            return vec![told];
+        }
+        let changes = changes(&characters, &name.chars().collect::<Vec<_>>());
+        // What is contained comes before what is alike, and the shorter name before the longer.
+        let rank = match name.find(&text) {
+            Some(0) if length > 2 => Some(name.len()),
+            Some(_) if length > 2 => Some(1_000 + name.len()),
+            _ if changes <= (length / 3).max(1) => Some(10_000 + changes),
+            _ => None,
+        };
+        ranked.extend(rank.map(|rank| (rank, told)));
+    }
+    ranked.sort_by_key(|(rank, _)| *rank);
+    ranked.into_iter().take(NEAR_MAX).map(|(_, told)| told).collect()
+}
+
+/// Without capitals, and with one sign between words.
+fn plain(text: &str) -> String {
+    text.trim().to_lowercase().replace(['_', ' '], "-")
+}
+
+/// Asks whether one of a few was meant, behind a sentence; nothing where there are none.
+pub fn question(few: &[String]) -> String {
+    match few {
+        [] => String::new(),
+        [only] => format!(" Did you mean {only}?"),
+        [first @ .., last] => format!(" Did you mean {} or {last}?", first.join(", ")),
+    }
+}
+
+/// A caller's text between backticks, short and without control characters.
+pub fn quoted(text: &str) -> String {
+    let shown: String = text.chars().take(NAME_CHARACTERS_MAX).map(|c| if c.is_control() { '?' } else { c }).collect();
+    let more = if text.chars().count() > NAME_CHARACTERS_MAX { "..." } else { "" };
+    format!("`{shown}{more}`")
 }
 
 /// How many characters must be put in, taken out, replaced or swapped with their neighbour to make `b` of `a`.
