@@ -248,7 +248,7 @@ pub fn configure(config: &mut web::ServiceConfig, mut table: Vec<Endpoint>) {
         }
         register(config, path, &same_path);
         let without_slash = path.trim_end_matches('/');
-        if without_slash != path {
+        if !without_slash.is_empty() && without_slash != path {
             register(config, without_slash, &same_path);
         }
     }

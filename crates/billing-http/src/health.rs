@@ -28,7 +28,6 @@ pub fn endpoints() -> Vec<Endpoint> {
         get("/metrics", "What the service counts about itself, for Prometheus", metrics)
             .public()
             .answers_text("text/plain"),
-        get("/docs/errors", "What the error codes mean", errors).public().answers_text("text/html"),
         get("/api/healthcheck/", "Whether the process runs", check).public().answers::<Empty>(200),
     ]
 }
@@ -69,17 +68,4 @@ async fn metrics(app: web::Data<App>) -> impl Responder {
 
 async fn check() -> impl Responder {
     web::Json(Empty {})
-}
-
-/// The page that the `type` of every error points into.
-async fn errors() -> impl Responder {
-    let rows: String = codes::table()
-        .iter()
-        .map(|(text, status, meaning)| {
-            format!("<tr id=\"{text}\"><td><code>{text}</code></td><td>{status}</td><td>{meaning}</td></tr>\n")
-        })
-        .collect();
-    let head = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Error codes</title>";
-    let page = format!("{head}<h1>Error codes</h1>\n<table>\n{rows}</table></html>\n");
-    HttpResponse::Ok().content_type("text/html; charset=utf-8").body(page)
 }

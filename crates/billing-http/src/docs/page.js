@@ -1,5 +1,5 @@
-// The interactive description of the interface, made from /openapi.json. Nothing is loaded from elsewhere, nothing is
-// stored, and requests go to this service only. Every text enters the page as text, never as markup.
+// The interactive description of the interface, made from /openapi.json. Nothing is loaded from elsewhere, the key is
+// kept until the tab is closed, and requests go to this service only. Every text enters the page as text, never as markup.
 "use strict";
 
 const METHODS = ["get", "post", "patch", "delete"];
@@ -13,6 +13,9 @@ function make(name, attributes, ...children) {
   element.append(...children);
   return element;
 }
+
+/** A sentence whose parts between backticks are code. */
+const prose = (text) => text.split("`").map((part, i) => (i % 2 ? make("code", {}, part) : part));
 
 /** The name of a schema that is referred to. */
 const nameOf = (schema) => schema.$ref && schema.$ref.split("/").pop();
@@ -42,7 +45,7 @@ function fields(schema) {
   for (const [name, field] of Object.entries(object.properties)) {
     const title = [make("code", {}, name), " ", make("span", { class: "type" }, typeText(field))];
     if ((object.required || []).includes(name)) title.push(" ", make("span", { class: "must" }, "required"));
-    if (field.description) title.push(" — ", field.description);
+    if (field.description) title.push(" — ", ...prose(field.description));
     if (!objectIn(field)) {
       list.append(make("li", {}, ...title));
       continue;
@@ -105,6 +108,31 @@ async function resolve(value, done) {
   return at(done.get(id), pointer);
 }
 
+/** The calls that the example of a call makes before it can be shown, each once, in the order in which they are made. */
+function callsBefore(call, found = new Map()) {
+  for (const [, id] of JSON.stringify(call.operation["x-example"] || {}).matchAll(/"@(\w+)#/g)) {
+    if (found.has(id)) continue;
+    callsBefore(calls.get(id), found);
+    found.set(id, calls.get(id));
+  }
+  return [...found.values()];
+}
+
+/** Asks in the page, and waits for the answer. */
+function ask(place, question, names, yes) {
+  return new Promise((decide) => {
+    const [agree, refuse] = [make("button", {}, yes), make("button", { class: "quiet" }, "Cancel")];
+    const list = make("ul", {}, ...names.map((name) => make("li", {}, make("code", {}, name))));
+    place.replaceChildren(make("div", { class: "ask" }, make("p", {}, question), list, agree, refuse));
+    agree.addEventListener("click", () => decide(true));
+    refuse.addEventListener("click", () => decide(false));
+    agree.focus();
+  });
+}
+
+/** A call as people name it. */
+const named = ({ method, path }) => `${method.toUpperCase()} ${path}`;
+
 /** The example of a call: what goes into its path, its query and its body. */
 async function exampleOf({ operation }, done) {
   const example = operation["x-example"] || {};
@@ -135,7 +163,7 @@ function form(call) {
       inputs[parameter.in][parameter.name] = input;
       const name = [make("code", {}, parameter.name)];
       if (parameter.required) name.push(" ", make("span", { class: "must" }, "required"));
-      return make("tr", {}, make("td", {}, ...name), make("td", {}, input), make("td", {}, parameter.description || ""));
+      return make("tr", {}, make("td", {}, ...name), make("td", {}, input), make("td", {}, ...prose(parameter.description || "")));
     });
     parts.push(make("h3", {}, "Parameters"), make("table", {}, ...rows));
   }
@@ -157,13 +185,20 @@ function form(call) {
   const failed = (error) => result.replaceChildren(make("p", { class: "failed" }, String(error.message || error)));
   filler.addEventListener("click", async () => {
     try {
+      const before = callsBefore(call);
+      const writing = before.filter(({ method }) => method !== "get");
+      const question = "The example needs these to exist. Make them now? What they write stays in the organization of your key.";
+      if (writing.length && !(await ask(result, question, writing.map(named), "Make them and fill in"))) {
+        result.replaceChildren(make("p", { class: "type" }, "Nothing was called."));
+        return;
+      }
       const done = new Map();
       const example = await exampleOf(call, done);
       for (const part of ["path", "query"]) {
         for (const [name, value] of Object.entries(example[part])) inputs[part][name].value = value;
       }
       if (body && example.body !== undefined) body.value = example.body;
-      const made = [...done.keys()].map((id) => `${calls.get(id).method.toUpperCase()} ${calls.get(id).path}`);
+      const made = [...done.keys()].map((id) => named(calls.get(id)));
       result.replaceChildren(make("p", { class: "type" }, made.length ? `Called for it: ${made.join(", ")}` : ""));
     } catch (error) { failed(error); }
   });
@@ -220,18 +255,29 @@ function find(text) {
   }
 }
 
+/** Keeps the key while this tab is open, and nowhere else. */
+function keepKey() {
+  const key = document.getElementById("key");
+  key.value = sessionStorage.getItem("key") || "";
+  key.addEventListener("input", () => sessionStorage.setItem("key", key.value));
+}
+
 async function start() {
+  keepKey();
+  document.getElementById("calls").replaceChildren("Reading the description …");
   const api = await (await fetch("/openapi.json")).json();
   schemas = api.components.schemas;
-  const sections = new Map();
+  document.getElementById("about").replaceChildren(...prose(api.info.description));
+  // The nouns in the order of their use, as the description has them.
+  const section = ({ name, description }) =>
+    make("section", {}, make("h2", {}, name.replaceAll("_", " ")), make("p", {}, ...prose(description || "")));
+  const sections = new Map(api.tags.map((tag) => [tag.name, section(tag)]));
   for (const [path, item] of Object.entries(api.paths)) {
     for (const method of METHODS.filter((method) => item[method])) {
       const operation = item[method];
       const call = { path, method, operation };
       calls.set(operation.operationId, call);
-      const tag = operation.tags[0];
-      if (!sections.has(tag)) sections.set(tag, make("section", {}, make("h2", {}, tag.replaceAll("_", " "))));
-      sections.get(tag).append(entry(call));
+      sections.get(operation.tags[0]).append(entry(call));
     }
   }
   document.getElementById("calls").replaceChildren(...sections.values());

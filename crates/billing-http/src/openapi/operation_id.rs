@@ -7,6 +7,7 @@ use crate::endpoint::Endpoint;
 /// The names that do not follow from method and path.
 #[rustfmt::skip]
 const OTHERS: &[(&str, &str, &str)] = &[
+    ("GET",  "/",                                       "get_start_page"),
     ("GET",  "/api/ping/",                              "ping"),
     ("POST", "/api/track/",                             "track_events"),
     ("POST", "/api/verify_idems_received/",             "verify_idems_received"),
@@ -31,7 +32,7 @@ pub fn operation_id(endpoint: &Endpoint) -> String {
     let is_word = |part: &&str| !part.is_empty() && *part != "api";
     let parts: Vec<&str> = endpoint.path.split(['/', '.']).filter(is_word).collect();
     let named = |part: &&str| part.starts_with('{');
-    let (last, before) = parts.split_last().map_or(("root", &[][..]), |(last, before)| (*last, before));
+    let (last, before) = parts.split_last().map_or(("", &[][..]), |(last, before)| (*last, before));
     let noun = before.iter().rfind(|part| !named(part)).copied().unwrap_or_default();
     let is_of_one = before.last().is_some_and(named);
     match *method {

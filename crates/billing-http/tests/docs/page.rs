@@ -114,6 +114,28 @@ fn every_example_works_against_the_demo() {
     assert!(lacking.is_empty(), "describe an example of each in src/docs/examples.json: {lacking:#?}");
 }
 
+/// Where everybody begins, and where errors lead to: pages for people, with a way on.
+#[test]
+fn the_first_page_and_the_codes_lead_to_the_interface() {
+    let world = World::new();
+    let get = |path: &str| world.send("GET", path, &[], b"");
+    for (path, part) in [("/", "<h1>"), ("/docs/errors", "id=\"not_found\"")] {
+        let page = get(path);
+        assert_eq!((page.status, page.header("content-type")), (200, "text/html; charset=utf-8"), "{path}");
+        for part in [part, "<main>", "href=\"/docs/\"", "href=\"/docs/page.css\"", "<html lang=\"en\">"] {
+            assert!(page.text.contains(part), "{path} has no {part}");
+        }
+        let links = page.text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next());
+        for link in links.filter(|link| link.starts_with('/')) {
+            assert_eq!(get(link).status, 200, "{path} leads to {link}");
+        }
+    }
+    let page = get("/docs").text;
+    let (_, without_script) = page.split_once("<noscript>").expect("a text for those without scripts");
+    assert!(["/openapi.json", "/docs/errors", "X-API-KEY"].iter().all(|part| without_script.contains(part)));
+    assert!(get("/docs/page.js").text.contains("sessionStorage"), "the key survives a reload");
+}
+
 #[test]
 fn the_page_loads_nothing_from_elsewhere() {
     let world = World::new();
