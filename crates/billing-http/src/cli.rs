@@ -11,6 +11,7 @@ use actix_web::rt::System;
 use actix_web::rt::signal::unix::{SignalKind, signal};
 use anyhow::{Context as _, bail};
 use billing_audit::audit_database;
+use billing_domain::FieldErrors;
 use billing_domain::id::OrganizationId;
 use billing_outbound::Client;
 use billing_store::PgStore;
@@ -137,8 +138,13 @@ pub enum Command {
 }
 
 fn read_instant(text: &str) -> Result<OffsetDateTime, String> {
-    let Instant(instant) = Instant::from_json(Value::from(text)).map_err(|errors| errors.to_string())?;
+    let Instant(instant) = Instant::from_json(Value::from(text)).map_err(|errors| details(&errors))?;
     Ok(instant)
+}
+
+/// What is wrong with a value; which one it is, the command line says itself.
+fn details(errors: &FieldErrors) -> String {
+    errors.0.iter().map(|error| error.detail.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 /// Does what the command line says.
@@ -202,7 +208,9 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
 
 fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bool) -> anyhow::Result<()> {
     if until.is_some_and(|until| until > OffsetDateTime::now_utc()) {
-        bail!("--until is to come: customers in real time cannot be billed ahead of it; a test clock's can");
+        bail!(
+            "--until lies in the future: customers in real time are billed up to now at most; those of a test clock go ahead with it"
+        );
     }
     let backend = Opened::open_beside(settings)?.backend();
     if retry_parked {
@@ -238,7 +246,7 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     drop(TcpListener::bind(settings.addr).with_context(|| format!("cannot listen on {}", settings.addr))?);
     let mut opened = Opened::open(settings)?;
     let mut given_up = opened.cluster.as_mut().map(watch).transpose()?;
-    opened.bootstrap(settings)?;
+    let first_key = opened.bootstrap(settings)?;
     let connections = usize::try_from(settings.pool_size)?;
     let mut server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
     server.tls = tls;
@@ -246,9 +254,14 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     server.is_disk_full = opened.cluster.is_some().then(|| disk_check(settings.data_dir()));
     let system = System::new();
     let mut stop_signal = system.block_on(async { StopSignal::new() })?;
-    let running = Server::start(&server, opened.backend())?;
-    let scheme = if server.tls.is_some() { "https" } else { "http" };
-    say(&format!("Serving on {scheme}://{}", running.addr))?;
+    let started = Server::start(&server, opened.backend());
+    if let Ok(running) = &started {
+        let base = format!("{}://{}", if server.tls.is_some() { "https" } else { "http" }, running.addr);
+        say(&format!("Serving on {base}\nThe interface, to read and to try: {base}/docs/"))?;
+    }
+    // Last, where it is seen; and also when nothing can be served, because nobody can read it again.
+    first_key.map_or(Ok(()), |told| say(&told))?;
+    let running = started?;
     let fatal = system.block_on(poll_fn(|context| {
         let given_up = given_up.as_mut().map_or(Poll::Pending, |given_up| Pin::new(given_up).poll(context));
         match given_up {

@@ -134,11 +134,12 @@ impl Opened {
         Ok(Self { store, pepper, cluster })
     }
 
-    /// Makes a first organization when there is none, and says its key on standard output, once.
+    /// Makes a first organization when there is none. What comes is to be said of it, with its key, which is shown this once;
+    /// nothing where the key was given.
     ///
     /// # Errors
     /// Those of the store; a bootstrap key that is none.
-    pub fn bootstrap(&self, settings: &Settings) -> anyhow::Result<()> {
+    pub fn bootstrap(&self, settings: &Settings) -> anyhow::Result<Option<String>> {
         let store: &dyn Store = &self.store;
         // Nobody's id: of several processes that start on one empty database, one makes the organization.
         let lock = Scope::Catalog(Uuid::nil().into());
@@ -151,13 +152,12 @@ impl Opened {
             let id = OrganizationId::from(Uuid::now_v7());
             self.insert_organization(id, FIRST_ORGANIZATION, &key).map(Some)
         })?;
-        let Some(id) = made else { return Ok(()) };
+        let Some(id) = made else { return Ok(None) };
         if given.is_some() {
             log::info!("created the first organization {id} with the key given");
-        } else {
-            say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?;
+            return Ok(None);
         }
-        Ok(())
+        Ok(Some(format!("Created {id}. Its API key, shown this once: {}", key.reveal())))
     }
 
     /// Makes an organization with one key: the one given, otherwise a random one.

@@ -1,7 +1,7 @@
 //! The command: on the settings' store, in an organization of its own.
 
-use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::{env, io};
 
 use anyhow::Context;
 use billing_domain::id::OrganizationId;
@@ -56,10 +56,11 @@ fn organization(opened: &Opened, settings: &Settings) -> anyhow::Result<(Organiz
 
 fn how_to_go_on(settings: &Settings, key: &KeyText) -> String {
     let (addr, key) = (settings.addr, key.reveal());
+    // Cargo says that it runs the program; then the program has no name that a shell would find.
+    let program = if env::var_os("CARGO").is_some() { "cargo run --release" } else { env!("CARGO_PKG_NAME") };
     format!(
-        "\nTo go on, serve what is here:\n\n  cargo run --release\n\n  export KEY={key}\n  \
-         curl -sH \"X-API-KEY: $KEY\" http://{addr}/api/ping/\n  \
-         curl -sH \"X-API-KEY: $KEY\" 'http://{addr}/api/invoices/?status=unpaid'\n  \
-         curl -sH \"X-API-KEY: $KEY\" http://{addr}/api/plans/"
+        "\nTo look on, serve what is here, and try the calls at http://{addr}/docs/ with the key below:\n\n  {program}\n\n  \
+         export KEY={key}\n  curl -sH \"X-API-KEY: $KEY\" http://{addr}/api/plans/\n  \
+         curl -sH \"X-API-KEY: $KEY\" 'http://{addr}/api/invoices/?status=unpaid&limit=3'"
     )
 }

@@ -40,11 +40,15 @@ impl Commits {
     /// Only those of authors that committed something in the busy month.
     #[must_use]
     pub fn of_busy_authors(mut self) -> Self {
-        let month = datetime!(2022-10-01 00:00 UTC)..datetime!(2022-11-01 00:00 UTC);
-        let in_month = self.events.iter().filter(|event| month.contains(&event.time_created));
-        let busy: BTreeSet<_> = in_month.map(|event| event.customer.clone()).collect();
+        let busy: BTreeSet<_> = self.in_month().map(|event| event.customer.clone()).collect();
         self.events.retain(|event| busy.contains(&event.customer));
         self
+    }
+
+    /// Those of the busy month, which its invoices price.
+    pub fn in_month(&self) -> impl Iterator<Item = &Event> {
+        let month = datetime!(2022-10-01 00:00 UTC)..datetime!(2022-11-01 00:00 UTC);
+        self.events.iter().filter(move |event| month.contains(&event.time_created))
     }
 
     /// Everyone who committed something, in alphabetical order.

@@ -66,14 +66,16 @@ impl Demo<'_> {
 
     fn set_up(&self, catalog: &Catalog, commits: &Commits, out: &mut dyn Write) -> anyhow::Result<()> {
         let (events, authors) = (commits.events.len(), commits.authors().len());
-        writeln!(out, "{events} commits by {authors} authors, {} to {}", commits.first_day(), commits.last_day())?;
+        let (shown, people) = (report::thousands(events), report::thousands(authors));
+        writeln!(out, "{shown} commits by {people} authors, {} to {}", commits.first_day(), commits.last_day())?;
         writeln!(out, "defined two metrics, a plan, and a test clock frozen at {}", commits::MONTH_START)?;
         self.subscribe(catalog, commits)?;
-        writeln!(out, "made {authors} customers, each with a subscription")?;
+        writeln!(out, "made {people} customers, each with a subscription")?;
         let started = Instant::now();
         self.import(commits)?;
         let per_second = events as u128 * 1_000 / started.elapsed().as_millis().max(1);
-        writeln!(out, "imported {events} events, {per_second} events per second")?;
+        let per_second = report::thousands(usize::try_from(per_second).unwrap_or(usize::MAX));
+        writeln!(out, "imported {shown} events, {per_second} events per second")?;
         Ok(())
     }
 

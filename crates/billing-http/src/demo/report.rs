@@ -19,7 +19,12 @@ pub fn write(client: &Client, catalog: &Catalog, commits: &Commits, out: &mut dy
     let mut invoices = client.list("/api/invoices/")?;
     invoices.sort_by_cached_key(|invoice| std::cmp::Reverse(amount(invoice)));
     let total: BigDecimal = invoices.iter().map(amount).sum();
-    writeln!(out, "\n{} invoices over {} USD; the {ROWS} largest:\n", invoices.len(), plain(&total))?;
+    let (priced, all) = (thousands(commits.in_month().count()), thousands(commits.events.len()));
+    writeln!(
+        out,
+        "\nThe month's invoices price {priced} of the {all} commits; the others are older or newer, and stay as history."
+    )?;
+    writeln!(out, "{} invoices over {} USD; the {ROWS} largest:\n", thousands(invoices.len()), plain(&total))?;
     writeln!(out, "  {:<15} {:<22} {:<21} {:>9}", "invoice", "customer", "period", "USD")?;
     for invoice in invoices.iter().take(ROWS) {
         let period = format!("{}..{}", show(&invoice["start_date"]), show(&invoice["end_date"]));
@@ -32,7 +37,6 @@ pub fn write(client: &Client, catalog: &Catalog, commits: &Commits, out: &mut dy
     let path = format!("/api/metric_access/?customer_id={customer}&metric_id={}", catalog.commits);
     let access = serde_json::to_string_pretty(&client.get(&path)?)?;
     writeln!(out, "\nMay {customer} commit now? GET {path}\n{access}")?;
-    writeln!(out, "\n({} events are behind these figures.)", commits.events.len())?;
     Ok(())
 }
 
@@ -43,7 +47,9 @@ fn explain(client: &Client, invoice: &Value, out: &mut dyn Write) -> anyhow::Res
     writeln!(out, "\nInvoice {} explained, GET {path}", show(&invoice["invoice_number"]))?;
     for line in explained["line_items"].as_array().context("an explanation without lines")? {
         let period = format!("{} to {}", show(&line["start_date"]), show(&line["end_date"]));
-        writeln!(out, "\n  {:<40} {:>9}   {period}", show(&line["name"]), cents(line))?;
+        let charge = line["charge_name"].as_str().map_or_else(String::new, |charge| format!(" ({charge})"));
+        let name = format!("{}{charge}", show(&line["name"]));
+        writeln!(out, "\n  {name:<40} {:>9}   {period}", cents(line))?;
         let trace = &line["trace"];
         match trace["kind"].as_str() {
             Some("usage_charge") => usage(trace, out)?,
@@ -79,10 +85,16 @@ fn usage(trace: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
             if step["range_end"].is_null() { " and up".to_owned() } else { format!("..{}", show(&step["range_end"])) };
         let price = match step["kind"].as_str() {
             Some("per_unit") => format!(
-                "{} batches of {} at {}",
+                "{} batches of {} at {}{}",
                 show(&step["batches"]),
                 show(&step["metric_units_per_batch"]),
-                show(&step["cost_per_batch"])
+                show(&step["cost_per_batch"]),
+                match step["batch_rounding"].as_str() {
+                    Some("round_up") => ", rounded up",
+                    Some("round_down") => ", rounded down",
+                    Some("round_nearest") => ", rounded",
+                    _ => "",
+                }
             ),
             Some("flat") => "flat".to_owned(),
             _ => "free".to_owned(),
@@ -96,6 +108,13 @@ fn usage(trace: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
         )?;
     }
     Ok(())
+}
+
+/// A count as people read it: 30,442.
+pub(super) fn thousands(count: usize) -> String {
+    let digits = count.to_string();
+    let groups = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
+    groups.collect::<Vec<_>>().join(",")
 }
 
 fn amount(object: &Value) -> BigDecimal {

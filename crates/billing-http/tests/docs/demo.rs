@@ -62,7 +62,15 @@ fn the_demo_bills_what_arithmetic_says_and_can_be_run_again() {
     let row =
         first.lines().find(|line| line.contains("221101-") && line.contains(largest)).expect("a row of the table");
     assert!(row.ends_with(&amount), "{row}");
-    for part in ["events per second", "tier 10..100", "\"access\": true", "explained"] {
+    for part in [
+        "batches of 1000 at 0.35, rounded up",
+        "Flat Fee (seat)",
+        "price 642 of the",
+        "events per second",
+        "tier 10..100",
+        "\"access\": true",
+        "explained",
+    ] {
         assert!(first.contains(part), "the report lacks {part:?}:\n{first}");
     }
 
