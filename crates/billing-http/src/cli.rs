@@ -31,7 +31,7 @@ use crate::server::Server;
 use crate::server_settings::DiskCheck;
 use crate::server_settings::ServerSettings;
 use crate::settings::Settings;
-use crate::startup::{Database, FIRST_ORGANIZATION, Opened, say};
+use crate::startup::{Database, FIRST_ORGANIZATION, Opened, named, say};
 use crate::taxes::Taxes;
 use crate::wire::{FromJson, Instant};
 
@@ -108,6 +108,8 @@ pub enum Command {
     },
     /// Check the books, read only: print everything that does not add up, and fail when there is anything.
     Audit,
+    /// Print the tenants there are, id and name.
+    ListOrganizations,
     /// Make a tenant and print its API key.
     CreateOrganization {
         /// Its name, as invoices show it.
@@ -178,6 +180,10 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::BillRun { until, retry_parked } => bill_run(&settings, until, retry_parked),
         Command::Audit => audit(&settings),
+        Command::ListOrganizations => {
+            let organizations = Opened::open_beside(&settings)?.organizations()?;
+            organizations.iter().try_for_each(|organization| Ok(say(&named(organization))?))
+        }
         Command::CreateOrganization { name } => {
             let (id, key) = Opened::open_beside(&settings)?.create_organization(&name, None)?;
             Ok(say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?)

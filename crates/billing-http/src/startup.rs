@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::OrganizationId;
+use billing_domain::organization::Organization;
 use billing_domain::store::{ApiKeyLookup, Scope, Store};
 use billing_domain::workflow::{CreateApiKey, CreateOrganization, create_api_key, create_organization};
 use billing_store::PgStore;
@@ -22,6 +23,8 @@ const DATABASE: &str = "billing";
 const WORKER_CONNECTIONS: u32 = 3;
 /// Name of the organization that is made when there is none, and of one that is made without a name.
 pub(crate) const FIRST_ORGANIZATION: &str = "My organization";
+/// Organizations that an error lists.
+const LISTED_MAX: usize = 20;
 const FIRST_KEY: &str = "first key";
 
 /// A store, and the private cluster below it when there is one.
@@ -127,10 +130,7 @@ impl Opened {
         }
         let store = PgStore::connect(&url, settings.pool_size + WORKER_CONNECTIONS)?;
         store.check_durability().context("refusing to work on this database")?;
-        let pepper = match settings.key_pepper()? {
-            Some(text) => Pepper::from_text(&text),
-            None => Pepper::of_data_dir(&settings.data_dir())?,
-        };
+        let pepper = pepper(&store, settings)?;
         Ok(Self { store, pepper, cluster })
     }
 
@@ -228,14 +228,62 @@ impl Opened {
             (Some(id), _) => bail!("there is no organization {id}"),
             (None, [only]) => Ok(*only),
             (None, []) => bail!("there is no organization yet; create one with create-organization"),
-            (None, _) => bail!("there are several organizations; name one with --organization"),
+            (None, _) => bail!("there are several organizations; name one with --organization{}", self.listed()?),
         }
+    }
+
+    /// All organizations, oldest first.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn organizations(&self) -> anyhow::Result<Vec<Organization>> {
+        let store: &dyn Store = &self.store;
+        let read = |id| store.run_for(&Scope::Organization(id), |tx, _| tx.organizations().get());
+        Ok(self.store.list_organizations()?.into_iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    /// A line for each of the first organizations.
+    fn listed(&self) -> anyhow::Result<String> {
+        let all = self.organizations()?;
+        let lines: Vec<String> = all.iter().take(LISTED_MAX).map(|one| format!("\n  {}", named(one))).collect();
+        Ok(lines.concat())
     }
 
     /// The store as a server takes it.
     pub fn backend(&self) -> Arc<dyn crate::Backend> {
         Arc::new(self.store.clone())
     }
+}
+
+/// The pepper of the settings, if it is the one that the keys of this database are digested with. Where there is none, one is made only for a
+/// database that has never had one: with another all keys would be refused, and nobody would know why.
+fn pepper(store: &PgStore, settings: &Settings) -> anyhow::Result<Pepper> {
+    let data_dir = settings.data_dir();
+    let given = match settings.key_pepper()? {
+        Some(text) => Some(Pepper::from_text(&text)),
+        None => Pepper::find_in(&data_dir)?,
+    };
+    let what_to_do = "Start with the pepper that the keys were made with: the file `key-pepper` of the old data folder, or the old \
+                      BILLING_KEY_PEPPER. If it is lost, so are all keys: see \"A lost pepper\" in docs/operating.md";
+    let pepper = match given {
+        Some(pepper) => pepper,
+        None if store.find_pepper()?.is_some() => {
+            bail!(
+                "there is no key pepper in {}, and this database has API keys made with one. {what_to_do}",
+                data_dir.display()
+            )
+        }
+        None => Pepper::of_data_dir(&data_dir)?,
+    };
+    if store.note_pepper(&pepper.mark())? != pepper.mark() {
+        bail!("this key pepper is not the one that the API keys of this database were made with. {what_to_do}");
+    }
+    Ok(pepper)
+}
+
+/// An organization as the command line shows it.
+pub fn named(organization: &Organization) -> String {
+    format!("{}  {}", organization.id, organization.name)
 }
 
 fn key_of(given: Option<&str>) -> anyhow::Result<KeyText> {

@@ -112,13 +112,12 @@ impl Pepper {
     /// The pepper kept in `data_dir`, made on first use.
     ///
     /// # Errors
-    /// [`PepperError`]; a file that others can read is refused.
+    /// As [`Pepper::find_in`].
     pub fn of_data_dir(data_dir: &Path) -> Result<Self, PepperError> {
-        let path = data_dir.join(PEPPER_FILE);
-        match Self::read(&path) {
-            Err(PepperError::File(error)) if error.kind() == io::ErrorKind::NotFound => {}
-            other => return other,
+        if let Some(found) = Self::find_in(data_dir)? {
+            return Ok(found);
         }
+        let path = data_dir.join(PEPPER_FILE);
         fs::create_dir_all(data_dir)?;
         let mut bytes = [0; PEPPER_BYTES];
         getrandom::fill(&mut bytes).map_err(PepperError::Random)?;
@@ -132,6 +131,24 @@ impl Pepper {
             }
         }
         Ok(Self(bytes.to_vec()))
+    }
+
+    /// The pepper kept in `data_dir`, if there is one.
+    ///
+    /// # Errors
+    /// [`PepperError`]; a file that others can read is refused.
+    pub fn find_in(data_dir: &Path) -> Result<Option<Self>, PepperError> {
+        match Self::read(&data_dir.join(PEPPER_FILE)) {
+            Err(PepperError::File(error)) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// What the database knows this pepper by: a keyed digest of a text that is no key.
+    pub fn mark(&self) -> Vec<u8> {
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return Vec::new() };
+        mac.update(b"the pepper of this database");
+        mac.finalize().into_bytes().to_vec()
     }
 
     fn read(path: &Path) -> Result<Self, PepperError> {

@@ -398,3 +398,17 @@ fn the_program_explains_itself() {
         assert!(run(&["completions", shell]).contains("import-events"), "{shell}");
     }
 }
+
+#[test]
+fn a_reader_that_has_read_enough_ends_a_command_quietly() {
+    let mut child = Command::new(PROGRAM)
+        .args(["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    // Closed before anything is read.
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+}

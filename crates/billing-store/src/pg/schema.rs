@@ -306,6 +306,14 @@ diesel::table! {
 }
 
 diesel::table! {
+    key_pepper (is_only) {
+        is_only -> Bool,
+        fingerprint -> Bytea,
+        noted_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     metric_rollups (organization_id, metric_id, filter_keys) {
         organization_id -> Uuid,
         metric_id -> Uuid,

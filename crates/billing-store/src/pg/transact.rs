@@ -81,7 +81,7 @@ impl Pool {
             match result {
                 Err(Failure::Conflict(message)) if conflicts < CONFLICTS_MAX => {
                     conflicts += 1;
-                    log::info!("running a transaction again: {message}");
+                    log::debug!("running a transaction again: {message}");
                 }
                 // Once COMMIT has been sent nobody knows whether it happened.
                 Err(Failure::Disconnected(message))

@@ -10,6 +10,7 @@ pub(crate) mod event;
 pub(crate) mod feature;
 pub(crate) mod idempotency;
 pub(crate) mod invoice;
+pub(crate) mod key_pepper;
 pub(crate) mod metric;
 pub(crate) mod organization;
 pub(crate) mod plan;

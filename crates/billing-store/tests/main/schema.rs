@@ -55,6 +55,7 @@ const INTERNAL: &[&str] = &[
     "invoice_numbers_pkey",
     "invoices_pkey",
     "invoicing_counts_pkey",
+    "key_pepper_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",
     "hot_buckets_pkey",
