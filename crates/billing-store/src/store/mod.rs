@@ -33,6 +33,7 @@ use crate::pg::{migration, partition, schema};
 use crate::remembered::Remembered;
 use crate::repo::api_key::{self, Found, KeyLookup};
 use crate::repo::idempotency::{self as answers, AnswerLookup};
+use crate::repo::key_pepper;
 use crate::rollup::Lanes;
 use crate::shared::Shared;
 
@@ -205,6 +206,23 @@ impl PgStore {
     /// Where it is told which organizations ask for something: in company it does less at a time.
     pub fn company(&self) -> Arc<Company> {
         Arc::clone(&self.queues.company)
+    }
+
+    /// The fingerprint of the pepper that keys of this database are digested with; `None` before the first.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn find_pepper(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        self.shared.pool.run(key_pepper::find).map_err(Failure::into_store_error)
+    }
+
+    /// Notes the fingerprint of the pepper, unless there is one, and answers the one that holds: of several processes that
+    /// start at once the first decides.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn note_pepper(&self, of_pepper: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.shared.pool.run(|pg| key_pepper::note(pg, of_pepper)).map_err(Failure::into_store_error)
     }
 
     /// What the store is busy with; asks the database nothing.
