@@ -186,7 +186,7 @@ impl App {
         let organization = scope.organization();
         let work = Arc::new(Mutex::new(work));
         self.asking_tax(organization, || {
-            let (again, scope) = (Arc::clone(&work), scope.clone());
+            let (again, scope) = (Arc::clone(&work), scope);
             self.block(Some(organization), move |backend| {
                 let store: &dyn Store = backend;
                 Ok(store.run_for(&scope, &mut *lock(&again)?)?)
@@ -209,7 +209,7 @@ impl App {
         let organization = scope.organization();
         let work = Arc::new(Mutex::new(work));
         let done = self.asking_tax(organization, || {
-            let (again, key, scope) = (Arc::clone(&work), key.clone(), scope.clone());
+            let (again, key, scope) = (Arc::clone(&work), key.clone(), scope);
             self.block(Some(organization), move |backend| {
                 let store: &dyn Store = backend;
                 Ok(store.run_for_key(&scope, Some(&key), &mut *lock(&again)?)?)
@@ -234,7 +234,7 @@ impl App {
         let organization = scope.organization();
         let work = Arc::new(Mutex::new(work));
         self.asking_tax(organization, || {
-            let (again, claim, scope) = (Arc::clone(&work), claim.clone(), scope.clone());
+            let (again, claim, scope) = (Arc::clone(&work), claim.clone(), scope);
             let request_id = request_id::current();
             self.block(Some(organization), move |backend| claim.run(backend, &scope, &request_id, &mut *lock(&again)?))
         })

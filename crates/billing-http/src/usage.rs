@@ -157,7 +157,7 @@ impl UsageView {
             customer_id: measured.customer.id.as_str().to_owned(),
             metric: (&measured.metric).into(),
             timezone: measured.timezone.clone(),
-            window: window,
+            window,
             total: (&measured.total).into(),
             windows: measured.windows.iter().map(Into::into).collect(),
         }

@@ -104,10 +104,9 @@ impl Names<'_> {
     }
 }
 
+#[cfg(feature = "custom-sql")]
 #[cfg(test)]
 mod tests {
-    #![cfg(feature = "custom-sql")]
-
     use super::*;
     use crate::custom_sql::CustomSql;
     use crate::testing::custom_sql::{chain, costly, nested};

@@ -60,6 +60,7 @@ fn options_of_the_subscription_count() {
     assert_eq!(total(&usage, &Offer::monthly("d").count("eu_call", tiers().per_unit("1"))), "31");
 }
 
+#[cfg(feature = "custom-sql")]
 #[test]
 fn a_query_is_priced_like_any_metric() {
     let busy_days = "WITH days AS (

@@ -31,13 +31,13 @@ pub struct ApiError {
     detail: String,
     faults: Vec<FieldError>,
     /// For the log only: it may name what no client should read.
-    cause: Option<String>,
+    cause: Option<Box<str>>,
     /// The methods of the path, for [`codes::METHOD_NOT_ALLOWED`].
-    allow: Option<String>,
+    allow: Option<Box<str>>,
     /// Whether the same request, sent again, is answered the same.
     is_final: bool,
     /// The tax rate that is to be asked for before the same can be done.
-    tax_need: Option<TaxNeed>,
+    tax_need: Option<Box<TaxNeed>>,
 }
 
 impl ApiError {
@@ -62,7 +62,7 @@ impl ApiError {
 
     /// A fault of ours: the client learns nothing but that it was one.
     pub fn internal(cause: impl fmt::Display) -> Self {
-        Self { cause: Some(cause.to_string()), ..Self::plain(&codes::INTERNAL_ERROR) }
+        Self { cause: Some(cause.to_string().into()), ..Self::plain(&codes::INTERNAL_ERROR) }
     }
 
     /// One bad field.
@@ -79,7 +79,7 @@ impl ApiError {
     /// The methods that the path has.
     #[must_use]
     pub fn allowing(mut self, methods: String) -> Self {
-        self.allow = Some(methods);
+        self.allow = Some(methods.into());
         self
     }
 
@@ -113,7 +113,7 @@ impl ApiError {
 
     /// The tax rate that is to be asked for before the same can be done.
     pub fn tax_need(&self) -> Option<&TaxNeed> {
-        self.tax_need.as_ref()
+        self.tax_need.as_deref()
     }
 
     fn is_retryable(&self) -> bool {
@@ -158,15 +158,16 @@ impl From<Error> for ApiError {
         match error {
             Error::Fields(errors) => errors.into(),
             Error::Refused(refusal) => Self { is_final, ..Self::new(codes::of_refusal(&refusal), refusal.to_string()) },
-            Error::TaxRate(need) => {
-                Self { tax_need: Some(need.clone()), ..Self::new(&codes::TAX_RATE_UNAVAILABLE, format!("{need}.")) }
-            }
+            Error::TaxRate(need) => Self {
+                tax_need: Some(Box::new(need.clone())),
+                ..Self::new(&codes::TAX_RATE_UNAVAILABLE, format!("{need}."))
+            },
             Error::NotFound(noun) => Self { is_final, ..Self::new(codes::of_absent(noun), format!("No such {noun}.")) },
             // No fault, and in a flood there are too many of them for the log.
             Error::Store(StoreError::Overloaded) => Self::plain(&codes::TOO_MANY_IN_FLIGHT),
             Error::Store(error) => {
                 let code = codes::of_store_error(&error);
-                Self { cause: Some(error.to_string()), ..Self::plain(code) }
+                Self { cause: Some(error.to_string().into()), ..Self::plain(code) }
             }
         }
     }
@@ -202,7 +203,7 @@ impl ResponseError for ApiError {
             _ => {}
         }
         if let Some(methods) = &self.allow {
-            response.insert_header((ALLOW, methods.as_str()));
+            response.insert_header((ALLOW, methods.as_ref()));
         }
         if self.is_retryable() {
             response.insert_header((RETRY_AFTER, RETRY_AFTER_SECONDS));

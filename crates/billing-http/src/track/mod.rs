@@ -120,7 +120,7 @@ impl Outcome {
         let reasons = self.failed_events.entry(NO_ID.to_owned()).or_default();
         match reasons.len() {
             0 => *reasons = reason,
-            ..REASONS_BYTES_MAX => reasons.push_str(&format!("; {reason}")),
+            1..REASONS_BYTES_MAX => reasons.push_str(&format!("; {reason}")),
             _ if reasons.ends_with(MORE) => {}
             _ => reasons.push_str(MORE),
         }

@@ -41,7 +41,9 @@ fn files_are_taken_in_once() {
     let entries: Vec<Value> = entries.lines().map(|line| serde_json::from_str(line).expect("json")).collect();
     let lines: Vec<_> = entries.iter().map(|entry| entry["line"].as_u64().expect("a number")).collect();
     assert_eq!(lines, [2, 4, 5], "each refused line is in the report");
-    assert_eq!((&entries[0]["text"], &entries[1]["reason"]), (&json!("nonsense"), &json!("No customer_id provided")));
+    let reason = "No customer_id provided; No event_name provided; Invalid time_created: it is missing; send when it \
+        happened, as 2024-01-31T12:00:00Z";
+    assert_eq!((&entries[0]["text"], &entries[1]["reason"]), (&json!("nonsense"), &json!(reason)), "all of its faults");
     let rest = ImportSource { from_line: 5, ..ImportSource::whole(&plain) };
     let expected = Imported { stored: 0, duplicates: 1, rejected: 1 };
     assert_eq!(take_in(&rest).expect("imported"), expected, "from the fifth line on");
