@@ -212,6 +212,7 @@ pub fn columns() -> Vec<String> {
         invoice_numbers,
         invoices,
         invoicing_counts,
+        key_pepper,
         metric_rollups,
         metrics,
         organizations,
