@@ -161,7 +161,7 @@ impl dyn Store + '_ {
         result_of(work, |work| self.run(scope, work))
     }
 
-    /// [`dyn Store::run_for`](Self::run_for), with [`Store::run_with_key`] where there is a `key` to look at.
+    /// The same as `run_for`, by [`Store::run_with_key`] where there is a `key` to look at.
     ///
     /// # Errors
     /// As [`Store::run_with_key`].
