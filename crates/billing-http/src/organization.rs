@@ -121,7 +121,7 @@ view! {
         tax_providers: Vec<TaxProvider>,
         /// Where the provider `http` is asked.
         tax_provider_url: Option<String>,
-        /// What its questions are signed with.
+        /// What its questions are signed with: shown once, in the answer to the change that sets it.
         tax_provider_secret: Option<String>,
         /// What becomes of an invoice when it fails and no other one knows a rate.
         on_tax_failure: TaxFailure,
@@ -143,7 +143,6 @@ view! {
 impl OrganizationView {
     fn new(tx: &mut dyn Transaction, organization: Organization) -> Result<Self, Error> {
         let currency = find_currency(tx, &organization.default_currency_code)?;
-        let (url, secret) = organization.tax_hook.map(|hook| (hook.url, hook.secret)).unzip();
         Ok(Self {
             organization_id: organization.id,
             organization_name: organization.name,
@@ -151,8 +150,8 @@ impl OrganizationView {
             timezone: organization.timezone,
             tax_rate: organization.tax_rate.map(Number),
             tax_providers: organization.tax_providers,
-            tax_provider_url: url,
-            tax_provider_secret: secret,
+            tax_provider_url: organization.tax_hook.map(|hook| hook.url),
+            tax_provider_secret: None,
             on_tax_failure: organization.on_tax_failure,
             payment_grace_period: organization.payment_grace_period_days,
             invoice_grace_minutes: organization.invoice_grace_minutes,
@@ -184,8 +183,11 @@ async fn update(
         return Err(ApiError::field("tax_provider_url", FieldCode::Invalid, error.to_string()));
     }
     let view = app.on_catalog(&caller, move |tx, _| {
+        let before = tx.organizations().get()?.tax_hook.map(|hook| hook.secret);
         let organization = update_organization(tx, &patch)?;
-        OrganizationView::new(tx, organization)
+        let secret = organization.tax_hook.as_ref().map(|hook| hook.secret.clone());
+        let view = OrganizationView::new(tx, organization)?;
+        Ok(OrganizationView { tax_provider_secret: secret.filter(|secret| before.as_ref() != Some(secret)), ..view })
     });
     Ok(web::Json(view.await?))
 }

@@ -111,6 +111,13 @@ impl OrganizationPatch {
         };
         let providers = self.tax_providers.as_deref().unwrap_or(&before.tax_providers);
         check_tax_providers(&mut errors, providers, has_hook);
+        if !has_hook && self.tax_hook.as_ref().is_some_and(|hook| hook.is_some()) {
+            errors.push(
+                "tax_provider_secret",
+                FieldCode::Invalid,
+                "There is no address whose questions it would sign: send tax_provider_url.",
+            );
+        }
         if let Some(code) = &self.default_currency_code {
             look_up_currency(&mut errors, "default_currency_code", tx, code)?;
         }

@@ -292,6 +292,7 @@ fn an_address_is_checked_when_it_is_set() {
         (json!({"tax_provider_url": "https://a:b@tax.example.com/"}),        "tax_provider_url",      "a password"),
         (json!({"tax_provider_url": "tax"}),                                 "tax_provider_url",      "no URL"),
         (json!({"tax_provider_secret": "secret"}),                           "tax_provider_secret",   "no secret"),
+        (json!({"tax_provider_secret": format!("whsec_{}", "A".repeat(32))}), "tax_provider_secret", "nothing to sign"),
         (json!({"tax_providers": ["http"]}),                                 "tax_providers.0",       "nowhere to ask"),
         (json!({"tax_providers": ["taxjar"]}),                               "tax_providers.0",       "nobody we know"),
         (json!({"on_tax_failure": "shrug"}),                                 "on_tax_failure",        "no such way"),
@@ -302,10 +303,15 @@ fn an_address_is_checked_when_it_is_set() {
     }
     let set = json!({"tax_provider_url": "https://tax.example.com/", "tax_providers": ["http"]});
     let settings = world.write("PATCH", "/api/organization/", set.to_string().as_bytes()).ok(200);
-    let secret = settings.id("tax_provider_secret");
+    Secret::parse(&settings.id("tax_provider_secret")).expect("made, and shown this once");
+    assert_eq!(world.get("/api/organization/").ok(200)["tax_provider_secret"], Value::Null, "and never again");
     let moved = json!({"tax_provider_url": "https://tax.example.com/v2"});
     let moved = world.write("PATCH", "/api/organization/", moved.to_string().as_bytes()).ok(200);
-    assert_eq!(moved["tax_provider_secret"], secret.as_str(), "the secret stays");
+    assert_eq!(moved["tax_provider_secret"], Value::Null, "the secret stays");
+    let given = format!("whsec_{}", "A".repeat(32));
+    let changed = json!({"tax_provider_secret": given});
+    let changed = world.write("PATCH", "/api/organization/", changed.to_string().as_bytes()).ok(200);
+    assert_eq!(changed["tax_provider_secret"], given.as_str(), "another one");
     let gone = json!({"tax_provider_url": null});
     let faults = world.write("PATCH", "/api/organization/", gone.to_string().as_bytes()).faults();
     assert_eq!(faults[0].0, "tax_providers.0", "somebody still asks it: {faults:?}");
