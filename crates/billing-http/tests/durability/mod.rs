@@ -11,6 +11,7 @@ mod import;
 mod killed_run;
 mod lives;
 mod memory;
+mod pepper;
 mod races;
 mod renewal_races;
 mod scenarios;
