@@ -19,12 +19,14 @@ const EVENTS: u64 = 100_000;
 /// # Errors
 /// What does not build, start or answer, and a criterion that is not met.
 pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
-    let (profile, matching) = match arguments[1..] {
-        [] => ("release", ""),
-        ["--profile", profile] => (profile, ""),
-        ["--matching", text] => ("release", text),
-        _ => bail!("there are no options but --profile and --matching"),
-    };
+    let (mut profile, mut matching) = ("release", "");
+    for option in arguments[1..].chunks(2) {
+        match option {
+            ["--profile", name] => profile = name,
+            ["--matching", text] => matching = text,
+            _ => bail!("there are no options but --profile and --matching, each with a value"),
+        }
+    }
     let stage = Stage::set(profile)?;
     let done = match arguments[0] {
         "memory" => memory::run(&stage, matching),
