@@ -11,7 +11,6 @@ use actix_web::web;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Reply, Scope, Store, Transaction};
-use billing_domain::workflow::{forget_tax_failures, note_tax_quote, tax_question};
 use billing_domain::{Error, TaxNeed};
 use billing_store::{Company, Deadline, Load};
 use serde::Serialize;
@@ -25,7 +24,7 @@ use crate::error::{ApiError, codes};
 use crate::places::{Holder, Places};
 use crate::request_id;
 use crate::server_settings::{self, DiskCheck, ServerSettings};
-use crate::taxes::{Attempt, Taxes};
+use crate::taxes::{self, Attempt, Taxes};
 use crate::telemetry::Telemetry;
 use crate::usual_time::UsualTimes;
 use crate::worker::Alarm;
@@ -265,8 +264,8 @@ impl App {
         let need = match &done {
             Err(error) => error.tax_need().filter(|need| attempt.goes_on(need)).cloned(),
             Ok(_) => {
-                let forgotten = self.forget_tax_failure(organization, attempt).await;
-                return Some(forgotten.and(done));
+                self.forget_tax_failure(organization, attempt).await;
+                return Some(done);
             }
         };
         let Some(need) = need else { return Some(done) };
@@ -280,11 +279,8 @@ impl App {
         need: TaxNeed,
         attempt: &mut Attempt,
     ) -> Result<(), ApiError> {
-        let read = Scope::Organization(organization);
-        let question = self.block(Some(organization), move |backend| {
-            let store: &dyn Store = backend;
-            Ok(store.run_for(&read, |tx, _| tax_question(tx, need.customer, need.at))?)
-        });
+        let question =
+            self.block(Some(organization), move |backend| Ok(taxes::read_question(backend, organization, &need)?));
         let Some(question) = question.await? else { return Ok(()) };
         let (sender, receiver) = oneshot::channel();
         let (taxes, asked) = (Arc::clone(&self.taxes), question.clone());
@@ -293,23 +289,19 @@ impl App {
         asking.spawn(move || drop(sender.send(taxes.ask(&asked)))).map_err(ApiError::internal)?;
         let answer = receiver.await.map_err(|_| ApiError::internal("no answer from a tax provider"))?;
         attempt.note(&question, &answer);
-        let scope = Scope::Customer(organization, question.customer.key);
-        self.block(Some(organization), move |backend| {
-            let store: &dyn Store = backend;
-            Ok(store.run_for(&scope, |tx, _| note_tax_quote(tx, &question, &answer))?)
-        })
-        .await
+        self.block(Some(organization), move |backend| Ok(taxes::note_answer(backend, &question, &answer)?)).await
     }
 
-    /// A failure that was done without has had its effect: whoever comes next asks again.
-    async fn forget_tax_failure(&self, organization: OrganizationId, attempt: &Attempt) -> Result<(), ApiError> {
-        let Some(customer) = attempt.failed() else { return Ok(()) };
-        let scope = Scope::Customer(organization, customer);
-        self.block(Some(organization), move |backend| {
-            let store: &dyn Store = backend;
-            Ok(store.run_for(&scope, |tx, _| forget_tax_failures(tx, customer))?)
-        })
-        .await
+    /// Has a failure that was done without forgotten, if there was one. What was done stays done whatever becomes of that.
+    async fn forget_tax_failure(&self, organization: OrganizationId, attempt: &Attempt) {
+        let Some(customer) = attempt.failed() else { return };
+        let forgotten = self.block(Some(organization), move |backend| {
+            taxes::forget_failure(backend, organization, customer);
+            Ok(())
+        });
+        if let Err(error) = forgotten.await {
+            log::warn!("a tax failure is remembered organization={organization} cause={:?}", error.title());
+        }
     }
 
     /// Work that reads.

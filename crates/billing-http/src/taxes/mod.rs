@@ -163,8 +163,7 @@ impl Taxes {
                 }
                 Ok(done) => {
                     if let Some(customer) = attempt.failed() {
-                        let scope = Scope::Customer(organization, customer);
-                        store.run_for(&scope, |tx, _| forget_tax_failures(tx, customer))?;
+                        forget_failure(store, organization, customer);
                     }
                     return Ok(done);
                 }
@@ -184,14 +183,10 @@ impl Taxes {
         need: &TaxNeed,
         attempt: &mut Attempt,
     ) -> Result<(), Error> {
-        let read = Scope::Organization(organization);
-        let Some(question) = store.run_for(&read, |tx, _| tax_question(tx, need.customer, need.at))? else {
-            return Ok(());
-        };
+        let Some(question) = read_question(store, organization, need)? else { return Ok(()) };
         let answer = self.ask(&question);
         attempt.note(&question, &answer);
-        let scope = Scope::Customer(organization, need.customer);
-        store.run_for(&scope, |tx, _| note_tax_quote(tx, &question, &answer))
+        note_answer(store, &question, &answer)
     }
 
     /// Leaves a job to the threads that ask, unless it is left already or there is no room.
@@ -236,6 +231,36 @@ impl Taxes {
     fn state(&self) -> MutexGuard<'_, Waiting> {
         // Every change of it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is to be asked, if the organization still has a provider of its own.
+///
+/// # Errors
+/// Those of the store.
+pub fn read_question(
+    store: &dyn Store,
+    organization: OrganizationId,
+    need: &TaxNeed,
+) -> Result<Option<TaxQuestion>, Error> {
+    store.run_for(&Scope::Organization(organization), |tx, _| tax_question(tx, need.customer, need.at))
+}
+
+/// Notes an answer with the customer.
+///
+/// # Errors
+/// Those of the store.
+pub fn note_answer(store: &dyn Store, question: &TaxQuestion, answer: &TaxAnswer) -> Result<(), Error> {
+    let scope = Scope::Customer(question.customer.organization, question.customer.key);
+    store.run_for(&scope, |tx, _| note_tax_quote(tx, question, answer))
+}
+
+/// A failure that was done without has had its effect: whoever comes next asks again. What was done is committed by then, so
+/// nothing here may make a failure of it: what is not forgotten is believed for a minute.
+pub fn forget_failure(store: &dyn Store, organization: OrganizationId, customer: CustomerKey) {
+    let scope = Scope::Customer(organization, customer);
+    if let Err(error) = store.run_for(&scope, |tx, _| forget_tax_failures(tx, customer)) {
+        log::warn!("a tax failure is remembered organization={organization} cause={:?}", error.to_string());
     }
 }
 
