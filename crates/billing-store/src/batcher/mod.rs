@@ -95,11 +95,6 @@ impl<J: Job> Batcher<J> {
         }
     }
 
-    /// Whether several organizations are at it, so that batches are small.
-    pub(crate) fn is_company(&self) -> bool {
-        self.company.is_company(Instant::now())
-    }
-
     /// The weight of what waits, and the workers at work.
     pub(crate) fn load(&self) -> (usize, usize) {
         let queue = self.lock();
@@ -129,7 +124,7 @@ impl<J: Job> Batcher<J> {
         }
         let Some((owner, mut jobs)) = queue.next() else { return Some(Vec::new()) };
         let Some(first) = jobs.pop_front() else { return Some(Vec::new()) };
-        let mut budget = BatchBudget::new(self.is_company());
+        let mut budget = BatchBudget::new(self.company.is_company(Instant::now()));
         first.job.joins_batch(&first.job, &mut budget);
         let mut weight = first.weight;
         let (mut taken, mut left) = (vec![first], VecDeque::new());
@@ -187,22 +182,24 @@ pub(crate) struct BatchBudget {
     jobs: usize,
     parts: usize,
     is_company: bool,
+    /// Something did not fit: what comes behind it may not overtake it.
+    is_closed: bool,
 }
 
 impl BatchBudget {
     fn new(is_company: bool) -> Self {
-        Self { jobs: 0, parts: 0, is_company }
+        Self { jobs: 0, parts: 0, is_company, is_closed: false }
     }
 
-    /// Takes one more job of so many parts, if it fits; the first always does.
+    /// Takes one more job of so many parts, if it fits and everything before it did; the first always does.
     pub(crate) fn take(&mut self, parts: usize, most: PartsMax) -> bool {
         let parts_max = if self.is_company { most.in_company } else { most.alone };
-        let fits = self.jobs == 0 || self.parts + parts <= parts_max;
-        if fits {
+        self.is_closed |= self.jobs > 0 && self.parts + parts > parts_max;
+        if !self.is_closed {
             self.jobs += 1;
             self.parts += parts;
         }
-        fits
+        !self.is_closed
     }
 }
 

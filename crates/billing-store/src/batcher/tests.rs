@@ -85,6 +85,38 @@ fn organizations_take_turns() {
     assert_eq!(served(), [6]);
 }
 
+/// A job of so many parts.
+struct Parted(u32, usize);
+
+impl Job for Parted {
+    fn organization(&self) -> Owner {
+        Some(organization(1))
+    }
+
+    fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
+        budget.take(self.1, PartsMax { alone: 10, in_company: 10 })
+    }
+
+    fn refuse(self, _: Error) {}
+}
+
+#[test]
+fn nothing_overtakes_what_does_not_fit() {
+    let batcher = Batcher::without_timeout(100, &Arc::default());
+    for job in [Parted(1, 3), Parted(2, 8), Parted(3, 1), Parted(4, 20), Parted(5, 1)] {
+        batcher.submit(job, 1);
+    }
+    let taken = || {
+        let taken = batcher.take().expect("an open batcher");
+        batcher.finish();
+        taken.into_iter().map(|waiting| waiting.job.0).collect::<Vec<_>>()
+    };
+    assert_eq!(taken(), [1], "the third would fit, and may be about the same as the second");
+    assert_eq!(taken(), [2, 3]);
+    assert_eq!(taken(), [4], "one alone may be of any size");
+    assert_eq!(taken(), [5]);
+}
+
 #[test]
 fn nobody_takes_all_the_room() {
     #[rustfmt::skip]

@@ -139,9 +139,7 @@ pub(crate) fn submit(
     }
     let Requester { organization, key } = requester;
     let terms = Terms { organization, window };
-    let most = if writers.iter().any(|batcher| batcher.is_company()) { GROUP_MAX.in_company } else { usize::MAX };
-    let parts = split(lanes, organization, events).into_iter().flat_map(|part| part.cut(most));
-    let parts: Vec<Part> = parts.collect();
+    let parts = split(lanes, organization, events);
     let batchers: Vec<_> = parts.iter().map(|part| (&writers[part.writer], part.weight)).collect();
     // All of it is taken or nothing.
     let owner = Some(organization);
@@ -150,6 +148,8 @@ pub(crate) fn submit(
         batchers[..reserved].iter().for_each(|(batcher, weight)| batcher.release(owner, *weight));
         return reply(Err(StoreError::Overloaded.into()));
     }
+    // Pieces wait, so that an organization that comes meanwhile waits for no more than one; alone they are joined again.
+    let parts: Vec<Part> = parts.into_iter().flat_map(|part| part.cut(GROUP_MAX.in_company)).collect();
     let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
     for (part, reply) in parts.into_iter().zip(replies) {
         let arrival = Arrival { terms, key: key.clone(), rows: part.rows, reply };
@@ -231,14 +231,13 @@ fn split(lanes: Lanes, organization: OrganizationId, events: Vec<Event>) -> Vec<
 }
 
 impl Shared {
-    /// Stores the events of some callers, in one transaction unless they have brought more than fit.
+    /// Stores the events of some callers, in one transaction unless they move more rows of roll-ups than fit.
     fn store_all(&self, terms: Terms, jobs: &[Arrival]) -> Outcome {
         let keys: Vec<&Fingerprint> = jobs.iter().filter_map(|job| job.key.as_ref()).collect();
         let rows: Vec<&Row> = jobs.iter().flat_map(|job| &job.rows).collect();
         let mut answers = Vec::with_capacity(rows.len());
         while answers.len() < rows.len() {
-            let left = &rows[answers.len()..];
-            answers.extend(self.store_group(terms, &keys, &left[..left.len().min(GROUP_MAX.alone)])?);
+            answers.extend(self.store_group(terms, &keys, &rows[answers.len()..])?);
         }
         Ok(answers)
     }
