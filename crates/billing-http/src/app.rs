@@ -31,6 +31,9 @@ use crate::worker::Alarm;
 
 /// How long a request waits for one of the places that block on the database.
 const BLOCKING_WAIT: Duration = Duration::from_secs(1);
+/// The same in company. An organization has few places there, and all of them may wait for a customer's lock, for two seconds at
+/// most: calls about other customers of its own go on after that.
+const BLOCKING_WAIT_IN_COMPANY: Duration = Duration::from_secs(3);
 
 /// The state that all handlers share.
 pub struct App {
@@ -52,6 +55,8 @@ pub struct App {
     pub telemetry: Telemetry,
     /// Those that are open.
     pub connections: Arc<Connections>,
+    /// Whether the service itself ends TLS.
+    pub serves_tls: bool,
     is_disk_full: Option<DiskCheck>,
     draining: AtomicBool,
 }
@@ -72,6 +77,7 @@ impl App {
             taxes,
             telemetry: Telemetry::default(),
             connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
+            serves_tls: settings.tls.is_some(),
             is_disk_full: settings.is_disk_full.clone(),
             draining: AtomicBool::new(false),
         }
@@ -111,7 +117,7 @@ impl App {
     /// runs while it waits, or when nobody waits for its answer any more.
     ///
     /// # Errors
-    /// Those of `work`; [`codes::DB_POOL_EXHAUSTED`] when there is no place for a second, or when what has waited has less
+    /// Those of `work`; [`codes::DB_POOL_EXHAUSTED`] when there is no place for a second (three in company), or when what has waited has less
     /// time left than its kind usually takes: it would run for nothing, and others wait. What need not wait is always
     /// begun, so that what is usual is found out anew.
     pub async fn block<T, W>(&self, holder: Holder, work: W) -> Result<T, ApiError>
@@ -120,7 +126,11 @@ impl App {
         W: FnOnce(&dyn Backend) -> Result<T, ApiError> + Send + 'static,
     {
         let (kind, ends_at) = (TypeId::of::<W>(), Instant::now() + self.request_deadline);
-        let place = tokio::time::timeout(BLOCKING_WAIT, self.places.take(holder)).await;
+        let wait = match self.company.is_company(Instant::now()) {
+            true => BLOCKING_WAIT_IN_COMPANY,
+            false => BLOCKING_WAIT,
+        };
+        let place = tokio::time::timeout(wait, self.places.take(holder)).await;
         let Ok(place) = place else { return Err(ApiError::plain(&codes::DB_POOL_EXHAUSTED)) };
         let began = Instant::now();
         if place.has_waited() && !self.usual_times.fits(kind, ends_at.saturating_duration_since(began)) {

@@ -5,11 +5,12 @@ use std::future::{Ready, ready};
 use actix_web::body::BoxBody;
 use actix_web::dev::Payload;
 use actix_web::http::header::LINK;
-use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder};
+use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, web};
 use billing_domain::store::{Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError};
 use serde::Serialize;
 
+use crate::app::App;
 use crate::error::ApiError;
 use crate::query::Query;
 
@@ -79,11 +80,12 @@ impl<T: Serialize> Responder for ListAnswer<T> {
 }
 
 /// The address at which the client reached the service: its own scheme and host, or those that a proxy tells. Nothing where they
-/// are no address; then a path alone is as good.
+/// are no address; then a path alone is as good. A service with a certificate speaks nothing but HTTPS.
 fn base_of(request: &HttpRequest) -> String {
     let reached = request.connection_info();
     let is_of_host = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_' | ':' | '[' | ']');
-    let (scheme, host) = (reached.scheme(), reached.host());
+    let serves_tls = request.app_data::<web::Data<App>>().is_some_and(|app| app.serves_tls);
+    let (scheme, host) = (if serves_tls { "https" } else { reached.scheme() }, reached.host());
     if matches!(scheme, "http" | "https") && !host.is_empty() && host.chars().all(is_of_host) {
         format!("{scheme}://{host}")
     } else {

@@ -2,6 +2,7 @@
 //! with whoever asked for it.
 
 use std::io::Write;
+use std::num::NonZero;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -64,6 +65,49 @@ fn an_organization_whose_calls_all_wait_leaves_places_to_others() {
         release.send(()).expect("somebody holds it");
         let statuses: Vec<_> = waiting.into_iter().map(|call| call.join().expect("an answer")).collect();
         assert!(statuses.iter().all(|status| [201, 409, 503].contains(status)), "{statuses:?}");
+    });
+}
+
+#[test]
+fn in_company_an_organization_waits_for_its_own_few_places() {
+    let world = World::new();
+    world.customer("held");
+    let other = world.other_key();
+    let key = CustomerKey::derive(world.organization, &"held".parse().expect("an id"));
+    let (world, scope) = (&world, &Scope::Customer(world.organization, key));
+    let credit = json!({"customer_id": "held", "amount": 1, "currency_code": "USD"});
+    let (locked, is_locked) = mpsc::channel();
+    let (release, is_released) = mpsc::channel::<()>();
+    thread::scope(|threads| {
+        // Dropped with this closure, also when it fails.
+        let release = release;
+        threads.spawn(move || {
+            let hold = world.opened.store.run(scope, &mut |_, _| {
+                locked.send(()).expect("it is waited for");
+                is_released.recv().expect("told to go on");
+                Ok(())
+            });
+            hold.expect("held");
+        });
+        is_locked.recv().expect("it is locked");
+        assert_eq!(
+            world.send("GET", "/api/ping/", &[("X-API-KEY", &other)], b"").status,
+            200,
+            "now they are in company"
+        );
+        let places = thread::available_parallelism().map_or(1, NonZero::get);
+        let waiting: Vec<_> =
+            (0..places).map(|_| threads.spawn(|| world.post("/api/credits/", &credit).status)).collect();
+        thread::sleep(Duration::from_millis(300));
+        let next =
+            threads.spawn(|| world.post("/api/customers/", &json!({"customer_id": "free", "email": "free@acme.io"})));
+        thread::sleep(Duration::from_millis(1_400));
+        release.send(()).expect("somebody holds it");
+        let answer = next.join().expect("an answer");
+        assert_eq!(answer.status, 201, "a lock of another customer is waited for: {}", answer.text);
+        for call in waiting {
+            assert_eq!(call.join().expect("an answer"), 201);
+        }
     });
 }
 

@@ -12,6 +12,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
+use serde_json::json;
+
 use crate::support::{World, read_all, send_raw};
 
 /// The head and the body of an answer, read until the connection ends.
@@ -80,16 +82,29 @@ fn tls_is_served_with_a_certificate() {
         .expect("versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
-    let name = ServerName::try_from("billing.test").expect("a name");
-    let connection = ClientConnection::new(Arc::new(client), name).expect("a connection");
-    let mut stream = StreamOwned::new(connection, TcpStream::connect(world.addr()).expect("connected"));
-    let head = format!("GET /api/ping/ HTTP/1.1\r\nHost: x\r\nX-API-KEY: {}\r\nConnection: close\r\n\r\n", world.key);
-    stream.write_all(head.as_bytes()).expect("sent");
-    let mut answer = Vec::new();
-    // The end of the stream may come without the alert that announces it.
-    drop(stream.read_to_end(&mut answer));
-    let answer = String::from_utf8_lossy(&answer);
-    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("organization_id"), "{answer}");
+    let client = Arc::new(client);
+    let answer_to = |call: &str, body: &str| {
+        let name = ServerName::try_from("billing.test").expect("a name");
+        let connection = ClientConnection::new(Arc::clone(&client), name).expect("a connection");
+        let mut stream = StreamOwned::new(connection, TcpStream::connect(world.addr()).expect("connected"));
+        let (key, length) = (&world.key, body.len());
+        let head = format!(
+            "{call} HTTP/1.1\r\nHost: x\r\nX-API-KEY: {key}\r\nConnection: close\r\nContent-Length: {length}\r\n"
+        );
+        stream.write_all(format!("{head}Content-Type: application/json\r\n\r\n{body}").as_bytes()).expect("sent");
+        let mut answer = Vec::new();
+        // The end of the stream may come without the alert that announces it.
+        drop(stream.read_to_end(&mut answer));
+        String::from_utf8_lossy(&answer).into_owned()
+    };
+    for id in ["acme", "globex"] {
+        let body = json!({"customer_id": id, "email": format!("{id}@acme.io")}).to_string();
+        let answer = answer_to("POST /api/customers/", &body);
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+    }
+    let answer = answer_to("GET /api/customers/?limit=1", "");
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("customer_id"), "{answer}");
+    assert!(answer.contains("<https://x/api/customers/?limit=1&cursor="), "the rest is there as well: {answer}");
 
     let mut plain = world.raw();
     send_raw(&mut plain, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n");
