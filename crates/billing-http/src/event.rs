@@ -81,7 +81,7 @@ impl EventView {
     fn new(event: Event, metrics: &[Metric], has_customer: bool) -> Self {
         let is_of_name = |metric: &&Metric| {
             let is_custom = metric.measure.metric_type() == MetricType::Custom;
-            metric.archived_at.is_none() && !is_custom && metric.event_name == event.name
+            !is_custom && metric.event_name == event.name
         };
         let of_name = metrics.iter().filter(is_of_name);
         let unusable = of_name.clone().filter(|metric| metric.measure.measured(&event).is_none());
