@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
 use actix_web::error::InternalError;
-use actix_web::http::Method;
 use actix_web::http::header::{CACHE_CONTROL, HeaderName, HeaderValue};
+use actix_web::http::{Method, StatusCode};
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, HttpRequest, ResponseError, web};
 
@@ -65,7 +65,8 @@ pub async fn surround(
         add_headers(&mut response, &id);
         let route = response.request().app_data::<Matched>().map(|Matched(path)| *path);
         let key = key_prefix(response.request());
-        if let (Some(_), Some(listed)) = (&key, response.request().conn_data::<Arc<Listed>>()) {
+        let is_accepted = key.is_some() && response.status() != StatusCode::UNAUTHORIZED;
+        if let Some(listed) = response.request().conn_data::<Arc<Listed>>().filter(|_| is_accepted) {
             listed.know();
         }
         let code = response.response().extensions().get::<ErrorCode>().copied();
