@@ -7,6 +7,8 @@ mod operation_id;
 use std::sync::OnceLock;
 
 use actix_web::http::Method;
+use actix_web::http::header::ContentType;
+use actix_web::web::Bytes;
 use actix_web::{HttpRequest, HttpResponse, web};
 use serde_json::{Value, json};
 use utoipa::openapi::extensions::{Extensions, ExtensionsBuilder};
@@ -39,8 +41,8 @@ const LINK_MEANING: &str = "`<address>; rel=\"next\"`: where the list goes on. N
 /// The description of all calls, in each form of numbers made when it is first asked for.
 pub struct Description {
     table: fn() -> Vec<Endpoint>,
-    with_numbers: OnceLock<Value>,
-    with_text: OnceLock<Value>,
+    with_numbers: OnceLock<Bytes>,
+    with_text: OnceLock<Bytes>,
 }
 
 impl Description {
@@ -49,12 +51,13 @@ impl Description {
         Self { table, with_numbers: OnceLock::new(), with_text: OnceLock::new() }
     }
 
-    fn document(&self, form: DecimalForm) -> &Value {
+    /// The document as it is sent: whoever asks again gets the same bytes.
+    fn document(&self, form: DecimalForm) -> Bytes {
         let made = match form {
             DecimalForm::Number => &self.with_numbers,
             DecimalForm::Text => &self.with_text,
         };
-        made.get_or_init(|| document(&(self.table)(), form))
+        made.get_or_init(|| document(&(self.table)(), form).to_string().into()).clone()
     }
 }
 
@@ -66,7 +69,7 @@ pub async fn show(request: HttpRequest, description: web::Data<Description>) -> 
     let mut query = Query::parse(request.query_string())?;
     let form = query.optional::<DecimalForm>("numbers");
     let form = query.finish(form)?.unwrap_or(DecimalForm::Number);
-    Ok(HttpResponse::Ok().json(description.document(form)))
+    Ok(HttpResponse::Ok().content_type(ContentType::json()).body(description.document(form)))
 }
 
 /// The document that describes a table of calls, with the decimals of answers in one form.
