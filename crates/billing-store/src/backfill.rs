@@ -2,11 +2,11 @@
 //!
 //! From the moment a roll-up is started every event that comes in adds to it, however it is dated. What came before is
 //! missing until it is filled in here, together with others of the same event name: customer by customer, month by month, the buckets are deleted, counted again from
-//! the events and inserted, under the lock of the customer's lane, so that nobody adds to them meanwhile. When the last
+//! the events and inserted, under the lock of the customer's key range, so that nobody adds to them meanwhile. When the last
 //! customer is done the roll-up is complete from the beginning of time; a customer that is new by then has brought
 //! nothing but events that added to it.
 //!
-//! A lane is held for at most [`EVENTS_PER_LOCK`] events, or one customer's hour: a month with more goes day by day, such a
+//! A key range is held for at most [`EVENTS_PER_LOCK`] events, or one customer's hour: a month with more goes day by day, such a
 //! day hour by hour, and then its total is made of its hours. Whoever stores events waits for one such piece at most,
 //! because locks are given in the order in which they were asked for.
 
@@ -28,7 +28,7 @@ use crate::pg::schema::events;
 use crate::pg::statement::statement;
 use crate::repo::event::EventRow;
 use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
-use crate::rollup::{AddDay, Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_lanes};
+use crate::rollup::{AddDay, Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_key_ranges};
 use crate::shared::Shared;
 
 /// Most events held in memory at once.
@@ -196,7 +196,7 @@ impl Shared {
     /// Counts one piece of a customer's again.
     fn count_again(&self, pg: &mut PgConnection, step: &Step, piece: Piece) -> Result<(), Failure> {
         let (Some(first), Some(customer)) = (step.rollups.first(), step.customer.as_ref()) else { return Ok(()) };
-        lock_lanes(pg, vec![self.lanes.of(CustomerKey::from(*customer))])?;
+        lock_key_ranges(pg, vec![self.key_ranges.of(CustomerKey::from(*customer))])?;
         hot_bucket::close(pg, first.organization, *customer, &first.event_name)?;
         let (start, end, levels) = match piece {
             Piece::Days(start, end) => (start, end, BOTH_LEVELS),

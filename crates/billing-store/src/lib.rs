@@ -24,7 +24,7 @@
 //! | `store` | putting all of it together: connecting, health, durability, and the doors that need no scope |
 //!
 //! Invariants: whoever changes a customer holds its lock from the first statement on; locks are taken in the
-//! order customer, lanes (ascending), `billing_due`, invoice counter; an event and the roll-ups it is counted
+//! order customer, key ranges (ascending), `billing_due`, invoice counter; an event and the roll-ups it is counted
 //! in are committed together.
 
 mod access;

@@ -3,7 +3,7 @@
 use crate::custom_sql::Reader;
 use crate::pg::pool::Pool;
 use crate::remembered::Remembered;
-use crate::rollup::Lanes;
+use crate::rollup::KeyRanges;
 
 /// What all clones of a store and its workers share.
 pub(crate) struct Shared {
@@ -13,6 +13,6 @@ pub(crate) struct Shared {
     pub(crate) worker_pool: Pool,
     /// Connections of custom metrics.
     pub(crate) reader: Reader,
-    pub(crate) lanes: Lanes,
+    pub(crate) key_ranges: KeyRanges,
     pub(crate) remembered: Remembered,
 }

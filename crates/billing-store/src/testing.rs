@@ -205,7 +205,7 @@ pub fn columns() -> Vec<String> {
         features,
         hot_buckets,
         idempotency_keys,
-        ingest_lanes,
+        ingest_key_ranges,
         ingest_versions,
         invoice_counters,
         invoice_lines,

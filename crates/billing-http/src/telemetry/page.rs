@@ -189,6 +189,11 @@ impl Page {
         let meaning =
             "Events that were stored although no metric counts their name: mistyped, or sent ahead of their metric.";
         self.one(name, "counter", meaning, load.events_uncounted);
-        self.one("billing_ingest_lanes", "gauge", "Key ranges that are each taken in one at a time.", load.lanes);
+        self.one(
+            "billing_ingest_key_ranges",
+            "gauge",
+            "Key ranges that are each taken in one at a time.",
+            load.key_ranges,
+        );
     }
 }

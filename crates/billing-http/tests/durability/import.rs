@@ -65,10 +65,10 @@ fn an_import_waits_and_goes_on() {
     let lines: String =
         (0..12_000).map(|i| format!("{}\n", event("acme", &format!("e{i}"), "2019-05-01T10:00:00Z"))).collect();
     std::fs::write(&file, lines).expect("written");
-    // Somebody holds the lanes for longer than anybody waits for a lock.
+    // Somebody holds the key ranges for longer than anybody waits for a lock.
     let mut other = PgConnection::establish(world.url()).expect("a connection");
     other
-        .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1, lane) FROM generate_series(0, 255) lane")
+        .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1, key_range) FROM generate_series(0, 255) key_range")
         .expect("locked");
     let waiting = || {
         let sql = "SELECT count(*) FROM pg_locks lock JOIN pg_database database ON database.oid = lock.database

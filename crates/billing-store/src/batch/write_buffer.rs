@@ -113,7 +113,7 @@ impl WriteBuffer {
 }
 
 impl PgTransaction<'_> {
-    /// Writes everything, in the order of locks: lanes, queue, counter.
+    /// Writes everything, in the order of locks: key ranges, queue, counter.
     pub(super) fn write(&mut self, all: WriteBuffer) -> Result<(), Error> {
         let WriteBuffer { new, changed, records, invoicings, reached, invoices } = all;
         self.write_subscriptions(&new, &changed)?;

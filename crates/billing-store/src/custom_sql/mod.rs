@@ -28,7 +28,7 @@ use crate::pg::column::count;
 use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::pg::statement::statement;
-use crate::rollup::Lanes;
+use crate::rollup::KeyRanges;
 
 pub(crate) use self::attempt::Attempts;
 pub(crate) use self::budget::Budget;
@@ -71,10 +71,10 @@ impl ResultRow {
 }
 
 statement! {
-    /// How far the arrival numbers of an organization's events have come in some lanes.
+    /// How far the arrival numbers of an organization's events have come in some key ranges.
     LastArrivals -> (Integer, BigInt) {
-        "SELECT lane, last_arrival FROM event_arrivals
-        WHERE organization_id = " organization: Uuid as SqlUuid; " AND lane = ANY (" lanes: Vec<i32> as Array<Integer>; ")"
+        "SELECT key_range, last_arrival FROM event_arrivals
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND key_range = ANY (" key_ranges: Vec<i32> as Array<Integer>; ")"
     }
 }
 
@@ -83,17 +83,17 @@ impl Reader {
     pub(crate) fn usages(
         &self,
         organization: Uuid,
-        lanes: Lanes,
+        key_ranges: KeyRanges,
         requests: &[CustomUsageRequest],
         budget: &mut Budget,
     ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
         let usages = self.run(organization, |pg| {
-            let of_requests: BTreeSet<i32> = requests.iter().map(|request| lanes.of(request.customer)).collect();
-            let last_arrivals = LastArrivals { organization, lanes: of_requests.into_iter().collect() };
+            let of_requests: BTreeSet<i32> = requests.iter().map(|request| key_ranges.of(request.customer)).collect();
+            let last_arrivals = LastArrivals { organization, key_ranges: of_requests.into_iter().collect() };
             let last_arrivals: HashMap<i32, i64> = last_arrivals.load::<(i32, i64)>(pg)?.into_iter().collect();
             let behind = (0..requests.len()).rev();
             let usage = |(request, behind): (&CustomUsageRequest, usize)| {
-                let last_arrival = last_arrivals.get(&lanes.of(request.customer)).copied().unwrap_or_default();
+                let last_arrival = last_arrivals.get(&key_ranges.of(request.customer)).copied().unwrap_or_default();
                 let last_arrival = count(last_arrival)?;
                 let usage = usage(pg, organization, request, (&mut *budget, behind))?;
                 Ok(usage.map(|usage| usage.seen_to(last_arrival)))

@@ -1,4 +1,4 @@
-//! How much one transaction takes in: whoever waits for its lanes waits for all of it.
+//! How much one transaction takes in: whoever waits for its key ranges waits for all of it.
 
 use std::collections::HashSet;
 

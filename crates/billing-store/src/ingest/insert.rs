@@ -3,7 +3,7 @@
 //! Nearly every event is new, and its month's unique index says so when it is inserted: to look its id up as well would
 //! cost as much again. In the other months in which its id would be known it is looked up by the insert itself. So events are
 //! stored as if their ids were new; if one is not, the transaction runs again, and for a while ids are looked up first.
-//! Whoever holds the lanes is alone with its customers' events, so what is not known then is still not known when it is
+//! Whoever holds the key ranges is alone with its customers' events, so what is not known then is still not known when it is
 //! inserted.
 
 use std::collections::{BTreeMap, HashSet};

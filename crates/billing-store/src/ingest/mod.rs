@@ -1,6 +1,6 @@
 //! Taking events in: each one stored and counted once, durably, before the answer.
 //!
-//! A group of events is one transaction that holds the locks of the lanes its customers are in. Whoever holds a lane
+//! A group of events is one transaction that holds the locks of the key ranges its customers are in. Whoever holds a key range
 //! is alone with its customers' events and roll-ups, so nothing here can deadlock, and the set of metrics cannot
 //! change between storing an event and counting it. How long it holds them is bounded: in events, and in the rows of
 //! roll-ups that they move. What is more is stored in the next transaction.
@@ -29,7 +29,7 @@ use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::repo::api_key;
 use crate::repo::event::id_hash;
-use crate::rollup::{Counting, Counts, Lanes, Written, enter_lanes};
+use crate::rollup::{Counting, Counts, KeyRanges, Written, enter_key_ranges};
 use crate::shared::Shared;
 
 /// An event on its way in, with what can be made of it before any lock is held.
@@ -127,9 +127,9 @@ type EventKey = (Uuid, Uuid);
 /// What becomes of some events.
 type Outcome = Result<Vec<Ingested>, Error>;
 
-/// Leaves a caller's events with the writers, of which each has lanes of its own; what becomes of them is told to `reply`.
+/// Leaves a caller's events with the writers, of which each has key ranges of its own; what becomes of them is told to `reply`.
 pub(crate) fn submit(
-    lanes: Lanes,
+    key_ranges: KeyRanges,
     writers: &[Arc<Batcher<Arrival>>],
     (requester, events, window): (Requester, Vec<Event>, Window),
     reply: Reply<Vec<Ingested>>,
@@ -139,7 +139,7 @@ pub(crate) fn submit(
     }
     let Requester { organization, key } = requester;
     let terms = Terms { organization, window };
-    let parts = split(lanes, organization, events);
+    let parts = split(key_ranges, organization, events);
     let batchers: Vec<_> = parts.iter().map(|part| (&writers[part.writer], part.weight)).collect();
     // All of it is taken or nothing.
     let owner = Some(organization);
@@ -213,15 +213,15 @@ impl Part {
     }
 }
 
-/// Divides events among the writers. Each has lanes of its own, so that in one process none waits for another, and what one
+/// Divides events among the writers. Each has key ranges of its own, so that in one process none waits for another, and what one
 /// stores at once is about fewer customers.
-fn split(lanes: Lanes, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
+fn split(key_ranges: KeyRanges, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
     let part = |writer| Part { writer, rows: Vec::new(), places: Vec::new(), weight: 0 };
     let mut parts: Vec<Part> = (0..WRITERS).map(part).collect();
     for (place, event) in events.into_iter().enumerate() {
         let row = Row::new(organization, event);
-        let lane = lanes.of(row.customer);
-        let part = &mut parts[lane.unsigned_abs() as usize % WRITERS];
+        let key_range = key_ranges.of(row.customer);
+        let part = &mut parts[key_range.unsigned_abs() as usize % WRITERS];
         part.weight += row.weight();
         part.places.push(place);
         part.rows.push(row);
@@ -272,12 +272,12 @@ impl Shared {
         rows: &[&Row],
         made: &Preparation,
     ) -> Result<Attempt, Failure> {
-        let (cache, lanes, organization) = (&self.remembered.ingest, self.lanes, terms.organization.uuid());
-        let mut in_lanes: BTreeMap<i32, i64> = BTreeMap::new();
-        rows.iter().for_each(|row| *in_lanes.entry(lanes.of(row.customer)).or_default() += 1);
+        let (cache, key_ranges, organization) = (&self.remembered.ingest, self.key_ranges, terms.organization.uuid());
+        let mut in_key_ranges: BTreeMap<i32, i64> = BTreeMap::new();
+        rows.iter().for_each(|row| *in_key_ranges.entry(key_ranges.of(row.customer)).or_default() += 1);
         let prefixes = api_key::prefixes(keys.iter().copied());
         self.worker_pool.transact_again(|pg| {
-            let mut arrivals = enter_lanes(pg, organization, &in_lanes)?;
+            let mut arrivals = enter_key_ranges(pg, organization, &in_key_ranges)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
             keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;
@@ -285,7 +285,7 @@ impl Shared {
             let mut candidates = candidates(rows, &present, terms.window, &mut answers);
             candidates
                 .iter_mut()
-                .for_each(|candidate| candidate.arrival = arrivals.next(lanes.of(candidate.row.customer)));
+                .for_each(|candidate| candidate.arrival = arrivals.next(key_ranges.of(candidate.row.customer)));
             let missing = Preparation::of(&candidates).without(made).without_known(cache, organization);
             if !missing.is_empty() {
                 return Ok(Attempt::Unprepared(missing));

@@ -1,6 +1,6 @@
 //! What must be there before events are stored: the months they are in, and the note of how late those of each name are.
 //!
-//! Both are made in short transactions of their own, before any lane is held. A month is attached under a lock that all of
+//! Both are made in short transactions of their own, before any key range is held. A month is attached under a lock that all of
 //! the events have, and a name's note is one row for all customers: whoever held either while it stored thousands of events
 //! would keep every other writer from storing any.
 
@@ -52,7 +52,7 @@ pub(super) struct Preparation {
     /// The months they are in or looked for in.
     pub(super) months: BTreeSet<Month>,
     /// By name, the first hour behind all of them. A new metric takes an hour for complete only if no event came before
-    /// it; it looks here, after waiting for the lanes.
+    /// it; it looks here, after waiting for the key ranges.
     pub(super) names: BTreeMap<String, OffsetDateTime>,
 }
 

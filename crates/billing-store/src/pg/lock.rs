@@ -11,8 +11,8 @@ use super::statement::statement;
 /// What a lock with two keys is about. The numbers are those that every process on the database uses: they never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockClass {
-    /// The events and roll-ups of a range of customers; the number is the lane's.
-    Lane = 1,
+    /// The events and roll-ups of a range of customers; the number is the key range's.
+    KeyRange = 1,
     /// An organization's catalogue.
     Catalog = 2,
     /// Bringing the database up to date.

@@ -161,9 +161,9 @@ diesel::table! {
 }
 
 diesel::table! {
-    event_arrivals (organization_id, lane) {
+    event_arrivals (organization_id, key_range) {
         organization_id -> Uuid,
-        lane -> Int4,
+        key_range -> Int4,
         last_arrival -> Int8,
     }
 }
@@ -224,9 +224,9 @@ diesel::table! {
 }
 
 diesel::table! {
-    ingest_lanes (is_only) {
+    ingest_key_ranges (is_only) {
         is_only -> Bool,
-        lane_bits -> Int2,
+        range_bits -> Int2,
     }
 }
 
@@ -537,7 +537,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     features,
     hot_buckets,
     idempotency_keys,
-    ingest_lanes,
+    ingest_key_ranges,
     ingest_versions,
     invoice_counters,
     invoice_lines,

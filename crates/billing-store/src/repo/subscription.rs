@@ -278,8 +278,8 @@ impl PgTransaction<'_> {
             .order(components::metric_id)
             .select(components::metric_id);
         let metrics: Vec<Uuid> = self.query(|pg| query.load(pg))?;
-        let (tenant, lanes) = (self.tenant(), self.shared.lanes);
-        self.query(|pg| rollup::start(pg, tenant, lanes, &metrics, &keys))
+        let (tenant, key_ranges) = (self.tenant(), self.shared.key_ranges);
+        self.query(|pg| rollup::start(pg, tenant, key_ranges, &metrics, &keys))
     }
 }
 

@@ -5,7 +5,7 @@
 //! roll-ups by hour and by day. An event of any other hour is added to those at once. So an event moves one row, however
 //! many metrics count it, and usage is what the roll-ups and the hot bucket say together.
 //!
-//! Only who holds the lane's lock writes here, so that what was read is still so when it is written. What this process wrote
+//! Only who holds the key range's lock writes here, so that what was read is still so when it is written. What this process wrote
 //! itself it does not even read again: see [`HotBucketCache`](super::hot_bucket_cache::HotBucketCache).
 
 use std::collections::BTreeMap;

@@ -13,7 +13,7 @@ mod delta;
 mod figures;
 pub(crate) mod hot_bucket;
 mod hot_bucket_cache;
-mod lane;
+mod key_range;
 mod start;
 mod upsert;
 
@@ -23,10 +23,10 @@ pub(crate) use self::bucket::{
 pub(crate) use self::figures::AddDay;
 pub(crate) use self::hot_bucket::{Counting, Counts};
 pub(crate) use self::hot_bucket_cache::{CachedHotBuckets, HotBucketCache, Transaction, Written};
-pub(crate) use self::lane::{Lanes, enter_lanes, lock_lanes};
+pub(crate) use self::key_range::{KeyRanges, enter_key_ranges, lock_key_ranges};
 pub(crate) use self::start::{renew_ingest_version, start};
 pub(crate) use self::upsert::Additions;
 
-/// Most rows of roll-ups that one transaction writes, unless one event alone moves more: whoever waits for its lanes waits
+/// Most rows of roll-ups that one transaction writes, unless one event alone moves more: whoever waits for its key ranges waits
 /// for that long.
 pub(crate) const ROWS_PER_TRANSACTION_MAX: usize = 10_000;

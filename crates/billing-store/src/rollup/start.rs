@@ -4,7 +4,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
 use uuid::Uuid;
 
-use super::lane::{Lanes, lock_lanes};
+use super::key_range::{KeyRanges, lock_key_ranges};
 use crate::pg::statement::statement;
 
 /// Most sets of properties that one metric is rolled up by; usage under further ones is read from the events.
@@ -62,11 +62,11 @@ statement! {
 
 /// Starts rolling `metrics` up by `filter_keys` (none: in total), unless that goes on already or cannot be.
 ///
-/// Takes every lane's lock: whoever stores events afterwards sees the change.
+/// Takes every key range's lock: whoever stores events afterwards sees the change.
 pub(crate) fn start(
     pg: &mut PgConnection,
     organization: Uuid,
-    lanes: Lanes,
+    key_ranges: KeyRanges,
     metrics: &[Uuid],
     filter_keys: &[String],
 ) -> QueryResult<()> {
@@ -83,7 +83,7 @@ pub(crate) fn start(
     if metrics.is_empty() {
         return Ok(());
     }
-    lock_lanes(pg, lanes.all())?;
+    lock_key_ranges(pg, key_ranges.all())?;
     StartRollups { filter_keys: filter_keys.to_vec(), organization, metrics }.execute(pg)?;
     renew_ingest_version(pg, organization)
 }

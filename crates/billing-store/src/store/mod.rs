@@ -34,7 +34,7 @@ use crate::remembered::Remembered;
 use crate::repo::api_key::{self, Found, KeyLookup};
 use crate::repo::idempotency::{self as answers, AnswerLookup};
 use crate::repo::key_pepper;
-use crate::rollup::Lanes;
+use crate::rollup::KeyRanges;
 use crate::shared::Shared;
 
 /// How long the readiness check may take, in milliseconds.
@@ -127,7 +127,7 @@ pub struct Load {
     /// Transactions that store events.
     pub ingesting: usize,
     /// Key ranges of which one transaction at a time takes events in.
-    pub lanes: u32,
+    pub key_ranges: u32,
     /// Events that this process has stored although no metric counts their name.
     pub events_uncounted: u64,
 }
@@ -153,9 +153,9 @@ impl PgStore {
     /// [`StoreError::Unavailable`] when the first connection cannot be made.
     pub fn connect(url: &str, pool_size: u32) -> Result<Self, StoreError> {
         let pool = Pool::connect(url, pool_size)?;
-        let lane_bits =
-            pool.run(|pg| schema::ingest_lanes::table.select(schema::ingest_lanes::lane_bits).first::<i16>(pg));
-        let lane_bits = lane_bits.map_err(Failure::into_store_error)?;
+        let range_bits = pool
+            .run(|pg| schema::ingest_key_ranges::table.select(schema::ingest_key_ranges::range_bits).first::<i16>(pg));
+        let range_bits = range_bits.map_err(Failure::into_store_error)?;
         let shared = Arc::new(Shared {
             pool,
             worker_pool: Pool::on_demand(
@@ -164,7 +164,7 @@ impl PgStore {
                 expect_same_statements,
             ),
             reader: Reader::new(url),
-            lanes: Lanes::new(u8::try_from(lane_bits).unwrap_or(0)),
+            key_ranges: KeyRanges::new(u8::try_from(range_bits).unwrap_or(0)),
             remembered: Remembered::default(),
         });
         let queues = Arc::new(Queues::open(&shared)?);
@@ -230,9 +230,9 @@ impl PgStore {
         let (connections, idle_connections, connections_max) = self.shared.pool.counts();
         let loads = self.queues.arrivals.iter().map(|batcher| batcher.load());
         let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
-        let lanes = self.shared.lanes.count();
+        let key_ranges = self.shared.key_ranges.count();
         let events_uncounted = self.shared.remembered.ingest.uncounted();
-        Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, lanes, events_uncounted }
+        Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, key_ranges, events_uncounted }
     }
 
     /// Whether the database answers within half a second and is as this program expects it.
@@ -312,7 +312,7 @@ impl EventIngest for PgStore {
     }
 
     fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
-        ingest::submit(self.shared.lanes, &self.queues.arrivals, (requester, events, window), reply);
+        ingest::submit(self.shared.key_ranges, &self.queues.arrivals, (requester, events, window), reply);
     }
 
     fn catch_up(&self) -> Result<bool, Error> {

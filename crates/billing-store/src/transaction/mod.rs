@@ -118,7 +118,7 @@ impl<'c> PgTransaction<'c> {
         self.expect_statements()?;
         self.has_run_custom = true;
         let mut budget = self.custom_budget.unwrap_or_else(Budget::of_call);
-        let usages = self.shared.reader.usages(self.tenant(), self.shared.lanes, requests, &mut budget);
+        let usages = self.shared.reader.usages(self.tenant(), self.shared.key_ranges, requests, &mut budget);
         if let Some(left) = &mut self.custom_budget {
             *left = budget;
         }

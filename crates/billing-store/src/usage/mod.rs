@@ -15,7 +15,7 @@ use billing_domain::usage::{Levels, SeenUsage, Step, Usage, UsageRequest};
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 
-use self::totals::{ReadBuckets, ReadUsage, UsageRow, lane_of_row};
+use self::totals::{ReadBuckets, ReadUsage, UsageRow, key_range_of_row};
 use self::unchanged::Plan;
 use crate::pg::column::count;
 use crate::remembered::UnchangedFigures;
@@ -24,7 +24,7 @@ use crate::transaction::PgTransaction;
 pub(crate) use self::totals::{HOT_TALLY, HotTallySql};
 pub(crate) use self::warm::{Open, OpenRow, WarmFacts};
 
-/// The number of the last event that has arrived in each lane.
+/// The number of the last event that has arrived in each key range.
 type LastArrivals = HashMap<i32, u64>;
 
 /// What is read for one request, and what becomes of it.
@@ -93,14 +93,14 @@ impl PgTransaction<'_> {
             [only] => usages[only].clone(),
             _ => unchanged::put_together(places.into_iter().map(|place| usages[place].clone()).collect()),
         };
-        let lanes = self.shared.lanes;
+        let key_ranges = self.shared.key_ranges;
         let seen = |(request, places): (&UsageRequest, Vec<usize>)| {
-            of_request(places).seen_to(last_arrivals.get(&lanes.of(request.customer)).copied().unwrap_or_default())
+            of_request(places).seen_to(last_arrivals.get(&key_ranges.of(request.customer)).copied().unwrap_or_default())
         };
         Ok(requests.iter().zip(places).map(seen).collect())
     }
 
-    /// The usage of each plan and the last arrivals of their lanes, all from one snapshot.
+    /// The usage of each plan and the last arrivals of their key ranges, all from one snapshot.
     fn read_plans(&mut self, plans: &mut [Plan<'_>]) -> Result<(Vec<Usage>, LastArrivals), Error> {
         let figures = &self.shared.remembered.unchanged;
         if plans.iter().any(|plan| plan.known().is_some()) {
@@ -146,9 +146,9 @@ impl PgTransaction<'_> {
         mut statement: ReadUsage,
         plans: &[Plan<'_>],
     ) -> Result<(Vec<Found>, LastArrivals), Error> {
-        let lanes = self.shared.lanes;
-        let lanes: BTreeSet<i32> = plans.iter().map(|plan| lanes.of(plan.request.customer)).collect();
-        statement.lanes = lanes.into_iter().collect();
+        let key_ranges = self.shared.key_ranges;
+        let key_ranges: BTreeSet<i32> = plans.iter().map(|plan| key_ranges.of(plan.request.customer)).collect();
+        statement.key_ranges = key_ranges.into_iter().collect();
         for (number, plan) in (0..).zip(plans) {
             if let Some(hours) = &plan.hours {
                 statement.add_hours(number + plans.len() as i32, &plan.request, hours);
@@ -158,8 +158,8 @@ impl PgTransaction<'_> {
         let mut last_arrivals = LastArrivals::new();
         for row in self.read_found(statement)? {
             let number = row.request;
-            if let Some(lane) = lane_of_row(number) {
-                last_arrivals.insert(lane, count(row.event_count)?);
+            if let Some(key_range) = key_range_of_row(number) {
+                last_arrivals.insert(key_range, count(row.event_count)?);
                 continue;
             }
             let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));

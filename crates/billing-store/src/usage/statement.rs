@@ -88,7 +88,7 @@ impl ReadUsage {
             event_spans: Vec::new(),
             event_windows: Vec::new(),
             organization,
-            lanes: Vec::new(),
+            key_ranges: Vec::new(),
         }
     }
 
@@ -206,7 +206,7 @@ impl From<ReadUsage> for ReadBuckets {
             starts: all.bucket_starts,
             ends: all.bucket_ends,
             organization: all.organization,
-            lanes: all.lanes,
+            key_ranges: all.key_ranges,
         }
     }
 }

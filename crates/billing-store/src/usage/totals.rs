@@ -77,14 +77,14 @@ const BUCKET_PARTS: &str = concat!(
             WHERE segment.aggregation_type = 'latest'"
 );
 
-/// One row more for each lane that has events, under a number below 0: how far their arrival numbers have come in the snapshot.
+/// One row more for each key range that has events, under a number below 0: how far their arrival numbers have come in the snapshot.
 pub(super) const LAST_ARRIVALS: &str = "UNION ALL
-        SELECT -1 - arrivals.lane, NULL, NULL, arrivals.last_arrival, 0, NULL, NULL, NULL, 0
+        SELECT -1 - arrivals.key_range, NULL, NULL, arrivals.last_arrival, 0, NULL, NULL, NULL, 0
         FROM tenant JOIN event_arrivals arrivals
-            ON arrivals.organization_id = tenant.organization_id AND arrivals.lane = ANY (tenant.lanes)";
+            ON arrivals.organization_id = tenant.organization_id AND arrivals.key_range = ANY (tenant.key_ranges)";
 
-/// The lane whose row of [`LAST_ARRIVALS`] has this number.
-pub(super) fn lane_of_row(number: i32) -> Option<i32> {
+/// The key range whose row of [`LAST_ARRIVALS`] has this number.
+pub(super) fn key_range_of_row(number: i32) -> Option<i32> {
     (number < 0).then_some(-1 - number)
 }
 
@@ -230,7 +230,7 @@ statement! {
             )
         ),
         tenant AS (
-            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " lanes: Vec<i32> as Array<Integer>; "::integer[] AS lanes
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " key_ranges: Vec<i32> as Array<Integer>; "::integer[] AS key_ranges
         )
         SELECT part.request, NULL::timestamptz AS bucket, NULL::timestamptz AS first_at, " [OF_PARTS] "
         FROM (
@@ -382,7 +382,7 @@ statement! {
             ) AS segment (" [BUCKET_SEGMENT] ")
         ),
         tenant AS (
-            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " lanes: Vec<i32> as Array<Integer>; "::integer[] AS lanes
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " key_ranges: Vec<i32> as Array<Integer>; "::integer[] AS key_ranges
         )
         SELECT part.request, NULL::timestamptz, NULL::timestamptz, " [OF_PARTS] "
         FROM (

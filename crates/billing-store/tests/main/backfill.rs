@@ -236,7 +236,7 @@ fn whoever_stores_events_waits_for_one_piece_at_most() {
         }
         (filler.join().expect("a thread"), waits)
     });
-    // Were the lane held for the month, there would be a wait of about all of it and hardly a second event.
+    // Were the key range held for the month, there would be a wait of about all of it and hardly a second event.
     assert!(waits.len() >= 20, "{} events came in during {filling:?}", waits.len());
     assert!(waits.iter().all(|wait| *wait < filling / 2), "{:?} of {filling:?}", waits.iter().max());
     let mut all = events;

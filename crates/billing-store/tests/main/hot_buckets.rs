@@ -285,7 +285,7 @@ fn a_hot_bucket_is_not_read_again() {
         statements_sent(store.url()) - before
     };
     sent(1);
-    // BEGIN, lanes, version, whose clock it is, events, the hot bucket.
+    // BEGIN, key ranges, version, whose clock it is, events, the hot bucket.
     assert_eq!([sent(2), sent(3)], [6, 6]);
     execute(store.url(), "UPDATE hot_buckets SET deltas = deltas").expect("written");
     // All of it twice, the second time with the hour read; and read for a while after.

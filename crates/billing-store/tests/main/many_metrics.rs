@@ -93,7 +93,7 @@ fn hours_that_close_at_once_are_closed_in_several_transactions() {
 }
 
 #[test]
-fn nobody_waits_for_lanes_while_a_month_is_made() {
+fn nobody_waits_for_key_ranges_while_a_month_is_made() {
     let store = TestStore::new();
     let world = World::new(&store, 1);
     world.new_metric(Measure::Counter(Aggregation::Count));
@@ -116,11 +116,11 @@ fn nobody_waits_for_lanes_while_a_month_is_made() {
     let held = locks(1, true);
     other.batch_execute("COMMIT").expect("released");
     assert_eq!(import.join().expect("no panic").expect("taken in"), [Ingested::Stored]);
-    assert!(held.is_empty(), "{held:?} hold lanes and wait for a month");
+    assert!(held.is_empty(), "{held:?} hold key ranges and wait for a month");
 }
 
 #[test]
-fn a_name_is_noted_before_any_lane_is_held() {
+fn a_name_is_noted_before_any_key_range_is_held() {
     let store = TestStore::new();
     let world = World::new(&store, 1);
     let mut other = connect(store.url());
@@ -136,12 +136,12 @@ fn a_name_is_noted_before_any_lane_is_held() {
     while query(store.url(), waiting).is_empty() && !import.is_finished() {
         thread::sleep(Wait::from_millis(5));
     }
-    let lanes = "SELECT lock.pid::text AS value FROM pg_locks lock JOIN pg_database database ON database.oid = lock.database
+    let key_ranges = "SELECT lock.pid::text AS value FROM pg_locks lock JOIN pg_database database ON database.oid = lock.database
         WHERE database.datname = current_database() AND lock.locktype = 'advisory' AND lock.classid = 1 AND lock.granted";
-    let held = query(store.url(), lanes);
+    let held = query(store.url(), key_ranges);
     other.batch_execute("COMMIT").expect("released");
     assert_eq!(import.join().expect("no panic").expect("taken in"), [Ingested::Stored]);
-    assert!(held.is_empty(), "{held:?} hold lanes and wait for the note of a name");
+    assert!(held.is_empty(), "{held:?} hold key ranges and wait for the note of a name");
 }
 
 #[test]

@@ -49,7 +49,7 @@ const INTERNAL: &[&str] = &[
     "features_pkey",
     "idempotency_keys_pkey",
     "ingest_versions_pkey",
-    "ingest_lanes_pkey",
+    "ingest_key_ranges_pkey",
     "invoice_counters_pkey",
     "invoice_lines_pkey",
     "invoice_numbers_pkey",
