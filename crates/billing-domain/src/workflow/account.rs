@@ -19,13 +19,14 @@ use crate::organization::Organization;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::Transaction;
 use crate::subscription::{Subscription, SubscriptionStatus};
-use crate::tax::{TaxRate, TaxSources, flat_rate};
+use crate::tax::{TaxQuote, TaxRate, TaxSources, flat_rate};
 use crate::test_clock::TestClockStatus;
 
 /// Longer than it takes to store an event that was accepted.
 const CLOSING_GRACE_MIN: Duration = Duration::minutes(5);
 
 /// A customer's open records and the subscriptions behind them, with the catalogue they are priced by.
+#[derive(Clone)]
 pub(super) struct Account {
     pub organization: Organization,
     pub customer: Customer,
@@ -43,11 +44,13 @@ pub(super) struct Account {
     pub catalog: Catalog,
     /// Billing records made since it was loaded.
     pub records_made: usize,
+    /// Whether a line was taxed at the rate of its day.
+    pub has_taxed: bool,
     unsaved: Unsaved,
 }
 
 /// What is not yet in the store as it is here: it is written in a few statements, however much of it there is.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Unsaved {
     /// Subscriptions that the store does not have.
     new: BTreeSet<SubscriptionId>,
@@ -69,7 +72,7 @@ pub(super) struct Offer {
 }
 
 /// What has been looked up of the catalogue.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Catalog(BTreeMap<PlanVersionId, Rc<Offer>>);
 
 impl Account {
@@ -101,6 +104,7 @@ impl Account {
             credits,
             catalog: Catalog::default(),
             records_made: 0,
+            has_taxed: false,
             unsaved: Unsaved::default(),
         })
     }
@@ -126,19 +130,27 @@ impl Account {
     /// # Errors
     /// [`Error::TaxRate`] when the organization's own provider is to be asked for it first.
     pub fn tax_rate(&self, issued_at: OffsetDateTime) -> Result<Option<TaxRate>, Error> {
+        let need = |failure| Error::TaxRate(TaxNeed { customer: self.customer.key, at: issued_at, failure });
+        self.tax_sources(&self.customer.tax_quotes).rate(issued_at).map_err(need)
+    }
+
+    /// [`Account::tax_rate`] where nobody is asked for it, whatever they may have said before.
+    pub fn tax_rate_unasked(&self, issued_at: OffsetDateTime) -> Option<Option<TaxRate>> {
+        self.tax_sources(&[]).rate(issued_at).ok()
+    }
+
+    fn tax_sources<'s>(&'s self, quotes: &'s [TaxQuote]) -> TaxSources<'s> {
         let (organization, customer) = (&self.organization, &self.customer);
         let mut providers = customer.fields.tax_providers.clone();
         providers
             .extend(organization.tax_providers.iter().filter(|later| !customer.fields.tax_providers.contains(later)));
-        let sources = TaxSources {
+        TaxSources {
             providers,
             flat_rate: flat_rate(customer.fields.tax_rate.as_ref(), organization.tax_rate.as_ref()),
             hook: organization.tax_hook.as_ref(),
-            quotes: &customer.tax_quotes,
+            quotes,
             on_failure: organization.on_tax_failure,
-        };
-        let need = |failure| Error::TaxRate(TaxNeed { customer: customer.key, at: issued_at, failure });
-        sources.rate(issued_at).map_err(need)
+        }
     }
 
     /// How long after the last event of a time was accepted that time is looked at for the last time: no sooner than an

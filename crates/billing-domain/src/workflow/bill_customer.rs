@@ -23,7 +23,7 @@ use crate::store::Transaction;
 pub fn bill_customer(tx: &mut dyn Transaction, customer: CustomerKey, until: OffsetDateTime) -> Result<(), Error> {
     // What awaits renewal is listed whenever it ended, so the beginning of the list is `until` itself.
     let mut account = Account::load(tx, customer, until)?;
-    process_some(tx, &mut account, until, usize::MAX).map(drop)
+    process_some(tx, &mut account, (until, usize::MAX), UnknownRate::Fails).map(drop)
 }
 
 /// Renewals, expiries, scheduled invoices and billing records made, all told, that one call does of what is due: a year of
@@ -46,7 +46,7 @@ pub fn bill_customer_partly(
     work_max: usize,
 ) -> Result<Progress, Error> {
     let mut account = Account::load(tx, customer, until)?;
-    process_some(tx, &mut account, until, work_max)
+    process_some(tx, &mut account, (until, work_max), UnknownRate::Ends)
 }
 
 /// How far billing has come that is done in parts.
@@ -76,8 +76,9 @@ pub(super) fn finish_due_of(
 ///
 /// # Errors
 /// [`Refusal::CatchingUp`] when that is more than a call does: the billing run is behind, and has to come by first.
+/// [`Error::TaxRate`]: as long as the call may fail nothing is kept, so what is due is done whole, once all rates are known.
 pub(super) fn finish_due(tx: &mut dyn Transaction, account: &mut Account, now: OffsetDateTime) -> Result<(), Error> {
-    match process_some(tx, account, now, CALL_WORK_MAX)? {
+    match process_some(tx, account, (now, CALL_WORK_MAX), UnknownRate::Fails)? {
         Progress::Arrived => Ok(()),
         Progress::OnTheWay => Err(Refusal::CatchingUp.into()),
     }
@@ -100,28 +101,46 @@ pub(super) fn catch_up(tx: &mut dyn Transaction, customer: CustomerKey, now: Off
 
 /// Processes what a call has made due, as far as one call goes. The rest is left to the billing run or the clock's worker.
 pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, now: OffsetDateTime) -> Result<(), Error> {
-    process_some(tx, account, now, CALL_WORK_MAX).map(drop)
+    process_some(tx, account, (now, CALL_WORK_MAX), UnknownRate::Ends).map(drop)
 }
 
-/// Processes what is due up to and with `until`, and ends behind the instant at which it has done as much as `work_max`. Where a bound is
-/// set it also ends before an invoice whose tax rate is to be asked for, so that what was done before it is kept.
+/// What becomes of billing at an invoice whose tax rate is still to be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UnknownRate {
+    /// It ends there, if it has done anything: what was done before is kept.
+    Ends,
+    /// It fails as a whole.
+    Fails,
+}
+
+/// Processes what is due up to and with `until`, and ends behind the instant at which it has done as much as `work_max`, or
+/// before an invoice whose tax rate is unknown.
 pub(super) fn process_some(
     tx: &mut dyn Transaction,
     account: &mut Account,
-    until: OffsetDateTime,
-    work_max: usize,
+    (until, work_max): (OffsetDateTime, usize),
+    at_unknown_rate: UnknownRate,
 ) -> Result<Progress, Error> {
     let made_before = account.records_made;
     let (mut steps, mut reached) = (0, None);
     let mut progress = Progress::Arrived;
     while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {
         let work = steps + (account.records_made - made_before);
-        let is_enough = work >= work_max || (work_max < usize::MAX && awaits_tax_rate(account, step, at));
-        if is_enough && reached.is_some_and(|reached| reached < at) {
+        if work >= work_max && reached.is_some_and(|reached| reached < at) {
             progress = Progress::OnTheWay;
             break;
         }
-        take_step(tx, account, step, at)?;
+        let may_end = at_unknown_rate == UnknownRate::Ends && reached.is_some() && has_unknown_rate(account, step, at);
+        // Whether a line needs the rate is known when the lines are. Up to there nothing is written.
+        let before = may_end.then(|| account.clone());
+        match (take_step(tx, account, step, at), before) {
+            (Err(Error::TaxRate(_)), Some(before)) => {
+                *account = before;
+                progress = Progress::OnTheWay;
+                break;
+            }
+            (taken, _) => taken?,
+        }
         steps += 1;
         reached = reached.max(Some(at));
     }
@@ -138,8 +157,8 @@ pub(super) fn process_some(
     Ok(progress)
 }
 
-/// Whether a step is an invoice whose tax rate is still to be asked for.
-fn awaits_tax_rate(account: &Account, step: Step, at: OffsetDateTime) -> bool {
+/// Whether a step is an invoice whose tax rate would have to be asked for, if it needs one.
+fn has_unknown_rate(account: &Account, step: Step, at: OffsetDateTime) -> bool {
     let Step::Invoice(instant) = step else { return false };
     let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
     let issued_at = issued_at(account, &subscriptions_of(account, &due), at);

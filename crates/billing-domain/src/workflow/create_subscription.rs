@@ -7,7 +7,7 @@ use time::OffsetDateTime;
 
 use super::account::{Account, Offer};
 use super::advance_test_clock::INTERVALS_MAX;
-use super::bill_customer::{CALL_WORK_MAX, finish_due, process_some};
+use super::bill_customer::{CALL_WORK_MAX, UnknownRate, finish_due, process_some};
 use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, count_records};
 use crate::customer::CustomerId;
@@ -115,7 +115,7 @@ pub(super) fn create_within(
     let due_at_start =
         |record: &BillingRecord| record.subscription == id && record.next_invoicing_at() == Some(start) && start <= now;
     issue_invoices(tx, &mut account, &due_at_start, start, now)?;
-    process_some(tx, &mut account, now, work_max)?;
+    process_some(tx, &mut account, (now, work_max), UnknownRate::Ends)?;
     account.subscription(id).cloned()
 }
 

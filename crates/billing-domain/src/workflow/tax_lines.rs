@@ -13,13 +13,13 @@ use crate::id::BillingRecordId;
 use crate::invoice::{LineItem, add_tax};
 use crate::money::spread;
 use crate::subscription::Settled;
-use crate::tax::{TaxRate, TaxedAmount};
+use crate::tax::{TaxProvider, TaxRate, TaxedAmount};
 
 /// Adds sales tax to the lines of subscriptions: at the rate of the day of issue, for what comes late at the rate of what was billed
 /// of the same record, and for what takes back at the rates of what it takes back.
 ///
 /// # Errors
-/// [`Error::TaxRate`]; [`Error::Store`].
+/// [`Error::TaxRate`], where a line needs the rate of the day; [`Error::Store`].
 pub(super) fn tax_lines(
     account: &mut Account,
     currency: &Currency,
@@ -27,34 +27,75 @@ pub(super) fn tax_lines(
     records: &mut [BillingRecord],
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let today = account.tax_rate(issued_at)?;
     let mut records: BTreeMap<BillingRecordId, &mut BillingRecord> =
         records.iter_mut().map(|record| (record.id, record)).collect();
+    let needs_rate = |line: &LineItem| {
+        let record = line.record.and_then(|id| records.get(&id)).map(|record| &**record);
+        line.subscription.is_some() && line.amount.is_positive() && late_rate(record).is_none()
+    };
+    // Nobody is asked, and nothing waits, for a rate that nothing is taxed at.
+    let today = if lines.iter().any(needs_rate) {
+        account.has_taxed = true;
+        Today::Known(account.tax_rate(issued_at)?)
+    } else {
+        account.tax_rate_unasked(issued_at).map_or(Today::Unasked, Today::Known)
+    };
     // What is charged comes first: it may be what the invoice takes back by an adjustment.
     let (charged, taken_back): (Vec<_>, Vec<_>) = lines.iter_mut().partition(|line| !line.amount.is_negative());
     for line in charged.into_iter().chain(taken_back) {
         let Some(id) = line.subscription else { continue };
         let record = line.record.and_then(|id| records.get_mut(&id)).map(|record| &mut **record);
-        tax_line(line, record, &mut account.subscription_mut(id)?.settled, today.as_ref(), currency.decimals);
+        tax_line(line, record, &mut account.subscription_mut(id)?.settled, &today, currency.decimals);
     }
     Ok(())
+}
+
+/// The rate of the day of issue.
+enum Today {
+    /// It is known; `None`: there is no tax.
+    Known(Option<TaxRate>),
+    /// Somebody would have to be asked, and no line needs it.
+    Unasked,
+}
+
+impl Today {
+    /// In percent; 0 where there is no tax.
+    fn percent(&self) -> Option<BigDecimal> {
+        match self {
+            Self::Known(rate) => Some(rate.as_ref().map(|rate| rate.rate.clone()).unwrap_or_default()),
+            Self::Unasked => None,
+        }
+    }
+
+    fn provider(&self) -> Option<TaxProvider> {
+        match self {
+            Self::Known(rate) => rate.as_ref().map(|rate| rate.provider),
+            Self::Unasked => None,
+        }
+    }
+}
+
+/// The rate of what comes late of a record: the one that was billed last.
+fn late_rate(record: Option<&BillingRecord>) -> Option<BigDecimal> {
+    record.filter(|record| record.awaits_late_usage())?.tax_rate.clone()
 }
 
 fn tax_line(
     line: &mut LineItem,
     mut record: Option<&mut BillingRecord>,
     settled: &mut Settled,
-    today: Option<&TaxRate>,
+    today: &Today,
     decimals: u8,
 ) {
-    let today_or_none = today.map(|today| today.rate.clone()).unwrap_or_default();
-    let late = record.as_ref().and_then(|record| record.tax_rate.clone().filter(|_| record.awaits_late_usage()));
-    let charged = late.clone().unwrap_or_else(|| today_or_none.clone());
+    let today_or_none = today.percent().unwrap_or_default();
+    let late = late_rate(record.as_deref());
+    let known = late.clone().or_else(|| today.percent());
+    let charged = known.clone().unwrap_or_default();
     let mut taken = Vec::new();
     if let Some(record) = &mut record {
         let before = record.tax_rate.clone().unwrap_or_else(|| today_or_none.clone());
-        if !line.base.is_negative() {
-            record.tax_rate = Some(charged.clone());
+        if !line.base.is_negative() && known.is_some() {
+            record.tax_rate = known;
         }
         if let Some(billed) = record.billed_by(&line.trace) {
             if line.base.is_negative() {
@@ -68,7 +109,7 @@ fn tax_line(
     if !taxable.is_negative() {
         settled.tax.taxed.add(&charged, &taxable);
         // What was not taxed then is not taxed now.
-        let provider = today.filter(|_| late.is_none()).map(|today| today.provider);
+        let provider = today.provider().filter(|_| late.is_none());
         if provider.is_some() || late.is_some_and(|rate| rate.is_positive()) {
             add_tax(line, &taxable, (&charged, provider), settled, decimals);
         }

@@ -24,4 +24,5 @@ mod records;
 mod subscription;
 mod switch;
 mod tax_providers;
+mod tax_questions;
 mod update;

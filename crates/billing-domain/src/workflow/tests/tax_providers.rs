@@ -19,17 +19,30 @@ use crate::workflow::{
     bill_customer_partly, draft_invoice, forget_tax_failures, note_tax_quote, tax_question, update_customer,
 };
 
-const START: OffsetDateTime = datetime!(2026-01-31 0:00 UTC);
+pub(super) const START: OffsetDateTime = datetime!(2026-01-31 0:00 UTC);
 
 /// An organization with a provider of its own, which is asked as a service would.
-struct Taxed {
-    world: World,
+pub(super) struct Taxed {
+    pub(super) world: World,
     /// The instants that it was asked for.
-    asked: RefCell<Vec<OffsetDateTime>>,
+    pub(super) asked: RefCell<Vec<OffsetDateTime>>,
 }
 
 impl Taxed {
-    fn new(providers: &[TaxProvider], on_tax_failure: TaxFailure) -> Self {
+    /// With a customer who has a subscription of 100 a month.
+    pub(super) fn new(providers: &[TaxProvider], on_tax_failure: TaxFailure) -> Self {
+        let taxed = Self::without_subscription(providers, on_tax_failure);
+        let plan = taxed.world.plan(Some(PlanDuration::Monthly), version(vec![fee("100", InAdvance)], vec![]));
+        let command = subscription("acme", plan, START);
+        if providers.first() == Some(&Http) {
+            assert!(matches!(taxed.world.subscribe(&command), Err(Error::TaxRate(_))), "nobody has asked yet");
+            assert_eq!(taxed.invoices(), [], "and nothing is done");
+        }
+        taxed.asking(&rate("20"), |world| world.subscribe(&command)).expect("subscribed");
+        taxed
+    }
+
+    pub(super) fn without_subscription(providers: &[TaxProvider], on_tax_failure: TaxFailure) -> Self {
         let world = World::at(START);
         let hook =
             NewTaxHook { url: Some("https://tax.example".to_owned()), secret: None, fresh_secret: "s".to_owned() };
@@ -40,20 +53,16 @@ impl Taxed {
             tax_rate: Some(Some(decimal("5"))),
             ..OrganizationPatch::default()
         });
-        let plan = world.plan(Some(PlanDuration::Monthly), version(vec![fee("100", InAdvance)], vec![]));
         world.customer("acme");
-        let taxed = Self { world, asked: RefCell::default() };
-        let command = subscription("acme", plan, START);
-        if providers.first() == Some(&Http) {
-            assert!(matches!(taxed.world.subscribe(&command), Err(Error::TaxRate(_))), "nobody has asked yet");
-            assert_eq!(taxed.invoices(), [], "and nothing is done");
-        }
-        taxed.asking(&rate("20"), |world| world.subscribe(&command)).expect("subscribed");
-        taxed
+        Self { world, asked: RefCell::default() }
     }
 
     /// Does something again and again, asking for each rate that it needs, once.
-    fn asking<T>(&self, outcome: &TaxOutcome, work: impl Fn(&World) -> Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn asking<T>(
+        &self,
+        outcome: &TaxOutcome,
+        work: impl Fn(&World) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let mut last = None;
         loop {
             match work(&self.world) {
@@ -72,20 +81,20 @@ impl Taxed {
         }
     }
 
-    fn bill(&self, outcome: &TaxOutcome, until: OffsetDateTime) -> Result<(), Error> {
+    pub(super) fn bill(&self, outcome: &TaxOutcome, until: OffsetDateTime) -> Result<(), Error> {
         self.world.store.set_now(until);
         let key = self.world.key("acme");
         self.asking(outcome, |world| world.on("acme", |tx, now| bill_customer(tx, key, now)))
     }
 
-    fn invoices(&self) -> Vec<Invoice> {
+    pub(super) fn invoices(&self) -> Vec<Invoice> {
         let mut invoices = self.world.invoices("acme");
         invoices.sort_by_key(|invoice| invoice.issued_at);
         invoices
     }
 
     /// What the invoices come to, and who knew their rates.
-    fn amounts(&self) -> Vec<(String, Option<TaxProvider>)> {
+    pub(super) fn amounts(&self) -> Vec<(String, Option<TaxProvider>)> {
         let tax_of = |invoice: &Invoice| {
             let adjustments = invoice.lines.iter().flat_map(|line| &line.adjustments);
             adjustments.clone().find_map(|adjustment| match &adjustment.basis {
@@ -98,11 +107,11 @@ impl Taxed {
     }
 }
 
-fn rate(percent: &str) -> TaxOutcome {
+pub(super) fn rate(percent: &str) -> TaxOutcome {
     TaxOutcome::Rate(decimal(percent))
 }
 
-fn address() -> Address {
+pub(super) fn address() -> Address {
     Address {
         city: "Bern".to_owned(),
         country: "CH".to_owned(),
@@ -113,7 +122,7 @@ fn address() -> Address {
     }
 }
 
-fn down() -> TaxOutcome {
+pub(super) fn down() -> TaxOutcome {
     TaxOutcome::Failed("no answer in time".to_owned())
 }
 
@@ -133,18 +142,24 @@ fn each_invoice_has_the_rate_of_its_own_day() {
 
 #[test]
 fn what_was_done_before_an_unknown_rate_is_kept() {
-    let taxed = Taxed::new(&[Http], TaxFailure::Wait);
-    taxed.world.store.set_now(datetime!(2026-12-31 12:00 UTC));
-    let key = taxed.world.key("acme");
-    let go_on = |world: &World| world.on("acme", |tx, now| bill_customer_partly(tx, key, now, WORKER_WORK_MAX));
-    let mut transactions = 0;
-    while taxed.asking(&rate("20"), go_on).expect("billed") == Progress::OnTheWay {
-        transactions += 1;
+    // Without a grace the renewal falls due at the same instant as the invoice.
+    for grace in [30, 0] {
+        let taxed = Taxed::new(&[Http], TaxFailure::Wait);
+        taxed.world.set(&OrganizationPatch { invoice_grace_minutes: Some(grace), ..OrganizationPatch::default() });
+        taxed.world.store.set_now(datetime!(2026-12-31 12:00 UTC));
+        let key = taxed.world.key("acme");
+        let go_on = |world: &World| world.on("acme", |tx, now| bill_customer_partly(tx, key, now, WORKER_WORK_MAX));
+        let mut transactions = 0;
+        while taxed.asking(&rate("20"), go_on).expect("billed") == Progress::OnTheWay {
+            transactions += 1;
+            assert_eq!(taxed.invoices().len(), transactions, "grace {grace}: the invoice before is kept");
+        }
+        assert_eq!(taxed.invoices().len(), 12, "grace {grace}");
+        assert_eq!(taxed.asked.borrow().len(), 12, "grace {grace}: once for each");
+        let customer = taxed.world.on("acme", |tx, _| tx.customers().get(key)).expect("a customer");
+        assert_eq!(customer.tax_quotes.len(), QUOTES_MAX, "answers are not collected for ever");
+        assert!(!customer.catching_up, "grace {grace}: all is done");
     }
-    assert_eq!(taxed.invoices().len(), 12);
-    assert!(transactions >= 10, "each invoice is asked for in a transaction of its own: {transactions}");
-    let customer = taxed.world.on("acme", |tx, _| tx.customers().get(key)).expect("a customer");
-    assert_eq!(customer.tax_quotes.len(), QUOTES_MAX, "answers are not collected for ever");
 }
 
 #[test]
