@@ -273,10 +273,7 @@ impl App {
     ) -> Option<Result<T, ApiError>> {
         let need = match &done {
             Err(error) => error.tax_need().filter(|need| attempt.goes_on(need)).cloned(),
-            Ok(_) => {
-                self.forget_tax_failure(organization, attempt).await;
-                return Some(done);
-            }
+            Ok(_) => None,
         };
         let Some(need) = need else { return Some(done) };
         self.find_tax_rate(organization, need, attempt).await.err().map(Err)
@@ -298,20 +295,8 @@ impl App {
         let asking = thread::Builder::new().name("tax-rate".to_owned());
         asking.spawn(move || drop(sender.send(taxes.ask(&asked)))).map_err(ApiError::internal)?;
         let answer = receiver.await.map_err(|_| ApiError::internal("no answer from a tax provider"))?;
-        attempt.note(&question, &answer);
+        attempt.note(&answer);
         self.block(Some(organization), move |backend| Ok(taxes::note_answer(backend, &question, &answer)?)).await
-    }
-
-    /// Has a failure that was done without forgotten, if there was one. What was done stays done whatever becomes of that.
-    async fn forget_tax_failure(&self, organization: OrganizationId, attempt: &Attempt) {
-        let Some(customer) = attempt.failed() else { return };
-        let forgotten = self.block(Some(organization), move |backend| {
-            taxes::forget_failure(backend, organization, customer);
-            Ok(())
-        });
-        if let Err(error) = forgotten.await {
-            log::warn!("a tax failure is remembered organization={organization} cause={:?}", error.title());
-        }
     }
 
     /// Work that reads.

@@ -72,11 +72,20 @@ impl TaxQuote {
     pub const USUAL_TIME: Duration = Duration::hours(24);
     /// How long an answer can be good.
     pub const TIME_MAX: Duration = Duration::days(366);
-    /// How long it counts that there was none, for whoever asked.
+    /// How long it counts that there was none, for an invoice that was not asked for: in the customer's time.
     pub const FAILURE_TIME: Duration = Duration::minutes(1);
 
     fn covers(&self, hook: TaxHookId, at: OffsetDateTime) -> bool {
-        self.hook == hook && self.from <= at && at < self.until
+        self.hook == hook && self.is_for(at)
+    }
+
+    /// Whether it says that there was no answer for `at`.
+    pub(crate) fn is_failure_at(&self, at: OffsetDateTime) -> bool {
+        matches!(self.outcome, TaxOutcome::Failed(_)) && self.is_for(at)
+    }
+
+    fn is_for(&self, at: OffsetDateTime) -> bool {
+        self.from <= at && at < self.until
     }
 }
 

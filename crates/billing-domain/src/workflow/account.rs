@@ -44,6 +44,8 @@ pub(super) struct Account {
     pub catalog: Catalog,
     /// Billing records made since it was loaded.
     pub records_made: usize,
+    /// What the organization's own tax provider has said. Of [`Customer::tax_quotes`], failures are dropped that were used.
+    tax_quotes: Vec<TaxQuote>,
     /// Whether a line was taxed at the rate of its day.
     pub has_taxed: bool,
     unsaved: Unsaved,
@@ -96,6 +98,7 @@ impl Account {
         let credits = credits.into_iter().map(|ledger| (ledger.credit().id, ledger)).collect();
         Ok(Self {
             organization,
+            tax_quotes: customer.tax_quotes.clone(),
             customer,
             subscriptions,
             complete_after,
@@ -131,12 +134,24 @@ impl Account {
     /// [`Error::TaxRate`] when the organization's own provider is to be asked for it first.
     pub fn tax_rate(&self, issued_at: OffsetDateTime) -> Result<Option<TaxRate>, Error> {
         let need = |failure| Error::TaxRate(TaxNeed { customer: self.customer.key, at: issued_at, failure });
-        self.tax_sources(&self.customer.tax_quotes).rate(issued_at).map_err(need)
+        self.tax_sources(&self.tax_quotes).rate(issued_at).map_err(need)
     }
 
     /// [`Account::tax_rate`] where nobody is asked for it, whatever they may have said before.
     pub fn tax_rate_unasked(&self, issued_at: OffsetDateTime) -> Option<Option<TaxRate>> {
         self.tax_sources(&[]).rate(issued_at).ok()
+    }
+
+    /// Forgets that the provider had no answer for `issued_at`, now that something was billed without: whoever bills next asks again.
+    /// Here it is still known, for all that this transaction bills of that day.
+    ///
+    /// # Errors
+    /// [`Error::Store`].
+    pub fn drop_tax_failure(&mut self, tx: &mut dyn Transaction, issued_at: OffsetDateTime) -> Result<(), Error> {
+        let quotes = &mut self.customer.tax_quotes;
+        let before = quotes.len();
+        quotes.retain(|quote| !quote.is_failure_at(issued_at));
+        if quotes.len() == before { Ok(()) } else { tx.customers().update(&self.customer) }
     }
 
     fn tax_sources<'s>(&'s self, quotes: &'s [TaxQuote]) -> TaxSources<'s> {

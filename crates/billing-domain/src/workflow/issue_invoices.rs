@@ -72,6 +72,9 @@ pub(super) fn bill_due(
         close(account, record, at, billed_at);
     }
     save(tx, account, selected, &late)?;
+    if std::mem::take(&mut account.has_taxed) {
+        account.drop_tax_failure(tx, issued_at)?;
+    }
     Ok(drafts)
 }
 

@@ -101,7 +101,7 @@ pub use find_subscriptions::FindSubscriptions;
 pub use list_billable_usage::{BillableUsage, ComponentUsage, ListBillableUsage, MeteredBy, list_billable_usage};
 pub use list_subscriptions::{ListedSubscriptions, list_subscriptions};
 pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, WINDOWS_MAX, measure_usage};
-pub use note_tax_quote::{TaxAnswer, TaxQuestion, forget_tax_failures, note_tax_quote, tax_question};
+pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
 pub use switch_plan::{SwitchPlan, switch_plan};

@@ -5,6 +5,7 @@ use bigdecimal::BigDecimal;
 use time::{Duration, OffsetDateTime};
 
 use super::check_tax_rate::check_tax_rate;
+use super::update_customer::told_to_providers;
 use crate::customer::Customer;
 use crate::error::{Error, FieldError};
 use crate::id::CustomerKey;
@@ -57,12 +58,17 @@ impl TaxAnswer {
     }
 }
 
-/// Notes the answer to a question with the customer. What waits for it is billed by the next billing run.
+/// Notes the answer to a question with the customer, unless the customer or the organization would be asked about otherwise by now:
+/// then it answers nothing, and whoever needs the rate asks again.
 ///
 /// # Errors
 /// [`Error::NotFound`] for the customer.
 pub fn note_tax_quote(tx: &mut dyn Transaction, question: &TaxQuestion, answer: &TaxAnswer) -> Result<(), Error> {
+    let hook = tx.organizations().get()?.tax_hook.map(|hook| hook.id);
     let mut customer = tx.customers().get(question.customer.key)?;
+    if hook != Some(question.hook.id) || told_to_providers(&customer) != told_to_providers(&question.customer) {
+        return Ok(());
+    }
     let at = question.at;
     let longest = match answer.outcome {
         TaxOutcome::Failed(_) => TaxQuote::FAILURE_TIME,
@@ -73,29 +79,10 @@ pub fn note_tax_quote(tx: &mut dyn Transaction, question: &TaxQuestion, answer: 
     let until = said.clamp(at + Duration::minutes(1), at + longest);
     let quote = TaxQuote { hook: question.hook.id, from: at, until, outcome: answer.outcome.clone() };
     let quotes = &mut customer.tax_quotes;
-    // What failed before is answered by this, whatever it says.
-    quotes.retain(|known| known.from != at && !is_failure(known));
+    // What failed before for this day is answered by this, whatever it says.
+    quotes.retain(|known| known.from != at && !known.is_failure_at(at));
     let surplus = (quotes.len() + 1).saturating_sub(QUOTES_MAX);
     quotes.drain(..surplus);
     quotes.push(quote);
     tx.customers().update(&customer)
-}
-
-/// Forgets that the provider failed, once that has had its effect: whoever comes next asks again.
-///
-/// # Errors
-/// Those of the store.
-pub fn forget_tax_failures(tx: &mut dyn Transaction, customer: CustomerKey) -> Result<(), Error> {
-    let mut customer = match tx.customers().get(customer) {
-        // The call that met the failure may have deleted it.
-        Err(Error::NotFound(_)) => return Ok(()),
-        found => found?,
-    };
-    let before = customer.tax_quotes.len();
-    customer.tax_quotes.retain(|quote| !is_failure(quote));
-    if customer.tax_quotes.len() == before { Ok(()) } else { tx.customers().update(&customer) }
-}
-
-fn is_failure(quote: &TaxQuote) -> bool {
-    matches!(quote.outcome, TaxOutcome::Failed(_))
 }

@@ -50,6 +50,8 @@ pub fn update_customer(
     let said = CreateCustomer { test_clock: None, ..said_of(&customer) };
     said.faults(tx)?.finish(())?;
     catch_up(tx, key, now)?;
+    // That may have used some up.
+    customer.tax_quotes = tx.customers().get(key)?.tax_quotes;
     if told_to_providers(&before) != told_to_providers(&customer) {
         // They were given for somebody else.
         customer.tax_quotes.clear();
@@ -59,7 +61,7 @@ pub fn update_customer(
 }
 
 /// What tax providers may go by.
-fn told_to_providers(customer: &Customer) -> (&Option<Address>, &Option<Address>) {
+pub(super) fn told_to_providers(customer: &Customer) -> (&Option<Address>, &Option<Address>) {
     (&customer.fields.billing_address, &customer.fields.shipping_address)
 }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Leased, Scope, Store};
 use billing_domain::tax::{QUOTES_MAX, TaxOutcome};
-use billing_domain::workflow::{TaxAnswer, TaxQuestion, forget_tax_failures, note_tax_quote, tax_question};
+use billing_domain::workflow::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 use billing_domain::{Error, TaxNeed};
 use billing_outbound::{Client, Reach};
 
@@ -62,29 +62,21 @@ struct Waiting {
 #[derive(Debug, Default)]
 pub struct Attempt {
     asked: usize,
-    last: Option<TaxNeed>,
-    failed: Option<CustomerKey>,
+    has_failed: bool,
 }
 
 impl Attempt {
-    /// Whether to ask: not again for what was just asked for, and not for ever.
+    /// Whether to ask: not again after there was no answer, and not for ever. That somebody else had none before is no reason.
     pub fn goes_on(&mut self, need: &TaxNeed) -> bool {
-        let is_new = self.last.as_ref().is_none_or(|last| need.failure.is_none() || last.at != need.at);
         self.asked += 1;
-        self.last = Some(need.clone());
-        is_new && self.asked <= QUOTES_MAX
+        self.asked <= QUOTES_MAX && !(self.has_failed && need.failure.is_some())
     }
 
     /// Remembers what came of a question.
-    pub fn note(&mut self, question: &TaxQuestion, answer: &TaxAnswer) {
+    pub fn note(&mut self, answer: &TaxAnswer) {
         if matches!(answer.outcome, TaxOutcome::Failed(_)) {
-            self.failed = Some(question.customer.key);
+            self.has_failed = true;
         }
-    }
-
-    /// Whose failed answer has had its effect, now that the attempt has succeeded.
-    pub fn failed(&self) -> Option<CustomerKey> {
-        self.failed
     }
 }
 
@@ -161,13 +153,7 @@ impl Taxes {
                 Err(Error::TaxRate(need)) if attempt.goes_on(&need) => {
                     self.find(store, organization, &need, &mut attempt)?;
                 }
-                Ok(done) => {
-                    if let Some(customer) = attempt.failed() {
-                        forget_failure(store, organization, customer);
-                    }
-                    return Ok(done);
-                }
-                failed => return failed,
+                done => return done,
             }
         }
     }
@@ -185,7 +171,7 @@ impl Taxes {
     ) -> Result<(), Error> {
         let Some(question) = read_question(store, organization, need)? else { return Ok(()) };
         let answer = self.ask(&question);
-        attempt.note(&question, &answer);
+        attempt.note(&answer);
         note_answer(store, &question, &answer)
     }
 
@@ -253,15 +239,6 @@ pub fn read_question(
 pub fn note_answer(store: &dyn Store, question: &TaxQuestion, answer: &TaxAnswer) -> Result<(), Error> {
     let scope = Scope::Customer(question.customer.organization, question.customer.key);
     store.run_for(&scope, |tx, _| note_tax_quote(tx, question, answer))
-}
-
-/// A failure that was done without has had its effect: whoever comes next asks again. What was done is committed by then, so
-/// nothing here may make a failure of it: what is not forgotten is believed for a minute.
-pub fn forget_failure(store: &dyn Store, organization: OrganizationId, customer: CustomerKey) {
-    let scope = Scope::Customer(organization, customer);
-    if let Err(error) = store.run_for(&scope, |tx, _| forget_tax_failures(tx, customer)) {
-        log::warn!("a tax failure is remembered organization={organization} cause={:?}", error.to_string());
-    }
 }
 
 impl Job {

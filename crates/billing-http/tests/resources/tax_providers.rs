@@ -179,16 +179,16 @@ fn a_provider_is_asked_once_for_each_invoice_and_its_rate_is_explained() {
 fn without_an_answer_an_invoice_waits_falls_back_or_goes_untaxed() {
     #[rustfmt::skip]
     let cases = [
-        // answer,                           settings,                                                              amounts,        why
-        (reply("500 Broken", ""),            json!({}),                                                             vec![],         "it failed: the call is refused"),
-        (reply("200 OK", "<html>"),          json!({}),                                                             vec![],         "garbage is no answer"),
-        (reply("302 Found", ""),             json!({}),                                                             vec![],         "nor is another address"),
-        (reply("200 OK", r#"{"tax_rate": -1}"#), json!({}),                                                         vec![],         "nor a rate that is none"),
-        (reply("500 Broken", ""),            json!({"on_tax_failure": "bill_untaxed"}),                             vec!["100"],    "the organization wants it untaxed then"),
-        (reply("500 Broken", ""),            json!({"tax_providers": ["http", "flat_rate"], "tax_rate": 5}),        vec!["105"],    "the next provider knows one"),
-        (reply("204 No Content", ""),        json!({"tax_providers": ["http", "flat_rate"], "tax_rate": 5}),        vec!["105"],    "it passes on"),
-        (reply("204 No Content", ""),        json!({}),                                                             vec!["100"],    "nobody knows any: no tax"),
-        (rate("20"),                         json!({"tax_providers": ["flat_rate", "http"], "tax_rate": 5}),        vec!["105"],    "an earlier one knows"),
+        // answer,                           settings,                                                              amounts or the reason, why
+        (reply("500 Broken", ""),            json!({}),                                                             Err("it answered with status 500"), "it failed: the call is refused"),
+        (reply("200 OK", "<html>"),          json!({}),                                                             Err("its answer is not"),  "garbage is no answer"),
+        (reply("302 Found", ""),             json!({}),                                                             Err("it answered with status 302"), "nor is another address"),
+        (reply("200 OK", r#"{"tax_rate": -1}"#), json!({}),                                                         Err("its tax_rate is none"), "nor a rate that is none"),
+        (reply("500 Broken", ""),            json!({"on_tax_failure": "bill_untaxed"}),                             Ok("100"),    "the organization wants it untaxed then"),
+        (reply("500 Broken", ""),            json!({"tax_providers": ["http", "flat_rate"], "tax_rate": 5}),        Ok("105"),    "the next provider knows one"),
+        (reply("204 No Content", ""),        json!({"tax_providers": ["http", "flat_rate"], "tax_rate": 5}),        Ok("105"),    "it passes on"),
+        (reply("204 No Content", ""),        json!({}),                                                             Ok("100"),    "nobody knows any: no tax"),
+        (rate("20"),                         json!({"tax_providers": ["flat_rate", "http"], "tax_rate": 5}),        Ok("105"),    "an earlier one knows"),
     ];
     for (answer, settings, expected, why) in cases {
         let (world, provider) = (world(), Provider::new());
@@ -196,17 +196,19 @@ fn without_an_answer_an_invoice_waits_falls_back_or_goes_untaxed() {
         let plan = monthly(&world);
         world.customer("acme");
         provider.answers(answer);
-        let before = world.snapshot();
+        let (before, asked) = (world.snapshot(), provider.asked().len());
         let answered = subscribe(&world, "acme", &plan, &ago(time::Duration::ZERO));
-        assert_eq!(amounts(&world, "acme"), expected, "{why}");
-        if expected.is_empty() {
+        assert_eq!(amounts(&world, "acme"), expected.iter().copied().collect::<Vec<_>>(), "{why}");
+        if let Err(reason) = expected {
             assert_eq!(
                 (answered.error(), answered.header("retry-after")),
                 ("tax_rate_unavailable".to_owned(), "1"),
                 "{why}"
             );
             let shown = world.get("/api/customers/acme/").ok(200);
-            assert!(shown["tax_failure"].is_string(), "{why}: {shown}");
+            let failure = shown["tax_failure"].as_str().expect(why);
+            assert!(failure.starts_with(reason), "{why}: {failure}");
+            assert_eq!(provider.asked().len() - asked, 1, "{why}: one question for one call");
             assert_ne!(world.snapshot(), before, "but that is all that was noted");
             assert_eq!(world.get("/api/subscriptions/?customer_id=acme").ok(200), json!([]));
         } else {

@@ -3,19 +3,19 @@
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
-use super::tax_providers::{START, Taxed, rate};
+use super::tax_providers::{START, Taxed, address, down, rate};
 use crate::decimal::plain;
 use crate::error::Error;
 use crate::id::MetricId;
 use crate::period::PlanDuration;
 use crate::plan::ChargeTiming::InAdvance;
 use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, UsageBehavior};
-use crate::tax::TaxFailure;
-use crate::tax::TaxProvider::Http;
-use crate::testing::world::{World, component, fee, subscription, tiers, version};
+use crate::tax::TaxProvider::{FlatRate, Http};
+use crate::tax::{TaxFailure, TaxOutcome};
+use crate::testing::world::{World, component, fee, filters, subscription, tiers, version};
 use crate::workflow::{
-    CancelSubscription, CustomerPatch, NewPlanVersion, OrganizationPatch, bill_customer, cancel_subscription,
-    update_customer,
+    CancelSubscription, CustomerPatch, NewPlanVersion, NewTaxHook, OrganizationPatch, TaxAnswer, bill_customer,
+    cancel_subscription, note_tax_quote, tax_question, update_customer,
 };
 
 /// A while behind the end of the first period.
@@ -109,5 +109,79 @@ fn a_call_bills_what_is_due_first_and_asks_for_each_rate_of_it() {
         let amounts: Vec<_> = taxed.amounts().into_iter().map(|(amount, _)| amount).collect();
         assert_eq!(amounts, ["120", "121", "121", "121"], "grace {grace}");
         assert_eq!(taxed.asked.borrow().len(), 4, "grace {grace}: once for each");
+    }
+}
+
+#[test]
+fn an_answer_about_what_has_changed_meanwhile_is_none() {
+    type Change = fn(&Taxed);
+    let move_customer: Change = |taxed| {
+        let key = taxed.world.key("acme");
+        let patch = CustomerPatch::of_fields(|fields| fields.billing_address = Some(address()));
+        taxed.world.on("acme", |tx, now| update_customer(tx, key, &patch, now)).expect("moved");
+    };
+    let move_provider: Change = |taxed| {
+        let hook =
+            NewTaxHook { url: Some("https://other.example".to_owned()), secret: None, fresh_secret: "s".to_owned() };
+        taxed.world.set(&OrganizationPatch { tax_hook: Some(Some(hook)), ..OrganizationPatch::default() });
+    };
+    let close_provider: Change = |taxed| {
+        let patch = OrganizationPatch {
+            tax_hook: Some(None),
+            tax_providers: Some(vec![FlatRate]),
+            ..OrganizationPatch::default()
+        };
+        taxed.world.set(&patch);
+    };
+    let rename: Change = |taxed| {
+        let key = taxed.world.key("acme");
+        let patch = CustomerPatch::of_fields(|fields| fields.name = Some("Acme".to_owned()));
+        taxed.world.on("acme", |tx, now| update_customer(tx, key, &patch, now)).expect("renamed");
+    };
+    #[rustfmt::skip]
+    let cases = [
+        // meanwhile,     is noted, why
+        (move_customer,   false,    "it is about the old address"),
+        (move_provider,   false,    "somebody else is asked now"),
+        (close_provider,  false,    "nobody is asked any more"),
+        (rename,          true,     "no rate goes by a name"),
+    ];
+    for (change, is_noted, why) in cases {
+        for outcome in [rate("20"), down()] {
+            let taxed = Taxed::without_subscription(&[Http], TaxFailure::BillUntaxed);
+            let key = taxed.world.key("acme");
+            let question = taxed.world.on("acme", |tx, now| tax_question(tx, key, now)).expect("read").expect("asked");
+            change(&taxed);
+            let answer = TaxAnswer { outcome: outcome.clone(), valid_until: None };
+            taxed.world.on("acme", |tx, _| note_tax_quote(tx, &question, &answer)).expect("no fault");
+            assert_eq!(!quotes(&taxed).is_empty(), is_noted, "{why}: {outcome:?}");
+        }
+    }
+}
+
+fn quotes(taxed: &Taxed) -> Vec<TaxOutcome> {
+    let key = taxed.world.key("acme");
+    let customer = taxed.world.on("acme", |tx, _| tx.customers().get(key)).expect("a customer");
+    customer.tax_quotes.into_iter().map(|quote| quote.outcome).collect()
+}
+
+#[test]
+fn a_failure_counts_for_what_is_billed_without_and_is_forgotten_with_it() {
+    let patch = CustomerPatch::of_fields(|fields| fields.name = Some("Acme".to_owned()));
+    let taxed = Taxed::new(&[Http, FlatRate], TaxFailure::BillUntaxed);
+    // Two invoices in one transaction, each with a question of its own; and then what the call is about.
+    taxed.world.store.set_now(datetime!(2026-04-15 0:00 UTC));
+    let key = taxed.world.key("acme");
+    taxed.asking(&down(), |world| world.on("acme", |tx, now| update_customer(tx, key, &patch, now))).expect("renamed");
+    assert_eq!(taxed.amounts()[1..], [("105".to_owned(), Some(FlatRate)), ("105".to_owned(), Some(FlatRate))]);
+    assert_eq!(taxed.asked.borrow().len(), 3, "each is asked for once: {:?}", taxed.asked.borrow());
+    assert_eq!(quotes(&taxed), [rate("20")], "and only the answer is left");
+    // The same day again, on a clock that stands: it is asked, and not believed to be down for good.
+    let plan = taxed.world.plan(Some(PlanDuration::Monthly), version(vec![fee("7", InAdvance)], vec![]));
+    for (outcome, amount) in [(down(), "7.35"), (rate("10"), "7.7"), (down(), "7.7")] {
+        let mut command = subscription("acme", plan, datetime!(2026-04-15 0:00 UTC));
+        command.filters = filters(&[("place", &taxed.invoices().len().to_string())]);
+        taxed.asking(&outcome, |world| world.subscribe(&command)).expect("subscribed");
+        assert_eq!(taxed.amounts().last().map(|(found, _)| found.as_str()), Some(amount), "{outcome:?}");
     }
 }
