@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 
 use crate::billing_run::{Asking, run_to_the_end};
 use crate::demo;
-use crate::import::{ImportSource, import_events, refused_beside};
+use crate::import::{EventForm, ImportSource, import_events, refused_beside};
 use crate::secret::{file_named, secret};
 use crate::server::Server;
 use crate::server_settings::DiskCheck;
@@ -79,10 +79,13 @@ pub enum Command {
     Serve,
     /// Run the main job on 30,442 real events: define, subscribe, import, bill, and print the invoices.
     Demo,
-    /// Back-fill events of any age from JSON lines, also gzipped; running it again changes nothing.
+    /// Back-fill events of any age from a file, also gzipped; running it again changes nothing.
     ImportEvents {
-        /// The file: one event on each line, as `POST /api/track/` takes them.
+        /// The file: events as `POST /api/track/` takes them, or CloudEvents, one on each line or all in a JSON array; or a CSV.
         file: PathBuf,
+        /// How its events are written [default: what the file's name says: .jsonl, .ndjson, .json, .csv, each also .gz; otherwise jsonl].
+        #[arg(long, value_enum)]
+        format: Option<EventForm>,
         /// Begin at this line: where an import that failed says that it came to.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
         from_line: u64,
@@ -158,14 +161,15 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     match command.unwrap_or(Command::Serve) {
         Command::Serve => serve(&settings),
         Command::Demo => demo::command::run(&settings),
-        Command::ImportEvents { file, from_line, refused, organization, api_key_file } => {
+        Command::ImportEvents { file, format, from_line, refused, organization, api_key_file } => {
             let key = match organization {
                 Some(_) => None,
                 None => secret(file_named(api_key_file.as_ref()), "BILLING_API_KEY")?,
             };
             let opened = Opened::open_beside(&settings)?;
             let organization = opened.organization(organization, key.as_deref())?;
-            let source = ImportSource { refused: refused.unwrap_or_else(|| refused_beside(&file)), file, from_line };
+            let refused = refused.unwrap_or_else(|| refused_beside(&file));
+            let source = ImportSource { refused, file, form: format, from_line };
             let imported = import_events(&opened.store, organization, &source);
             // Also when it did not come to the end: what is there is asked for.
             if let Err(error) = opened.store.refresh_statistics() {
@@ -173,10 +177,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             }
             let imported = imported?;
             say(&format!("{} events stored, {} known before", imported.stored, imported.duplicates))?;
-            if imported.rejected > 0 {
-                bail!("{} lines were refused: {} says why", imported.rejected, source.refused.display());
+            match imported.rejected {
+                0 => Ok(()),
+                1 => bail!("1 event was refused: {} says why", source.refused.display()),
+                many => bail!("{many} events were refused: {} says why", source.refused.display()),
             }
-            Ok(())
         }
         Command::BillRun { until, retry_parked } => bill_run(&settings, until, retry_parked),
         Command::Audit => audit(&settings),

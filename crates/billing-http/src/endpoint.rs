@@ -54,6 +54,8 @@ pub struct Endpoint {
     pub is_deprecated: bool,
     /// What its body is.
     pub request: Option<Describe>,
+    /// What else its body may be, by media type.
+    pub request_forms: Vec<(&'static str, Describe)>,
     /// What it answers when all is well.
     pub answer: Option<(u16, Describe)>,
     /// Whether it takes an `Idempotency-Key`.
@@ -88,6 +90,7 @@ macro_rules! methods {
                     is_paged: false,
                     is_deprecated: false,
                     request: None,
+                    request_forms: Vec::new(),
                     answer: None,
                     takes_key: Method::$method == Method::POST,
                     secret: None,
@@ -137,6 +140,13 @@ impl Endpoint {
     #[must_use]
     pub fn takes<T: Described>(mut self) -> Self {
         self.request = Some(T::describe);
+        self
+    }
+
+    /// The type of its body where that comes as this media type, beside the usual one.
+    #[must_use]
+    pub fn takes_as<T: Described>(mut self, media_type: &'static str) -> Self {
+        self.request_forms.push((media_type, T::describe));
         self
     }
 

@@ -12,7 +12,7 @@ use billing_domain::metric::{Metric, MetricType};
 use billing_domain::store::EventFilter;
 
 use crate::app::App;
-use crate::caller::Caller;
+use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::list::{ListAnswer, Paging, map_page};
@@ -28,7 +28,10 @@ const PARAMETERS: &[Parameter] = &[
 /// The calls about events.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/events/", "List a customer's events, newest first", list).parameters(PARAMETERS).lists::<EventView>(),
+        get("/api/events/", "List a customer's events, newest first", list)
+            .for_bearers()
+            .parameters(PARAMETERS)
+            .lists::<EventView>(),
     ]
 }
 
@@ -101,11 +104,11 @@ impl EventView {
 /// `GET /api/events/`
 async fn list(
     app: web::Data<App>,
-    caller: Caller,
+    bearer: Bearer,
     question: Question,
     paging: Paging,
 ) -> Result<ListAnswer<EventView>, ApiError> {
-    let page = app.read(&caller, move |tx, _| {
+    let page = app.read(&bearer, move |tx, _| {
         let customer = CustomerKey::derive(tx.organization(), &question.customer);
         let (name, idempotency_id) = (question.name.clone(), question.idempotency_id.clone());
         let page = tx.events().list(&EventFilter { customer, name, idempotency_id }, &paging.0)?;

@@ -91,7 +91,11 @@ pub fn document(table: &[Endpoint], form: DecimalForm) -> Value {
         operation = with_parameters(operation, endpoint, &mut schemas);
         if let Some(describe) = endpoint.request {
             let content = ContentBuilder::new().schema(Some(describe(&mut schemas))).build();
-            let body = RequestBodyBuilder::new().content("application/json", content).required(Some(Required::True));
+            let mut body =
+                RequestBodyBuilder::new().content("application/json", content).required(Some(Required::True));
+            for (media_type, describe) in &endpoint.request_forms {
+                body = body.content(*media_type, ContentBuilder::new().schema(Some(describe(&mut schemas))).build());
+            }
             operation = operation.request_body(Some(body.build()));
         }
         schemas.set_direction(Direction::Out(form));

@@ -296,6 +296,7 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     let subscribe = |field: &str, id: &str| json!({"customer_id": "$customer", "start_date": today, field: id, "component_fixed_charges_initial_units": units});
     match (method, path) {
         ("POST", "/api/track/") => vec![json!({"batch": [event("$customer", "sample", &now())]})],
+        ("POST", "/api/events/") => vec![json!({"batch": [event("$customer", "sample taken in", &now())]})],
         ("POST", "/api/verify_idems_received/") => {
             vec![json!({"idempotency_ids": ["$event"], "customer_id": "$customer"})]
         }

@@ -10,6 +10,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("GET",  "/",                                       "get_start_page"),
     ("GET",  "/api/ping/",                              "ping"),
     ("POST", "/api/track/",                             "track_events"),
+    ("POST", "/api/events/",                            "ingest_events"),
     ("POST", "/api/verify_idems_received/",             "verify_idems_received"),
     ("GET",  "/api/invoices/{invoice_id}/explain/",     "explain_invoice"),
     ("POST", "/api/plans/{plan_id}/versions/",          "create_plan_version"),

@@ -60,8 +60,9 @@ pub fn read_event_and(json: &str, other: &mut dyn FnMut(&str)) -> Result<Event, 
     let customer =
         keep(read_text(customer), is_customer, ["No customer_id provided", "Invalid customer_id"], &mut reasons);
     let name = keep(read_text(name), is_id, ["No event_name provided", "Invalid event_name"], &mut reasons);
-    let time_created = read_time(time_created).map_err(|reason| reasons.push(reason)).ok();
-    let properties = read_properties(properties).map_err(|reason| reasons.push(reason)).ok();
+    let time_reasons = [MISSING_TIME, UNIX_TIME, OTHER_TIME];
+    let time_created = read_time(time_created, time_reasons).map_err(|reason| reasons.push(reason)).ok();
+    let properties = read_properties(properties, "Invalid properties").map_err(|reason| reasons.push(reason)).ok();
     let customer = customer.and_then(|customer| customer.parse().ok());
     match (id, customer, name, time_created, properties) {
         (Some(idempotency_id), Some(customer), Some(name), Some(time_created), Some(properties)) => {
@@ -72,7 +73,7 @@ pub fn read_event_and(json: &str, other: &mut dyn FnMut(&str)) -> Result<Event, 
 }
 
 /// A text that passes `is_right`, or why not: it is missing, or it is bad.
-fn keep(
+pub(super) fn keep(
     text: Text,
     is_right: impl Fn(&str) -> bool,
     [missing, bad]: [&'static str; 2],
@@ -86,20 +87,28 @@ fn keep(
     None
 }
 
-fn read_time(raw: Option<&RawValue>) -> Result<OffsetDateTime, &'static str> {
+/// An instant, or why it is none: it is missing, a Unix time, or something else.
+pub(super) fn read_time(
+    raw: Option<&RawValue>,
+    [missing, unix, other]: [&'static str; 3],
+) -> Result<OffsetDateTime, &'static str> {
     let is_unix = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     match read_text(raw) {
-        Text::Missing => Err(MISSING_TIME),
-        Text::Given(text) if is_unix(&text) => Err(UNIX_TIME),
-        Text::Given(text) => read_instant(&text).ok_or(OTHER_TIME),
-        Text::Other if raw.is_some_and(|raw| is_unix(raw.get())) => Err(UNIX_TIME),
-        Text::Other => Err(OTHER_TIME),
+        Text::Missing => Err(missing),
+        Text::Given(text) if is_unix(&text) => Err(unix),
+        Text::Given(text) => read_instant(&text).ok_or(other),
+        Text::Other if raw.is_some_and(|raw| is_unix(raw.get())) => Err(unix),
+        Text::Other => Err(other),
     }
 }
 
-enum Text {
+/// What a field says.
+pub(super) enum Text {
+    /// Nothing, or as good as nothing.
     Missing,
+    /// A text.
     Given(String),
+    /// Something else.
     Other,
 }
 
@@ -113,21 +122,22 @@ impl Text {
 }
 
 /// A text; empty text and null are as good as missing.
-fn read_text(raw: Option<&RawValue>) -> Text {
+pub(super) fn read_text(raw: Option<&RawValue>) -> Text {
     match raw.map(RawValue::get) {
         None | Some("null" | "\"\"") => Text::Missing,
         Some(json) => text::of_json(json).map_or(Text::Other, |text| Text::Given(text.into_owned())),
     }
 }
 
-fn read_properties(raw: Option<&RawValue>) -> Result<Properties, &'static str> {
+/// Properties, none where they are missing; or why they are none, which is `bad` unless they are too large.
+pub(super) fn read_properties(raw: Option<&RawValue>, bad: &'static str) -> Result<Properties, &'static str> {
     let Some(raw) = raw else { return Ok(Properties::new()) };
     if raw.get().len() > PROPERTIES_BYTES_MAX {
         return Err("Properties too large");
     }
     match raw.get() {
         "null" => Ok(Properties::new()),
-        json => json.parse().map_err(|_| "Invalid properties"),
+        json => json.parse().map_err(|_| bad),
     }
 }
 

@@ -85,6 +85,7 @@ guides! {
     prepaid_seats = "prepaid-seats.md";
     prepaid_credits = "prepaid-credits.md";
     change_a_price = "change-a-price.md";
+    send_cloudevents = "send-cloudevents.md";
 }
 
 /// Needs the existing client, as its own test does.

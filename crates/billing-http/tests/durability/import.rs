@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use billing_http::import::{ImportSource, Imported, import_events};
+use billing_http::import::{EventForm, ImportSource, Imported, import_events};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection, RunQueryDsl};
 use flate2::Compression;
@@ -89,4 +89,95 @@ fn an_import_waits_and_goes_on() {
     other.batch_execute("COMMIT").expect("released");
     let imported = import.join().expect("no panic").expect("imported");
     assert_eq!(imported, Imported { stored: 12_000, duplicates: 0, rejected: 0 });
+}
+
+/// What there is of a customer: ids with their properties.
+fn events_of(world: &World, customer: &str) -> Vec<(String, String)> {
+    let listed = world.get(&format!("/api/events/?customer_id={customer}")).ok(200);
+    let text =
+        |event: &Value| (event["idempotency_id"].as_str().expect("an id").to_owned(), event["properties"].to_string());
+    let mut all: Vec<_> = listed.as_array().expect("a list").iter().map(text).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn the_same_events_are_the_same_in_every_form() {
+    let world = World::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = |id: &str, mb: &str| {
+        format!(
+            r#"{{"customer_id":"acme","event_name":"up","idempotency_id":"{id}","time_created":"2019-05-01T10:00:00Z","properties":{{"mb":{mb}}}}}"#
+        )
+    };
+    let cloud = r#"{"specversion":"1.0","id":"2","source":"//eu","type":"up","subject":"acme","time":"2019-05-01T10:00:00Z","data":{"mb":2.50}}"#;
+    let (a, b) = (own("a", "1.500"), own("//eu 2", "2.50"));
+    let names = "time_created,mb,event_name,customer_id,idempotency_id";
+    let rows = "2019-05-01T10:00:00Z,1.500,up,acme,a\r\n2019-05-01T10:00:00Z,2.50,up,acme,//eu 2\r\n";
+    #[rustfmt::skip]
+    let files = [
+        // name,            form,                          text,                                  stored, why
+        ("a.csv",           None,                          format!("\u{feff}{names}\r\n{rows}"), 2,      "rows, as spreadsheets write them"),
+        ("b.jsonl",         None,                          format!("{a}\n{cloud}\n"),             0,      "lines"),
+        ("c.json",          None,                          format!("[\n  {a},\n  {b}\n]\n"),      0,      "an array"),
+        ("d.json",          None,                          format!("{a}\n{b}\n"),                 0,      "lines after all"),
+        ("e.NDJSON",        None,                          format!("{a}\n{b}\n"),                 0,      "lines by another name"),
+        ("f.txt",           Some(EventForm::Csv),          format!("{names}\n{rows}"),            0,      "rows, by word"),
+        ("g",               Some(EventForm::Json),         format!("[{a},{b}]"),                  0,      "an array, by word"),
+        ("h.json",          Some(EventForm::Cloudevents),  format!("[{cloud}]"),                  0,      "CloudEvents in an array"),
+        ("i.jsonl",         Some(EventForm::Cloudevents),  format!("{cloud}\n"),                  0,      "CloudEvents in lines"),
+    ];
+    for (name, form, text, stored, why) in &files {
+        for packed in [false, true] {
+            let path = folder.path().join(if packed { format!("{name}.gz") } else { (*name).to_owned() });
+            let mut file = File::create(&path).expect("a file");
+            if packed {
+                let mut encoder = GzEncoder::new(file, Compression::fast());
+                encoder.write_all(text.as_bytes()).expect("compressed");
+                encoder.finish().expect("compressed");
+            } else {
+                file.write_all(text.as_bytes()).expect("written");
+            }
+            let source = ImportSource { form: *form, ..ImportSource::whole(&path) };
+            let imported = import_events(&world.opened.store, world.organization, &source).expect(why);
+            assert_eq!((imported.rejected, imported.stored), (0, if packed { 0 } else { *stored }), "{why}");
+        }
+    }
+    let expected = [("//eu 2".to_owned(), "{\"mb\":2.50}".to_owned()), ("a".to_owned(), "{\"mb\":1.500}".to_owned())];
+    assert_eq!(events_of(&world, "acme"), expected, "with every digit");
+    let (other, _) = world.opened.create_organization("Other", None).expect("an organization");
+    let source = ImportSource::whole(&folder.path().join("a.csv"));
+    let imported = import_events(&world.opened.store, other, &source).expect("imported");
+    assert_eq!(imported, Imported { stored: 2, duplicates: 0, rejected: 0 }, "another organization's are others");
+}
+
+#[test]
+fn an_import_that_breaks_off_goes_on_where_it_says() {
+    let world = World::new();
+    let folder = tempfile::tempdir().expect("a folder");
+    let elements = |from: u32| (from..from + 6_000).map(|i| event("acme", &format!("e{i}"), "2019-05-01").to_string());
+    let whole = format!("[{}]\n", elements(0).collect::<Vec<_>>().join(",\n"));
+    let rows: String = (6_000..12_000).map(|i| format!("acme,up,e{i},2019-05-01,\"a\nb\"\n")).collect();
+    let names = "customer_id,event_name,idempotency_id,time_created,text\n";
+    #[rustfmt::skip]
+    let cases = [
+        // file,          all of it,                   how it breaks off,      line of the last whole record
+        ("events.json",   whole.clone(),               "\n[",                  5_990),
+        ("events.csv",    format!("{names}{rows}"),    "\"",                   11_982),
+    ];
+    for (name, text, breaks, last) in cases {
+        let path = folder.path().join(name);
+        let upto = text.split_inclusive('\n').take(last).map(str::len).sum();
+        let long = "x".repeat(1 << 20);
+        std::fs::write(&path, format!("{}{breaks}{long}", &text[..upto])).expect("written");
+        let take_in = |source: &ImportSource| import_events(&world.opened.store, world.organization, source);
+        let told = format!("{:#}", take_in(&ImportSource::whole(&path)).expect_err("it has no end"));
+        let line = told.split("--from-line ").nth(1).and_then(|rest| rest.split(':').next()).expect(&told);
+        let from_line: u64 = line.parse().expect(&told);
+        std::fs::write(&path, &text).expect("written");
+        let rest = take_in(&ImportSource { from_line, ..ImportSource::whole(&path) }).expect("imported");
+        assert!(rest.rejected == 0 && rest.stored > 0 && rest.stored < 20 && rest.duplicates < 5, "{name}: {rest:?}");
+        let again = take_in(&ImportSource::whole(&path)).expect("imported");
+        assert_eq!(again, Imported { stored: 0, duplicates: 6_000, rejected: 0 }, "{name}: all of it is there");
+    }
 }

@@ -3,6 +3,7 @@
 mod access;
 mod addons;
 mod changes;
+mod cloud_events;
 mod cost_analysis;
 mod credits;
 mod custom_metrics;

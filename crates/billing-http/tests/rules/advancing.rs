@@ -16,6 +16,7 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/addons/",
     "/api/api_keys/",
     "/api/currencies/",
+    "/api/events/",
     "/api/features/",
     "/api/metrics/",
     "/api/organization/",

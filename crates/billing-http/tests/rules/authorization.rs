@@ -165,6 +165,8 @@ fn a_key_opens_nothing_any_more_once_it_is_gone() {
         ("GET",    "/api/ping/",           String::new(),          200,    "the key is looked up first"),
         ("POST",   "/api/track/",          sent.clone(),           201,    "the key is looked at when events are stored"),
         ("POST",   "/api/track",           sent.clone(),           201,    "all of them known"),
+        ("POST",   "/api/events/",         sent.clone(),           201,    "the other call that stores events"),
+        ("GET",    "/api/events/?customer_id=acme", String::new(), 200,    "the transaction looks at the key"),
         ("POST",   "/api/track/",          "nonsense".to_owned(),  400,    "a body that is refused"),
         ("POST",   "/api/track/",          "{\"batch\":[]}".into(), 400,    "nothing to store"),
         ("POST",   "/api/track/",          "{\"batch\":1}".into(),  400,    "a field that is refused"),
@@ -276,6 +278,8 @@ fn what_is_asked_all_day_has_no_look_up_of_its_own() {
     world.post("/api/track/", &event("acme", "known", &now())).ok(201);
     assert_eq!(look_ups("GET", "/api/ping/", ""), 0, "both ways it is looked up once");
     assert_eq!(look_ups("POST", "/api/track/", &known), 1);
+    assert_eq!(look_ups("POST", "/api/events/", &known), 1);
+    assert_eq!(look_ups("GET", "/api/events/?customer_id=acme", ""), 1);
     assert_eq!(look_ups("GET", &access, ""), 1);
 }
 

@@ -16,7 +16,11 @@ use crate::samples::{Fixture, Position, Sample, samples};
 use crate::support::{Answer, World};
 
 /// Body fields that hold an id and refer to nothing: they name what is made.
-const NEW_NAMES: &[(&str, &str)] = &[("/api/customers/", "/customer_id"), ("/api/track/", "/batch/*/customer_id")];
+const NEW_NAMES: &[(&str, &str)] = &[
+    ("/api/customers/", "/customer_id"),
+    ("/api/track/", "/batch/*/customer_id"),
+    ("/api/events/", "/batch/*/customer_id"),
+];
 /// Fields that the service decides: a caller who sends them along changes nothing.
 const NOT_FOR_CALLERS: &[&str] = &[
     "id",

@@ -1,26 +1,33 @@
-//! Back-filling: events of any age from a file of JSON lines.
+//! Back-filling: events of any age from a file.
 //!
 //! It may go on beside a service at work, which then holds what an import needs, and the other way round. What is refused for
 //! the time being is tried again, later and later: a file of a million events must not end at the first moment in which
 //! somebody else was faster.
 
+mod array;
+mod csv;
+mod form;
+mod lines;
+mod place;
+mod record;
+
 use std::fs::File;
-use std::io::{BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{EventIngest, Window};
 use billing_domain::{Error, StoreError};
-use flate2::read::MultiGzDecoder;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-use crate::body::scan;
-use crate::track::read_event;
+pub use form::EventForm;
+use form::Records;
+use record::Record;
 
 /// Events handed over at once.
 const BATCH: usize = 5_000;
@@ -30,15 +37,15 @@ const RETRIES_MAX: u32 = 20;
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// No pause is longer.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Longest line, in bytes.
-const LINE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// Where events are imported from, and where what is refused of them goes.
 #[derive(Clone, Debug)]
 pub struct ImportSource {
-    /// JSON lines, gzipped or not.
+    /// Gzipped or not.
     pub file: PathBuf,
-    /// The first line that is looked at, from 1.
+    /// How its events are written; `None`: its name says it, and one object stands on each line where it does not.
+    pub form: Option<EventForm>,
+    /// The first line that is looked at, from 1: what begins before it is passed over.
     pub from_line: u64,
     /// JSON lines of `line`, `reason` and `text`; made when the first line is refused. An import that goes on behind the
     /// first line adds to what is there.
@@ -48,7 +55,7 @@ pub struct ImportSource {
 impl ImportSource {
     /// All of a file.
     pub fn whole(file: &Path) -> Self {
-        Self { refused: refused_beside(file), file: file.to_owned(), from_line: 1 }
+        Self { refused: refused_beside(file), file: file.to_owned(), form: None, from_line: 1 }
     }
 }
 
@@ -59,14 +66,14 @@ pub fn refused_beside(file: &Path) -> PathBuf {
     name.into()
 }
 
-/// What became of the lines of a file.
+/// What became of the records of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Imported {
     /// Events that are new.
     pub stored: u64,
     /// Events that had been stored before, also by a try that was refused half way.
     pub duplicates: u64,
-    /// Lines that are no events; the report says why.
+    /// Records that are no events; the report says why.
     pub rejected: u64,
 }
 
@@ -83,31 +90,38 @@ pub fn import_events(
     let path = &source.file;
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let progress = progress_bar(file.metadata()?.len());
-    let mut lines = Lines::new(Box::new(progress.wrap_read(file)))?;
+    let records = Records::of(progress.wrap_read(file), path, source.form);
+    let mut records = records.with_context(|| format!("cannot read {}", path.display()))?;
     let mut imported = Imported::default();
     let mut report = Report::new(source);
-    // The line from which all is not stored yet.
+    // The line from which on not all is stored yet.
     let mut open_line = source.from_line;
+    let mut last_line = source.from_line;
     let mut batch: Vec<Event> = Vec::with_capacity(BATCH);
-    while let Some(line) = lines.next_line()? {
-        if line.trim().is_empty() || lines.number < source.from_line {
+    loop {
+        let record = records.next_record();
+        let is_over = !matches!(record, Ok(Some(_)));
+        if batch.len() == BATCH || is_over {
+            imported.take_in(ingest, organization, &mut batch).with_context(|| go_on_from(open_line))?;
+            report.flush()?;
+            open_line = last_line;
+        }
+        let Some(Record { line, text, event }) = record.with_context(|| go_on_from(open_line))? else { break };
+        if line < source.from_line {
             continue;
         }
-        match read_line(&line) {
+        if batch.is_empty() {
+            open_line = line;
+        }
+        last_line = line;
+        match event {
             Ok(event) => batch.push(event),
             Err(reason) => {
                 imported.rejected += 1;
-                report.refuse(lines.number, &reason, &line)?;
+                report.refuse(line, &reason, &text)?;
             }
         }
-        if batch.len() == BATCH {
-            imported.take_in(ingest, organization, &mut batch).with_context(|| go_on_from(open_line))?;
-            report.flush()?;
-            open_line = lines.number + 1;
-        }
     }
-    imported.take_in(ingest, organization, &mut batch).with_context(|| go_on_from(open_line))?;
-    report.flush()?;
     progress.finish_and_clear();
     Ok(imported)
 }
@@ -194,46 +208,6 @@ impl<'s> Report<'s> {
 
     fn flush(&mut self) -> std::io::Result<()> {
         self.file.as_mut().map_or(Ok(()), Write::flush)
-    }
-}
-
-fn read_line(line: &str) -> Result<Event, String> {
-    scan(line).map_err(|fault| fault.code().meaning.to_owned())?;
-    read_event(line).map_err(|rejected| rejected.reason)
-}
-
-/// The lines of a file, decompressed, of bounded length.
-struct Lines {
-    reader: Box<dyn BufRead>,
-    number: u64,
-}
-
-impl Lines {
-    fn new(file: Box<dyn Read>) -> anyhow::Result<Self> {
-        let mut buffered = BufReader::new(file);
-        let is_gzip = buffered.fill_buf()?.starts_with(&[0x1f, 0x8b]);
-        let reader: Box<dyn BufRead> = match is_gzip {
-            true => Box::new(BufReader::new(MultiGzDecoder::new(buffered))),
-            false => Box::new(buffered),
-        };
-        Ok(Self { reader, number: 0 })
-    }
-
-    fn next_line(&mut self) -> anyhow::Result<Option<String>> {
-        self.number += 1;
-        let mut line = Vec::new();
-        self.reader.by_ref().take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut line)?;
-        if line.is_empty() {
-            return Ok(None);
-        }
-        if line.len() as u64 > LINE_BYTES_MAX {
-            bail!("line {} is longer than {LINE_BYTES_MAX} bytes", self.number);
-        }
-        // A line that is not UTF-8 is no event; the replacement characters keep it from being one by accident.
-        Ok(Some(
-            String::from_utf8(line)
-                .unwrap_or_else(|error| format!("\u{fffd}{}", String::from_utf8_lossy(error.as_bytes()))),
-        ))
     }
 }
 
