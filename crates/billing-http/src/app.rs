@@ -288,7 +288,10 @@ impl App {
     ) -> Result<(), ApiError> {
         let question =
             self.block(Some(organization), move |backend| Ok(taxes::read_question(backend, organization, &need)?));
-        let Some(question) = question.await? else { return Ok(()) };
+        let Some(question) = question.await? else {
+            attempt.give_up();
+            return Ok(());
+        };
         let (sender, receiver) = oneshot::channel();
         let (taxes, asked) = (Arc::clone(&self.taxes), question.clone());
         // A thread of its own: those that block on the database are as many as it has connections.

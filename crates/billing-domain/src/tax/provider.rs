@@ -33,6 +33,9 @@ choices! {
     }
 }
 
+/// Why there is no answer where a provider is named that the organization does not have any more.
+const NOWHERE_TO_ASK: &str = "the organization has no tax_provider_url";
+
 /// Where an organization's own provider is asked. Whoever runs workflows asks it, outside of any transaction, and notes the answer:
 /// here it is a fact that is there or not.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,7 +120,7 @@ pub struct TaxSources<'s> {
     pub providers: Vec<TaxProvider>,
     /// What [`TaxProvider::FlatRate`] says: 0 is a rate too and means exempt.
     pub flat_rate: Option<&'s BigDecimal>,
-    /// Where [`TaxProvider::Http`] is asked; `None`: it is passed over.
+    /// Where [`TaxProvider::Http`] is asked; `None`: it fails.
     pub hook: Option<&'s TaxHook>,
     /// What it has said.
     pub quotes: &'s [TaxQuote],
@@ -135,7 +138,10 @@ impl TaxSources<'_> {
         for provider in self.providers.iter().copied() {
             let rate = match (provider, self.hook) {
                 (TaxProvider::FlatRate, _) => self.flat_rate,
-                (TaxProvider::Http, None) => None,
+                (TaxProvider::Http, None) => {
+                    failure = Some(NOWHERE_TO_ASK.to_owned());
+                    None
+                }
                 (TaxProvider::Http, Some(hook)) => {
                     let quote = self.quotes.iter().rev().find(|quote| quote.covers(hook.id, at));
                     match &quote.ok_or(None)?.outcome {
@@ -222,8 +228,17 @@ mod tests {
             let sources = TaxSources { providers, flat_rate, hook: Some(&hook), quotes: &quotes, on_failure };
             assert_eq!(sources.rate(NOON), expected, "{why}");
         }
-        let nowhere = TaxSources { providers: vec![Http], flat_rate: None, hook: None, quotes: &[], on_failure: Wait };
-        assert_eq!(nowhere.rate(NOON), Ok(None), "there is no address any more");
+        #[rustfmt::skip]
+        let cases = [
+            // providers,           on failure,  rate,                             why
+            (vec![Http],            Wait,        Err(Some(NOWHERE_TO_ASK.to_owned())), "there is no address any more, and somebody still names it"),
+            (vec![Http],            BillUntaxed, Ok(None),                         "which is a failure like others"),
+            (vec![Http, FlatRate],  Wait,        known(&ten, FlatRate),            "and another one may know a rate"),
+        ];
+        for (providers, on_failure, expected, why) in cases {
+            let nowhere = TaxSources { providers, flat_rate: Some(&ten), hook: None, quotes: &[], on_failure };
+            assert_eq!(nowhere.rate(NOON), expected, "{why}");
+        }
     }
 
     #[test]

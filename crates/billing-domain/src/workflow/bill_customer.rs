@@ -11,7 +11,7 @@ use super::issue_invoices::{bill_due, issue_drafts};
 use super::renew_subscription::renew_subscription;
 use crate::billing_run::check_bound;
 use crate::charge::BillingRecord;
-use crate::error::{Error, Refusal};
+use crate::error::{Error, Refusal, TaxNeed};
 use crate::id::{CreditId, CustomerKey, SubscriptionId};
 use crate::store::Transaction;
 
@@ -99,6 +99,34 @@ pub(super) fn catch_up(tx: &mut dyn Transaction, customer: CustomerKey, now: Off
     finish_due(tx, &mut account, now)
 }
 
+/// [`catch_up`] before what is known of a customer changes. An invoice that waits for a tax provider that failed goes on waiting: what
+/// the provider did not like may be just what is to be changed.
+///
+/// # Errors
+/// As [`catch_up`].
+pub(super) fn catch_up_or_wait(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    let mut account = Account::load(tx, customer, now)?;
+    if waits_for_provider(&account, now) {
+        return Ok(());
+    }
+    account.refuse_while_on_the_way(tx)?;
+    match process_some(tx, &mut account, (now, CALL_WORK_MAX), UnknownRate::Waits)? {
+        Progress::OnTheWay if !waits_for_provider(&account, now) => Err(Refusal::CatchingUp.into()),
+        _ => Ok(()),
+    }
+}
+
+/// Whether what is due first is an invoice whose tax rate the provider was asked for in vain.
+fn waits_for_provider(account: &Account, now: OffsetDateTime) -> bool {
+    let due = next_step(account).filter(|(at, _)| *at <= now);
+    let rate = due.map_or(Ok(()), |(at, step)| check_rate(account, step, at));
+    matches!(rate, Err(Error::TaxRate(need)) if need.failure.is_some())
+}
+
 /// Processes what a call has made due, as far as one call goes. The rest is left to the billing run or the clock's worker.
 pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, now: OffsetDateTime) -> Result<(), Error> {
     process_some(tx, account, (now, CALL_WORK_MAX), UnknownRate::Ends).map(drop)
@@ -107,10 +135,25 @@ pub(super) fn process_due(tx: &mut dyn Transaction, account: &mut Account, now: 
 /// What becomes of billing at an invoice whose tax rate is still to be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnknownRate {
-    /// It ends there, if it has done anything: what was done before is kept.
+    /// It ends there, so that what was done before is kept: invoices whose rates were asked for, and where there was no answer
+    /// whatever it is. Otherwise it fails, and does all of it again when there is one.
     Ends,
     /// It fails as a whole.
     Fails,
+    /// It fails as a whole, but where there was no answer the invoice is left to the billing run: the customer is not
+    /// catching up for that.
+    Waits,
+}
+
+impl UnknownRate {
+    fn may_end(self, need: &TaxNeed, is_begun: bool, has_invoiced: bool) -> bool {
+        match self {
+            Self::Ends if need.failure.is_some() => is_begun,
+            Self::Ends => has_invoiced,
+            Self::Fails => false,
+            Self::Waits => need.failure.is_some(),
+        }
+    }
 }
 
 /// Processes what is due up to and with `until`, and ends behind the instant at which it has done as much as `work_max`, or
@@ -122,7 +165,7 @@ pub(super) fn process_some(
     at_unknown_rate: UnknownRate,
 ) -> Result<Progress, Error> {
     let made_before = account.records_made;
-    let (mut steps, mut reached) = (0, None);
+    let (mut steps, mut invoices, mut reached) = (0, 0, None);
     let mut progress = Progress::Arrived;
     while let Some((at, step)) = next_step(account).filter(|(at, _)| *at <= until) {
         let work = steps + (account.records_made - made_before);
@@ -130,18 +173,13 @@ pub(super) fn process_some(
             progress = Progress::OnTheWay;
             break;
         }
-        let may_end = at_unknown_rate == UnknownRate::Ends && reached.is_some() && has_unknown_rate(account, step, at);
-        // Whether a line needs the rate is known when the lines are. Up to there nothing is written.
-        let before = may_end.then(|| account.clone());
-        match (take_step(tx, account, step, at), before) {
-            (Err(Error::TaxRate(_)), Some(before)) => {
-                *account = before;
-                progress = Progress::OnTheWay;
-                break;
-            }
-            (taken, _) => taken?,
+        let may_end = |need: &TaxNeed| at_unknown_rate.may_end(need, steps > 0, invoices > 0);
+        if !take_step_or_end(tx, account, (at, step), &may_end)? {
+            progress = Progress::OnTheWay;
+            break;
         }
         steps += 1;
+        invoices += usize::from(matches!(step, Step::Invoice(_)));
         reached = reached.max(Some(at));
     }
     account.save(tx)?;
@@ -153,16 +191,39 @@ pub(super) fn process_some(
         _ => until,
     };
     tx.customers().advance_instant_and_queue(key, instant, next_at)?;
-    note_catching_up(tx, account, progress, next_at)?;
+    if at_unknown_rate != UnknownRate::Waits {
+        note_catching_up(tx, account, progress, next_at)?;
+    }
     Ok(progress)
 }
 
-/// Whether a step is an invoice whose tax rate would have to be asked for, if it needs one.
-fn has_unknown_rate(account: &Account, step: Step, at: OffsetDateTime) -> bool {
-    let Step::Invoice(instant) = step else { return false };
+/// Takes a step, unless its tax rate is unknown and billing may end before it: then the account is as it was before. Whether it took it.
+fn take_step_or_end(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    (at, step): (OffsetDateTime, Step),
+    may_end: &dyn Fn(&TaxNeed) -> bool,
+) -> Result<bool, Error> {
+    // Whether a line needs the rate is known when the lines are. Up to there nothing is written.
+    let before = match check_rate(account, step, at) {
+        Err(Error::TaxRate(need)) => may_end(&need).then(|| account.clone()),
+        _ => None,
+    };
+    match (take_step(tx, account, step, at), before) {
+        (Err(Error::TaxRate(_)), Some(before)) => {
+            *account = before;
+            Ok(false)
+        }
+        (taken, _) => taken.map(|()| true),
+    }
+}
+
+/// The error of a step that is an invoice whose tax rate is unknown, if it needs one.
+fn check_rate(account: &Account, step: Step, at: OffsetDateTime) -> Result<(), Error> {
+    let Step::Invoice(instant) = step else { return Ok(()) };
     let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
-    let issued_at = issued_at(account, &subscriptions_of(account, &due), at);
-    issued_at.and_then(|issued_at| account.tax_rate(issued_at)).is_err()
+    let issued_at = issued_at(account, &subscriptions_of(account, &due), at)?;
+    account.tax_rate(issued_at).map(drop)
 }
 
 /// Notes when a customer begins to catch up, and when they have: nothing is due any more up to their own now. That of a

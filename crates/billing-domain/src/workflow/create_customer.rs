@@ -9,6 +9,7 @@ use crate::error::{Error, FieldCode, FieldErrors, Refusal};
 use crate::faults::look_up;
 use crate::id::{CustomerKey, TestClockId};
 use crate::store::Transaction;
+use crate::tax::TaxProvider;
 use crate::test_clock::TestClockStatus;
 use crate::{text, timezone};
 
@@ -54,7 +55,7 @@ pub fn create_customer(
     now: OffsetDateTime,
 ) -> Result<Customer, Error> {
     let organization = tx.organizations().get()?;
-    command.faults(tx)?.finish(())?;
+    command.faults(tx, &command.fields.tax_providers)?.finish(())?;
     let now = match command.test_clock {
         Some(clock) => time_of_clock(tx, clock)?,
         None => now,
@@ -88,9 +89,10 @@ fn time_of_clock(tx: &mut dyn Transaction, id: TestClockId) -> Result<OffsetDate
 }
 
 impl CreateCustomer {
-    pub(super) fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
+    /// What is wrong with it. Of the list of providers, `listed` is looked at: what is said of it now.
+    pub(super) fn faults(&self, tx: &mut dyn Transaction, listed: &[TaxProvider]) -> Result<FieldErrors, Error> {
         let mut errors = check(self);
-        check_tax_providers(&mut errors, &self.fields.tax_providers, tx.organizations().get()?.tax_hook.is_some());
+        check_tax_providers(&mut errors, listed, tx.organizations().get()?.tax_hook.is_some());
         if let Some(code) = &self.default_currency_code {
             look_up_currency(&mut errors, "default_currency_code", tx, code)?;
         }

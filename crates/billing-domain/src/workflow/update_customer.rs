@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::bill_customer::catch_up;
+use super::bill_customer::catch_up_or_wait;
 use super::create_customer::CreateCustomer;
 use crate::address::Address;
 use crate::customer::{Customer, CustomerFields};
@@ -29,7 +29,8 @@ impl CustomerPatch {
     }
 }
 
-/// Changes what `patch` names. What is due by now is billed by what was known before.
+/// Changes what `patch` names. What is due by now is billed by what was known before, except for what waits for a tax provider that
+/// failed: that is billed by what is known then.
 ///
 /// # Errors
 /// [`Error::NotFound`]; every bad field; [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) when the
@@ -48,8 +49,11 @@ pub fn update_customer(
     customer.timezone = patch.timezone.clone().unwrap_or(customer.timezone);
     (patch.change)(&mut customer.fields);
     let said = CreateCustomer { test_clock: None, ..said_of(&customer) };
-    said.faults(tx)?.finish(())?;
-    catch_up(tx, key, now)?;
+    // A list that was right when it was set stays, whatever has become of the organization's address.
+    let is_listed_anew = customer.fields.tax_providers != before.fields.tax_providers;
+    let listed = if is_listed_anew { &*customer.fields.tax_providers } else { &[] };
+    said.faults(tx, listed)?.finish(())?;
+    catch_up_or_wait(tx, key, now)?;
     // That may have used some up.
     customer.tax_quotes = tx.customers().get(key)?.tax_quotes;
     if told_to_providers(&before) != told_to_providers(&customer) {

@@ -72,6 +72,11 @@ impl Attempt {
         self.asked <= QUOTES_MAX && !(self.has_failed && need.failure.is_some())
     }
 
+    /// Notes that there is nobody to ask any more.
+    pub fn give_up(&mut self) {
+        self.has_failed = true;
+    }
+
     /// Remembers what came of a question.
     pub fn note(&mut self, answer: &TaxAnswer) {
         if matches!(answer.outcome, TaxOutcome::Failed(_)) {
@@ -169,7 +174,10 @@ impl Taxes {
         need: &TaxNeed,
         attempt: &mut Attempt,
     ) -> Result<(), Error> {
-        let Some(question) = read_question(store, organization, need)? else { return Ok(()) };
+        let Some(question) = read_question(store, organization, need)? else {
+            attempt.give_up();
+            return Ok(());
+        };
         let answer = self.ask(&question);
         attempt.note(&answer);
         note_answer(store, &question, &answer)

@@ -321,3 +321,37 @@ fn an_address_is_checked_when_it_is_set() {
     let gone = world.write("PATCH", "/api/organization/", gone.to_string().as_bytes()).ok(200);
     assert_eq!((&gone["tax_provider_url"], &gone["tax_provider_secret"]), (&Value::Null, &Value::Null));
 }
+
+#[test]
+fn an_organization_may_leave_a_provider_that_customers_still_name() {
+    let (world, provider) = (world(), Provider::new());
+    ask(&world, &provider, json!({}));
+    let plan = monthly(&world);
+    world.customer("acme");
+    let patch = |body: Value| world.write("PATCH", "/api/customers/acme/", body.to_string().as_bytes());
+    patch(json!({"tax_providers": ["http"]})).ok(200);
+    let gone = json!({"tax_provider_url": null, "tax_providers": ["flat_rate"], "tax_rate": 5});
+    world.write("PATCH", "/api/organization/", gone.to_string().as_bytes()).ok(200);
+    subscribe(&world, "acme", &plan, &ago(time::Duration::ZERO)).ok(200);
+    assert_eq!(amounts(&world, "acme"), ["105"], "the organization's own list goes on");
+    world.write("PATCH", "/api/organization/", json!({"tax_providers": []}).to_string().as_bytes()).ok(200);
+    patch(json!({"customer_name": "Acme"})).ok(200);
+    assert_eq!(patch(json!({"tax_providers": ["flat_rate", "http"]})).faults()[0].0, "tax_providers.1");
+    let answered = world.post(
+        "/api/plans/",
+        &json!({"plan_name": "Other", "plan_duration": "yearly", "initial_version": {
+        "currency_code": "USD", "recurring_charges": [{"name": "base", "amount": 7, "charge_timing": "in_advance"}]}}),
+    );
+    let other = answered.ok(201).id("plan_id");
+    let filters = json!([{"property_name": "place", "value": "1"}]);
+    let body = json!({"customer_id": "acme", "plan_id": other, "start_date": ago(time::Duration::ZERO),
+        "subscription_filters": filters});
+    let waits = world.post("/api/subscriptions/", &body);
+    assert_eq!(waits.error(), "tax_rate_unavailable", "nobody said that there is no tax");
+    world
+        .write("PATCH", "/api/organization/", json!({"on_tax_failure": "bill_untaxed"}).to_string().as_bytes())
+        .ok(200);
+    world.post("/api/subscriptions/", &body).ok(200);
+    assert_eq!(amounts(&world, "acme"), ["105", "7"]);
+    assert_eq!(provider.asked().len(), 0, "there was nobody to ask");
+}

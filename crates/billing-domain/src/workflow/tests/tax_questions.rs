@@ -14,8 +14,9 @@ use crate::tax::TaxProvider::{FlatRate, Http};
 use crate::tax::{TaxFailure, TaxOutcome};
 use crate::testing::world::{World, component, fee, filters, subscription, tiers, version};
 use crate::workflow::{
-    CancelSubscription, CustomerPatch, NewPlanVersion, NewTaxHook, OrganizationPatch, TaxAnswer, bill_customer,
-    cancel_subscription, note_tax_quote, tax_question, update_customer,
+    CancelSubscription, CustomerPatch, NewPlanVersion, NewTaxHook, OrganizationPatch, Progress, TaxAnswer,
+    WORKER_WORK_MAX, bill_customer, bill_customer_partly, cancel_subscription, note_tax_quote, tax_question,
+    update_customer,
 };
 
 /// A while behind the end of the first period.
@@ -183,5 +184,67 @@ fn a_failure_counts_for_what_is_billed_without_and_is_forgotten_with_it() {
         command.filters = filters(&[("place", &taxed.invoices().len().to_string())]);
         taxed.asking(&outcome, |world| world.subscribe(&command)).expect("subscribed");
         assert_eq!(taxed.amounts().last().map(|(found, _)| found.as_str()), Some(amount), "{outcome:?}");
+    }
+}
+
+#[test]
+fn a_customer_may_still_name_a_provider_that_is_gone() {
+    #[rustfmt::skip]
+    let cases = [
+        // on failure,             the next invoice, why
+        (TaxFailure::Wait,         None,             "it waits: nobody said that there is no tax"),
+        (TaxFailure::BillUntaxed,  Some("100"),      "the organization wants it untaxed then"),
+    ];
+    for (on_failure, expected, why) in cases {
+        let taxed = Taxed::new(&[Http], on_failure);
+        let key = taxed.world.key("acme");
+        let change = |patch: &CustomerPatch| taxed.world.on("acme", |tx, now| update_customer(tx, key, patch, now));
+        change(&CustomerPatch::of_fields(|fields| fields.tax_providers = vec![Http])).expect("named");
+        let gone =
+            OrganizationPatch { tax_hook: Some(None), tax_providers: Some(vec![]), ..OrganizationPatch::default() };
+        taxed.world.set(&gone);
+        change(&CustomerPatch::of_fields(|fields| fields.name = Some("Acme".to_owned()))).expect("renamed");
+        let billed = bill(&taxed.world, NEXT);
+        match expected {
+            Some(amount) => assert_eq!(taxed.amounts()[1], (amount.to_owned(), None), "{why}"),
+            None => {
+                let shown = billed.expect_err(why).to_string();
+                assert_eq!(shown, "the tax provider had no answer: the organization has no tax_provider_url", "{why}");
+                change(&CustomerPatch::of_fields(|fields| fields.name = None))
+                    .expect("the customer does not wait with it");
+                assert_eq!(taxed.amounts().len(), 1, "{why}: it still does");
+            }
+        }
+        change(&CustomerPatch::of_fields(|fields| fields.tax_providers = vec![FlatRate])).expect("another list");
+        bill(&taxed.world, NEXT).expect("billed");
+        let named = change(&CustomerPatch::of_fields(|fields| fields.tax_providers = vec![FlatRate, Http]));
+        assert!(matches!(named, Err(Error::Fields(_))), "but nobody names it anew: {named:?}");
+    }
+}
+
+#[test]
+fn an_address_that_the_provider_does_not_like_can_be_mended() {
+    let refused = TaxOutcome::Failed("it answered with status 422".to_owned());
+    // Before the billing run has come by, and after it has made the renewal and left the invoice.
+    for has_run in [false, true] {
+        let taxed = Taxed::new(&[Http], TaxFailure::Wait);
+        taxed.world.store.set_now(NEXT);
+        let key = taxed.world.key("acme");
+        let run = |world: &World| world.on("acme", |tx, now| bill_customer_partly(tx, key, now, WORKER_WORK_MAX));
+        if has_run {
+            assert_eq!(taxed.asking(&refused, run), Ok(Progress::OnTheWay), "it is renewed");
+            run(&taxed.world).expect_err("and its invoice waits");
+        }
+        let patch = CustomerPatch::of_fields(|fields| fields.billing_address = Some(address()));
+        let move_ = |world: &World| world.on("acme", |tx, now| update_customer(tx, key, &patch, now));
+        taxed.asking(&refused, move_).expect("moved");
+        assert_eq!(taxed.amounts().len(), 1, "{has_run}: nothing was billed by the old address");
+        let running =
+            taxed.world.subscriptions("acme").into_iter().any(|subscription| subscription.period.contains(NEXT));
+        assert!(running, "{has_run}: whoever waits for an invoice has what they pay for");
+        assert_eq!(taxed.asking(&rate("8"), run), Ok(Progress::Arrived));
+        assert_eq!(taxed.amounts()[1], ("108".to_owned(), Some(Http)), "{has_run}: by the new one");
+        let customer = taxed.world.on("acme", |tx, _| tx.customers().get(key)).expect("a customer");
+        assert!(!customer.catching_up, "{has_run}");
     }
 }
