@@ -24,7 +24,7 @@ use crate::error::{ApiError, codes};
 use crate::places::{Holder, Places};
 use crate::request_id;
 use crate::server_settings::{self, DiskCheck, ServerSettings};
-use crate::taxes::{self, Attempt, Taxes};
+use crate::taxes::{self, Attempt, NotAsked, Taxes};
 use crate::telemetry::Telemetry;
 use crate::usual_time::UsualTimes;
 use crate::worker::Alarm;
@@ -255,7 +255,7 @@ impl App {
     where
         R: Future<Output = Result<T, ApiError>>,
     {
-        let mut attempt = Attempt::default();
+        let mut attempt = Attempt::within(self.request_deadline);
         loop {
             let done = run().await;
             if let Some(done) = self.settled(organization, done, &mut attempt).await {
@@ -279,25 +279,34 @@ impl App {
         self.find_tax_rate(organization, need, attempt).await.err().map(Err)
     }
 
-    /// Asks for a tax rate, and notes the answer with the customer.
+    /// Asks for a tax rate, and notes the answer with the customer. When it is not asked nothing is noted, and the call is done.
     async fn find_tax_rate(
         &self,
         organization: OrganizationId,
         need: TaxNeed,
         attempt: &mut Attempt,
     ) -> Result<(), ApiError> {
+        let needed = need.clone();
         let question =
-            self.block(Some(organization), move |backend| Ok(taxes::read_question(backend, organization, &need)?));
+            self.block(Some(organization), move |backend| Ok(taxes::read_question(backend, organization, &needed)?));
         let Some(question) = question.await? else {
             attempt.give_up();
             return Ok(());
         };
+        let not_asked = |why: NotAsked| ApiError::from(Error::TaxRate(why.of(&need)));
+        let slot = self.taxes.slot(&question, attempt.can_wait()).await.map_err(not_asked)?;
         let (sender, receiver) = oneshot::channel();
         let (taxes, asked) = (Arc::clone(&self.taxes), question.clone());
         // A thread of its own: those that block on the database are as many as it has connections.
         let asking = thread::Builder::new().name("tax-rate".to_owned());
-        asking.spawn(move || drop(sender.send(taxes.ask(&asked)))).map_err(ApiError::internal)?;
+        let ask = move || {
+            // The next may ask when this one is done, even when nobody waits for it any more.
+            let _slot = slot;
+            drop(sender.send(taxes.ask(&asked)));
+        };
+        asking.spawn(ask).map_err(ApiError::internal)?;
         let answer = receiver.await.map_err(|_| ApiError::internal("no answer from a tax provider"))?;
+        let answer = answer.map_err(not_asked)?;
         attempt.note(&answer);
         self.block(Some(organization), move |backend| Ok(taxes::note_answer(backend, &question, &answer)?)).await
     }

@@ -6,17 +6,17 @@ use std::panic::resume_unwind;
 use std::thread;
 
 use anyhow::{Context, bail};
-use billing_domain::Error;
 use billing_domain::billing_run::{AfterFailure, after_failure};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Leased, Parked, Scope, Store};
 use billing_domain::workflow::{Progress, WORKER_WORK_MAX, bill_customer_partly};
+use billing_domain::{Error, TaxNeed};
 use indicatif::{ProgressBar, ProgressStyle};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
 use crate::backend::Backend;
-use crate::taxes::{Job, Taxes};
+use crate::taxes::{Job, Taxes, Undone};
 
 /// How long a leased customer is nobody else's.
 const LEASE: Duration = Duration::minutes(5);
@@ -47,6 +47,16 @@ pub enum Asking<'t> {
     Later(&'t Taxes),
 }
 
+impl Asking<'_> {
+    /// Of whom enough waits to be asked for: nobody more of theirs could be billed now.
+    fn full(self) -> Vec<OrganizationId> {
+        match self {
+            Self::Later(taxes) => taxes.full(),
+            Self::Nobody | Self::Now(_) => Vec::new(),
+        }
+    }
+}
+
 impl BillingRun {
     /// Bills a few of the customers that are due, by `until` when it is given; whether there may be more.
     ///
@@ -58,7 +68,7 @@ impl BillingRun {
         asking: Asking<'_>,
         until: Option<OffsetDateTime>,
     ) -> Result<bool, Error> {
-        let due = backend.lease_due(LEASED_MAX, LEASE, until)?;
+        let due = backend.lease_due(LEASED_MAX, LEASE, until, &asking.full())?;
         let mut by_organization: BTreeMap<OrganizationId, Vec<Leased>> = BTreeMap::new();
         for one in &due {
             by_organization.entry(one.organization).or_default().push(*one);
@@ -67,7 +77,7 @@ impl BillingRun {
             self.bill(backend, asking, (organization, &some), until);
         }
         // One transaction of each, and not in a batch: it would be left out there, for what it is about is long ago.
-        let catching_up = backend.lease_catching_up(LEASED_MAX, LEASE, until)?;
+        let catching_up = backend.lease_catching_up(LEASED_MAX, LEASE, until, &asking.full())?;
         for one in &catching_up {
             self.bill(backend, asking, (one.organization, &[*one]), until);
         }
@@ -96,7 +106,11 @@ impl BillingRun {
         for (one, result) in some.iter().zip(results) {
             match (result, asking) {
                 (Err(Error::TaxRate(_)), Asking::Later(taxes)) => taxes.later(Job::Bill(*one)),
-                (Err(Error::TaxRate(_)), Asking::Now(taxes)) => self.count(bill_leased(backend, taxes, one, until)),
+                (Err(Error::TaxRate(_)), Asking::Now(taxes)) => {
+                    let billed = bill_leased(backend, taxes, one, until);
+                    // Nobody comes back to it within this run.
+                    self.count(billed.unwrap_or_else(|need| settle(backend, one, Err(Error::TaxRate(need)))));
+                }
                 (result, _) => self.count(settle(backend, one, result.map(|()| on_the_way.contains(&one.customer)))),
             }
         }
@@ -123,7 +137,15 @@ pub enum Outcome {
 }
 
 /// Bills a leased customer in a transaction of its own, asking for the tax rates that it needs.
-pub fn bill_leased(backend: &dyn Backend, taxes: &Taxes, one: &Leased, until: Option<OffsetDateTime>) -> Outcome {
+///
+/// # Errors
+/// What was not asked for, and nothing done: it is to be tried again.
+pub fn bill_leased(
+    backend: &dyn Backend,
+    taxes: &Taxes,
+    one: &Leased,
+    until: Option<OffsetDateTime>,
+) -> Result<Outcome, TaxNeed> {
     let store: &dyn Store = backend;
     let scope = Scope::Customer(one.organization, one.customer);
     let billed = taxes.asking(store, one.organization, || {
@@ -132,7 +154,12 @@ pub fn bill_leased(backend: &dyn Backend, taxes: &Taxes, one: &Leased, until: Op
             bill_customer_partly(tx, one.customer, until, WORKER_WORK_MAX)
         })
     });
-    settle(backend, one, billed.map(|progress| progress == Progress::OnTheWay))
+    let billed = match billed {
+        Ok(progress) => Ok(progress == Progress::OnTheWay),
+        Err(Undone::Failed(error)) => Err(error),
+        Err(Undone::NotAsked(need)) => return Err(need),
+    };
+    Ok(settle(backend, one, billed))
 }
 
 /// Notes why a customer could not be billed, when it could not; otherwise whether there is more to do.

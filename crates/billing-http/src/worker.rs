@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::backend::Backend;
 use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
-use crate::taxes::{self, Attempt, Job, Taxes};
+use crate::taxes::{self, Attempt, Job, Taxes, Undone};
 
 /// How often the queue of due customers is looked at when it was empty.
 const BILLING_PAUSE: Duration = Duration::from_secs(1);
@@ -186,18 +186,21 @@ fn forget_answers(backend: &dyn Backend) -> bool {
 
 /// Asks an organization's own tax provider for somebody who waits, and goes on with what waited; whether there is more.
 fn ask_next(backend: &dyn Backend, taxes: &Taxes) -> bool {
-    let Some(job) = taxes.next() else { return false };
-    match &job {
-        Job::Bill(leased) => {
-            bill_leased(backend, taxes, leased, None);
-        }
-        Job::Note(organization, need) => {
-            if let Err(error) = taxes.find(backend, *organization, need, &mut Attempt::default()) {
+    let Some(at_work) = taxes.next() else { return false };
+    let is_asked = match at_work.job() {
+        Job::Bill(leased) => bill_leased(backend, taxes, leased, None).is_ok(),
+        Job::Note(organization, need) => match taxes.find(backend, *organization, need, &mut Attempt::default()) {
+            Ok(()) => true,
+            Err(Undone::NotAsked(_)) => false,
+            Err(Undone::Failed(error)) => {
                 log::error!("a tax rate could not be noted customer_key={} error={error}", need.customer.uuid());
+                true
             }
-        }
+        },
+    };
+    if !is_asked {
+        at_work.put_back();
     }
-    taxes.done(&job);
     true
 }
 

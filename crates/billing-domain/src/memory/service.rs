@@ -91,9 +91,15 @@ impl ApiKeyLookup for MemoryStore {
 }
 
 impl BillingQueue for MemoryStore {
-    fn lease_due(&self, limit: u32, lease: Duration, until: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
+    fn lease_due(
+        &self,
+        limit: u32,
+        lease: Duration,
+        until: Option<OffsetDateTime>,
+        but: &[OrganizationId],
+    ) -> Result<Vec<Leased>, Error> {
         Ok(self.lock().lease(lease, until, |due| {
-            due.retain(|(_, _, account)| !account.is_catching_up());
+            due.retain(|(_, leased, account)| !account.is_catching_up() && !but.contains(&leased.organization));
             due.truncate(limit as usize);
         }))
     }
@@ -103,9 +109,10 @@ impl BillingQueue for MemoryStore {
         limit: u32,
         lease: Duration,
         until: Option<OffsetDateTime>,
+        but: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
         Ok(self.lock().lease(lease, until, |due| {
-            due.retain(|(_, _, account)| account.is_catching_up());
+            due.retain(|(_, leased, account)| account.is_catching_up() && !but.contains(&leased.organization));
             due.sort_by_key(|(at, leased, _)| (leased.organization, *at));
             due.dedup_by_key(|(_, leased, _)| leased.organization);
             due.truncate(limit as usize);

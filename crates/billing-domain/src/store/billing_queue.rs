@@ -50,10 +50,15 @@ pub struct Backlog {
 /// Hands out the customers that have something to be billed.
 pub trait BillingQueue: Send + Sync {
     /// Leases up to `limit` customers in real time whose billing is due (by `until`, when given, and in any case by
-    /// now) for `lease`, the longest overdue first; nobody else gets them meanwhile. Parked ones are left out, and so are
-    /// those who are catching up: [`BillingQueue::lease_catching_up`].
-    fn lease_due(&self, limit: u32, lease: time::Duration, until: Option<OffsetDateTime>)
-    -> Result<Vec<Leased>, Error>;
+    /// now) for `lease`, the longest overdue first; nobody else gets them meanwhile. Parked ones are left out, those
+    /// of the organizations `but`, and those who are catching up: [`BillingQueue::lease_catching_up`].
+    fn lease_due(
+        &self,
+        limit: u32,
+        lease: time::Duration,
+        until: Option<OffsetDateTime>,
+        but: &[OrganizationId],
+    ) -> Result<Vec<Leased>, Error>;
     /// [`BillingQueue::lease_due`] of customers who are catching up: at most one of each organization, so that nobody's
     /// many years keep others waiting. When there are more organizations than `limit`, each is as likely as another.
     fn lease_catching_up(
@@ -61,6 +66,7 @@ pub trait BillingQueue: Send + Sync {
         limit: u32,
         lease: time::Duration,
         until: Option<OffsetDateTime>,
+        but: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error>;
     /// Notes that the billing of a leased customer failed and why; it comes up again after `retry_after`, or is parked
     /// when that is `None`. A customer that was billed meanwhile is left as it is.

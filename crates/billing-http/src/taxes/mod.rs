@@ -2,85 +2,125 @@
 //! keeps nobody else waiting.
 //!
 //! Billing that needs an answer ends with [`Error::TaxRate`] and nothing done; the answer is noted with the customer, and the same is done
-//! again. Calls do that while their client waits ([`Taxes::ask`]), the billing run leaves it to threads of its own ([`Taxes::later`]).
+//! again. Calls do that while their client waits ([`Taxes::slot`], [`Taxes::ask`]), the billing run leaves it to threads of its own
+//! ([`Taxes::later`]). Only what a provider did is noted: that it was not asked says nothing of the rate ([`NotAsked`]).
 
+mod attempt;
 mod question;
+mod queue;
+mod slots;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{Leased, Scope, Store};
-use billing_domain::tax::{QUOTES_MAX, TaxOutcome};
+use billing_domain::id::{OrganizationId, TaxHookId};
+use billing_domain::store::{Scope, Store};
+use billing_domain::tax::TaxOutcome;
 use billing_domain::workflow::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 use billing_domain::{Error, TaxNeed};
 use billing_outbound::{Client, Reach};
 
+pub use self::attempt::Attempt;
+pub use self::queue::Job;
+use self::queue::{Queue, Waiting};
+pub use self::slots::Slot;
+use self::slots::Slots;
+
 /// How long a provider has to answer: less than whoever called has patience.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// How long one that failed is not asked again.
+/// How long one that could not be reached is not asked again.
 const REST: Duration = Duration::from_secs(10);
-/// Questions to one organization's provider at once.
-const AT_ONCE_MAX: usize = 4;
-/// Of these, how many may be the billing run's. There are more threads that ask, so that one slow provider does not have them all.
-const LATER_AT_ONCE_MAX: usize = 2;
-/// What may wait to be asked later. What finds no room comes up again when its lease is over.
-const WAITING_MAX: usize = 1_000;
 
 /// Threads that ask for the billing run.
 pub const THREADS: usize = 4;
 
-/// Something to ask for when there is time.
-#[derive(Clone, Debug)]
-pub enum Job {
-    /// A customer whom the billing run has leased, and who is to be billed then.
-    Bill(Leased),
-    /// An answer to be noted, for an advancing clock that looks for it.
-    Note(OrganizationId, TaxNeed),
+/// Why a provider was not asked. That is no answer of it: nothing may be billed as if it had failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotAsked {
+    /// It could not be reached, and whoever asks now would wait in vain as well.
+    Resting,
+    /// Others ask it, for as long as there was time to wait.
+    Busy,
+}
+
+impl NotAsked {
+    /// What is missing, for whoever is not answered because of it.
+    pub fn of(self, need: &TaxNeed) -> TaxNeed {
+        let reason = match self {
+            Self::Resting => "it could not be reached moments ago",
+            Self::Busy => "too many questions wait for it already",
+        };
+        let failure = need.failure.clone().unwrap_or_else(|| reason.to_owned());
+        TaxNeed { failure: Some(failure), ..need.clone() }
+    }
+}
+
+/// Why something that needs tax rates was not done.
+#[derive(Debug)]
+pub enum Undone {
+    /// It failed.
+    Failed(Error),
+    /// The provider was not asked: it is to be tried again.
+    NotAsked(TaxNeed),
+}
+
+impl From<Error> for Undone {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// Whoever asks providers, in one process.
 pub struct Taxes {
     client: Client,
-    state: Mutex<Waiting>,
+    slots: Slots,
+    state: Mutex<State>,
     bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 #[derive(Default)]
-struct Waiting {
-    waiting: VecDeque<Job>,
-    /// Jobs that a thread is at.
-    at_work: Vec<Job>,
-    /// Questions that are being asked.
-    asked: BTreeMap<OrganizationId, usize>,
-    /// Until when a provider is left alone that failed.
-    resting: BTreeMap<OrganizationId, Instant>,
+struct State {
+    queue: Queue,
+    resting: BTreeMap<OrganizationId, Rest>,
 }
 
-/// One attempt to do something: every rate that it needs is asked for once.
-#[derive(Debug, Default)]
-pub struct Attempt {
-    asked: usize,
-    has_failed: bool,
+/// A provider is left alone that could not be reached.
+struct Rest {
+    /// At this address.
+    hook: TaxHookId,
+    until: Instant,
 }
 
-impl Attempt {
-    /// Whether to ask: not again after there was no answer, and not for ever. That somebody else had none before is no reason.
-    pub fn goes_on(&mut self, need: &TaxNeed) -> bool {
-        self.asked += 1;
-        self.asked <= QUOTES_MAX && !(self.has_failed && need.failure.is_some())
+/// A job that a thread is at. It ends when this is dropped, also by a panic.
+pub struct AtWork<'t> {
+    taxes: &'t Taxes,
+    waiting: Waiting,
+    is_put_back: bool,
+}
+
+impl AtWork<'_> {
+    /// What to do.
+    pub fn job(&self) -> &Job {
+        &self.waiting.job
     }
 
-    /// Notes that there is nobody to ask any more.
-    pub fn give_up(&mut self) {
-        self.has_failed = true;
+    /// Leaves it for later: the provider was not asked.
+    pub fn put_back(mut self) {
+        self.is_put_back = true;
     }
+}
 
-    /// Remembers what came of a question.
-    pub fn note(&mut self, answer: &TaxAnswer) {
-        if matches!(answer.outcome, TaxOutcome::Failed(_)) {
-            self.has_failed = true;
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        let mut state = self.taxes.state();
+        let is_more = state.queue.end(&self.waiting.job);
+        if self.is_put_back {
+            state.queue.add(self.waiting.clone());
+        }
+        drop(state);
+        if is_more {
+            self.taxes.ring();
         }
     }
 }
@@ -88,7 +128,7 @@ impl Attempt {
 impl Taxes {
     /// Asks through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, state: Mutex::default(), bell: OnceLock::new() }
+        Self { client, slots: Slots::default(), state: Mutex::default(), bell: OnceLock::new() }
     }
 
     /// How far it reaches.
@@ -101,64 +141,62 @@ impl Taxes {
         drop(self.bell.set(Box::new(bell)));
     }
 
+    /// A call's turn to ask, once there is one within `wait`.
+    ///
+    /// # Errors
+    /// Why it is not asked.
+    pub async fn slot(&self, question: &TaxQuestion, wait: Duration) -> Result<Slot, NotAsked> {
+        self.check_rest(question)?;
+        self.slots.take(question.customer.organization, wait).await.ok_or(NotAsked::Busy)
+    }
+
     /// Asks. That there is no answer is one, too. Blocks as long as the provider takes.
-    pub fn ask(&self, question: &TaxQuestion) -> TaxAnswer {
+    ///
+    /// # Errors
+    /// Why it was not asked.
+    pub fn ask(&self, question: &TaxQuestion) -> Result<TaxAnswer, NotAsked> {
+        self.check_rest(question)?;
         let organization = question.customer.organization;
-        if let Err(reason) = self.begin(organization) {
-            return TaxAnswer { outcome: TaxOutcome::Failed(reason.to_owned()), valid_until: None };
-        }
-        let answer = question::ask(&self.client, question);
-        let failed = matches!(answer.outcome, TaxOutcome::Failed(_));
+        let (answer, is_reached) = question::ask(&self.client, question);
         if let TaxOutcome::Failed(reason) = &answer.outcome {
             log::warn!("tax provider failed organization={organization} reason={reason:?}");
         }
-        self.end(organization, failed);
-        answer
-    }
-
-    fn begin(&self, organization: OrganizationId) -> Result<(), &'static str> {
-        let mut state = self.state();
         let now = Instant::now();
-        state.resting.retain(|_, until| *until > now);
-        if state.resting.contains_key(&organization) {
-            return Err("it had no answer moments ago");
+        let mut state = self.state();
+        state.resting.retain(|_, rest| rest.until > now);
+        if is_reached {
+            state.resting.remove(&organization);
+        } else {
+            state.resting.insert(organization, Rest { hook: question.hook.id, until: now + REST });
         }
-        let asked = state.asked.entry(organization).or_default();
-        if *asked >= AT_ONCE_MAX {
-            return Err("too many questions wait for it already");
-        }
-        *asked += 1;
-        Ok(())
+        Ok(answer)
     }
 
-    fn end(&self, organization: OrganizationId, failed: bool) {
-        let mut state = self.state();
-        if let Some(asked) = state.asked.get_mut(&organization) {
-            *asked = asked.saturating_sub(1);
-        }
-        state.asked.retain(|_, asked| *asked > 0);
-        if failed {
-            state.resting.insert(organization, Instant::now() + REST);
-        }
+    fn check_rest(&self, question: &TaxQuestion) -> Result<(), NotAsked> {
+        let state = self.state();
+        let rest = state.resting.get(&question.customer.organization);
+        // Another address is another provider.
+        let is_resting = rest.is_some_and(|rest| rest.hook == question.hook.id && rest.until > Instant::now());
+        if is_resting { Err(NotAsked::Resting) } else { Ok(()) }
     }
 
     /// Does `work` again and again until it needs no more rates, asking for each. Blocks.
     ///
     /// # Errors
-    /// Those of `work` and of the store.
+    /// Those of `work` and of the store; when the provider was not asked.
     pub fn asking<T>(
         &self,
         store: &dyn Store,
         organization: OrganizationId,
         mut work: impl FnMut() -> Result<T, Error>,
-    ) -> Result<T, Error> {
+    ) -> Result<T, Undone> {
         let mut attempt = Attempt::default();
         loop {
             match work() {
                 Err(Error::TaxRate(need)) if attempt.goes_on(&need) => {
                     self.find(store, organization, &need, &mut attempt)?;
                 }
-                done => return done,
+                done => return Ok(done?),
             }
         }
     }
@@ -166,54 +204,42 @@ impl Taxes {
     /// Asks for a rate and notes the answer.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Those of the store; when the provider was not asked.
     pub fn find(
         &self,
         store: &dyn Store,
         organization: OrganizationId,
         need: &TaxNeed,
         attempt: &mut Attempt,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Undone> {
         let Some(question) = read_question(store, organization, need)? else {
             attempt.give_up();
             return Ok(());
         };
-        let answer = self.ask(&question);
+        let answer = self.ask(&question).map_err(|not_asked| Undone::NotAsked(not_asked.of(need)))?;
         attempt.note(&answer);
-        note_answer(store, &question, &answer)
+        Ok(note_answer(store, &question, &answer)?)
     }
 
     /// Leaves a job to the threads that ask, unless it is left already or there is no room.
     pub fn later(&self, job: Job) {
-        let mut state = self.state();
-        let is_known = state.waiting.iter().chain(&state.at_work).any(|other| other.customer() == job.customer());
-        if !is_known && state.waiting.len() < WAITING_MAX {
-            state.waiting.push_back(job);
-        }
-        drop(state);
+        self.state().queue.add(Waiting { job, since: Instant::now() });
         self.ring();
     }
 
-    /// The next job whose provider is not busy with others already. [`Taxes::done`] ends it.
-    pub fn next(&self) -> Option<Job> {
+    /// The next job whose provider is not busy with others, and does not rest.
+    pub fn next(&self) -> Option<AtWork<'_>> {
         let mut state = self.state();
-        let Waiting { waiting, at_work, .. } = &mut *state;
-        let busy = |job: &Job| at_work.iter().filter(|other| other.organization() == job.organization()).count();
-        let place = waiting.iter().position(|job| busy(job) < LATER_AT_ONCE_MAX)?;
-        let job = waiting.remove(place)?;
-        at_work.push(job.clone());
-        Some(job)
+        let State { queue, resting } = &mut *state;
+        let now = Instant::now();
+        let is_resting = |id| resting.get(&id).is_some_and(|rest| rest.until > now);
+        let waiting = queue.take(now, is_resting)?;
+        Some(AtWork { taxes: self, waiting, is_put_back: false })
     }
 
-    /// Ends a job.
-    pub fn done(&self, job: &Job) {
-        let mut state = self.state();
-        state.at_work.retain(|other| other.customer() != job.customer());
-        let is_more = !state.waiting.is_empty();
-        drop(state);
-        if is_more {
-            self.ring();
-        }
+    /// The organizations of which so much waits to be asked that there is no use in leasing more.
+    pub fn full(&self) -> Vec<OrganizationId> {
+        self.state().queue.full()
     }
 
     fn ring(&self) {
@@ -222,7 +248,7 @@ impl Taxes {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, Waiting> {
+    fn state(&self) -> MutexGuard<'_, State> {
         // Every change of it is whole.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -249,59 +275,33 @@ pub fn note_answer(store: &dyn Store, question: &TaxQuestion, answer: &TaxAnswer
     store.run_for(&scope, |tx, _| note_tax_quote(tx, question, answer))
 }
 
-impl Job {
-    fn organization(&self) -> OrganizationId {
-        match self {
-            Self::Bill(leased) => leased.organization,
-            Self::Note(organization, _) => *organization,
-        }
-    }
-
-    fn customer(&self) -> CustomerKey {
-        match self {
-            Self::Bill(leased) => leased.customer,
-            Self::Note(_, need) => need.customer,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use time::OffsetDateTime;
     use uuid::Uuid;
 
     use super::*;
 
-    fn job(organization: u128, customer: u128) -> Job {
-        let customer = CustomerKey::from(Uuid::from_u128(customer));
-        let need = TaxNeed { customer, at: OffsetDateTime::UNIX_EPOCH, failure: None };
-        Job::Note(Uuid::from_u128(organization).into(), need)
-    }
-
     #[test]
-    fn one_organizations_questions_do_not_keep_anothers_waiting() {
+    fn a_job_ends_with_whoever_is_at_it_and_is_kept_when_nobody_was_asked() {
         let taxes = Taxes::new(Client::new(Reach::Public));
-        for customer in [1, 2, 3, 1] {
-            taxes.later(job(7, customer));
-        }
-        taxes.later(job(8, 9));
-        let taken = || taxes.next().map(|job| (job.organization().uuid().as_u128(), job.customer().uuid().as_u128()));
-        assert_eq!([taken(), taken(), taken()], [Some((7, 1)), Some((7, 2)), Some((8, 9))], "two of each at once");
-        assert_eq!(taken(), None, "the third waits for one of the two");
-        taxes.later(job(7, 1));
-        taxes.done(&job(7, 1));
-        assert_eq!([taken(), taken()], [Some((7, 3)), None], "and what is at work is not taken twice");
-    }
-
-    #[test]
-    fn a_provider_that_failed_is_left_alone_for_a_while() {
-        let taxes = Taxes::new(Client::new(Reach::Public));
-        let [one, other] = [1, 2].map(|id| OrganizationId::from(Uuid::from_u128(id)));
-        assert_eq!((0..=AT_ONCE_MAX).filter(|_| taxes.begin(one).is_ok()).count(), AT_ONCE_MAX, "only so many at once");
-        taxes.end(one, false);
-        assert!(taxes.begin(one).is_ok(), "an answer makes room");
-        taxes.end(one, true);
-        assert!(taxes.begin(one).is_err(), "a failure does not");
-        assert!(taxes.begin(other).is_ok(), "which is nobody else's");
+        let organization = OrganizationId::from(Uuid::from_u128(1));
+        let need = TaxNeed { customer: Uuid::from_u128(2).into(), at: OffsetDateTime::UNIX_EPOCH, failure: None };
+        let add = || taxes.later(Job::Note(organization, need.clone()));
+        add();
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            let _job = taxes.next().expect("the job");
+            panic!("on purpose");
+        }));
+        assert!(panicked.is_err());
+        assert!(taxes.next().is_none(), "it is not done again at once");
+        add();
+        let job = taxes.next().expect("but it may come up again");
+        assert!(taxes.next().is_none(), "one at a time");
+        job.put_back();
+        let again = taxes.next().expect("what was put back waits");
+        assert_eq!(again.job().organization(), organization);
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use billing_domain::address::Address;
 use billing_domain::tax::TaxOutcome;
 use billing_domain::workflow::{TaxAnswer, TaxQuestion};
-use billing_outbound::{Answer, Client, Destination, Message, Secret};
+use billing_outbound::{Answer, Client, Destination, Failure, Message, Secret};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -13,13 +13,22 @@ use uuid::Uuid;
 use super::PATIENCE;
 use crate::wire::{AddressView, FromJson, Instant, Number};
 
-/// Asks, and makes of whatever comes back an answer.
-pub fn ask(client: &Client, question: &TaxQuestion) -> TaxAnswer {
-    let said = send(client, question, PATIENCE).and_then(|answer| read(&answer));
-    said.unwrap_or_else(|reason| TaxAnswer { outcome: TaxOutcome::Failed(reason), valid_until: None })
+/// Asks, and makes of whatever comes back an answer; and whether the provider was reached: one that says what is no rate may say
+/// otherwise of the next customer.
+pub fn ask(client: &Client, question: &TaxQuestion) -> (TaxAnswer, bool) {
+    let failed = |reason| TaxAnswer { outcome: TaxOutcome::Failed(reason), valid_until: None };
+    match send(client, question, PATIENCE) {
+        Ok(Ok(answer)) => (read(&answer).unwrap_or_else(failed), true),
+        Ok(Err(failure)) => (failed(failure.to_string()), false),
+        Err(reason) => (failed(reason), true),
+    }
 }
 
-fn send(client: &Client, question: &TaxQuestion, patience: Duration) -> Result<Answer, String> {
+/// What came back.
+///
+/// # Errors
+/// Why nothing can be sent.
+fn send(client: &Client, question: &TaxQuestion, patience: Duration) -> Result<Result<Answer, Failure>, String> {
     let hook = &question.hook;
     let to = Destination::parse(&hook.url, client.reach()).map_err(|error| error.to_string())?;
     let secret = Secret::parse(&hook.secret).map_err(|error| error.to_string())?;
@@ -28,7 +37,7 @@ fn send(client: &Client, question: &TaxQuestion, patience: Duration) -> Result<A
     let signed = secret.sign(&Message { id: &id, timestamp: now.unix_timestamp(), body: body.as_bytes() });
     let mut headers = vec![("content-type", "application/json")];
     headers.extend(signed.as_pairs());
-    client.post(&to, &headers, body.as_bytes(), patience).map_err(|failure| failure.to_string())
+    Ok(client.post(&to, &headers, body.as_bytes(), patience))
 }
 
 fn body(question: &TaxQuestion, now: OffsetDateTime) -> Value {

@@ -145,7 +145,7 @@ fn whoever_fails_is_put_off_and_then_parked_and_the_others_go_on() {
 fn a_lease_that_ran_out_is_somebody_elses() {
     let world = neglected(&["a"]);
     let backend = world.opened.backend();
-    let leased = backend.lease_due(10, Duration::hours(1), None).expect("leased");
+    let leased = backend.lease_due(10, Duration::hours(1), None, &[]).expect("leased");
     assert_eq!(leased.len(), 1);
     let run = run_to_the_end(backend.as_ref(), Asking::Nobody, None).expect("a run");
     assert_eq!(run.billed, 0, "a worker has it");
@@ -194,7 +194,7 @@ fn one_more_customer_takes_few_statements() {
     let world = neglected(&["a", "b", "c"]);
     // A store that knows nothing yet.
     let store = PgStore::connect(world.url(), 2).expect("a store");
-    let leased = store.lease_due(3, Duration::hours(1), None).expect("leased");
+    let leased = store.lease_due(3, Duration::hours(1), None, &[]).expect("leased");
     let bill = |one: &Leased| {
         let before = statements_sent(world.url());
         let scope = Scope::Customer(one.organization, one.customer);

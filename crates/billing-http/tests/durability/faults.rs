@@ -93,7 +93,13 @@ impl ApiKeyLookup for Broken {
 }
 
 impl BillingQueue for Broken {
-    fn lease_due(&self, _: u32, _: time::Duration, _: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
+    fn lease_due(
+        &self,
+        _: u32,
+        _: time::Duration,
+        _: Option<OffsetDateTime>,
+        _: &[OrganizationId],
+    ) -> Result<Vec<Leased>, Error> {
         Ok(Vec::new())
     }
 
@@ -113,7 +119,13 @@ impl BillingQueue for Broken {
         self.fail()
     }
 
-    fn lease_catching_up(&self, _: u32, _: time::Duration, _: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
+    fn lease_catching_up(
+        &self,
+        _: u32,
+        _: time::Duration,
+        _: Option<OffsetDateTime>,
+        _: &[OrganizationId],
+    ) -> Result<Vec<Leased>, Error> {
         Ok(Vec::new())
     }
 

@@ -21,6 +21,7 @@ struct Provider {
     url: String,
     answer: Arc<Mutex<String>>,
     asked: Asked,
+    pause: Arc<Mutex<Duration>>,
 }
 
 impl Provider {
@@ -28,11 +29,12 @@ impl Provider {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let url = format!("http://{}/tax", listener.local_addr().expect("its address"));
         let (answer, asked) = (Arc::new(Mutex::new(rate("20"))), Asked::default());
-        let provider = Self { url, answer: Arc::clone(&answer), asked: Arc::clone(&asked) };
+        let pause = Arc::<Mutex<Duration>>::default();
+        let provider = Self { url, answer: Arc::clone(&answer), asked: Arc::clone(&asked), pause: Arc::clone(&pause) };
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (answer, asked) = (Arc::clone(&answer), Arc::clone(&asked));
-                thread::spawn(move || serve(stream.expect("a connection"), &answer, &asked));
+                let (answer, asked, pause) = (Arc::clone(&answer), Arc::clone(&asked), Arc::clone(&pause));
+                thread::spawn(move || serve(stream.expect("a connection"), (&answer, &pause), &asked));
             }
         });
         provider
@@ -40,6 +42,11 @@ impl Provider {
 
     fn answers(&self, text: String) {
         *self.answer.lock().expect("the answer") = text;
+    }
+
+    /// How long it thinks about each answer.
+    fn takes(&self, pause: Duration) {
+        *self.pause.lock().expect("the pause") = pause;
     }
 
     fn asked(&self) -> Vec<(SignedHeaders, Value)> {
@@ -53,7 +60,11 @@ impl Provider {
     }
 }
 
-fn serve(mut stream: TcpStream, answer: &Mutex<String>, asked: &Mutex<Vec<(SignedHeaders, Value)>>) {
+fn serve(
+    mut stream: TcpStream,
+    (answer, pause): (&Mutex<String>, &Mutex<Duration>),
+    asked: &Mutex<Vec<(SignedHeaders, Value)>>,
+) {
     let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).expect("a line") > 0 {}
@@ -73,6 +84,8 @@ fn serve(mut stream: TcpStream, answer: &Mutex<String>, asked: &Mutex<Vec<(Signe
         signature: header("webhook-signature"),
     };
     asked.lock().expect("the questions").push((headers, serde_json::from_slice(&body).expect("JSON")));
+    let pause = *pause.lock().expect("the pause");
+    thread::sleep(pause);
     let text = answer.lock().expect("the answer").clone();
     // Whoever asked may have given up.
     stream.write_all(text.as_bytes()).unwrap_or_default();
@@ -354,4 +367,82 @@ fn an_organization_may_leave_a_provider_that_customers_still_name() {
     world.post("/api/subscriptions/", &body).ok(200);
     assert_eq!(amounts(&world, "acme"), ["105", "7"]);
     assert_eq!(provider.asked().len(), 0, "there was nobody to ask");
+}
+
+/// An address at which nobody answers.
+fn nowhere() -> String {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    format!("http://{}/tax", listener.local_addr().expect("its address"))
+}
+
+#[test]
+fn a_busy_provider_is_waited_for_and_nothing_goes_untaxed() {
+    let (world, provider) = (world(), Provider::new());
+    ask(&world, &provider, json!({"on_tax_failure": "bill_untaxed"}));
+    let plan = monthly(&world);
+    let customers: Vec<String> = (1..=12).map(|length| "c".repeat(length)).collect();
+    for customer in &customers {
+        world.customer(customer);
+    }
+    provider.takes(Duration::from_millis(200));
+    let start = ago(time::Duration::ZERO);
+    thread::scope(|scope| {
+        for customer in &customers {
+            scope.spawn(|| subscribe(&world, customer, &plan, &start).ok(200));
+        }
+    });
+    for customer in &customers {
+        assert_eq!(amounts(&world, customer), ["120"], "{customer}: many ask at once, which is no failure");
+    }
+    assert_eq!(provider.asked().len(), customers.len(), "one question for each");
+}
+
+#[test]
+fn a_provider_that_rests_has_not_failed() {
+    for settings in
+        [json!({"on_tax_failure": "bill_untaxed"}), json!({"tax_providers": ["http", "flat_rate"], "tax_rate": 0})]
+    {
+        let (mut world, provider) = (world(), Provider::new());
+        ask(&world, &provider, settings.clone());
+        let move_to = |world: &World, url: &str| {
+            let body = json!({"tax_provider_url": url}).to_string();
+            world.write("PATCH", "/api/organization/", body.as_bytes()).ok(200)
+        };
+        move_to(&world, &nowhere());
+        let plan = monthly(&world);
+        for customer in ["one", "zero", "three", "eleven"] {
+            world.customer(customer);
+        }
+        let now = ago(time::Duration::ZERO);
+        subscribe(&world, "one", &plan, &now).ok(200);
+        assert_eq!(amounts(&world, "one"), ["100"], "{settings}: it was asked, and could not be reached");
+        let before = world.snapshot();
+        let rests = subscribe(&world, "zero", &plan, &now);
+        assert_eq!(
+            (rests.error(), rests.header("retry-after")),
+            ("tax_rate_unavailable".to_owned(), "1"),
+            "{settings}"
+        );
+        assert_eq!(world.snapshot(), before, "{settings}: it was not asked, and nothing was done");
+        let key = world.other_key();
+        let key = std::mem::replace(&mut world.key, key);
+        ask(&world, &provider, json!({}));
+        let others = monthly(&world);
+        world.customer("zero");
+        subscribe(&world, "zero", &others, &now).ok(200);
+        assert_eq!(amounts(&world, "zero"), ["120"], "{settings}: another organization's provider does not rest");
+        world.key = key;
+        move_to(&world, &provider.url);
+        subscribe(&world, "zero", &plan, &now).ok(200);
+        assert_eq!(amounts(&world, "zero"), ["120"], "{settings}: another address is not left alone");
+        // One that answers something else is asked for the next customer, who may be another matter.
+        provider.answers(reply("422 Unprocessable", ""));
+        subscribe(&world, "three", &plan, &now).ok(200);
+        provider.answers(rate("20"));
+        subscribe(&world, "eleven", &plan, &now).ok(200);
+        assert_eq!(
+            (amounts(&world, "three"), amounts(&world, "eleven")),
+            (vec!["100".to_owned()], vec!["120".to_owned()])
+        );
+    }
 }

@@ -5,7 +5,7 @@ use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
 use billing_domain::store::{Backlog, BillingQueue, Leased, Parked};
 use billing_domain::test_clock::TestClockStatus;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
@@ -24,6 +24,7 @@ sql_file! {
     LeaseDue -> (SqlUuid, SqlUuid, BigInt) = "lease_due.sql" {
         lease_ms: i64 as BigInt,
         until: Option<OffsetDateTime> as Nullable<Timestamptz>,
+        but: Vec<Uuid> as Array<SqlUuid>,
         limit: i64 as BigInt,
     }
 }
@@ -34,6 +35,7 @@ sql_file! {
     LeaseCatchingUp -> (SqlUuid, SqlUuid, BigInt) = "lease_catching_up.sql" {
         lease_ms: i64 as BigInt,
         until: Option<OffsetDateTime> as Nullable<Timestamptz>,
+        but: Vec<Uuid> as Array<SqlUuid>,
         limit: i64 as BigInt,
     }
 }
@@ -139,6 +141,10 @@ fn milliseconds(duration: Duration) -> i64 {
     i64::try_from(duration.whole_milliseconds()).unwrap_or(i64::MAX)
 }
 
+fn uuids(organizations: &[OrganizationId]) -> Vec<Uuid> {
+    organizations.iter().map(|organization| organization.uuid()).collect()
+}
+
 /// Organization, customer, failures.
 type LeasedRow = (Uuid, Uuid, i64);
 
@@ -148,8 +154,14 @@ fn leased((organization, customer, failures): LeasedRow) -> Leased {
 }
 
 impl BillingQueue for PgStore {
-    fn lease_due(&self, limit: u32, lease: Duration, until: Option<OffsetDateTime>) -> Result<Vec<Leased>, Error> {
-        let statement = LeaseDue { lease_ms: milliseconds(lease), until, limit: i64::from(limit) };
+    fn lease_due(
+        &self,
+        limit: u32,
+        lease: Duration,
+        until: Option<OffsetDateTime>,
+        but: &[OrganizationId],
+    ) -> Result<Vec<Leased>, Error> {
+        let statement = LeaseDue { lease_ms: milliseconds(lease), until, but: uuids(but), limit: i64::from(limit) };
         let rows = self.shared.pool.run(|pg| statement.clone().load::<LeasedRow>(pg));
         Ok(rows.map_err(Failure::into_error)?.into_iter().map(leased).collect())
     }
@@ -159,8 +171,10 @@ impl BillingQueue for PgStore {
         limit: u32,
         lease: Duration,
         until: Option<OffsetDateTime>,
+        but: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
-        let statement = LeaseCatchingUp { lease_ms: milliseconds(lease), until, limit: i64::from(limit) };
+        let statement =
+            LeaseCatchingUp { lease_ms: milliseconds(lease), until, but: uuids(but), limit: i64::from(limit) };
         let rows = self.shared.pool.run(|pg| statement.clone().load::<LeasedRow>(pg));
         Ok(rows.map_err(Failure::into_error)?.into_iter().map(leased).collect())
     }

@@ -10,11 +10,12 @@ WHERE customer_key = ANY (ARRAY(
             AND due.due_at <= least(statement_timestamp(), $2::timestamptz)
             AND (due.claimed_until IS NULL OR due.claimed_until <= clock_timestamp())
             AND NOT due.is_parked
+            AND due.organization_id <> ALL ($3::uuid[])
         ORDER BY customer.organization_id, due.due_at
     )
         AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
     ORDER BY random()
-    LIMIT $3::bigint
+    LIMIT $4::bigint
     FOR UPDATE SKIP LOCKED
 ))
 RETURNING organization_id, customer_key, failures

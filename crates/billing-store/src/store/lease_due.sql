@@ -5,9 +5,10 @@ WHERE customer_key = ANY (ARRAY(
     WHERE due_at <= least(statement_timestamp(), $2::timestamptz)
         AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
         AND NOT is_parked
+        AND organization_id <> ALL ($3::uuid[])
         AND customer_key <> ALL (ARRAY(SELECT customer_key FROM customers WHERE catching_up))
     ORDER BY due_at
-    LIMIT $3::bigint
+    LIMIT $4::bigint
     FOR UPDATE SKIP LOCKED
 ))
 RETURNING organization_id, customer_key, failures

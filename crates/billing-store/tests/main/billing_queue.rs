@@ -18,7 +18,7 @@ fn a_plan_made_for_an_empty_queue_leases_no_more_than_is_wanted() {
     vacuum(store.url());
     // By then every connection of the pool keeps a plan.
     for _ in 0..60 {
-        assert_eq!(store.lease_due(WANTED, hour, None), Ok(Vec::new()));
+        assert_eq!(store.lease_due(WANTED, hour, None, &[]), Ok(Vec::new()));
     }
     let organization: OrganizationId = Ids::new(1).next();
     let run = |scope, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<(), Error>| {
@@ -35,7 +35,7 @@ fn a_plan_made_for_an_empty_queue_leases_no_more_than_is_wanted() {
     }
     let mut leased = BTreeSet::new();
     for _ in 0..CUSTOMERS / WANTED as usize {
-        let batch = store.lease_due(WANTED, hour, None).expect("leased");
+        let batch = store.lease_due(WANTED, hour, None, &[]).expect("leased");
         assert_eq!(batch.len(), WANTED as usize, "as many as are wanted");
         leased.extend(batch.into_iter().map(|due| due.customer));
     }

@@ -15,7 +15,7 @@ fn lease(tenant: &Tenant<'_>, lease: Duration) -> Vec<CustomerKey> {
 }
 
 fn leases(tenant: &Tenant<'_>, lease: Duration, until: Option<OffsetDateTime>) -> Vec<Leased> {
-    let leased = tenant.harness.queue.lease_due(MANY, lease, until).expect("leased");
+    let leased = tenant.harness.queue.lease_due(MANY, lease, until, &[]).expect("leased");
     leased.into_iter().filter(|leased| leased.organization == tenant.id).collect()
 }
 
@@ -28,7 +28,7 @@ pub(super) fn leases_what_is_due(harness: &Harness<'_>) {
     let (first, second) = (tenant.new_customer("first"), tenant.new_customer("second"));
     set_due(&tenant, first.key, Some(first.created_at));
     set_due(&tenant, second.key, Some(first.created_at - Duration::days(1)));
-    assert_eq!(harness.queue.lease_due(0, Duration::hours(1), None), Ok(Vec::new()), "not more than wanted");
+    assert_eq!(harness.queue.lease_due(0, Duration::hours(1), None, &[]), Ok(Vec::new()), "not more than wanted");
     let until = first.created_at - Duration::hours(1);
     let early = leases(&tenant, Duration::ZERO, Some(until));
     assert_eq!(
@@ -36,6 +36,8 @@ pub(super) fn leases_what_is_due(harness: &Harness<'_>) {
         [Leased { organization: tenant.id, customer: second.key, failures: 0 }],
         "only what was due by then"
     );
+    let others = harness.queue.lease_due(MANY, Duration::ZERO, None, &[tenant.id]).expect("leased");
+    assert!(others.iter().all(|leased| leased.organization != tenant.id), "none of those who are left out");
     let mut leased = lease(&tenant, Duration::hours(1));
     leased.sort();
     let mut both = [first.key, second.key];
@@ -145,12 +147,14 @@ pub(super) fn leases_those_who_catch_up_apart(harness: &Harness<'_>) {
     assert_eq!(lease(&tenant, Duration::ZERO), [usual.key], "only whose billing has just fallen due");
 
     let leases = |lease, until| {
-        let leased = harness.queue.lease_catching_up(MANY, lease, until).expect("leased");
+        let leased = harness.queue.lease_catching_up(MANY, lease, until, &[]).expect("leased");
         leased.into_iter().filter(|leased| leased.organization == tenant.id).map(|leased| leased.customer)
     };
-    assert_eq!(harness.queue.lease_catching_up(0, Duration::ZERO, None), Ok(Vec::new()), "not more than wanted");
+    assert_eq!(harness.queue.lease_catching_up(0, Duration::ZERO, None, &[]), Ok(Vec::new()), "not more than wanted");
     let early = now - Duration::weeks(6_001);
     assert_eq!(leases(Duration::ZERO, Some(early)).count(), 0, "nothing was due by then");
+    let others = harness.queue.lease_catching_up(MANY, Duration::ZERO, None, &[tenant.id]).expect("leased");
+    assert!(others.iter().all(|leased| leased.organization != tenant.id), "none of those who are left out");
     let one = leases(Duration::hours(1), None).collect::<Vec<_>>();
     assert_eq!(one, [first.key], "one of each organization, the furthest behind");
     assert_eq!(leases(Duration::hours(1), None).collect::<Vec<_>>(), [second.key], "while that one is at work");

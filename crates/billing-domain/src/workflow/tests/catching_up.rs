@@ -150,8 +150,8 @@ fn whoever_catches_up_is_left_alone_until_it_is_done() {
 
     #[cfg(feature = "service")]
     {
-        assert_eq!(world.store.lease_due(9, Duration::HOUR, None), Ok(Vec::new()), "not with those who fall due");
-        let leased = world.store.lease_catching_up(9, Duration::HOUR, None).expect("leased");
+        assert_eq!(world.store.lease_due(9, Duration::HOUR, None, &[]), Ok(Vec::new()), "not with those who fall due");
+        let leased = world.store.lease_catching_up(9, Duration::HOUR, None, &[]).expect("leased");
         assert_eq!(leased.iter().map(|one| one.customer).collect::<Vec<_>>(), [key]);
     }
     world.on("acme", |tx, now| bill_customer(tx, key, now)).expect("billed");

@@ -2,6 +2,7 @@
 //! computed by hand. `docs/pricing.md` has the rules.
 
 mod adjusted_switches;
+mod asked_taxes;
 mod cancelled_fees;
 mod issue_dates;
 mod month_ends;
