@@ -446,3 +446,37 @@ fn a_provider_that_rests_has_not_failed() {
         );
     }
 }
+
+#[test]
+fn a_failure_counts_for_the_invoice_that_goes_without_and_no_longer() {
+    let (mut world, provider) = (world(), Provider::new());
+    ask(&world, &provider, json!({"on_tax_failure": "bill_untaxed"}));
+    let (plan, clock) = (monthly(&world), world.clock("2026-01-31"));
+    world.customer_at("acme", &clock);
+    subscribe(&world, "acme", &plan, "2026-01-31").ok(200);
+    provider.answers(reply("500 Broken", ""));
+    world.advance(&clock, "2026-03-01");
+    assert_eq!(amounts(&world, "acme"), ["120", "100"], "a renewal at the end of a month");
+    assert_eq!(world.get("/api/customers/acme/").ok(200)["tax_failure"], Value::Null, "which nobody goes by any more");
+    // On a clock that stands nothing expires: what failed for one call is asked again for the next.
+    let other = |name: &str, amount: u32| {
+        let charges = json!([{"name": "base", "amount": amount, "charge_timing": "in_advance"}]);
+        let version = json!({"currency_code": "USD", "recurring_charges": charges});
+        let body = json!({"plan_name": name, "plan_duration": "yearly", "initial_version": version});
+        world.post("/api/plans/", &body).ok(201).id("plan_id")
+    };
+    let (first, second) = (other("First", 7), other("Second", 9));
+    subscribe(&world, "acme", &first, "2026-03-01").ok(200);
+    provider.answers(rate("10"));
+    subscribe(&world, "acme", &second, "2026-03-01").ok(200);
+    assert_eq!(amounts(&world, "acme")[2..], ["7", "9.9"], "the provider is back");
+    // In real time, many months late: the billing run asks for each of them.
+    provider.answers(reply("500 Broken", ""));
+    world.fall_behind();
+    let taxes = Taxes::new(Client::new(Reach::Anywhere));
+    run_to_the_end(&world.opened.store, Asking::Now(&taxes), None).expect("nobody waits");
+    world.start();
+    let late = amounts(&world, "acme").split_off(4);
+    assert!(late.len() > 5 && late.iter().all(|amount| amount == "100"), "{late:?}");
+    assert_eq!(world.get("/api/customers/acme/").ok(200)["tax_failure"], Value::Null);
+}
