@@ -71,11 +71,11 @@ fn an_event_that_counts_for_nothing_says_so() {
     };
     #[rustfmt::skip]
     let cases = [
-        // customer, name,       region, counts, why
-        ("acme",     "api_call", "eu",   true,   "customer, name and filter are right"),
-        ("acme",     "api_call", "us",   false,  "the metric filters it out"),
-        ("acme",     "apicall",  "eu",   false,  "nothing counts that name"),
-        ("acne",     "api_call", "eu",   false,  "there is no such customer"),
+        // customer, name,       region, counts for,                 why
+        ("acme",     "api_call", "eu",   json!([metric, archived]), "customer, name and filter are right; what is archived is billed still"),
+        ("acme",     "api_call", "us",   json!([archived]),         "one metric filters it out"),
+        ("acme",     "apicall",  "eu",   json!([]),                 "nothing counts that name"),
+        ("acne",     "api_call", "eu",   json!([]),                 "there is no such customer"),
     ];
     let uncounted = || {
         let page = world.send("GET", "/metrics", &[], b"").text;
@@ -88,14 +88,14 @@ fn an_event_that_counts_for_nothing_says_so() {
         world.post("/api/track/", &event).ok(201);
         let id = event.id("idempotency_id").replace(' ', "%20");
         let row = &world.get(&format!("/api/events/?customer_id={customer}&idempotency_id={id}")).ok(200)[0];
-        assert_eq!(row["counts_for"], if counts { json!([metric]) } else { json!([]) }, "{why}");
+        assert_eq!(row["counts_for"], counts, "{why}");
         assert_eq!(row["unusable_for"], json!([]), "{why}");
     }
     assert_eq!(uncounted(), "1", "that of a name that nothing counts, once");
 
     world.post("/api/customers/", &json!({"customer_id": "acne", "email": "acne@acme.io"})).ok(201);
     let late = &world.get("/api/events/?customer_id=acne").ok(200)[0];
-    assert_eq!(late["counts_for"], json!([metric]), "it counts as soon as its customer is there");
+    assert_eq!(late["counts_for"], json!([metric, archived]), "it counts as soon as its customer is there");
     let other = world.other_key();
     let headers = [("X-API-KEY", other.as_str()), ("Content-Type", "application/json")];
     world.send("POST", "/api/track/", &headers, of("acme", "api_call", "eu").to_string().as_bytes()).ok(201);
