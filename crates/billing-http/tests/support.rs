@@ -32,7 +32,7 @@ const COPY_CUSTOMERS: &str = "
                 'INSERT INTO %1$I (%2$s) OVERRIDING SYSTEM VALUE
                 SELECT %3$s FROM %1$I original, generate_series(1, {count}) n, LATERAL jsonb_populate_record(original, jsonb_build_object(
                     ''customer_key'', md5(''c'' || n)::uuid, ''customer_id'', ''copy-'' || n, ''id'', md5(n::text)::uuid,
-                    ''position'', 1000 + n, ''number'', ''copy-'' || n)) copy',
+                    ''position'', 1000 + n, ''list_key'', md5(''l'' || n)::uuid, ''number'', ''copy-'' || n)) copy',
                 name, names, 'copy.' || replace(names, ', ', ', copy.')
             );
         END LOOP;
@@ -65,7 +65,11 @@ impl World {
 
     /// With settings of its own.
     pub fn with(change: impl FnOnce(&mut ServerSettings)) -> Self {
-        let store = TestStore::new();
+        Self::on(TestStore::new(), change)
+    }
+
+    /// On a database of its own kind, with settings of its own.
+    pub fn on(store: TestStore, change: impl FnOnce(&mut ServerSettings)) -> Self {
         let opened = Opened { store: store.store(), pepper: Pepper::from_text("pepper"), cluster: None };
         let (organization, key) = opened.create_organization("Acme", None).expect("an organization");
         let addr = "127.0.0.1:0".parse().expect("an address");
@@ -113,10 +117,17 @@ impl World {
         self.store.url()
     }
 
-    /// Runs SQL behind the service's back.
+    /// Runs SQL behind the service's back: in each lane, where there are several.
     pub fn sql(&self, statements: &str) {
-        let mut pg = PgConnection::establish(self.url()).expect("a connection");
-        pg.batch_execute(statements).expect(statements);
+        for enter in self.store.search_paths() {
+            let mut pg = PgConnection::establish(self.url()).expect("a connection");
+            pg.batch_execute(&format!("{enter}; {statements}")).expect(statements);
+        }
+    }
+
+    /// A connection of the test's own, to read from.
+    pub fn pg(&self) -> PgConnection {
+        self.store.connection()
     }
 
     /// Copies what the one customer owns, so that there are as many more customers with a subscription and an invoice.

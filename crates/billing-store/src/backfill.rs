@@ -20,6 +20,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
+use crate::lanes::{Lane, Lanes};
 use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, try_lock};
 use crate::pg::month::Month;
@@ -172,22 +173,22 @@ impl Shared {
     /// Fills in a few customers; whether there is more to do.
     pub(crate) fn fill_in(&self, events_per_lock: i64) -> Result<bool, Error> {
         for _ in 0..CUSTOMERS_MAX {
-            let Some(step) = self.pool.transact(next_step).map_err(Failure::into_error)? else {
+            let Some(mut step) = self.pool.transact(next_step).map_err(Failure::into_error)? else {
                 return Ok(false);
             };
+            let lane = step.find_customer(&self.lanes).map_err(Failure::into_error)?;
             for month in &step.months {
                 let pieces =
-                    self.pool.transact(|pg| step.pieces(pg, *month, events_per_lock)).map_err(Failure::into_error)?;
+                    lane.pool.transact(|pg| step.pieces(pg, *month, events_per_lock)).map_err(Failure::into_error)?;
                 for piece in pieces {
-                    self.pool.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
+                    lane.pool.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
                 }
             }
             // Only now: what was counted before a crash is counted again, which changes nothing.
             self.pool.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
             if step.customer.is_none() {
-                self.pool
-                    .refresh_statistics()
-                    .map_or_else(|error| log::warn!("statistics could not be gathered: {error}"), drop);
+                let gathered = self.lanes.all().iter().try_for_each(|lane| lane.pool.refresh_statistics().map(drop));
+                gathered.unwrap_or_else(|error| log::warn!("statistics could not be gathered: {error}"));
             }
         }
         Ok(true)
@@ -231,6 +232,9 @@ impl Shared {
 struct Step {
     /// Of one organization and event name, filled in equally far.
     rollups: Vec<Incomplete>,
+    owner: Uuid,
+    /// The customer that was filled in last.
+    after: Uuid,
     customer: Option<Uuid>,
     /// Months to be counted again; none for another organization's customer.
     months: Vec<Month>,
@@ -245,14 +249,31 @@ fn next_step(pg: &mut PgConnection) -> Result<Option<Step>, Failure> {
     let mut rollups = rows.into_iter().map(Incomplete::try_from).collect::<Result<Vec<_>, _>>()?;
     let Some((owner, event_name, after)) = rollups.first().map(Incomplete::place) else { return Ok(None) };
     rollups.retain(|rollup| rollup.place() == (owner, event_name.clone(), after));
-    let next: Option<(Uuid, Uuid)> = FindCustomer { after }.get_result(pg).optional()?;
-    let (customer, organization) = next.unzip();
-    let mut months = if organization == Some(owner) { partition::list(pg)? } else { Vec::new() };
-    months.retain(|month| rollups.iter().any(|rollup| month.start() < rollup.rolled_up_from));
-    Ok(Some(Step { rollups, customer, months }))
+    Ok(Some(Step { rollups, owner, after, customer: None, months: Vec::new() }))
 }
 
 impl Step {
+    /// Finds the next customer and its months, and answers its lane: lanes are ranges of keys, so that the first one behind a key is in the
+    /// first lane that has any.
+    fn find_customer<'l>(&mut self, lanes: &'l Lanes) -> Result<&'l Lane, Failure> {
+        let (owner, after) = (self.owner, self.after);
+        let first = lanes.of(CustomerKey::from(after));
+        for lane in &lanes.all()[first.number..] {
+            let found = lane.pool.run(|pg| {
+                let next: Option<(Uuid, Uuid)> = FindCustomer { after }.get_result(pg).optional()?;
+                let is_owners = next.is_some_and(|(_, organization)| organization == owner);
+                Ok((next, if is_owners { partition::list(pg)? } else { Vec::new() }))
+            });
+            let (next, mut months) = found?;
+            if let Some((customer, _)) = next {
+                months.retain(|month| self.rollups.iter().any(|rollup| month.start() < rollup.rolled_up_from));
+                (self.customer, self.months) = (Some(customer), months);
+                return Ok(lane);
+            }
+        }
+        Ok(first)
+    }
+
     /// The pieces that a month is counted again in, so that none has more than so many events, where that can be.
     fn pieces(&self, pg: &mut PgConnection, month: Month, events_max: i64) -> Result<Vec<Piece>, Failure> {
         let Some(customer) = self.customer else { return Ok(Vec::new()) };

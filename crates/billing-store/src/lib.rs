@@ -11,11 +11,13 @@
 //! | `batcher` | doing together what many ask for at once |
 //! | `rollup` | counting events in buckets: the hot bucket, and those by hour and by day |
 //! | `custom_sql` | running custom metrics where they can do no harm |
-//! | `remembered`, `shared` | what the process remembers between transactions, and what all of it shares |
+//! | `remembered` | what the process remembers between transactions |
+//! | `lanes`, `shared` | the schemas that customers are divided into, with their connections; what everything shares |
 //! | `transaction` | one open transaction: its connection, its tenant, what went wrong, whether statements may be sent |
 //! | `usage` | reading usage from roll-ups and events |
 //! | `repo` | one file per noun: its row, its SQL |
 //! | `cached` | a transaction that answers from memory what memory has |
+//! | `over_lanes` | a transaction about customers of several lanes |
 //! | `run` | running work alone in its scope, and answering a request once |
 //! | `ingest` | taking events in |
 //! | `access` | questions about access: answered from what is remembered, or by one statement |
@@ -36,6 +38,8 @@ mod cached;
 mod company;
 mod custom_sql;
 mod ingest;
+mod lanes;
+mod over_lanes;
 mod pg;
 mod remembered;
 mod repo;
@@ -50,4 +54,4 @@ mod usage;
 
 pub use company::Company;
 pub use pg::deadline::{Deadline, Waiting};
-pub use store::{Load, PgStore};
+pub use store::{LaneStatus, Load, PgStore};

@@ -1,18 +1,30 @@
 //! What everything that touches the database shares.
 
-use crate::custom_sql::Reader;
+use billing_domain::store::Scope;
+
+use crate::lanes::{Lane, Lanes};
 use crate::pg::pool::Pool;
 use crate::remembered::Remembered;
 use crate::rollup::KeyRanges;
 
 /// What all clones of a store and its workers share.
 pub(crate) struct Shared {
-    /// Connections of requests.
+    /// Connections of requests that are about no customer.
     pub(crate) pool: Pool,
-    /// Connections of the workers, who never wait behind requests.
+    /// Connections of the workers for the same, who never wait behind requests.
     pub(crate) worker_pool: Pool,
-    /// Connections of custom metrics.
-    pub(crate) reader: Reader,
+    /// Where customers are.
+    pub(crate) lanes: Lanes,
     pub(crate) key_ranges: KeyRanges,
     pub(crate) remembered: Remembered,
+}
+
+impl Shared {
+    /// The lane in which the scope's work is done; `None`: it is about customers of several.
+    pub(crate) fn lane_of(&self, scope: &Scope) -> Option<&Lane> {
+        match scope {
+            Scope::Customer(_, customer) | Scope::CustomerReading(_, customer) => Some(self.lanes.of(*customer)),
+            Scope::Catalog(_) | Scope::Organization(_) => self.lanes.only(),
+        }
+    }
 }

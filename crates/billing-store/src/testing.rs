@@ -42,10 +42,26 @@ impl TestStore {
     ///
     /// # Panics
     /// When no Postgres is installed (the message says how to get one) or a migration fails.
+    ///
+    /// With as many lanes as `BILLING_TEST_LANES` says, if it does.
     #[expect(clippy::new_without_default, reason = "it starts a database")]
     pub fn new() -> Self {
-        let migrate = |url: &str| PgStore::migrate(url).map(drop).map_err(|error| error.to_string());
-        let database = postgres_local::testing::database(MIGRATIONS_HASH, &migrate);
+        let lanes = std::env::var("BILLING_TEST_LANES").ok().and_then(|lanes| lanes.parse().ok());
+        Self::with_lanes(lanes.unwrap_or(1))
+    }
+
+    /// A store whose customers are divided into lanes. In each of several the service works as a role that has no rights on any
+    /// other.
+    ///
+    /// # Panics
+    /// As [`TestStore::new`].
+    pub fn with_lanes(lanes: u16) -> Self {
+        let migrate = |url: &str| {
+            PgStore::migrate_into_lanes(url, lanes).map_err(|error| error.to_string())?;
+            if lanes == 1 { Ok(()) } else { wall_off(url).map_err(|error| error.to_string()) }
+        };
+        let name = if lanes == 1 { MIGRATIONS_HASH.to_owned() } else { format!("{MIGRATIONS_HASH}{lanes}") };
+        let database = postgres_local::testing::database(&name, &migrate);
         let database = database.unwrap_or_else(|error| panic!("{error}"));
         let store = PgStore::connect(database.url(), POOL_SIZE).unwrap_or_else(|error| panic!("{error}"));
         Self { store, database }
@@ -54,6 +70,23 @@ impl TestStore {
     /// Where the database is, for connections of the test's own.
     pub fn url(&self) -> &str {
         self.database.url()
+    }
+
+    /// A connection of the test's own, to which the tables of all lanes are one each, to be read.
+    ///
+    /// # Panics
+    /// When the database does not answer.
+    pub fn connection(&self) -> PgConnection {
+        let mut pg = PgConnection::establish(self.url()).unwrap_or_else(|error| panic!("{error}"));
+        if self.store.shared.lanes.only().is_none() {
+            pg.batch_execute(VIEW_OVER_LANES).unwrap_or_else(|error| panic!("{error}"));
+        }
+        pg
+    }
+
+    /// What makes a connection see one lane after the other, before each of which statements are run that change what customers own.
+    pub fn search_paths(&self) -> Vec<String> {
+        self.store.shared.lanes.all().iter().map(|lane| crate::pg::pool::search_path(&lane.schema)).collect()
     }
 
     /// A clone of the store, to be given away.
@@ -68,6 +101,56 @@ impl Deref for TestStore {
     fn deref(&self) -> &PgStore {
         &self.store
     }
+}
+
+/// Makes a view of this connection's own for each table of what customers own, over all lanes.
+const VIEW_OVER_LANES: &str = "
+    DO $$
+    DECLARE
+        owned text;
+    BEGIN
+        FOR owned IN
+            SELECT relname FROM pg_class
+            WHERE relnamespace = 'lane_00'::regnamespace AND relkind IN ('r', 'p') AND NOT relispartition AND relname !~ '^__diesel'
+        LOOP
+            EXECUTE format('CREATE TEMP VIEW %I AS %s', owned,
+                (SELECT string_agg(format('SELECT * FROM %I.%I', schema_name, owned), ' UNION ALL ' ORDER BY number) FROM lanes));
+        END LOOP;
+    END
+    $$";
+
+/// Gives each lane to a role of its own, which may use the catalogue and nothing of another lane. Roles belong to the whole cluster,
+/// so databases share them.
+const WALL_OFF: &str = "
+    DO $$
+    DECLARE
+        lane record;
+        own record;
+        owner text;
+    BEGIN
+        FOR lane IN SELECT * FROM lanes LOOP
+            owner := 'billing_test_' || lane.schema_name;
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', owner);
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN
+                NULL;
+            END;
+            EXECUTE format('GRANT USAGE ON SCHEMA public, custom_metric TO %I', owner);
+            EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE, REFERENCES ON ALL TABLES IN SCHEMA public TO %I', owner);
+            EXECUTE format('ALTER SCHEMA %I OWNER TO %I', lane.schema_name, owner);
+            FOR own IN SELECT oid::regclass AS name FROM pg_class WHERE relnamespace = lane.schema_name::regnamespace AND relkind IN ('r', 'p', 'v') LOOP
+                EXECUTE format('ALTER TABLE %s OWNER TO %I', own.name, owner);
+            END LOOP;
+            FOR own IN SELECT oid::regprocedure AS name FROM pg_proc WHERE pronamespace = lane.schema_name::regnamespace LOOP
+                EXECUTE format('ALTER FUNCTION %s OWNER TO %I', own.name, owner);
+            END LOOP;
+            UPDATE lanes SET role_name = owner WHERE number = lane.number;
+        END LOOP;
+    END
+    $$";
+
+fn wall_off(url: &str) -> Result<(), Box<dyn std::error::Error>> {
+    Ok(PgConnection::establish(url)?.batch_execute(WALL_OFF)?)
 }
 
 /// An empty database without any migration.
@@ -111,15 +194,15 @@ statement! {
     /// A digest of the organization's rows for each table that has any organization's.
     Fingerprint -> Text {
         "SELECT string_agg(
-            table_name || ' ' || md5(query_to_xml(
-                format('SELECT t::text AS row FROM %I t WHERE %I = %L ORDER BY 1', table_name, column_name, "
+            table_schema || '.' || table_name || ' ' || md5(query_to_xml(
+                format('SELECT t::text AS row FROM %I.%I t WHERE %I = %L ORDER BY 1', table_schema, table_name, column_name, "
                     organization: Uuid as SqlUuid; "::uuid),
                 true, false, ''
             )::text),
-            E'\n' ORDER BY table_name
+            E'\n' ORDER BY table_schema, table_name
         )
         FROM information_schema.columns
-        WHERE table_schema = 'public'
+        WHERE (table_schema = 'public' OR table_schema IN (SELECT schema_name FROM lanes))
             AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
@@ -150,7 +233,7 @@ pub fn fingerprint(url: &str, organization: OrganizationId) -> String {
 /// # Panics
 /// When the database does not answer.
 pub fn find_unindexed_partition(store: &PgStore) -> Option<String> {
-    let found = store.shared.pool.run(crate::pg::partition::find_unindexed);
+    let found = store.shared.lanes.all()[0].pool.run(crate::pg::partition::find_unindexed);
     found.unwrap_or_else(|failure| panic!("{failure:?}"))
 }
 
@@ -213,6 +296,7 @@ pub fn columns() -> Vec<String> {
         invoices,
         invoicing_counts,
         key_pepper,
+        lanes,
         metric_rollups,
         metrics,
         organizations,
@@ -249,7 +333,7 @@ pub fn as_custom_metric<'s>(
     statements: &[(&'s str, bool)],
 ) -> Vec<(&'s str, bool, Result<String, String>)> {
     let run = |sql: &str| {
-        let text = store.shared.reader.run(Uuid::nil(), |pg| {
+        let text = store.shared.lanes.all()[0].reader.run(Uuid::nil(), |pg| {
             #[derive(QueryableByName)]
             struct Row {
                 #[diesel(sql_type = Text)]
@@ -325,7 +409,7 @@ pub fn statements_sent(url: &str) -> u64 {
 /// # Panics
 /// When it does not fail.
 pub fn custom_failure(store: &PgStore, sql: &str) -> Result<CustomFailure, String> {
-    let answer = store.shared.reader.run(Uuid::nil(), |pg| Ok(diesel::sql_query(sql).execute(pg)?));
+    let answer = store.shared.lanes.all()[0].reader.run(Uuid::nil(), |pg| Ok(diesel::sql_query(sql).execute(pg)?));
     let Err(failure) = answer else { panic!("{sql} should fail") };
     custom_sql::failure_of(failure).map_err(|failure| format!("{failure:?}"))
 }

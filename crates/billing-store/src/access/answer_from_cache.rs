@@ -10,6 +10,7 @@ use billing_domain::store::Answered;
 use super::asked::{Asked, answered};
 use super::prefetch::Prefetch;
 use super::snapshot::Snapshot;
+use crate::lanes::Lane;
 use crate::remembered::TallyKey;
 use crate::rollup::dimensions_of;
 use crate::shared::Shared;
@@ -19,14 +20,14 @@ use crate::transaction::PgTransaction;
 const TALLIES_MAX: usize = 16;
 
 /// Answers those questions of one organization that memory has the rest of, and gives back the others.
-pub(super) fn answer(shared: &Shared, mut jobs: Vec<Asked>) -> Vec<Asked> {
+pub(super) fn answer(shared: &Shared, lane: &Lane, mut jobs: Vec<Asked>) -> Vec<Asked> {
     let Some((prefetch, organization)) =
         what_to_prefetch(shared, &jobs).zip(jobs.first().map(|job| job.requester.organization))
     else {
         return jobs;
     };
-    let outcomes = shared.worker_pool.try_run(|pg| {
-        let mut tx = PgTransaction::new(pg, shared, organization);
+    let outcomes = lane.worker_pool.try_run(|pg| {
+        let mut tx = PgTransaction::new(pg, shared, organization, Some(lane));
         let outcomes = Snapshot::read(&mut tx, prefetch.clone()).map(|mut snapshot| {
             let outcome = |job| snapshot.without_statements(|snapshot| outcome(snapshot, job));
             jobs.iter_mut().map(outcome).collect::<Vec<_>>()

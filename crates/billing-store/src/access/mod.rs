@@ -20,23 +20,34 @@ use self::asked::answered;
 use self::prefetch::Prefetch;
 use self::snapshot::Snapshot;
 use crate::batcher::Job;
+use crate::lanes::Lane;
 use crate::pg::error::Failure;
 use crate::shared::Shared;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::asked::Asked;
 
-/// Answers questions of one organization: out of memory where that is enough, the others in one snapshot, a few statements
-/// however many they are.
+/// Answers questions of one organization, lane by lane.
 pub(crate) fn serve(shared: &Shared, jobs: Vec<Asked>) {
-    let mut jobs = answer_from_cache::answer(shared, jobs);
+    if let Some(lane) = shared.lanes.only() {
+        return serve_in(shared, lane, jobs);
+    }
+    for (lane, jobs) in shared.lanes.apart(jobs, |job| job.question.customer()) {
+        serve_in(shared, lane, jobs.into_iter().map(|(_, job)| job).collect());
+    }
+}
+
+/// Answers questions about a lane's customers: out of memory where that is enough, the others in one snapshot, a few statements
+/// however many they are.
+fn serve_in(shared: &Shared, lane: &Lane, jobs: Vec<Asked>) {
+    let mut jobs = answer_from_cache::answer(shared, lane, jobs);
     let Some(organization) = jobs.first().map(|job| job.requester.organization) else { return };
-    let served = shared.worker_pool.read_together(|pg| {
+    let served = lane.worker_pool.read_together(|pg| {
         if jobs.is_empty() {
             // All have their answers: it was only COMMIT that failed.
             return Ok(());
         }
-        let mut tx = PgTransaction::new(pg, shared, organization);
+        let mut tx = PgTransaction::new(pg, shared, organization, Some(lane));
         let outcomes = answer(&mut tx, &mut jobs);
         let outcomes = match (tx.into_failure(), outcomes) {
             (Some(failure), _) => return Err(failure),

@@ -23,6 +23,7 @@ use billing_domain::{Error, StoreError};
 use self::transaction::{BatchTransaction, Turn};
 use self::write_buffer::WriteBuffer;
 use crate::cached::{CachedTransaction, CustomerSnapshot};
+use crate::lanes::Lane;
 use crate::pg::error::Failure;
 use crate::shared::Shared;
 use crate::transaction::PgTransaction;
@@ -40,44 +41,46 @@ impl Shared {
         customers: &[CustomerKey],
         work: &mut WorkOfEach<'_>,
     ) -> Vec<Result<(), Error>> {
-        let mut results = Vec::with_capacity(customers.len());
-        for some in customers.chunks(CUSTOMERS_MAX) {
-            let done = match self.run_batch(organization, some, work) {
-                Ok(done) => done,
-                Err(Failure::Disconnected(message)) => {
-                    // It may have been committed.
-                    results.extend(some.iter().map(|_| Err(StoreError::Unavailable(message.clone()).into())));
-                    continue;
-                }
-                Err(failure) => {
-                    log::info!("a batch of customers is done one by one: {}", failure.into_error());
-                    BTreeSet::new()
-                }
-            };
-            results.extend(some.iter().map(|customer| match done.contains(customer) {
-                true => Ok(()),
-                false => {
-                    let scope = Scope::Customer(organization, *customer);
-                    self.run_work(&scope, None, &mut |tx, now| work(tx, *customer, now))
-                }
-            }));
+        let apart = self.lanes.apart(customers.iter().copied(), |customer| *customer);
+        let batches = apart.iter().flat_map(|(lane, some)| some.chunks(CUSTOMERS_MAX).map(|some| (*lane, some)));
+        // Nothing: it is left out of its batch.
+        let mut results: Vec<Option<Result<(), Error>>> = customers.iter().map(|_| None).collect();
+        for (lane, some) in batches {
+            match self.run_batch(organization, lane, some, work) {
+                Ok(done) => some.iter().filter(|(_, customer)| done.contains(customer)).for_each(|(place, _)| {
+                    results[*place] = Some(Ok(()));
+                }),
+                // It may have been committed.
+                Err(Failure::Disconnected(message)) => some.iter().for_each(|(place, _)| {
+                    results[*place] = Some(Err(StoreError::Unavailable(message.clone()).into()));
+                }),
+                Err(failure) => log::info!("a batch of customers is done one by one: {}", failure.into_error()),
+            }
         }
-        results
+        // Some of them are waited for, so they come when everybody else is done.
+        let alone = |(customer, result): (&CustomerKey, Option<Result<(), Error>>)| {
+            let scope = Scope::Customer(organization, *customer);
+            result.unwrap_or_else(|| self.run_work(&scope, None, &mut |tx, now| work(tx, *customer, now)))
+        };
+        customers.iter().zip(results).map(alone).collect()
     }
 
-    /// Those of the customers whose work was done in one transaction.
+    /// Those of a lane's customers whose work was done in one transaction.
     fn run_batch(
         &self,
         organization: OrganizationId,
-        customers: &[CustomerKey],
+        lane: &Lane,
+        customers: &[(usize, CustomerKey)],
         work: &mut WorkOfEach<'_>,
     ) -> Result<BTreeSet<CustomerKey>, Failure> {
-        if customers.len() < 2 {
+        // In several lanes one alone gains nothing either, but those of other lanes behind it do not wait for it.
+        if customers.len() < 2 && self.lanes.only().is_some() {
             return Ok(BTreeSet::new());
         }
-        self.pool.transact(|pg| {
-            let mut tx = PgTransaction::new(pg, self, organization);
-            let done = work_on(&mut tx, customers, work);
+        let customers: Vec<CustomerKey> = customers.iter().map(|(_, customer)| *customer).collect();
+        lane.pool.transact(|pg| {
+            let mut tx = PgTransaction::new(pg, self, organization, Some(lane));
+            let done = work_on(&mut tx, &customers, work);
             match (tx.into_failure(), done) {
                 (Some(failure), _) => Err(failure),
                 (None, done) => done.map_err(Failure::from),

@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::share::Shares;
 use crate::pg::error::Failure;
-use crate::pg::pool::{Connection, Pool};
+use crate::pg::pool::{Address, Connection, Pool};
 
 /// Connections: so few that custom metrics can never be in the way of billing.
 const CONNECTIONS: u32 = 3;
@@ -65,7 +65,7 @@ const PREPARE: &str = "
         IF NOT pg_has_role(current_user, 'billing_custom_metric', 'MEMBER') THEN
             EXECUTE format('GRANT billing_custom_metric TO %I', current_user);
         END IF;
-        GRANT USAGE ON SCHEMA custom_metric, public TO billing_custom_metric;
+        EXECUTE format('GRANT USAGE ON SCHEMA custom_metric, public, %I TO billing_custom_metric', current_schema());
         GRANT SELECT ON custom_metric_events, event_arrivals TO billing_custom_metric;
     END
     $$
@@ -111,9 +111,9 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(url: &str) -> Self {
+    pub(crate) fn new(address: &Address) -> Self {
         let shares = Shares::new(CONNECTIONS, CONNECTIONS_EACH);
-        Self { pool: Pool::on_demand(url, CONNECTIONS, restrict), shares }
+        Self { pool: Pool::on_demand(address, CONNECTIONS, restrict), shares }
     }
 
     /// Runs statements for an organization in one read-only snapshot, when it is its turn. A connection that turns out to be dead

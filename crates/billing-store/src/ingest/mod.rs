@@ -29,7 +29,7 @@ use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::repo::api_key;
 use crate::repo::event::id_hash;
-use crate::rollup::{Counting, Counts, KeyRanges, Written, enter_key_ranges};
+use crate::rollup::{Counting, Counts, Written, enter_key_ranges};
 use crate::shared::Shared;
 
 /// An event on its way in, with what can be made of it before any lock is held.
@@ -96,6 +96,8 @@ const GROUP_MAX: PartsMax = PartsMax { alone: 5_000, in_company: 500 };
 pub(crate) struct Terms {
     organization: OrganizationId,
     window: Window,
+    /// The number of the lane that they are in.
+    lane: usize,
 }
 
 /// The events of one caller.
@@ -129,7 +131,7 @@ type Outcome = Result<Vec<Ingested>, Error>;
 
 /// Leaves a caller's events with the writers, of which each has key ranges of its own; what becomes of them is told to `reply`.
 pub(crate) fn submit(
-    key_ranges: KeyRanges,
+    shared: &Shared,
     writers: &[Arc<Batcher<Arrival>>],
     (requester, events, window): (Requester, Vec<Event>, Window),
     reply: Reply<Vec<Ingested>>,
@@ -138,8 +140,7 @@ pub(crate) fn submit(
         return reply(Err(error));
     }
     let Requester { organization, key } = requester;
-    let terms = Terms { organization, window };
-    let parts = split(key_ranges, organization, events);
+    let parts = split(shared, organization, events);
     let batchers: Vec<_> = parts.iter().map(|part| (&writers[part.writer], part.weight)).collect();
     // All of it is taken or nothing.
     let owner = Some(organization);
@@ -152,6 +153,7 @@ pub(crate) fn submit(
     let parts: Vec<Part> = parts.into_iter().flat_map(|part| part.cut(GROUP_MAX.in_company)).collect();
     let replies = collect::replies(parts.iter().map(|part| part.places.clone()).collect(), reply);
     for (part, reply) in parts.into_iter().zip(replies) {
+        let terms = Terms { organization, window, lane: part.lane };
         let arrival = Arrival { terms, key: key.clone(), rows: part.rows, reply };
         writers[part.writer].submit_reserved(arrival, part.weight);
     }
@@ -187,8 +189,9 @@ enum Attempt {
     Unprepared(Preparation),
 }
 
-/// Those of a caller's events that one writer stores.
+/// Those of a caller's events that are in one lane and that one writer stores.
 struct Part {
+    lane: usize,
     writer: usize,
     rows: Vec<Row>,
     /// Where they were among all.
@@ -203,10 +206,9 @@ impl Part {
         while self.rows.len() > most {
             let (rows, places) = (self.rows.split_off(most), self.places.split_off(most));
             let weight = rows.iter().map(Row::weight).sum();
-            let piece =
-                Self { writer: self.writer, weight: self.weight - weight, rows: self.rows, places: self.places };
-            pieces.push(piece);
-            self = Self { writer: self.writer, rows, places, weight };
+            let Self { lane, writer, .. } = self;
+            pieces.push(Self { weight: self.weight - weight, ..self });
+            self = Self { lane, writer, rows, places, weight };
         }
         pieces.extend((!self.rows.is_empty()).then_some(self));
         pieces
@@ -215,19 +217,19 @@ impl Part {
 
 /// Divides events among the writers. Each has key ranges of its own, so that in one process none waits for another, and what one
 /// stores at once is about fewer customers.
-fn split(key_ranges: KeyRanges, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
-    let part = |writer| Part { writer, rows: Vec::new(), places: Vec::new(), weight: 0 };
-    let mut parts: Vec<Part> = (0..WRITERS).map(part).collect();
+fn split(shared: &Shared, organization: OrganizationId, events: Vec<Event>) -> Vec<Part> {
+    let mut parts: BTreeMap<(usize, usize), Part> = BTreeMap::new();
     for (place, event) in events.into_iter().enumerate() {
         let row = Row::new(organization, event);
-        let key_range = key_ranges.of(row.customer);
-        let part = &mut parts[key_range.unsigned_abs() as usize % WRITERS];
+        let lane = shared.lanes.of(row.customer).number;
+        let writer = shared.key_ranges.of(row.customer).unsigned_abs() as usize % WRITERS;
+        let none = || Part { lane, writer, rows: Vec::new(), places: Vec::new(), weight: 0 };
+        let part = parts.entry((lane, writer)).or_insert_with(none);
         part.weight += row.weight();
         part.places.push(place);
         part.rows.push(row);
     }
-    parts.retain(|part| !part.rows.is_empty());
-    parts
+    parts.into_values().collect()
 }
 
 impl Shared {
@@ -245,17 +247,17 @@ impl Shared {
     /// Stores a group's first events, as many as one transaction takes, and answers them; at least one. If nobody knows whether
     /// it was committed, it is done again: what was stored is then known.
     fn store_group(&self, terms: Terms, keys: &[&Fingerprint], rows: &[&Row]) -> Outcome {
-        let organization = terms.organization.uuid();
+        let (organization, lane) = (terms.organization.uuid(), &self.lanes.all()[terms.lane]);
         let mut made = Preparation::default();
         loop {
             match self.try_group(terms, keys, rows, &made).map_err(Failure::into_error)? {
                 Attempt::Stored { answers, written, uncounted } => {
-                    self.remembered.ingest.note_uncounted(uncounted);
-                    self.remembered.ingest.hours.remember(written);
+                    lane.ingest.note_uncounted(uncounted);
+                    lane.ingest.hours.remember(written);
                     return Ok(answers);
                 }
                 Attempt::Unprepared(missing) => {
-                    self.make_ready(organization, &missing).map_err(Failure::into_error)?;
+                    lane.make_ready(organization, &missing).map_err(Failure::into_error)?;
                     // Not left to what is remembered: that may be forgotten again at any time.
                     made.join(missing);
                 }
@@ -272,11 +274,12 @@ impl Shared {
         rows: &[&Row],
         made: &Preparation,
     ) -> Result<Attempt, Failure> {
-        let (cache, key_ranges, organization) = (&self.remembered.ingest, self.key_ranges, terms.organization.uuid());
+        let lane = &self.lanes.all()[terms.lane];
+        let (cache, key_ranges, organization) = (&lane.ingest, self.key_ranges, terms.organization.uuid());
         let mut in_key_ranges: BTreeMap<i32, i64> = BTreeMap::new();
         rows.iter().for_each(|row| *in_key_ranges.entry(key_ranges.of(row.customer)).or_default() += 1);
         let prefixes = api_key::prefixes(keys.iter().copied());
-        self.worker_pool.transact_again(|pg| {
+        lane.worker_pool.transact_again(|pg| {
             let mut arrivals = enter_key_ranges(pg, organization, &in_key_ranges)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
             let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
@@ -290,7 +293,7 @@ impl Shared {
             if !missing.is_empty() {
                 return Ok(Attempt::Unprepared(missing));
             }
-            let cached = cache.hours.begin(self.worker_pool.connections_made(), present.transaction);
+            let cached = cache.hours.begin(lane.worker_pool.connections_made(), present.transaction);
             answers.truncate(bound::rows_taken(rows.len(), &candidates, &present, &cached));
             candidates.retain(|candidate| candidate.index < answers.len());
             insert::store(pg, organization, &mut candidates, &cache.cooldown)?;

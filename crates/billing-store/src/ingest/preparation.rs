@@ -14,6 +14,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::Candidate;
+use crate::lanes::Lane;
 use crate::pg::error::Failure;
 use crate::pg::month::{Month, moved};
 use crate::pg::partition;
@@ -97,8 +98,8 @@ impl Preparation {
     }
 }
 
-impl Shared {
-    /// Makes what is missing, and remembers that it is there.
+impl Lane {
+    /// Makes what is missing in the lane, and remembers that it is there.
     pub(super) fn make_ready(&self, organization: Uuid, missing: &Preparation) -> Result<(), Failure> {
         for month in &missing.months {
             self.worker_pool.transact_again(|pg| Ok(partition::create(pg, *month)?))?;
@@ -108,29 +109,33 @@ impl Shared {
             let register = RegisterNames { organization, names, latest_before };
             self.worker_pool.transact_again(|pg| Ok(register.clone().execute(pg).map(drop)?))?;
         }
-        self.remembered.ingest.remember_months(missing.months.iter().copied());
-        self.remembered.ingest.remember_names(organization, &missing.names);
+        self.ingest.remember_months(missing.months.iter().copied());
+        self.ingest.remember_names(organization, &missing.names);
         Ok(())
     }
+}
 
+impl Shared {
     /// Makes the months of events before anybody needs them: from the earliest that some organization takes events in for
     /// to the one after next; how many were missing. Those of older events are made by whoever brings them. After an error
     /// what was made stays.
     pub(crate) fn make_months_ahead(&self) -> Result<usize, Error> {
-        let (widest, partitions) = (ReadWidestWindow { days_min: 1 }, partition::list);
-        let read = self.pool.run(|pg| {
-            let (now, days): (OffsetDateTime, i32) = widest.clone().get_result(pg)?;
-            Ok((now, days, partitions(pg)?))
-        });
-        let (now, days, known) = read.map_err(Failure::into_error)?;
+        let widest = ReadWidestWindow { days_min: 1 };
+        let (now, days): (OffsetDateTime, i32) =
+            self.pool.run(|pg| widest.clone().get_result(pg)).map_err(Failure::into_error)?;
         let first = Month::of(moved(now, -Duration::days(i64::from(days))));
         let last = Month::of(moved(now, AHEAD_MAX)).later(MONTHS_AHEAD);
-        let missing: Vec<Month> = Month::range((first, last)).filter(|month| !known.contains(month)).collect();
-        self.remembered.ingest.remember_months(known);
-        for month in &missing {
-            self.pool.transact(|pg| Ok(partition::create(pg, *month)?)).map_err(Failure::into_error)?;
-            self.remembered.ingest.remember_months([*month]);
+        let mut made = 0;
+        for lane in self.lanes.all() {
+            let known = lane.pool.run(partition::list).map_err(Failure::into_error)?;
+            let missing: Vec<Month> = Month::range((first, last)).filter(|month| !known.contains(month)).collect();
+            lane.ingest.remember_months(known);
+            for month in &missing {
+                lane.pool.transact(|pg| Ok(partition::create(pg, *month)?)).map_err(Failure::into_error)?;
+                lane.ingest.remember_months([*month]);
+            }
+            made += missing.len();
         }
-        Ok(missing.len())
+        Ok(made)
     }
 }

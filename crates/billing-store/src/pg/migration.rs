@@ -5,13 +5,16 @@
 //! which migrations it has; in one schema the two sets share that memory, so no version is in both.
 
 use billing_domain::StoreError;
+use diesel::connection::SimpleConnection;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
 use crate::pg::error::Failure;
+use crate::pg::lane;
 use crate::pg::lock::{LockClass, lock_for_connection};
+use crate::pg::pool::search_path;
 
 /// What organizations offer, and what the service keeps beside its customers.
 const CATALOGUE: EmbeddedMigrations = embed_migrations!("../../migrations/catalogue");
@@ -32,20 +35,30 @@ diesel::table! {
     }
 }
 
-/// All migrations of this program, the catalogue's first: what refers comes after what it refers to.
-fn embedded() -> Result<Vec<Box<dyn Migration<Pg>>>, StoreError> {
-    let mut all = Vec::new();
-    for set in [CATALOGUE, CUSTOMERS] {
-        let mut migrations: Vec<Box<dyn Migration<Pg>>> = set.migrations().map_err(|error| internal(error.as_ref()))?;
-        migrations.sort_unstable_by(|a, b| a.name().version().cmp(&b.name().version()));
-        all.append(&mut migrations);
-    }
-    Ok(all)
+/// The migrations of a set, in the order in which they are applied.
+fn embedded(set: EmbeddedMigrations) -> Result<Vec<Box<dyn Migration<Pg>>>, StoreError> {
+    let mut migrations: Vec<Box<dyn Migration<Pg>>> = set.migrations().map_err(|error| internal(error.as_ref()))?;
+    migrations.sort_unstable_by(|a, b| a.name().version().cmp(&b.name().version()));
+    Ok(migrations)
 }
 
-/// The versions this program was built with, in the order in which they are applied.
+fn versions(set: EmbeddedMigrations) -> Result<Vec<String>, StoreError> {
+    Ok(embedded(set)?.iter().map(|each| each.name().version().to_string()).collect())
+}
+
+/// The versions of the catalogue's set that this program was built with, in the order in which they are applied.
+pub(crate) fn catalogue_versions() -> Result<Vec<String>, StoreError> {
+    versions(CATALOGUE)
+}
+
+/// Those of the customers' set.
+pub(crate) fn customers_versions() -> Result<Vec<String>, StoreError> {
+    versions(CUSTOMERS)
+}
+
+/// Those of both, the catalogue's first: what refers comes after what it refers to.
 pub(crate) fn embedded_versions() -> Result<Vec<String>, StoreError> {
-    Ok(embedded()?.iter().map(|each| each.name().version().to_string()).collect())
+    Ok([catalogue_versions()?, customers_versions()?].concat())
 }
 
 /// The versions the database has, in order.
@@ -53,19 +66,40 @@ pub(crate) fn applied_versions(connection: &mut PgConnection) -> QueryResult<Vec
     migrations::table.select(migrations::version).order(migrations::version).load(connection)
 }
 
-/// Applies what is missing, and then does what is `left` to do, before anybody else can; answers the versions it applied.
-pub(crate) fn migrate(url: &str, left: impl FnOnce(&mut PgConnection)) -> Result<Vec<String>, StoreError> {
+/// Applies what is missing, to the catalogue and to each lane, and does what is `left` to do in each lane, before anybody else
+/// can; answers the versions it applied. A database that has none yet gets so many `lanes`.
+pub(crate) fn migrate(
+    url: &str,
+    lanes: Option<u16>,
+    left: impl Fn(&mut PgConnection),
+) -> Result<Vec<String>, StoreError> {
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let lock = lock_for_connection(&mut connection, LockClass::Migration);
-    lock.map_err(|error| Failure::from(error).into_store_error())?;
+    lock.map_err(as_store_error)?;
     refuse_older(&mut connection)?;
-    let mut applied = Vec::new();
-    for set in [CATALOGUE, CUSTOMERS] {
-        let versions = connection.run_pending_migrations(set).map_err(|error| internal(error.as_ref()))?;
-        applied.extend(versions.iter().map(ToString::to_string));
+    let mut applied = apply(&mut connection, CATALOGUE)?;
+    let schemas = lane::schemas(&mut connection).map_err(as_store_error)?;
+    let planned = lane::planned(schemas, lanes)?;
+    for schema in planned.schemas() {
+        let enter = format!("CREATE SCHEMA IF NOT EXISTS {schema}; {}", search_path(schema));
+        connection.batch_execute(&enter).map_err(as_store_error)?;
+        let versions = apply(&mut connection, CUSTOMERS)?;
+        // Mostly each lane lacks the same.
+        applied.extend(versions.into_iter().filter(|version| !applied.contains(version)).collect::<Vec<_>>());
+        left(&mut connection);
     }
-    left(&mut connection);
+    planned.note(&mut connection).map_err(as_store_error)?;
     Ok(applied)
+}
+
+/// Applies what is missing of a set, where the connection looks first.
+fn apply(connection: &mut PgConnection, set: EmbeddedMigrations) -> Result<Vec<String>, StoreError> {
+    let versions = connection.run_pending_migrations(set).map_err(|error| internal(error.as_ref()))?;
+    Ok(versions.iter().map(ToString::to_string).collect())
+}
+
+fn as_store_error(error: diesel::result::Error) -> StoreError {
+    Failure::from(error).into_store_error()
 }
 
 /// Refuses a database whose tables are not those of the baseline.
@@ -83,7 +117,7 @@ fn refuse_older(connection: &mut PgConnection) -> Result<(), StoreError> {
 pub(crate) fn revert(url: &str) -> Result<Vec<String>, StoreError> {
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let mut reverted = Vec::new();
-    for migration in embedded()?.iter().rev() {
+    for migration in embedded(CUSTOMERS)?.iter().rev().chain(embedded(CATALOGUE)?.iter().rev()) {
         let version = connection.revert_migration(migration.as_ref()).map_err(|error| internal(error.as_ref()))?;
         reverted.push(version.to_string());
     }
@@ -93,8 +127,6 @@ pub(crate) fn revert(url: &str) -> Result<Vec<String>, StoreError> {
 /// Makes a schema with what customers own, and nothing else, beside the catalogue in `public`: for tests.
 #[cfg(feature = "testing")]
 pub(crate) fn make_customers_schema(url: &str, name: &str) -> Result<Vec<String>, StoreError> {
-    use diesel::connection::SimpleConnection;
-
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let schema = format!("CREATE SCHEMA {name}; SET search_path = {name}, public");
     connection.batch_execute(&schema).map_err(|error| Failure::from(error).into_store_error())?;

@@ -51,6 +51,33 @@ statement! {
     MessageLanguage -> diesel::sql_types::Text { "SELECT current_setting('lc_messages')" }
 }
 
+/// Where connections are made to, and in which schema they look first.
+#[derive(Clone, Debug)]
+pub(crate) struct Address {
+    url: String,
+    /// `None`: where the database's user looks by itself.
+    schema: Option<String>,
+    /// As whom; `None`: as the database's user.
+    role: Option<String>,
+}
+
+impl Address {
+    /// The database at `url`, where its user looks by itself.
+    pub(crate) fn of(url: &str) -> Self {
+        Self { url: url.to_owned(), schema: None, role: None }
+    }
+
+    /// The same database, looking in a schema first and then in the catalogue's.
+    pub(crate) fn in_schema(self, schema: &str) -> Self {
+        Self { schema: Some(schema.to_owned()), ..self }
+    }
+
+    /// The same, working as a role of the database.
+    pub(crate) fn with_role(self, role: Option<String>) -> Self {
+        Self { role, ..self }
+    }
+}
+
 /// A connection and whether it has been seen to fail.
 pub(crate) struct Connection {
     pub(crate) pg: PgConnection,
@@ -59,10 +86,16 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// Makes a connection that is set up like those of the pool.
-    fn establish(url: &str, restrict: Restrict) -> Result<Self, Failure> {
+    fn establish(address: &Address, restrict: Restrict) -> Result<Self, Failure> {
         let unavailable = |error: diesel::ConnectionError| unreachable(error.to_string());
-        let mut pg = PgConnection::establish(url).map_err(unavailable)?;
+        let mut pg = PgConnection::establish(&address.url).map_err(unavailable)?;
         pg.batch_execute(SESSION)?;
+        if let Some(schema) = &address.schema {
+            pg.batch_execute(&search_path(schema))?;
+        }
+        if let Some(role) = &address.role {
+            pg.batch_execute(&format!("SET ROLE {role}"))?;
+        }
         if pg.batch_execute(ENGLISH).is_err() {
             let language: String = MessageLanguage {}.get_result(&mut pg)?;
             if !["C", "POSIX", "en"].iter().any(|english| language.starts_with(english)) {
@@ -90,13 +123,18 @@ impl Connection {
     }
 }
 
+/// Has a connection look in a schema first, and then in the catalogue's.
+pub(crate) fn search_path(schema: &str) -> String {
+    format!("SET search_path = {schema}, public")
+}
+
 /// What else is done to a new connection.
 type Restrict = fn(&mut PgConnection) -> QueryResult<()>;
 
 /// Makes and judges connections for the pool.
 #[derive(Debug)]
 pub(crate) struct Manager {
-    url: String,
+    address: Address,
     restrict: Restrict,
     made: Arc<AtomicU64>,
 }
@@ -106,7 +144,7 @@ impl ManageConnection for Manager {
     type Error = StoreError;
 
     fn connect(&self) -> Result<Connection, StoreError> {
-        let connection = Connection::establish(&self.url, self.restrict).map_err(Failure::into_store_error)?;
+        let connection = Connection::establish(&self.address, self.restrict).map_err(Failure::into_store_error)?;
         self.made.fetch_add(1, Ordering::SeqCst);
         Ok(connection)
     }
@@ -158,26 +196,32 @@ pub(crate) struct Pool {
     made: Arc<AtomicU64>,
 }
 
+/// How long a connection lies there before it is closed.
+const IDLE_MAX: Duration = Duration::from_secs(600);
+/// The same where each of several lanes has some: all of them together are bounded by who uses them, and not by lanes.
+const IDLE_MAX_IN_LANES: Duration = Duration::from_secs(60);
+
 /// A connection on loan.
 pub(crate) type Loan = r2d2::PooledConnection<Manager>;
 
 impl Pool {
     /// A pool of at most `size` connections; one of them is made at once, to see whether it can be.
-    pub(crate) fn connect(url: &str, size: u32) -> Result<Self, StoreError> {
-        let pool = Self::on_demand(url, size, |_| Ok(()));
+    pub(crate) fn connect(address: &Address, size: u32) -> Result<Self, StoreError> {
+        let pool = Self::on_demand(address, size, |_| Ok(()));
         // Refused at once where the pool would only say that it took too long.
-        Manager { url: url.to_owned(), restrict: |_| Ok(()), made: Arc::default() }.connect()?;
+        Manager { address: address.clone(), restrict: |_| Ok(()), made: Arc::default() }.connect()?;
         Ok(pool)
     }
 
     /// A pool of at most `size` connections, none of which is made before it is needed; `restrict` sets each up further.
-    pub(crate) fn on_demand(url: &str, size: u32, restrict: Restrict) -> Self {
+    pub(crate) fn on_demand(address: &Address, size: u32, restrict: Restrict) -> Self {
         let made = Arc::new(AtomicU64::new(0));
-        let manager = Manager { url: url.to_owned(), restrict, made: Arc::clone(&made) };
+        let manager = Manager { address: address.clone(), restrict, made: Arc::clone(&made) };
         let inner = r2d2::Pool::builder()
             .max_size(size.max(1))
             // Made when needed, and then kept: nobody has to wait for those that nobody needs.
             .min_idle(Some(0))
+            .idle_timeout(Some(if address.schema.is_some() { IDLE_MAX_IN_LANES } else { IDLE_MAX }))
             .test_on_check_out(false)
             .connection_timeout(CHECK_OUT_MAX)
             .error_handler(Box::new(Complaints::default()))

@@ -138,7 +138,6 @@ diesel::table! {
         customer_key -> Uuid,
         organization_id -> Uuid,
         customer_id -> Text,
-        position -> Int8,
         name -> Nullable<Text>,
         email -> Nullable<Text>,
         default_currency_code -> Text,
@@ -157,6 +156,7 @@ diesel::table! {
         catching_up -> Bool,
         tax_providers -> Array<Text>,
         tax_quotes -> Jsonb,
+        list_key -> Uuid,
     }
 }
 
@@ -310,6 +310,14 @@ diesel::table! {
         is_only -> Bool,
         fingerprint -> Bytea,
         noted_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    lanes (number) {
+        number -> Int2,
+        schema_name -> Text,
+        role_name -> Nullable<Text>,
     }
 }
 
@@ -544,6 +552,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     invoice_numbers,
     invoices,
     invoicing_counts,
+    lanes,
     metric_rollups,
     metrics,
     organizations,

@@ -46,12 +46,19 @@ pub(crate) struct IngestCache {
 
 impl Default for IngestCache {
     fn default() -> Self {
+        Self::one_of(1)
+    }
+}
+
+impl IngestCache {
+    /// One of so many, which share the memory that is taken.
+    pub(crate) fn one_of(caches: usize) -> Self {
         Self {
             rules: VersionedCache::of_entries(ORGANIZATIONS_MAX),
             months: VersionedCache::of_entries(MONTHS_MAX),
             names: VersionedCache::of_entries(NAMES_MAX),
             cooldown: ConflictCooldown::default(),
-            hours: HotBucketCache::default(),
+            hours: HotBucketCache::one_of(caches),
             uncounted: AtomicU64::default(),
         }
     }

@@ -18,7 +18,6 @@ pub(crate) use self::subscriptions::{CachedSubscriptions, SubscriptionCache};
 /// Everything that is remembered.
 #[derive(Default)]
 pub(crate) struct Remembered {
-    pub(crate) ingest: IngestCache,
     pub(crate) rollup_starts: RollupStarts,
     pub(crate) partial_hours: PartialHours,
     pub(crate) sums: Sums,

@@ -37,6 +37,9 @@ pub(crate) struct CustomerRow {
     catching_up: bool,
 }
 
+/// A customer's place in the list of customers.
+pub(crate) type ListKey = Uuid;
+
 /// What of a customer may change.
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
 #[diesel(table_name = customers, check_for_backend(Pg), treat_none_as_null = true)]
@@ -195,8 +198,17 @@ statement! {
 }
 
 /// The place in the list of customers that a cursor stands for.
-fn cursor_position(cursor: &str) -> Result<i64, Error> {
-    cursor.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+pub(crate) fn list_key_of(cursor: &str) -> Result<ListKey, Error> {
+    Uuid::try_parse(cursor).map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+}
+
+/// A page of what was read of a list, with one more than fits where there are more; each with the text of its place.
+pub(crate) fn page_of<T>(mut found: Vec<(String, T)>, limit: u32) -> Page<T> {
+    let limit = limit as usize;
+    let is_last = found.len() <= limit;
+    found.truncate(limit);
+    let next = found.last().filter(|_| !is_last).map(|(place, _)| place.clone());
+    Page { items: found.into_iter().map(|(_, item)| item).collect(), next }
 }
 
 impl PgTransaction<'_> {
@@ -218,6 +230,22 @@ impl PgTransaction<'_> {
         }
     }
 
+    /// The organization's customers behind a place, one more than a page of so many has, each with its place.
+    pub(crate) fn list_customers(
+        &mut self,
+        after: Option<ListKey>,
+        limit: u32,
+    ) -> Result<Vec<(ListKey, Customer)>, Error> {
+        let query = customers::table
+            .filter(customers::organization_id.eq(self.tenant()))
+            .filter(customers::list_key.gt(after.unwrap_or(Uuid::nil())).and(customers::deleted_at.is_null()))
+            .order(customers::list_key)
+            .limit(i64::from(limit) + 1)
+            .select((customers::list_key, CustomerRow::as_select()));
+        let rows: Vec<(Uuid, CustomerRow)> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(|(key, row)| Ok((key, row.try_into()?))).collect()
+    }
+
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
         let Some(email) = &row.fields.email else { return Ok(()) };
         let values = (
@@ -233,7 +261,8 @@ impl PgTransaction<'_> {
 impl CustomerRepo for PgTransaction<'_> {
     fn insert(&mut self, customer: &Customer) -> Result<(), Error> {
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
-        self.query(|pg| diesel::insert_into(customers::table).values(&row).execute(pg))?;
+        let values = (&row, customers::list_key.eq(Uuid::now_v7()));
+        self.query(|pg| diesel::insert_into(customers::table).values(values).execute(pg))?;
         self.reserve_email(&row)
     }
 
@@ -263,20 +292,9 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error> {
-        let after = page.after.as_deref().map(cursor_position).transpose()?.unwrap_or(0);
-        let query = customers::table
-            .filter(customers::organization_id.eq(self.tenant()))
-            .filter(customers::position.gt(after).and(customers::deleted_at.is_null()))
-            .order(customers::position)
-            .limit(i64::from(page.limit) + 1)
-            .select((customers::position, CustomerRow::as_select()));
-        let mut rows: Vec<(i64, CustomerRow)> = self.query(|pg| query.load(pg))?;
-        let limit = page.limit as usize;
-        let is_last = rows.len() <= limit;
-        rows.truncate(limit);
-        let next = rows.last().filter(|_| !is_last).map(|(position, _)| position.to_string());
-        let items = rows.into_iter().map(|(_, row)| row.try_into()).collect::<Result<_, _>>()?;
-        Ok(Page { items, next })
+        let after = page.after.as_deref().map(list_key_of).transpose()?;
+        let found = self.list_customers(after, page.limit)?.into_iter();
+        Ok(page_of(found.map(|(key, customer)| (key.simple().to_string(), customer)).collect(), page.limit))
     }
 
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {

@@ -21,6 +21,7 @@ use crate::pg::column::{checked, choice, count, from_json, period};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
 use crate::pg::statement::fixed;
+use crate::repo::customer::page_of;
 use crate::repo::subscription::filters;
 use crate::transaction::PgTransaction;
 
@@ -106,14 +107,15 @@ impl TryFrom<InvoiceLineRow> for LineItem {
     }
 }
 
-/// A place in the list of invoices: microseconds since 1970 of the issue, and the id.
-struct Cursor {
+/// A place in the list of invoices: microseconds since 1970 of the issue, and the id. The later comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cursor {
     issued_at: OffsetDateTime,
     id: Uuid,
 }
 
 impl Cursor {
-    fn parse(text: &str) -> Result<Self, Error> {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let parts = text.split_once('_').and_then(|(micros, id)| {
             let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1_000)?;
             let issued_at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
@@ -122,8 +124,12 @@ impl Cursor {
         parts.ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
     }
 
-    fn of(row: &InvoiceRow) -> String {
-        format!("{}_{}", row.issued_at.unix_timestamp_nanos() / 1_000, row.id.simple())
+    pub(crate) fn of(invoice: &Invoice) -> Self {
+        Self { issued_at: invoice.issued_at, id: invoice.id.uuid() }
+    }
+
+    pub(crate) fn to_text(self) -> String {
+        format!("{}_{}", self.issued_at.unix_timestamp_nanos() / 1_000, self.id.simple())
     }
 }
 
@@ -163,6 +169,37 @@ fn summarized((row, (first, last)): (InvoiceRow, Charged)) -> Result<InvoiceSumm
     let invoice = row.into_invoice(Vec::new())?;
     let date = |instant: Option<OffsetDateTime>| instant.unwrap_or(invoice.issued_at).date();
     Ok(InvoiceSummary { start_date: date(first), end_date: date(last), ..invoice.summary() })
+}
+
+impl PgTransaction<'_> {
+    /// The organization's invoices behind a place, one more than a page of so many has.
+    pub(crate) fn list_invoices(
+        &mut self,
+        filter: &InvoiceFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Vec<Invoice>, Error> {
+        let is_ours = invoices::organization_id.eq(self.tenant());
+        let mut query = match filter.customer.map(CustomerKey::uuid) {
+            Some(customer) => {
+                invoices::table.filter(checked(is_ours)).filter(invoices::customer_key.eq(customer)).into_boxed()
+            }
+            None => invoices::table.filter(is_ours).into_boxed(),
+        };
+        if let Some(statuses) = &filter.statuses {
+            query = query.filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())));
+        }
+        if let Some(after) = after {
+            let same_instant = invoices::issued_at.eq(after.issued_at).and(invoices::id.lt(after.id));
+            query = query.filter(invoices::issued_at.lt(after.issued_at).or(same_instant));
+        }
+        let query = query
+            .order((invoices::issued_at.desc(), invoices::id.desc()))
+            .limit(i64::from(limit) + 1)
+            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
+        let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(with_lines).collect()
+    }
 }
 
 impl InvoiceRepo for PgTransaction<'_> {
@@ -246,29 +283,7 @@ impl InvoiceRepo for PgTransaction<'_> {
     fn list(&mut self, filter: &InvoiceFilter, page: &PageRequest) -> Result<Page<Invoice>, Error> {
         self.write_deferred()?;
         let after = page.after.as_deref().map(Cursor::parse).transpose()?;
-        let is_ours = invoices::organization_id.eq(self.tenant());
-        let mut query = match filter.customer.map(CustomerKey::uuid) {
-            Some(customer) => {
-                invoices::table.filter(checked(is_ours)).filter(invoices::customer_key.eq(customer)).into_boxed()
-            }
-            None => invoices::table.filter(is_ours).into_boxed(),
-        };
-        if let Some(statuses) = &filter.statuses {
-            query = query.filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())));
-        }
-        if let Some(after) = after {
-            let same_instant = invoices::issued_at.eq(after.issued_at).and(invoices::id.lt(after.id));
-            query = query.filter(invoices::issued_at.lt(after.issued_at).or(same_instant));
-        }
-        let query = query
-            .order((invoices::issued_at.desc(), invoices::id.desc()))
-            .limit(i64::from(page.limit) + 1)
-            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
-        let mut rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
-        let limit = page.limit as usize;
-        let is_last = rows.len() <= limit;
-        rows.truncate(limit);
-        let next = rows.last().filter(|_| !is_last).map(|(row, _)| Cursor::of(row));
-        Ok(Page { items: rows.into_iter().map(with_lines).collect::<Result<_, _>>()?, next })
+        let found = self.list_invoices(filter, after, page.limit)?.into_iter();
+        Ok(page_of(found.map(|invoice| (Cursor::of(&invoice).to_text(), invoice)).collect(), page.limit))
     }
 }

@@ -139,8 +139,7 @@ impl MetricRepo for PgTransaction<'_> {
             let tenant = self.tenant();
             return self.query(|pg| rollup::renew_ingest_version(pg, tenant));
         }
-        let (tenant, key_ranges) = (self.tenant(), self.shared.key_ranges);
-        self.query(|pg| rollup::start(pg, tenant, key_ranges, &[metric.id.uuid()], &[]))
+        self.start_rollups(&[metric.id.uuid()], &[])
     }
 
     fn get(&mut self, id: MetricId) -> Result<Metric, Error> {

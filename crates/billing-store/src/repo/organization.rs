@@ -108,17 +108,18 @@ statement! {
 }
 
 statement! {
-    /// Moves the organization's queued billing ahead by as much as its invoices wait less than before. What is looked at too
-    /// early, because it waits for nothing, is queued again for when it is due.
+    /// By how many minutes the organization's invoices wait longer than so many.
+    ReadGraceBeyond -> BigInt {
+        "SELECT invoice_grace_minutes - " minutes: i64 as BigInt; " FROM organizations WHERE id = " organization: Uuid as SqlUuid; ""
+    }
+}
+
+statement! {
+    /// Moves the organization's queued billing ahead. What is looked at too early, because it waits for nothing, is queued again
+    /// for when it is due.
     BringForward -> Integer {
-        "WITH lowered AS (
-            SELECT id, make_interval(mins => (invoice_grace_minutes - " minutes: i64 as BigInt; ")::integer) AS difference
-            FROM organizations
-        )
-        UPDATE billing_due SET due_at = billing_due.due_at - lowered.difference
-        FROM lowered
-        WHERE lowered.id = " organization: Uuid as SqlUuid; " AND billing_due.organization_id = lowered.id
-            AND lowered.difference > interval '0'
+        "UPDATE billing_due SET due_at = due_at - make_interval(mins => " minutes: i64 as BigInt; "::integer)
+        WHERE organization_id = " organization: Uuid as SqlUuid; "
         RETURNING 1"
     }
 }
@@ -144,8 +145,12 @@ impl OrganizationRepo for PgTransaction<'_> {
     fn update(&mut self, organization: &Organization) -> Result<(), Error> {
         let row = OrganizationRow::try_from(organization)?;
         let tenant = self.tenant();
-        let forward = BringForward { minutes: row.invoice_grace_minutes, organization: tenant };
-        self.query(|pg| forward.execute(pg))?;
+        let read = ReadGraceBeyond { minutes: row.invoice_grace_minutes, organization: tenant };
+        let minutes = self.query(|pg| read.get_result::<i64>(pg).optional())?;
+        if let Some(minutes) = minutes.filter(|minutes| *minutes > 0) {
+            let forward = BringForward { minutes, organization: tenant };
+            self.in_every_lane(|pg| forward.clone().execute(pg).map(drop))?;
+        }
         // All but the filter keys, which another transaction may be adding to.
         let changes = (
             organizations::name.eq(row.name),

@@ -24,7 +24,6 @@ use uuid::Uuid;
 use crate::pg::column::{checked, choice, count, from_json, period, to_json, unreadable};
 use crate::pg::schema::{billing_records, components, subscriptions};
 use crate::pg::statement::{Prepared, ROWS_PER_INSERT, as_inserted, statement};
-use crate::rollup;
 use crate::transaction::PgTransaction;
 
 /// Units of prepaid components, as their column has them.
@@ -278,8 +277,7 @@ impl PgTransaction<'_> {
             .order(components::metric_id)
             .select(components::metric_id);
         let metrics: Vec<Uuid> = self.query(|pg| query.load(pg))?;
-        let (tenant, key_ranges) = (self.tenant(), self.shared.key_ranges);
-        self.query(|pg| rollup::start(pg, tenant, key_ranges, &metrics, &keys))
+        self.start_rollups(&metrics, &keys)
     }
 }
 

@@ -318,7 +318,7 @@ mod tests {
             properties: Properties::new(),
         };
         for (remembered, count, why) in cases {
-            let written = HotBucketCache::default();
+            let written = HotBucketCache::one_of(1);
             let before = written.begin(1, Transaction(7));
             let hours = remembered.map(|start| {
                 let mut deltas = BucketDeltas::of_at_most(1);

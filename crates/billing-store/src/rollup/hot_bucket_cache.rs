@@ -54,9 +54,10 @@ pub(crate) struct HotBucketCache {
     cooldown: ConflictCooldown,
 }
 
-impl Default for HotBucketCache {
-    fn default() -> Self {
-        let hours = VersionedCache::of_bytes(BYTES_MAX, ENTRY_BYTES + METRIC_BYTES, bytes);
+impl HotBucketCache {
+    /// One of so many, which share the memory that is taken.
+    pub(crate) fn one_of(caches: usize) -> Self {
+        let hours = VersionedCache::of_bytes(BYTES_MAX / caches.max(1), ENTRY_BYTES + METRIC_BYTES, bytes);
         Self { hours, cooldown: ConflictCooldown::default() }
     }
 }
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn an_hour_is_remembered_until_somebody_takes_it() {
-        let written = HotBucketCache::default();
+        let written = HotBucketCache::one_of(1);
         let keys = [key(1, ""), key(1, "eu"), key(2, "")];
         let first = written.begin(1, Transaction(7));
         assert_eq!(taken(&first, &keys), [None, None, None]);
@@ -171,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_new_connection_may_be_to_another_database() {
-        let written = HotBucketCache::default();
+        let written = HotBucketCache::one_of(1);
         let keys = [key(1, "")];
         let (old, other) = (written.begin(1, Transaction(7)), written.begin(1, Transaction(8)));
         written.remember(old.written(hours(&keys)));
@@ -185,7 +186,7 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        let written = HotBucketCache::default();
+        let written = HotBucketCache::one_of(1);
         let all: Vec<_> = (0..200_000).map(|customer| key(customer, "")).collect();
         written.remember(written.begin(0, Transaction(1)).written(hours(&all)));
         let (entries, bytes) = written.hours.size();
@@ -194,7 +195,7 @@ mod tests {
 
     #[test]
     fn the_careful_path_is_taken_after_a_conflict() {
-        let written = HotBucketCache::default();
+        let written = HotBucketCache::one_of(1);
         let keys = [key(1, "")];
         let first = written.begin(1, Transaction(7));
         written.remember(first.written(hours(&keys)));

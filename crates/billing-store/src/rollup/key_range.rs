@@ -10,6 +10,12 @@ use uuid::Uuid;
 use crate::pg::lock::LockClass;
 use crate::pg::statement::statement;
 
+/// So many top bits of a customer's key, at most eight.
+pub(crate) fn top_bits(customer: CustomerKey, bits: u8) -> u8 {
+    let [first, ..] = *customer.uuid().as_bytes();
+    (u16::from(first) >> (8 - bits)) as u8
+}
+
 /// How customers are divided into key ranges.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeyRanges {
@@ -23,8 +29,7 @@ impl KeyRanges {
 
     /// The key range of a customer: the top bits of its key.
     pub(crate) fn of(self, customer: CustomerKey) -> i32 {
-        let [first, ..] = *customer.uuid().as_bytes();
-        i32::from(u16::from(first) >> (8 - self.bits))
+        i32::from(top_bits(customer, self.bits))
     }
 
     /// How many there are.

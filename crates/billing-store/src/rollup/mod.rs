@@ -23,8 +23,8 @@ pub(crate) use self::bucket::{
 pub(crate) use self::figures::AddDay;
 pub(crate) use self::hot_bucket::{Counting, Counts};
 pub(crate) use self::hot_bucket_cache::{CachedHotBuckets, HotBucketCache, Transaction, Written};
-pub(crate) use self::key_range::{KeyRanges, enter_key_ranges, lock_key_ranges};
-pub(crate) use self::start::{renew_ingest_version, start};
+pub(crate) use self::key_range::{KeyRanges, enter_key_ranges, lock_key_ranges, top_bits};
+pub(crate) use self::start::{Starting, renew_ingest_version};
 pub(crate) use self::upsert::Additions;
 
 /// Most rows of roll-ups that one transaction writes, unless one event alone moves more: whoever waits for its key ranges waits

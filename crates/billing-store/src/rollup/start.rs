@@ -1,7 +1,10 @@
 //! Starting to roll a metric up.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Text, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::key_range::{KeyRanges, lock_key_ranges};
@@ -26,9 +29,9 @@ pub(crate) fn renew_ingest_version(pg: &mut PgConnection, organization: Uuid) ->
 }
 
 statement! {
-    /// The metrics that are not rolled up by the properties yet and may be.
-    FindUnrolled -> SqlUuid {
-        "SELECT metric.id
+    /// The metrics that are not rolled up by the properties yet and may be, with the names of their events.
+    FindUnrolled -> (SqlUuid, Text) {
+        "SELECT metric.id, metric.event_name
         FROM metrics metric, (SELECT " filter_keys: Vec<String> as Array<Text>; "::text[] AS filter_keys) wanted
         WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
             AND metric.id = ANY (" metrics: Vec<Uuid> as Array<SqlUuid>; ")
@@ -46,44 +49,79 @@ statement! {
 }
 
 statement! {
+    /// From when on a lane has no event of some names.
+    ReadLatestBefore -> (Text, Timestamptz) {
+        "SELECT name, latest_before FROM event_names
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND name = ANY (" names: Vec<String> as Array<Text>; ")"
+    }
+}
+
+statement! {
     /// From now on the metrics are rolled up; complete is what lies behind the last event there was before.
     StartRollups -> BigInt {
         "INSERT INTO metric_rollups (organization_id, metric_id, filter_keys, rolled_up_from)
-        SELECT metric.organization_id, metric.id, " filter_keys: Vec<String> as Array<Text>; ",
-            coalesce(name.latest_before, '-infinity')
-        FROM metrics metric
-        LEFT JOIN event_names name
-            ON name.organization_id = metric.organization_id AND name.name = metric.event_name
-        WHERE metric.organization_id = " organization: Uuid as SqlUuid; "
-            AND metric.id = ANY (" metrics: Vec<Uuid> as Array<SqlUuid>; ")
+        SELECT " organization: Uuid as SqlUuid; ", started.metric_id, " filter_keys: Vec<String> as Array<Text>; ",
+            coalesce(started.latest_before, '-infinity')
+        FROM unnest(
+            " metrics: Vec<Uuid> as Array<SqlUuid>; ",
+            " latest_before: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>; "
+        ) AS started (metric_id, latest_before)
         ON CONFLICT DO NOTHING"
     }
 }
 
-/// Starts rolling `metrics` up by `filter_keys` (none: in total), unless that goes on already or cannot be.
-///
-/// Takes every key range's lock: whoever stores events afterwards sees the change.
-pub(crate) fn start(
-    pg: &mut PgConnection,
+/// Metrics that are rolled up by some properties from now on, while everybody who stores events waits.
+pub(crate) struct Starting {
     organization: Uuid,
-    key_ranges: KeyRanges,
-    metrics: &[Uuid],
-    filter_keys: &[String],
-) -> QueryResult<()> {
-    if filter_keys.iter().map(String::len).sum::<usize>() > KEYS_BYTES_MAX {
-        return Ok(());
+    filter_keys: Vec<String>,
+    metrics: Vec<(Uuid, String)>,
+    /// By name of events, from when on there are none.
+    latest_before: BTreeMap<String, OffsetDateTime>,
+}
+
+impl Starting {
+    /// Those of `metrics` that are not rolled up by `filter_keys` (none: in total) yet and can be; `None`: there are none.
+    ///
+    /// Takes every key range's lock: whoever stores events afterwards sees the change.
+    pub(crate) fn begin(
+        pg: &mut PgConnection,
+        organization: Uuid,
+        key_ranges: KeyRanges,
+        metrics: &[Uuid],
+        filter_keys: &[String],
+    ) -> QueryResult<Option<Self>> {
+        if filter_keys.iter().map(String::len).sum::<usize>() > KEYS_BYTES_MAX {
+            return Ok(None);
+        }
+        let filter_keys = filter_keys.to_vec();
+        let (metrics, key_sets_max) = (metrics.to_vec(), KEY_SETS_MAX);
+        let find = FindUnrolled { filter_keys: filter_keys.clone(), organization, metrics, key_sets_max };
+        let metrics: Vec<(Uuid, String)> = find.load(pg)?;
+        if metrics.is_empty() {
+            return Ok(None);
+        }
+        lock_key_ranges(pg, key_ranges.all())?;
+        Ok(Some(Self { organization, filter_keys, metrics, latest_before: BTreeMap::new() }))
     }
-    let find = FindUnrolled {
-        filter_keys: filter_keys.to_vec(),
-        organization,
-        metrics: metrics.to_vec(),
-        key_sets_max: KEY_SETS_MAX,
-    };
-    let metrics: Vec<Uuid> = find.load(pg)?;
-    if metrics.is_empty() {
-        return Ok(());
+
+    /// Looks how far one lane's events go.
+    pub(crate) fn look(&mut self, pg: &mut PgConnection) -> QueryResult<()> {
+        let names: BTreeSet<&String> = self.metrics.iter().map(|(_, name)| name).collect();
+        let names = names.into_iter().cloned().collect();
+        let read = ReadLatestBefore { organization: self.organization, names };
+        for (name, before) in read.load::<(String, OffsetDateTime)>(pg)? {
+            let latest = self.latest_before.entry(name).or_insert(before);
+            *latest = before.max(*latest);
+        }
+        Ok(())
     }
-    lock_key_ranges(pg, key_ranges.all())?;
-    StartRollups { filter_keys: filter_keys.to_vec(), organization, metrics }.execute(pg)?;
-    renew_ingest_version(pg, organization)
+
+    /// Says that they are rolled up, once every lane was looked at.
+    pub(crate) fn end(self, pg: &mut PgConnection) -> QueryResult<()> {
+        let Self { organization, filter_keys, metrics, latest_before } = self;
+        let latest_before = metrics.iter().map(|(_, name)| latest_before.get(name).copied()).collect();
+        let metrics = metrics.into_iter().map(|(id, _)| id).collect();
+        StartRollups { organization, filter_keys, metrics, latest_before }.execute(pg)?;
+        renew_ingest_version(pg, organization)
+    }
 }

@@ -27,17 +27,28 @@ use crate::repo::subscription::SubscriptionRow;
 use crate::transaction::PgTransaction;
 
 statement! {
-    /// The time that a customer lives at (of none, or of one that does not exist: real time), the version of the
+    /// The time that a customer lives at (of one that does not exist: real time), the version of the
     /// organization's catalogue, which of some keys are valid, and the customer.
     Look -> (Timestamptz, Nullable<SqlUuid>, Array<Binary>, Nullable<CustomerSql>) {
         "SELECT " [OWN_NOW] ", catalog.version, " [VALID_KEYS] ", " [COLUMNS] "
         FROM (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id,
-                " customer: Option<Uuid> as Nullable<SqlUuid>; "::uuid AS customer_key,
+                " customer: Uuid as SqlUuid; "::uuid AS customer_key,
                 " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
         ) input
         LEFT JOIN catalog_versions catalog USING (organization_id)
         LEFT JOIN customers USING (organization_id, customer_key)"
+    }
+}
+
+statement! {
+    /// What time it is, the version of the organization's catalogue, and which of some keys are valid.
+    LookAtCatalog -> (Timestamptz, Nullable<SqlUuid>, Array<Binary>) {
+        "SELECT clock_timestamp(), catalog.version, " [VALID_KEYS] "
+        FROM (
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
+        ) input
+        LEFT JOIN catalog_versions catalog USING (organization_id)"
     }
 }
 
@@ -173,6 +184,12 @@ impl Entered {
     }
 }
 
+/// What is known where no customer is looked at.
+fn look_at_catalog(pg: &mut PgConnection, organization: Uuid, prefixes: Vec<String>) -> QueryResult<Entered> {
+    let (now, version, valid_keys) = LookAtCatalog { organization, prefixes }.get_result(pg)?;
+    Ok(Entered::looked((now, version, valid_keys, None)))
+}
+
 /// Takes the scope's lock, and reads the instant that holds and what the scope is about. Whoever comes with a `key` that is not
 /// valid any more gets no further.
 pub(super) fn enter(pg: &mut PgConnection, scope: &Scope, key: Option<&Fingerprint>) -> Result<Entered, Failure> {
@@ -190,12 +207,11 @@ pub(super) fn enter(pg: &mut PgConnection, scope: &Scope, key: Option<&Fingerpri
         }
         Scope::Catalog(_) => {
             lock_catalog(pg, organization)?;
-            let look = Look { organization, customer: None, prefixes };
-            Entered { catalog_version: None, is_reading: false, ..Entered::looked(look.get_result(pg)?) }
+            Entered { catalog_version: None, is_reading: false, ..look_at_catalog(pg, organization, prefixes)? }
         }
-        Scope::Organization(_) => Entered::looked(Look { organization, customer: None, prefixes }.get_result(pg)?),
+        Scope::Organization(_) => look_at_catalog(pg, organization, prefixes)?,
         Scope::CustomerReading(_, customer) => {
-            Entered::looked(Look { organization, customer: Some(customer.uuid()), prefixes }.get_result(pg)?)
+            Entered::looked(Look { organization, customer: customer.uuid(), prefixes }.get_result(pg)?)
         }
     };
     api_key::expect_valid(key, &entered.valid_keys)?;

@@ -10,6 +10,7 @@ use diesel::connection::SimpleConnection;
 
 use self::enter::enter;
 use crate::custom_sql::{Attempts, Budget};
+use crate::over_lanes::OverLanes;
 use crate::pg::error::Failure;
 use crate::pg::transact::Isolation;
 use crate::repo::idempotency;
@@ -25,13 +26,17 @@ impl Shared {
             // Somebody waits for all of it at once.
             Scope::Organization(_) | Scope::CustomerReading(..) => (Isolation::OneSnapshot, Some(Budget::of_call())),
         };
-        let attempts = Attempts::default();
-        let result = self.pool.transact_at(isolation, |pg| {
+        let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
+        let pool = lane.map_or(&self.pool, |lane| &lane.pool);
+        let result = pool.transact_at(isolation, |pg| {
             attempts.expect_another()?;
             let entered = enter(pg, scope, key)?;
             let now = entered.now;
-            let mut tx = PgTransaction::new(pg, self, scope.organization()).with_custom_budget(custom_budget);
-            let worked = entered.transaction(&mut tx).and_then(|mut tx| work(&mut tx, now));
+            let mut tx = PgTransaction::new(pg, self, scope.organization(), lane).with_custom_budget(custom_budget);
+            let worked = entered.transaction(&mut tx).and_then(|mut tx| match lane {
+                Some(_) => work(&mut tx, now),
+                None => work(&mut OverLanes::new(tx), now),
+            });
             let result = worked.and_then(|()| tx.write_deferred());
             attempts.note(tx.has_run_custom(), tx.verdict(result))
         });
@@ -42,15 +47,19 @@ impl Shared {
     /// a savepoint, so that the answer of a refusal can be kept without its effects.
     pub(crate) fn run_claimed(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
         let organization = scope.organization();
-        let attempts = Attempts::default();
-        let result = self.pool.transact(|pg| {
+        let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
+        let pool = lane.map_or(&self.pool, |lane| &lane.pool);
+        let result = pool.transact(|pg| {
             attempts.expect_another()?;
             idempotency::take_key(pg, organization, claim)?;
             let entered = enter(pg, scope, None)?;
             let now = entered.now;
             pg.batch_execute("SAVEPOINT work")?;
-            let mut tx = PgTransaction::new(pg, self, organization);
-            let attempt = entered.transaction(&mut tx).and_then(|mut tx| work(&mut tx, now));
+            let mut tx = PgTransaction::new(pg, self, organization, lane);
+            let attempt = entered.transaction(&mut tx).and_then(|mut tx| match lane {
+                Some(_) => work(&mut tx, now),
+                None => work(&mut OverLanes::new(tx), now),
+            });
             let answer = attempts.note(tx.has_run_custom(), answer_of(tx, attempt))?;
             idempotency::write_answer(pg, organization, claim, &answer)
         });

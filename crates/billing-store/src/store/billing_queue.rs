@@ -1,5 +1,7 @@
 //! The queue of the billing run, and the clocks on their way.
 
+use std::collections::BTreeMap;
+
 use billing_domain::Error;
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
 use billing_domain::store::{Backlog, BillingQueue, Leased, Parked};
@@ -30,13 +32,27 @@ sql_file! {
 }
 
 sql_file! {
-    /// Leases of each organization the customer who is furthest behind of those who are catching up. A row that another
-    /// worker has leased meanwhile is looked at again when it is locked, and left to them.
+    /// Leases some of these customers. A row that another worker has leased meanwhile is looked at again when it is locked, and
+    /// left to them.
     LeaseCatchingUp -> (SqlUuid, SqlUuid, BigInt) = "lease_catching_up.sql" {
         lease_ms: i64 as BigInt,
-        until: Option<OffsetDateTime> as Nullable<Timestamptz>,
-        but: Vec<Uuid> as Array<SqlUuid>,
+        customers: Vec<Uuid> as Array<SqlUuid>,
         limit: i64 as BigInt,
+    }
+}
+
+statement! {
+    /// Of each organization the customer who is furthest behind of those who are catching up and free.
+    FindFurthestBehind -> (SqlUuid, Timestamptz, SqlUuid) {
+        "SELECT DISTINCT ON (customer.organization_id) customer.organization_id, due.due_at, customer.customer_key
+        FROM customers customer
+        JOIN billing_due due USING (customer_key)
+        WHERE customer.catching_up
+            AND due.due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; "::timestamptz)
+            AND (due.claimed_until IS NULL OR due.claimed_until <= clock_timestamp())
+            AND NOT due.is_parked
+            AND customer.organization_id <> ALL (" but: Vec<Uuid> as Array<SqlUuid>; ")
+        ORDER BY customer.organization_id, due.due_at"
     }
 }
 
@@ -153,6 +169,39 @@ fn leased((organization, customer, failures): LeasedRow) -> Leased {
     Leased { organization: organization.into(), customer: customer.into(), failures }
 }
 
+impl PgStore {
+    /// What each lane answers, by number.
+    fn of_each_lane<T>(&self, ask: impl Fn(&mut PgConnection) -> QueryResult<T>) -> Result<Vec<T>, Error> {
+        let lanes = self.shared.lanes.all().iter();
+        lanes.map(|lane| lane.pool.run(&ask).map_err(Failure::into_error)).collect()
+    }
+
+    /// At most so many of all lanes, whose turns to be the first go round.
+    fn lease_by_turns(
+        &self,
+        limit: u32,
+        lease: impl Fn(&mut PgConnection, i64) -> QueryResult<Vec<LeasedRow>>,
+    ) -> Result<Vec<Leased>, Error> {
+        let mut rows = Vec::new();
+        for lane in self.shared.lanes.by_turns() {
+            let left = i64::from(limit) - rows.len() as i64;
+            if left <= 0 {
+                break;
+            }
+            match lane.pool.run(|pg| lease(pg, left)) {
+                Ok(leased) => rows.extend(leased),
+                Err(failure) if rows.is_empty() => return Err(failure.into_error()),
+                // What is leased is billed now. Whoever asks next begins with another lane.
+                Err(failure) => {
+                    log::warn!("nobody of a lane can be billed: {}", failure.into_error());
+                    break;
+                }
+            }
+        }
+        Ok(rows.into_iter().map(leased).collect())
+    }
+}
+
 impl BillingQueue for PgStore {
     fn lease_due(
         &self,
@@ -161,9 +210,8 @@ impl BillingQueue for PgStore {
         until: Option<OffsetDateTime>,
         but: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
-        let statement = LeaseDue { lease_ms: milliseconds(lease), until, but: uuids(but), limit: i64::from(limit) };
-        let rows = self.shared.pool.run(|pg| statement.clone().load::<LeasedRow>(pg));
-        Ok(rows.map_err(Failure::into_error)?.into_iter().map(leased).collect())
+        let (lease_ms, but) = (milliseconds(lease), uuids(but));
+        self.lease_by_turns(limit, |pg, limit| LeaseDue { lease_ms, until, but: but.clone(), limit }.load(pg))
     }
 
     fn lease_catching_up(
@@ -173,10 +221,22 @@ impl BillingQueue for PgStore {
         until: Option<OffsetDateTime>,
         but: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
-        let statement =
-            LeaseCatchingUp { lease_ms: milliseconds(lease), until, but: uuids(but), limit: i64::from(limit) };
-        let rows = self.shared.pool.run(|pg| statement.clone().load::<LeasedRow>(pg));
-        Ok(rows.map_err(Failure::into_error)?.into_iter().map(leased).collect())
+        let find = FindFurthestBehind { until, but: uuids(but) };
+        let found = self.of_each_lane(|pg| find.clone().load::<(Uuid, OffsetDateTime, Uuid)>(pg))?;
+        let mut furthest: BTreeMap<Uuid, (OffsetDateTime, Uuid)> = BTreeMap::new();
+        for (organization, due_at, customer) in found.into_iter().flatten() {
+            let known = furthest.entry(organization).or_insert((due_at, customer));
+            *known = (due_at, customer).min(*known);
+        }
+        if furthest.is_empty() {
+            return Ok(Vec::new());
+        }
+        let customers: Vec<Uuid> = furthest.into_values().map(|(_, customer)| customer).collect();
+        let lease_ms = milliseconds(lease);
+        // Whoever is in another lane is not found.
+        self.lease_by_turns(limit, |pg, limit| {
+            LeaseCatchingUp { lease_ms, customers: customers.clone(), limit }.load(pg)
+        })
     }
 
     fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<Duration>) -> Result<(), Error> {
@@ -187,29 +247,37 @@ impl BillingQueue for PgStore {
             customer: leased.customer.uuid(),
             failures: i64::from(leased.failures),
         };
-        self.shared.pool.run(|pg| statement.clone().execute(pg)).map(drop).map_err(Failure::into_error)
+        let lane = self.shared.lanes.of(leased.customer);
+        lane.pool.run(|pg| statement.clone().execute(pg)).map(drop).map_err(Failure::into_error)
     }
 
     fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error> {
         let statement = ListParked { limit: i64::from(limit) };
-        let rows: Vec<ParkedRow> =
-            self.shared.pool.run(|pg| statement.clone().load(pg)).map_err(Failure::into_error)?;
-        rows.into_iter().map(Parked::try_from).collect()
+        let rows: Vec<ParkedRow> = self.of_each_lane(|pg| statement.clone().load(pg))?.into_iter().flatten().collect();
+        let mut parked = rows.into_iter().map(Parked::try_from).collect::<Result<Vec<_>, Error>>()?;
+        parked.sort_by(|a, b| {
+            let place = |one: &Parked| (one.due_at, one.organization, one.customer.as_str().to_owned());
+            place(a).cmp(&place(b))
+        });
+        parked.truncate(limit as usize);
+        Ok(parked)
     }
 
     fn release_parked(&self) -> Result<u64, Error> {
-        let released = self.shared.pool.run(|pg| ReleaseParked { failures: 0 }.execute(pg));
-        Ok(released.map_err(Failure::into_error)? as u64)
+        let released = self.of_each_lane(|pg| ReleaseParked { failures: 0 }.execute(pg))?;
+        Ok(released.into_iter().sum::<usize>() as u64)
     }
 
     fn backlog(&self) -> Result<Backlog, Error> {
-        let row: BacklogRow = self.shared.pool.run(|pg| ReadBacklog {}.get_result(pg)).map_err(Failure::into_error)?;
+        let rows: Vec<BacklogRow> = self.of_each_lane(|pg| ReadBacklog {}.get_result(pg))?;
+        let sum = |of: fn(&BacklogRow) -> i64| rows.iter().map(of).sum::<i64>();
+        let lag = rows.iter().filter_map(|row| Some(row.now - row.first_due_at?)).max();
         Ok(Backlog {
-            customers: count(row.customers)?,
-            lag: row.first_due_at.map_or(Duration::ZERO, |first| row.now - first),
-            failing: count(row.failing)?,
-            parked: count(row.parked)?,
-            catching_up: count(row.catching_up)?,
+            customers: count(sum(|row| row.customers))?,
+            lag: lag.unwrap_or(Duration::ZERO),
+            failing: count(sum(|row| row.failing))?,
+            parked: count(sum(|row| row.parked))?,
+            catching_up: count(sum(|row| row.catching_up))?,
         })
     }
 
@@ -223,8 +291,22 @@ impl BillingQueue for PgStore {
 
     fn list_catching_up(&self, each: u32) -> Result<Vec<(OrganizationId, TestClockId, CustomerKey)>, Error> {
         let statement = ListCatchingUp { each: i64::from(each) };
-        let rows = self.shared.pool.run(|pg| statement.clone().load::<(Uuid, Uuid, Uuid)>(pg));
-        let rows = rows.map_err(Failure::into_error)?.into_iter();
-        Ok(rows.map(|(organization, clock, customer)| (organization.into(), clock.into(), customer.into())).collect())
+        let rows = self.of_each_lane(|pg| statement.clone().load::<(Uuid, Uuid, Uuid)>(pg))?;
+        let mut rows: Vec<_> = rows.into_iter().flatten().collect();
+        // By organization, in the order of keys: lanes are ranges of them.
+        rows.sort_by_key(|(organization, ..)| *organization);
+        let mut of_organization = (Uuid::nil(), 0);
+        rows.retain(|(organization, ..)| {
+            of_organization = if of_organization.0 == *organization {
+                (*organization, of_organization.1 + 1)
+            } else {
+                (*organization, 1)
+            };
+            of_organization.1 <= each
+        });
+        Ok(rows
+            .into_iter()
+            .map(|(organization, clock, customer)| (organization.into(), clock.into(), customer.into()))
+            .collect())
     }
 }

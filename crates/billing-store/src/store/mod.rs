@@ -2,6 +2,9 @@
 
 mod billing_queue;
 mod idempotency;
+mod lane_status;
+
+pub use self::lane_status::LaneStatus;
 
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
@@ -24,10 +27,11 @@ use crate::access::{self, Asked};
 use crate::backfill::EVENTS_PER_LOCK;
 use crate::batcher::{Batcher, spawn_workers};
 use crate::company::Company;
-use crate::custom_sql::{self, Reader};
+use crate::custom_sql;
 use crate::ingest::{self, Arrival, WRITERS};
+use crate::lanes::Lanes;
 use crate::pg::error::Failure;
-use crate::pg::pool::{CHECK_OUT_MAX, Pool, expect_same_statements};
+use crate::pg::pool::{Address, CHECK_OUT_MAX, Pool, expect_same_statements};
 use crate::pg::statement::statement;
 use crate::pg::{migration, partition, schema};
 use crate::remembered::Remembered;
@@ -144,6 +148,24 @@ statement! {
     One -> Bool { "SELECT " class: i32 as Integer; " = 1" }
 }
 
+/// Whether the database answers within half a second, and has these migrations where the pool's connections look first.
+fn expect_versions(pool: &Pool, expected: &[String]) -> Result<(), StoreError> {
+    let mut connection = pool.take_within(PING_MAX)?;
+    let applied = connection.attempt(|pg| {
+        pg.transaction(|pg| {
+            pg.batch_execute("SET LOCAL statement_timeout = '500ms'")?;
+            One { class: 1 }.get_result::<bool>(pg)?;
+            Ok(migration::applied_versions(pg)?)
+        })
+    });
+    let applied = applied.map_err(Failure::into_store_error)?;
+    // A newer program may have migrated further already.
+    match expected.iter().find(|version| !applied.contains(version)) {
+        Some(version) => Err(StoreError::Internal(format!("migration {version} has not been applied"))),
+        None => Ok(()),
+    }
+}
+
 impl PgStore {
     /// Connects to the database at `url`, with at most `pool_size` connections.
     ///
@@ -152,18 +174,17 @@ impl PgStore {
     /// # Errors
     /// [`StoreError::Unavailable`] when the first connection cannot be made.
     pub fn connect(url: &str, pool_size: u32) -> Result<Self, StoreError> {
-        let pool = Pool::connect(url, pool_size)?;
+        let address = Address::of(url);
+        let pool = Pool::connect(&address, pool_size)?;
         let range_bits = pool
             .run(|pg| schema::ingest_key_ranges::table.select(schema::ingest_key_ranges::range_bits).first::<i16>(pg));
         let range_bits = range_bits.map_err(Failure::into_store_error)?;
+        let workers = (WRITERS + KEY_WORKERS + QUESTION_WORKERS + ANSWER_WORKERS) as u32;
+        let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
         let shared = Arc::new(Shared {
+            lanes: Lanes::open(&address, (&pool, pool_size), (&worker_pool, workers))?,
             pool,
-            worker_pool: Pool::on_demand(
-                url,
-                (WRITERS + KEY_WORKERS + QUESTION_WORKERS + ANSWER_WORKERS) as u32,
-                expect_same_statements,
-            ),
-            reader: Reader::new(url),
+            worker_pool,
             key_ranges: KeyRanges::new(u8::try_from(range_bits).unwrap_or(0)),
             remembered: Remembered::default(),
         });
@@ -177,7 +198,16 @@ impl PgStore {
     /// # Errors
     /// [`StoreError::Unavailable`], or [`StoreError::Internal`] with the migration that failed; it left no trace.
     pub fn migrate(url: &str) -> Result<Vec<String>, StoreError> {
-        migration::migrate(url, custom_sql::prepare)
+        migration::migrate(url, None, custom_sql::prepare)
+    }
+
+    /// [`PgStore::migrate`], dividing the customers of a new database into so many lanes: 1, 2, 4 .. 64. Their number is fixed from then
+    /// on.
+    ///
+    /// # Errors
+    /// As [`PgStore::migrate`], and [`StoreError::Internal`] when the database has another number of lanes.
+    pub fn migrate_into_lanes(url: &str, lanes: u16) -> Result<Vec<String>, StoreError> {
+        migration::migrate(url, Some(lanes), custom_sql::prepare)
     }
 
     /// Refuses a database that forgets commits in a power cut, or whose events have lost an index.
@@ -198,9 +228,13 @@ impl PgStore {
             let message = format!("synchronous_commit is {synchronous_commit}: a crash would lose what was committed");
             return Err(StoreError::Internal(message));
         }
-        self.shared.pool.run(partition::find_unindexed).map_err(Failure::into_store_error)?.map_or(Ok(()), |name| {
-            Err(StoreError::Internal(format!("events partition {name} lacks an index: events could be counted twice")))
-        })
+        for lane in self.shared.lanes.all() {
+            if let Some(name) = lane.pool.run(partition::find_unindexed).map_err(Failure::into_store_error)? {
+                let message = format!("events partition {name} lacks an index: events could be counted twice");
+                return Err(StoreError::Internal(message));
+            }
+        }
+        Ok(())
     }
 
     /// Where it is told which organizations ask for something: in company it does less at a time.
@@ -227,11 +261,16 @@ impl PgStore {
 
     /// What the store is busy with; asks the database nothing.
     pub fn load(&self) -> Load {
-        let (connections, idle_connections, connections_max) = self.shared.pool.counts();
+        let mut pools = vec![self.shared.pool.counts()];
+        if self.shared.lanes.only().is_none() {
+            pools.extend(self.shared.lanes.all().iter().map(|lane| lane.pool.counts()));
+        }
+        let sum = |all: (u32, u32, u32), one: (u32, u32, u32)| (all.0 + one.0, all.1 + one.1, all.2 + one.2);
+        let (connections, idle_connections, connections_max) = pools.into_iter().fold((0, 0, 0), sum);
         let loads = self.queues.arrivals.iter().map(|batcher| batcher.load());
         let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
         let key_ranges = self.shared.key_ranges.count();
-        let events_uncounted = self.shared.remembered.ingest.uncounted();
+        let events_uncounted = self.shared.lanes.all().iter().map(|lane| lane.ingest.uncounted()).sum();
         Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, key_ranges, events_uncounted }
     }
 
@@ -240,20 +279,12 @@ impl PgStore {
     /// # Errors
     /// [`StoreError::Unavailable`], [`StoreError::PoolExhausted`], or [`StoreError::Internal`] when migrations are missing.
     pub fn ping(&self) -> Result<(), StoreError> {
-        let mut connection = self.shared.pool.take_within(PING_MAX)?;
-        let applied = connection.attempt(|pg| {
-            pg.transaction(|pg| {
-                pg.batch_execute("SET LOCAL statement_timeout = '500ms'")?;
-                One { class: 1 }.get_result::<bool>(pg)?;
-                Ok(migration::applied_versions(pg)?)
-            })
-        });
-        let (applied, expected) = (applied.map_err(Failure::into_store_error)?, migration::embedded_versions()?);
-        // A newer program may have migrated further already.
-        match expected.into_iter().find(|version| !applied.contains(version)) {
-            Some(version) => Err(StoreError::Internal(format!("migration {version} has not been applied"))),
-            None => Ok(()),
+        if let Some(lane) = self.shared.lanes.only() {
+            return expect_versions(&lane.pool, &migration::embedded_versions()?);
         }
+        expect_versions(&self.shared.pool, &migration::catalogue_versions()?)?;
+        let expected = migration::customers_versions()?;
+        self.shared.lanes.all().iter().try_for_each(|lane| expect_versions(&lane.pool, &expected))
     }
 
     /// Makes the months of events before anybody needs them: from the earliest that some organization takes events in for
@@ -271,7 +302,13 @@ impl PgStore {
     /// # Errors
     /// Those of the connection.
     pub fn refresh_statistics(&self) -> Result<usize, Error> {
-        self.shared.pool.refresh_statistics()
+        let mut gathered = self.shared.pool.refresh_statistics()?;
+        if self.shared.lanes.only().is_none() {
+            for lane in self.shared.lanes.all() {
+                gathered += lane.pool.refresh_statistics()?;
+            }
+        }
+        Ok(gathered)
     }
 }
 
@@ -312,7 +349,7 @@ impl EventIngest for PgStore {
     }
 
     fn ingest_then(&self, requester: Requester, events: Vec<Event>, window: Window, reply: Reply<Vec<Ingested>>) {
-        ingest::submit(self.shared.key_ranges, &self.queues.arrivals, (requester, events, window), reply);
+        ingest::submit(&self.shared, &self.queues.arrivals, (requester, events, window), reply);
     }
 
     fn catch_up(&self) -> Result<bool, Error> {

@@ -23,6 +23,7 @@ use uuid::Uuid;
 
 use self::gate::Statements;
 use crate::custom_sql::Budget;
+use crate::lanes::Lane;
 use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::shared::Shared;
@@ -35,6 +36,8 @@ pub(crate) struct PgTransaction<'c> {
     pg: &'c mut PgConnection,
     pub(crate) shared: &'c Shared,
     pub(crate) organization: OrganizationId,
+    /// Whose customers it reads and writes; `None`: nobody's.
+    pub(crate) lane: Option<&'c Lane>,
     /// The first thing that went wrong with the database: the transaction can only be rolled back from there.
     failure: Option<Failure>,
     statements: Statements,
@@ -51,11 +54,18 @@ pub(crate) struct PgTransaction<'c> {
 }
 
 impl<'c> PgTransaction<'c> {
-    pub(crate) fn new(pg: &'c mut PgConnection, shared: &'c Shared, organization: OrganizationId) -> Self {
+    /// On a connection of `lane`, or on one of the catalogue.
+    pub(crate) fn new(
+        pg: &'c mut PgConnection,
+        shared: &'c Shared,
+        organization: OrganizationId,
+        lane: Option<&'c Lane>,
+    ) -> Self {
         Self {
             pg,
             shared,
             organization,
+            lane,
             failure: None,
             statements: Statements::Allowed,
             revisions: BTreeMap::new(),
@@ -81,6 +91,24 @@ impl<'c> PgTransaction<'c> {
         self.expect_statements()?;
         deadline::check()?;
         run(self.pg).map_err(|error| self.fail(error.into()))
+    }
+
+    /// Runs statements in every lane: in its own as part of the transaction, in each other on a connection of that, where they stay
+    /// whatever becomes of the transaction. So they must do no harm without it, nor when they are sent again.
+    pub(crate) fn in_every_lane(
+        &mut self,
+        mut run: impl FnMut(&mut PgConnection) -> QueryResult<()>,
+    ) -> Result<(), Error> {
+        let (shared, own) = (self.shared, self.lane.map(|lane| lane.number));
+        for lane in shared.lanes.all() {
+            if Some(lane.number) == own {
+                self.query(&mut run)?;
+            } else {
+                self.expect_statements()?;
+                lane.pool.run(&mut run).map_err(Failure::into_error)?;
+            }
+        }
+        Ok(())
     }
 
     /// Refuses where no statement may be sent. The error is for the work to stop, and nobody else sees it.
@@ -118,11 +146,18 @@ impl<'c> PgTransaction<'c> {
         self.expect_statements()?;
         self.has_run_custom = true;
         let mut budget = self.custom_budget.unwrap_or_else(Budget::of_call);
-        let usages = self.shared.reader.usages(self.tenant(), self.shared.key_ranges, requests, &mut budget);
+        let lane =
+            self.lane.ok_or_else(|| StoreError::Internal("a custom metric where there is no customer".to_owned()))?;
+        let usages = lane.reader.usages(self.tenant(), self.shared.key_ranges, requests, &mut budget);
         if let Some(left) = &mut self.custom_budget {
             *left = budget;
         }
         usages
+    }
+
+    /// What is left for custom metrics, where all that is asked shares one budget.
+    pub(crate) fn custom_budget(&self) -> Option<Budget> {
+        self.custom_budget
     }
 
     /// Whether a query of the organization's own was sent.

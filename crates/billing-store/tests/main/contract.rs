@@ -20,6 +20,20 @@ fn holds_on_postgres() {
 }
 
 #[test]
+fn holds_with_customers_in_several_lanes() {
+    let mut failed = Vec::new();
+    for (name, case) in all() {
+        let store = TestStore::with_lanes(4);
+        let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+        let run = std::panic::AssertUnwindSafe(|| case(&harness));
+        if std::panic::catch_unwind(run).is_err() {
+            failed.push(name);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+#[test]
 fn holds_when_all_cases_share_a_database() {
     let store = TestStore::new();
     let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };

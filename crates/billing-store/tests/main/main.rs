@@ -17,6 +17,7 @@ mod errors;
 mod hot_buckets;
 mod invariants;
 mod known;
+mod lanes;
 mod large_calls;
 mod many_metrics;
 mod numbers;

@@ -56,6 +56,8 @@ const INTERNAL: &[&str] = &[
     "invoices_pkey",
     "invoicing_counts_pkey",
     "key_pepper_pkey",
+    "lanes_pkey",
+    "lanes_schema_name_key",
     "metric_rollups_pkey",
     "metrics_pkey",
     "hot_buckets_pkey",

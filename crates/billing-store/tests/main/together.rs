@@ -292,9 +292,9 @@ fn a_question_finds_its_customer_and_key_however_few_there_were_before() {
     // All that is sent is planned now.
     assert!(ask().is_some());
     let others = "INSERT INTO customers (customer_key, organization_id, customer_id, default_currency_code, timezone,
-            has_payment_method, properties, created_at, last_instant)
+            has_payment_method, properties, created_at, last_instant, list_key)
         SELECT gen_random_uuid(), organization_id, 'other' || n, default_currency_code, timezone, has_payment_method,
-            properties, created_at, last_instant
+            properties, created_at, last_instant, gen_random_uuid()
         FROM customers, generate_series(1, 500) n;
         INSERT INTO api_keys (prefix, organization_id, name, digest, created_at, expires_at, kind)
         SELECT lpad(n::text, 8, '0'), organization_id, name, digest, created_at, expires_at, kind

@@ -79,7 +79,9 @@ pub(super) fn hides_what_customers_own(harness: &Harness<'_>) {
     let twin = other.new_customer("acme");
     assert_ne!(twin.key, acme.key);
     other.finds_no(Noun::Customer, |tx| tx.customers().get(acme.key));
-    other.finds_no(Noun::Customer, |tx| tx.customers().advance_instant(acme.key, now));
+    let advanced =
+        other.run(&Scope::Customer(other.id, acme.key), |tx, _| tx.customers().advance_instant(acme.key, now));
+    assert_eq!(advanced, Err(Error::NotFound(Noun::Customer)), "not in its own scope either");
     other.finds_no(Noun::Subscription, |tx| tx.subscriptions().customer_of(held.id));
     other.finds_no(Noun::Subscription, |tx| tx.subscriptions().get(twin.key, held.id));
     other.finds_no(Noun::Invoice, |tx| tx.invoices().get(invoice));

@@ -1,0 +1,116 @@
+//! Lanes: ranges of customers, each with all that its customers own in a schema of its own.
+//!
+//! A customer's transaction runs on a connection that looks in its lane's schema first and then in the catalogue's, and sees
+//! nothing of other lanes. What is asked over lanes is asked of each by itself. A database has one lane unless it was made with
+//! more; that one is where the catalogue is, and shares its connections.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use billing_domain::StoreError;
+use billing_domain::id::CustomerKey;
+
+use crate::custom_sql::Reader;
+use crate::pg::error::Failure;
+use crate::pg::lane::{CATALOGUE, LaneRow, bits, directory};
+use crate::pg::pool::{Address, Pool, expect_same_statements};
+use crate::remembered::IngestCache;
+use crate::rollup::top_bits;
+
+/// One lane.
+pub(crate) struct Lane {
+    pub(crate) number: usize,
+    /// Where all is that its customers own.
+    pub(crate) schema: String,
+    /// As whom the service works there; `None`: as itself.
+    pub(crate) role: Option<String>,
+    /// Connections of requests.
+    pub(crate) pool: Pool,
+    /// Connections of the workers, who never wait behind requests.
+    pub(crate) worker_pool: Pool,
+    /// Connections of custom metrics.
+    pub(crate) reader: Reader,
+    /// What ingesting its events remembers.
+    pub(crate) ingest: IngestCache,
+}
+
+/// All lanes of a database.
+pub(crate) struct Lanes {
+    bits: u8,
+    /// As many as the bits can tell apart, by their numbers.
+    all: Vec<Lane>,
+    /// How often they were gone through.
+    turns: AtomicUsize,
+}
+
+impl Lanes {
+    /// The lanes of the directory, with connections to each: at most so many for `requests` and for `workers`, and as many in all of
+    /// them together as requests and workers use at the same time; what nobody uses is closed again after a while.
+    pub(crate) fn open(
+        catalogue: &Address,
+        (pool, requests): (&Pool, u32),
+        (worker_pool, workers): (&Pool, u32),
+    ) -> Result<Self, StoreError> {
+        let rows = pool.run(directory).map_err(Failure::into_store_error)?;
+        let is_in_order = rows.iter().zip(0_i16..).all(|(row, number)| row.number == number);
+        let bits = bits(rows.len()).filter(|_| is_in_order);
+        let bits = bits.ok_or_else(|| StoreError::Internal("the directory of lanes is not whole".to_owned()))?;
+        let count = rows.len();
+        let lane = |(number, row): (usize, LaneRow)| {
+            let ingest = IngestCache::one_of(count);
+            if count == 1 && row.schema == CATALOGUE && row.role.is_none() {
+                let (pool, worker_pool, reader) = (pool.clone(), worker_pool.clone(), Reader::new(catalogue));
+                return Lane { number, schema: row.schema, role: None, pool, worker_pool, reader, ingest };
+            }
+            let in_schema = catalogue.clone().in_schema(&row.schema);
+            let reader = Reader::new(&in_schema);
+            let address = in_schema.with_role(row.role.clone());
+            let pool = Pool::on_demand(&address, requests, |_| Ok(()));
+            let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
+            Lane { number, schema: row.schema, role: row.role, pool, worker_pool, reader, ingest }
+        };
+        Ok(Self { bits, all: rows.into_iter().enumerate().map(lane).collect(), turns: AtomicUsize::default() })
+    }
+
+    /// The lane of a customer: as many top bits of its key as there are lanes.
+    pub(crate) fn of(&self, customer: CustomerKey) -> &Lane {
+        &self.all[usize::from(top_bits(customer, self.bits))]
+    }
+
+    /// How many top bits of a key tell them apart.
+    pub(crate) fn bits(&self) -> u8 {
+        self.bits
+    }
+
+    /// Every lane, by number.
+    pub(crate) fn all(&self) -> &[Lane] {
+        &self.all
+    }
+
+    /// Every lane, beginning with another one each time.
+    pub(crate) fn by_turns(&self) -> impl Iterator<Item = &Lane> {
+        let (behind, before) = self.all.split_at(self.turns.fetch_add(1, Ordering::Relaxed) % self.all.len());
+        before.iter().chain(behind)
+    }
+
+    /// The lane, where there is but one.
+    pub(crate) fn only(&self) -> Option<&Lane> {
+        match &self.all[..] {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Things apart by the lanes that their customers are in, each with its place among all.
+    pub(crate) fn apart<T>(
+        &self,
+        things: impl IntoIterator<Item = T>,
+        customer: impl Fn(&T) -> CustomerKey,
+    ) -> Vec<(&Lane, Vec<(usize, T)>)> {
+        let mut apart: Vec<(&Lane, Vec<(usize, T)>)> = self.all.iter().map(|lane| (lane, Vec::new())).collect();
+        for (place, thing) in things.into_iter().enumerate() {
+            apart[self.of(customer(&thing)).number].1.push((place, thing));
+        }
+        apart.retain(|(_, things)| !things.is_empty());
+        apart
+    }
+}
