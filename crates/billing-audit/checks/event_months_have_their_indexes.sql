@@ -1,7 +1,7 @@
 SELECT month.relname AS subject, 'lacks an index' AS problem
 FROM pg_inherits inherits
 JOIN pg_class month ON month.oid = inherits.inhrelid
-WHERE inherits.inhparent = 'events'::regclass
+WHERE inherits.inhparent IN (SELECT oid FROM pg_class WHERE relname = 'events' AND relkind = 'p')
     AND (
         NOT EXISTS (
             SELECT FROM pg_index month_index

@@ -89,7 +89,18 @@ pub struct Note {
 const PARKED_CUSTOMERS: &str = include_str!("../notes/parked_customers.sql");
 
 /// Finds a table that every version of the service has.
-const TABLES: &str = "SELECT 'customers' AS subject, '' AS problem WHERE to_regclass('customers') IS NOT NULL";
+const TABLES: &str = "SELECT 'organizations' AS subject, '' AS problem WHERE to_regclass('organizations') IS NOT NULL";
+
+/// What customers of several lanes own, each table with what makes one of all lanes' tables of that name. Nothing where all of
+/// it is in one place anyway.
+const OVER_LANES: &str = "
+    SELECT relation.relname::text AS subject,
+        (SELECT string_agg(format('SELECT * FROM %I.%I', lane.schema_name, relation.relname), ' UNION ALL ' ORDER BY lane.number) FROM lanes lane) AS problem
+    FROM pg_class relation
+    WHERE relation.relnamespace = (SELECT schema_name::regnamespace FROM lanes WHERE number = 0)
+        AND (SELECT count(*) FROM lanes) > 1
+        AND relation.relkind IN ('r', 'p', 'v') AND NOT relation.relispartition AND relation.relname !~ '^__diesel'
+    ORDER BY relation.relname";
 
 /// What an audit has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,10 +196,12 @@ pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> R
     // Figures and times in messages are spelt in one way; a long check is not a hung one.
     let setup = "SET LOCAL TIME ZONE 'UTC'; SET LOCAL statement_timeout = 0";
     pg.batch_execute(setup).map_err(|error| AuditError::Check("setup", error))?;
+    let over_lanes = over_lanes(pg).map_err(|error| AuditError::Check("lanes", error))?;
     let mut report = Report::default();
     for check in CHECKS {
         progress(check.name);
-        let bounded = format!("SELECT subject, problem FROM ({}) breach LIMIT {}", check.sql, BREACHES_MAX + 1);
+        let found = format!("SELECT subject, problem FROM ({}) breach LIMIT {}", check.sql, BREACHES_MAX + 1);
+        let bounded = format!("{over_lanes}{found}");
         let found: Vec<Found> = sql_query(bounded).load(pg).map_err(|error| AuditError::Check(check.name, error))?;
         let is_cut = found.len() > BREACHES_MAX;
         let shown = found.into_iter().take(BREACHES_MAX);
@@ -202,14 +215,24 @@ pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> R
             report.breaches.push(Breach { check: check.name, subject, problem });
         }
     }
-    let parked: Vec<Found> =
-        sql_query(PARKED_CUSTOMERS).load(pg).map_err(|error| AuditError::Check("parked_customers", error))?;
+    let notes = format!("{over_lanes}{PARKED_CUSTOMERS}");
+    let parked: Vec<Found> = sql_query(notes).load(pg).map_err(|error| AuditError::Check("parked_customers", error))?;
     report.notes.extend(parked.into_iter().map(|row| Note {
         about: "parked_customers",
         subject: row.subject,
         text: row.problem,
     }));
     Ok(report)
+}
+
+/// The beginning of a query in which the tables of all lanes are one each; nothing where there is one lane.
+fn over_lanes(pg: &mut PgConnection) -> diesel::QueryResult<String> {
+    let tables: Vec<Found> = sql_query(OVER_LANES).load(pg)?;
+    if tables.is_empty() {
+        return Ok(String::new());
+    }
+    let parts = tables.iter().map(|table| format!("{} AS NOT MATERIALIZED ({})", table.subject, table.problem));
+    Ok(format!("WITH {} ", parts.collect::<Vec<_>>().join(", ")))
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use billing_audit::audit_database;
 use billing_domain::FieldErrors;
 use billing_domain::id::OrganizationId;
 use billing_outbound::Client;
-use billing_store::PgStore;
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use indicatif::ProgressBar;
@@ -26,12 +25,13 @@ use tokio::sync::oneshot;
 use crate::billing_run::{Asking, run_to_the_end};
 use crate::demo;
 use crate::import::{EventForm, ImportSource, import_events, refused_beside};
+use crate::lanes::{self, LanesCommand};
 use crate::secret::{file_named, secret};
 use crate::server::Server;
 use crate::server_settings::DiskCheck;
 use crate::server_settings::ServerSettings;
 use crate::settings::Settings;
-use crate::startup::{Database, FIRST_ORGANIZATION, Opened, named, say};
+use crate::startup::{Database, FIRST_ORGANIZATION, Opened, migrate, named, say};
 use crate::taxes::Taxes;
 use crate::wire::{FromJson, Instant};
 
@@ -131,6 +131,12 @@ pub enum Command {
         #[arg(long, value_parser = read_instant)]
         expires_at: Option<OffsetDateTime>,
     },
+    /// Look at the lanes that customers are divided into.
+    Lanes {
+        /// What to do.
+        #[command(subcommand)]
+        command: LanesCommand,
+    },
     /// Bring the schema up to date and say what was done.
     Migrate,
     /// Print the URL of the service's database, for pg_dump and psql; of a private one while the service runs.
@@ -204,10 +210,11 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
             Ok(say(&String::from_utf8(script)?)?)
         }
+        Command::Lanes { command } => lanes::run(&settings, command),
         Command::DatabaseUrl => Ok(say(&Database::url_beside(&settings)?)?),
         Command::Migrate => {
             let database = Database::open_beside(&settings)?;
-            let applied = PgStore::migrate(&database.url)?;
+            let applied = migrate(&database.url, &settings)?;
             Ok(say(&if applied.is_empty() {
                 "Up to date.".to_owned()
             } else {

@@ -49,6 +49,7 @@ pub mod idempotency;
 pub mod import;
 mod invoice;
 pub mod json;
+pub mod lanes;
 pub mod list;
 mod listen;
 mod metric;

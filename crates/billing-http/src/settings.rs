@@ -42,6 +42,10 @@ pub struct Settings {
     /// Requests that may use the database at the same time.
     #[arg(long, env = "BILLING_POOL_SIZE", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000), global = true)]
     pub pool_size: u32,
+    /// Into how many lanes the customers of a new database are divided: 1, 2, 4 .. 64; fixed from then on [default: 1, or as
+    /// many as the database has].
+    #[arg(long, env = "BILLING_LANES", value_parser = clap::value_parser!(u16).range(1..=64), global = true)]
+    pub lanes: Option<u16>,
     /// Let what organizations name be called over plain HTTP and at private addresses too: only where all organizations are your own.
     #[arg(long, env = "BILLING_WEBHOOKS_ALLOW_PRIVATE", global = true)]
     webhooks_allow_private: bool,

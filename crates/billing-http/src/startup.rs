@@ -107,6 +107,18 @@ impl Database {
     }
 }
 
+/// Brings the database up to date, and answers the versions that were missing.
+///
+/// # Errors
+/// Also when it has another number of lanes than the settings ask for.
+pub fn migrate(url: &str, settings: &Settings) -> anyhow::Result<Vec<String>> {
+    let applied = match settings.lanes {
+        Some(lanes) => PgStore::migrate_into_lanes(url, lanes),
+        None => PgStore::migrate(url),
+    };
+    applied.context("the database could not be migrated")
+}
+
 impl Opened {
     /// Opens the store of the settings, migrated.
     ///
@@ -125,7 +137,7 @@ impl Opened {
     }
 
     fn over(Database { url, cluster }: Database, settings: &Settings) -> anyhow::Result<Self> {
-        for version in PgStore::migrate(&url).context("the database could not be migrated")? {
+        for version in migrate(&url, settings)? {
             log::info!("applied migration {version}");
         }
         let store = PgStore::connect(&url, settings.pool_size + WORKER_CONNECTIONS)?;

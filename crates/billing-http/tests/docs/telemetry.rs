@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use diesel::connection::SimpleConnection;
-use diesel::{Connection, PgConnection};
 use serde_json::json;
 
 use crate::support::{World, event, now};
@@ -97,7 +96,7 @@ fn what_was_filled_past_the_service_is_planned_anew() {
         FROM customers, generate_series(1, 3000) n",
     );
     world.restart();
-    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut pg = world.pg();
     let known = "DO $$ BEGIN ASSERT EXISTS (SELECT FROM pg_stats WHERE tablename = 'events_2019_05'); END $$";
     let deadline = Instant::now() + Duration::from_secs(30);
     while pg.batch_execute(known).is_err() {

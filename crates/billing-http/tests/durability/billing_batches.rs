@@ -11,7 +11,7 @@ use billing_domain::workflow::bill_customer;
 use billing_domain::{Error, Refusal};
 use billing_http::billing_run::{Asking, run_to_the_end};
 use diesel::sql_types::Text;
-use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
+use diesel::{RunQueryDsl, sql_query};
 use serde_json::{Value, json};
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime};
@@ -30,7 +30,7 @@ struct Row {
 }
 
 fn rows(world: &World, query: &str) -> Vec<Row> {
-    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut pg = world.pg();
     sql_query(query).load(&mut pg).expect(query)
 }
 

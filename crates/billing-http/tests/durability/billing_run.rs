@@ -9,7 +9,7 @@ use billing_http::billing_run::{Asking, run_to_the_end};
 use billing_store::PgStore;
 use billing_store::testing::{count_statements, statements_sent};
 use diesel::sql_types::{BigInt, Nullable, Text};
-use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
+use diesel::{RunQueryDsl, sql_query};
 use serde_json::json;
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime};
@@ -30,7 +30,7 @@ struct Standing {
 }
 
 fn standings(world: &World) -> Vec<Standing> {
-    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut pg = world.pg();
     let query = sql_query(
         "SELECT customer_id, (SELECT count(*) FROM invoices WHERE invoices.customer_key = customers.customer_key) AS invoices,
             failures, failure

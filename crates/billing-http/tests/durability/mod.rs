@@ -9,6 +9,7 @@ mod commands;
 mod faults;
 mod import;
 mod killed_run;
+mod lanes;
 mod lives;
 mod memory;
 mod pepper;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use billing_store::testing::count_statements;
+use diesel::RunQueryDsl;
 use diesel::sql_types::BigInt;
-use diesel::{Connection, PgConnection, RunQueryDsl};
 use serde_json::{Value, json};
 
 use crate::support::{Field, World, now};
@@ -102,7 +102,7 @@ fn a_list_reads_no_more_when_nothing_is_known_of_its_tables() {
     let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]});
     world.post("/api/subscriptions/", &body).ok(200);
     world.copy_customers(5_000);
-    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut pg = world.pg();
     let mut read = || {
         let read = "SELECT sum(idx_scan)::bigint AS scans,
                 sum(idx_tup_read) FILTER (WHERE pg_get_indexdef(indexrelid, 1, false) = 'organization_id')::bigint AS tuples

@@ -4,7 +4,6 @@ use billing_domain::id::TestClockId;
 use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::{AdvanceTestClock, advance_test_clock};
 use diesel::connection::SimpleConnection;
-use diesel::{Connection, PgConnection};
 use serde_json::json;
 use time::macros::datetime;
 
@@ -129,7 +128,7 @@ fn a_clock_waits_for_whoever_is_at_its_customer() {
     let world = World::new();
     let clock = world.clock("2024-01-01");
     world.customer_at("acme", &clock);
-    let mut elsewhere = PgConnection::establish(world.url()).expect("a connection");
+    let mut elsewhere = world.pg();
     let hold = "SELECT pg_advisory_lock(('x' || left(replace(customer_key::text, '-', ''), 16))::bit(64)::bigint) FROM customers";
     elsewhere.batch_execute(hold).expect("held");
     let advance = format!("/api/test_clocks/{clock}/advance/");

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use billing_audit::audit_database;
 use billing_store::testing::fingerprint;
 use diesel::sql_types::BigInt;
-use diesel::{Connection, PgConnection, RunQueryDsl, sql_query};
+use diesel::{RunQueryDsl, sql_query};
 use serde_json::{Value, json};
 
 use crate::support::{Field, World, ago};
@@ -20,7 +20,7 @@ struct Count {
 }
 
 fn count(world: &World, query: &str) -> i64 {
-    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut pg = world.pg();
     sql_query(query).get_result::<Count>(&mut pg).expect(query).count
 }
 

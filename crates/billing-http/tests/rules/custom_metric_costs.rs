@@ -111,7 +111,7 @@ fn sleeping(world: &World) -> i64 {
         #[diesel(sql_type = BigInt)]
         count: i64,
     }
-    let mut pg = PgConnection::establish(world.url()).expect("a connection");
+    let mut pg = world.pg();
     let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'";
     diesel::sql_query(sql).get_result::<Count>(&mut pg).expect("a count").count
 }

@@ -1,0 +1,85 @@
+//! Customers in several lanes, seen from outside.
+
+use std::process::Command;
+
+use billing_audit::audit_database;
+use billing_store::testing::TestStore;
+use serde_json::json;
+
+use crate::support::World;
+
+fn printed(world: &World, arguments: &[&str]) -> (bool, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_billing-http"))
+        .args(arguments)
+        .env("DATABASE_URL", world.url())
+        .env("BILLING_KEY_PEPPER", "pepper")
+        .env("RUST_LOG", "error")
+        .output()
+        .expect("it runs");
+    (output.status.success(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+#[test]
+fn books_over_lanes_are_those_of_one() {
+    // What is told to customers, with one lane and with four.
+    let told = [1, 4].map(|lanes| {
+        let world = World::on(TestStore::with_lanes(lanes), |_| {});
+        world.write("PATCH", "/api/organization/", br#"{"tax_rate": "8.25"}"#).ok(200);
+        let plan = world.plan(&world.metric());
+        let clock = world.clock("2024-01-31");
+        for n in 0..12 {
+            let customer = format!("c{n}");
+            world.customer_at(&customer, &clock);
+            let credit = json!({"customer_id": customer, "amount": 12.5, "currency_code": "USD"});
+            world.post("/api/credits/", &credit).ok(201);
+            let body = json!({"customer_id": customer, "plan_id": plan, "start_date": "2024-01-31"});
+            world.post("/api/subscriptions/", &body).ok(200);
+        }
+        let batch: Vec<_> = (0..120)
+            .map(|n| crate::support::event(&format!("c{}", n % 12), &format!("e{n}"), "2024-02-01T00:00:00Z"))
+            .collect();
+        let world = &world;
+        world.post("/api/track/", &json!({"batch": batch})).ok(201);
+        world.post("/api/track/", &json!({"batch": batch[..30]})).ok(201);
+        world.advance(&clock, "2024-05-03");
+        let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
+        assert!(report.is_clean(), "{lanes} lanes: {report}");
+        let customers = (0..12).map(|n| {
+            let invoices = world.get(&format!("/api/invoices/?customer_id=c{n}")).ok(200);
+            let invoices = invoices.as_array().expect("a list").iter();
+            // Numbers go by who is billed first, which nobody promises.
+            invoices
+                .map(|invoice| (invoice["cost_due"].to_string(), invoice["line_items"].as_array().map(Vec::len)))
+                .collect::<Vec<_>>()
+        });
+        let listed = world.get("/api/invoices/?limit=1000").ok(200).as_array().map(Vec::len);
+        (customers.collect::<Vec<_>>(), listed)
+    });
+    assert_eq!(told[0], told[1]);
+    assert!(told[0].0.iter().all(|invoices| invoices.len() > 3), "{told:?}");
+}
+
+#[test]
+fn the_command_line_shows_and_checks_lanes() {
+    let world = World::on(TestStore::with_lanes(4), |_| {});
+    for n in 0..20 {
+        let body = json!({"customer_id": format!("c{n}"), "email": format!("{n}@acme.io")});
+        world.post("/api/customers/", &body).ok(201);
+    }
+    let (is_done, text) = printed(&world, &["lanes", "list"]);
+    assert!(is_done, "{text}");
+    let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(lines[0], ["lane", "schema", "role", "customers", "MiB"], "{text}");
+    assert_eq!(lines[1][..3], ["0", "lane_00", "billing_test_lane_00"], "{text}");
+    assert_eq!(lines[1..].iter().map(|line| line[3].parse::<u32>().expect("a number")).sum::<u32>(), 20, "{text}");
+
+    assert_eq!(printed(&world, &["lanes", "check"]), (true, "Every customer is in its lane.\n".to_owned()));
+    let mut pg = <diesel::PgConnection as diesel::Connection>::establish(world.url()).expect("a connection");
+    let moved = "INSERT INTO lane_03.customers SELECT * FROM lane_00.customers LIMIT 1";
+    diesel::connection::SimpleConnection::batch_execute(&mut pg, moved).expect("moved");
+    let (is_done, text) = printed(&world, &["lanes", "check"]);
+    assert!(!is_done && text.contains("lane 3: customers has rows of customers of other lanes"), "{text}");
+
+    let (is_done, text) = printed(&world, &["--lanes", "8", "migrate"]);
+    assert!(!is_done && text.contains("8 lanes are asked for, but this database has 4"), "{text}");
+}
