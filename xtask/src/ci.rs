@@ -12,6 +12,8 @@ use crate::{advisories, house_rules, licences, repository};
 
 /// Rounds of each pair of calls that race for one customer; a plain `cargo test` runs fewer.
 const RACE_ROUNDS: &str = "200";
+/// How many lanes tests are run with besides one.
+const LANES: &str = "4";
 /// Where programs run in browsers.
 const WASM: &str = "wasm32-unknown-unknown";
 /// A feature that needs more than a bare machine has.
@@ -19,6 +21,7 @@ const FEATURES_LEFT_OUT: [&str; 2] = ["default", "tls"];
 
 pub fn run_all() -> anyhow::Result<()> {
     step("tests", || cargo(&["test", "--workspace"], &[]))?;
+    step("lanes", lanes)?;
     step("codes", codes)?;
     step("races", races)?;
     lint()
@@ -29,6 +32,19 @@ pub fn races() -> anyhow::Result<()> {
     let pairs = ["races::", "--skip", "renewal_races::", "--test-threads", "10"];
     let test = [&["test", "--package", "billing-http", "--test", "main", "--"], &pairs[..]].concat();
     cargo(&test, &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)])
+}
+
+/// Every route, both tenants, the lists and random lives, with customers in several lanes, in each of which the service works as a role that has no
+/// rights on the others: a statement that crosses lanes fails.
+fn lanes() -> anyhow::Result<()> {
+    let tests = ["rules::every_route", "rules::isolation", "resources::lists::long", "durability::lives"];
+    with_lanes("billing-http", &tests)
+}
+
+/// Runs tests of a package with customers in several lanes.
+pub fn with_lanes(package: &str, arguments: &[&str]) -> anyhow::Result<()> {
+    let test = [&["test", "--package", package, "--test", "main", "--"], arguments].concat();
+    cargo(&test, &[("BILLING_TEST_LANES", LANES)])
 }
 
 /// Holds the documented codes against those that the tests before it have seen.

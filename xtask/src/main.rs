@@ -40,6 +40,7 @@ cargo xtask bench     how fast events come in and access is answered; options:
     --output FILE     where the figures go as JSON (target/bench.json)
 cargo xtask campaign memory     what loads take of memory, of the service and of Postgres; five minutes; option --matching TEXT
 cargo xtask campaign fairness   what another tenant feels of one tenant's loads; four minutes; options as above
+cargo xtask campaign lanes      all tests of the service with customers in 4 lanes; ten minutes
 cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,
     --customers N     how many are due (10,000), with 100 events each
 cargo xtask bench many-metrics   imports, calls and roll-ups being filled in where 1, 26 and 100 metrics count one event name;

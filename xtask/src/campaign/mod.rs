@@ -1,7 +1,8 @@
-//! `cargo xtask campaign`: what one tenant's load does to the memory of the service, and to another tenant.
+//! `cargo xtask campaign`: what one tenant's load does to the memory of the service, and to another tenant; all tests with several lanes.
 
 mod attack;
 mod fairness;
+mod lanes;
 mod loads;
 mod memory;
 mod tenant;
@@ -14,11 +15,14 @@ use tenant::Tenant;
 /// Events of the customer whom usage is asked of.
 const EVENTS: u64 = 100_000;
 
-/// Runs a campaign: `memory` or `fairness`.
+/// Runs a campaign: `memory`, `fairness` or `lanes`.
 ///
 /// # Errors
 /// What does not build, start or answer, and a criterion that is not met.
 pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
+    if arguments == ["lanes"] {
+        return lanes::run();
+    }
     let (mut profile, mut matching) = ("release", "");
     for option in arguments[1..].chunks(2) {
         match option {
