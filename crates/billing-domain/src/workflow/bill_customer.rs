@@ -100,7 +100,7 @@ pub(super) fn catch_up(tx: &mut dyn Transaction, customer: CustomerKey, now: Off
 }
 
 /// [`catch_up`] before what is known of a customer changes. An invoice that waits for a tax provider that failed goes on waiting: what
-/// the provider did not like may be just what is to be changed.
+/// the provider did not like may be just what is to be changed. So it is tried again at once, and not after the wait of its last failure.
 ///
 /// # Errors
 /// As [`catch_up`].
@@ -111,7 +111,8 @@ pub(super) fn catch_up_or_wait(
 ) -> Result<(), Error> {
     let mut account = Account::load(tx, customer, now)?;
     if waits_for_provider(&account, now) {
-        return Ok(());
+        let due_at = next_step(&account).map(|(at, _)| at);
+        return tx.customers().set_billing_due(customer, due_at);
     }
     account.refuse_while_on_the_way(tx)?;
     match process_some(tx, &mut account, (now, CALL_WORK_MAX), UnknownRate::Waits)? {

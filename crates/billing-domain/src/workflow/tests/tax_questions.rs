@@ -9,6 +9,8 @@ use crate::error::Error;
 use crate::id::MetricId;
 use crate::period::PlanDuration;
 use crate::plan::ChargeTiming::InAdvance;
+#[cfg(feature = "service")]
+use crate::store::BillingQueue;
 use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, UsageBehavior};
 use crate::tax::TaxProvider::{FlatRate, Http};
 use crate::tax::{TaxFailure, TaxOutcome};
@@ -222,6 +224,14 @@ fn a_customer_may_still_name_a_provider_that_is_gone() {
     }
 }
 
+/// How many customers come up for billing, for an hour.
+#[cfg(feature = "service")]
+fn leased(world: &World) -> usize {
+    let hour = Duration::hours(1);
+    let due = world.store.lease_due(9, hour, None, &[]).expect("leased").len();
+    due + world.store.lease_catching_up(9, hour, None, &[]).expect("leased").len()
+}
+
 #[test]
 fn an_address_that_the_provider_does_not_like_can_be_mended() {
     let refused = TaxOutcome::Failed("it answered with status 422".to_owned());
@@ -234,10 +244,14 @@ fn an_address_that_the_provider_does_not_like_can_be_mended() {
         if has_run {
             assert_eq!(taxed.asking(&refused, run), Ok(Progress::OnTheWay), "it is renewed");
             run(&taxed.world).expect_err("and its invoice waits");
+            #[cfg(feature = "service")]
+            assert_eq!(leased(&taxed.world), 1, "for an hour");
         }
         let patch = CustomerPatch::of_fields(|fields| fields.billing_address = Some(address()));
         let move_ = |world: &World| world.on("acme", |tx, now| update_customer(tx, key, &patch, now));
         taxed.asking(&refused, move_).expect("moved");
+        #[cfg(feature = "service")]
+        assert_eq!(leased(&taxed.world), 1, "{has_run}: the invoice is tried at once");
         assert_eq!(taxed.amounts().len(), 1, "{has_run}: nothing was billed by the old address");
         let running =
             taxed.world.subscriptions("acme").into_iter().any(|subscription| subscription.period.contains(NEXT));
