@@ -14,7 +14,7 @@ const ALLOWED: [(&str, &[&str]); 7] = [
     ("billing-domain", &["bigdecimal", "serde", "serde_json", "sqlparser", "thiserror", "time", "uuid"]),
     ("billing-http", &[
         "actix-http", "actix-service", "actix-tls", "actix-web", "anyhow", "bigdecimal", "billing-audit", "billing-domain", "billing-outbound",
-        "billing-store", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "indicatif", "jiff", "log", "mimalloc", "postgres-local", "rustls", "serde",
+        "billing-store", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "indicatif", "jiff", "log", "mimalloc", "postgres-local", "rustix", "rustls", "serde",
         "serde_json", "sha2", "subtle", "time", "tokio", "ureq", "utoipa", "uuid",
     ]),
     ("billing-outbound", &[

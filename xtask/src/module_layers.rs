@@ -40,7 +40,7 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-store",
         floors: &[
-            &["cache", "company", "pg"],
+            &["cache", "company", "issued", "pg"],
             &["batcher"],
             &["rollup"],
             &["custom_sql", "remembered"],
@@ -67,9 +67,9 @@ const CRATES: [Floors; 3] = [
                 "wire", "zone",
             ],
             &["taxes"],
-            &["billing_run", "clock_turns", "error", "settings", "telemetry"],
+            &["billing_run", "clock_turns", "error", "telemetry"],
             // Requests, and who sends them.
-            &["caller", "path", "unread", "worker"],
+            &["caller", "path", "settings", "unread", "worker"],
             &["body", "server_settings", "startup"],
             &["app", "query"],
             &["idempotency", "list"],

@@ -139,10 +139,11 @@ impl App {
         let backend = self.backend.clone();
         // Dropped with this future, that is when the client has gone.
         let (deadline, _waiting) = Deadline::new(ends_at);
+        let request = request_id::carried();
         let done = web::block(move || {
             // Held until the work is done, even when nobody waits for it any more.
             let _place = place;
-            deadline.run(|| work(backend.as_ref()))
+            request_id::within(request, || deadline.run(|| work(backend.as_ref())))
         });
         let done = done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?;
         self.usual_times.note(kind, began.elapsed());

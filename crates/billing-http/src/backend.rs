@@ -24,6 +24,14 @@ pub trait Backend: Store + EventIngest + ApiKeyLookup + BillingQueue + Idempoten
         Ok(0)
     }
 
+    /// Measures how much room it takes, where that can be told by [`Backend::load`] then.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn measure_database(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Makes room for the events of the coming months before the first of them comes, where that has to be made; for how
     /// many months there was none.
     ///
@@ -57,6 +65,10 @@ impl Backend for PgStore {
 
     fn refresh_statistics(&self) -> Result<usize, Error> {
         Self::refresh_statistics(self)
+    }
+
+    fn measure_database(&self) -> Result<(), Error> {
+        Self::measure_database(self)
     }
 
     fn make_months_ahead(&self) -> Result<usize, Error> {

@@ -166,7 +166,10 @@ pub fn bill_leased(
 fn settle(backend: &dyn Backend, one: &Leased, billed: Result<bool, Error>) -> Outcome {
     match billed {
         Ok(true) => Outcome::OnTheWay,
-        Ok(false) => Outcome::Arrived,
+        Ok(false) => {
+            log::info!(organization:% = one.organization, customer_key:% = one.customer.uuid(); "customer billed");
+            Outcome::Arrived
+        }
         Err(error) => {
             put_off(backend, one, &error);
             Outcome::Failed
@@ -175,27 +178,27 @@ fn settle(backend: &dyn Backend, one: &Leased, billed: Result<bool, Error>) -> O
 }
 
 fn put_off(backend: &dyn Backend, one: &Leased, error: &Error) {
-    let customer = one.customer.uuid();
+    let (organization, customer, failures) = (one.organization, one.customer.uuid(), one.failures + 1);
     let wait = match after_failure(error, one.failures) {
         AfterFailure::NotCounted => {
-            log::warn!("billing interrupted customer_key={customer} error={error}");
+            log::warn!(organization:%, customer_key:% = customer, error:%; "billing interrupted");
             return;
         }
         AfterFailure::TryAgain(wait) => {
             log::error!(
-                "billing failed customer_key={customer} failures={} retry_in={wait} error={error}",
-                one.failures + 1
+                organization:%, customer_key:% = customer, failures, retry_in:% = wait, error:%;
+                "billing failed"
             );
             Some(wait)
         }
         AfterFailure::Park => {
-            log::error!("billing parked customer_key={customer} failures={} error={error}", one.failures + 1);
+            log::error!(organization:%, customer_key:% = customer, failures, error:%; "billing parked");
             None
         }
     };
     if let Err(error) = backend.put_off(one, &error.to_string(), wait) {
         // The lease runs out and the customer comes up again.
-        log::error!("a billing failure could not be noted customer_key={customer} error={error}");
+        log::error!(organization:%, customer_key:% = customer, error:%; "a billing failure could not be noted");
     }
 }
 

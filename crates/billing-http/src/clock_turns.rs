@@ -182,7 +182,7 @@ fn catch_up(
         bill_on(store, organization, customer, &|tx, now| bill_customer_partly(tx, customer, now, WORKER_WORK_MAX));
     match billed {
         Err(error) if !is_nobodys_failure(&error) => {
-            log::error!("test clock {clock} failed customer_key={} error={error}", customer.uuid());
+            log::error!(organization:%, test_clock_id:% = clock, customer_key:% = customer.uuid(), error:%; "test clock failed");
             store.run_for(&Scope::Catalog(organization), |tx, _| fail_test_clock(tx, clock))?;
             Ok(Progress::Arrived)
         }
@@ -206,11 +206,14 @@ impl Advance {
         };
         match bill_on(store, organization, customer, &|tx, _| advance_customer(tx, clock, customer)) {
             Ok(Progress::OnTheWay) => {}
-            Ok(Progress::Arrived) => drop(rest.customers.pop_front()),
+            Ok(Progress::Arrived) => {
+                log::info!(organization:%, test_clock_id:% = clock, customer_key:% = customer.uuid(); "customer billed");
+                rest.customers.pop_front();
+            }
             // It says nothing of the customer: the clock stays on its way.
             Err(error) if is_nobodys_failure(&error) => return Err(error),
             Err(error) => {
-                log::error!("test clock {clock} failed customer_key={} error={error}", customer.uuid());
+                log::error!(organization:%, test_clock_id:% = clock, customer_key:% = customer.uuid(), error:%; "test clock failed");
                 rest.status = TestClockStatus::Failed;
                 rest.customers.pop_front();
             }

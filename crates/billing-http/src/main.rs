@@ -5,7 +5,7 @@ use std::io::{Error, ErrorKind, Write, stderr};
 use std::process::ExitCode;
 
 use billing_http::cli::{Cli, run};
-use billing_http::telemetry::log;
+use billing_http::telemetry::log::{self, LogFormat};
 use clap::Parser;
 use mimalloc::MiMalloc;
 
@@ -15,11 +15,16 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
-    let done = log::install(cli.usual_log_level()).map_err(anyhow::Error::from).and_then(|()| run(cli));
+    let format = cli.settings.log;
+    let done = log::install(cli.usual_log_level(), format).map_err(anyhow::Error::from).and_then(|()| run(cli));
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads has read enough, as `head` does.
         Err(error) if error.chain().any(is_broken_pipe) => ExitCode::SUCCESS,
+        Err(error) if format == LogFormat::Json => {
+            ::log::error!("{error:#}");
+            ExitCode::FAILURE
+        }
         Err(error) => {
             // For a person: the reasons in one line. When nobody reads it, the exit code remains.
             writeln!(stderr(), "Error: {error:#}").unwrap_or_default();

@@ -22,7 +22,7 @@ use crate::connections::{AtWork, Listed};
 use crate::decimal_form::present;
 use crate::endpoint::Matched;
 use crate::error::{ApiError, ErrorCode, codes};
-use crate::request_id;
+use crate::request_id::{self, Request, TRACERESPONSE};
 use crate::unread::{Unread, refuse};
 
 /// Longest path with query, in bytes.
@@ -37,8 +37,8 @@ pub async fn surround(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let id = request_id::new();
-    request_id::scope(id.clone(), async move {
+    let known = Request::of(request.headers());
+    request_id::scope(known.clone(), async move {
         let began = Instant::now();
         let method = request.method().clone();
         let app = request.app_data::<web::Data<App>>().map(|app| app.clone().into_inner());
@@ -57,12 +57,12 @@ pub async fn surround(
                 // Made here, where the request's id is known; the request itself is gone.
                 let answer = ApiError::internal("a handler panicked").error_response();
                 let code = answer.extensions().get::<ErrorCode>().copied();
-                let line = Line { id: &id, method: &method, route: None, status: answer.status().as_u16(), code };
+                let line = Line { method: &method, route: None, status: answer.status().as_u16(), code };
                 line.write(app.as_deref(), began.elapsed(), None);
                 return Err(InternalError::from_response("panic", answer).into());
             }
         };
-        add_headers(&mut response, &id);
+        add_headers(&mut response, &known);
         let route = response.request().app_data::<Matched>().map(|Matched(path)| *path);
         let key = key_prefix(response.request());
         let is_accepted = key.is_some() && response.status() != StatusCode::UNAUTHORIZED;
@@ -71,7 +71,7 @@ pub async fn surround(
         }
         let code = response.response().extensions().get::<ErrorCode>().copied();
         let status = response.status().as_u16();
-        let line = Line { id: &id, method: &method, route, status, code };
+        let line = Line { method: &method, route, status, code };
         line.write(app.as_deref(), began.elapsed(), key.as_deref());
         let response = compress(present(response).await).await;
         if let (Some(at_work), BodySize::Sized(bytes)) = (&mut at_work, response.response().body().size()) {
@@ -95,7 +95,6 @@ fn key_prefix(request: &HttpRequest) -> Option<String> {
 
 /// What is told of every request, to the log and to the counters.
 struct Line<'l> {
-    id: &'l str,
     method: &'l Method,
     route: Option<&'l str>,
     status: u16,
@@ -104,24 +103,25 @@ struct Line<'l> {
 
 impl Line<'_> {
     fn write(&self, app: Option<&App>, took: Duration, key: Option<&str>) {
-        let Self { id, method, route, status, code } = *self;
+        let Self { method, route, status, code } = *self;
         if let Some(app) = app {
             app.telemetry.answered(route, method, status, code.map(|ErrorCode(code)| code), took);
         }
         log::info!(
-            "request_id={id} method={method} route={} status={status} code={} duration_us={} key={}",
-            route.unwrap_or("-"),
-            code.map_or("-", |ErrorCode(code)| code),
-            took.as_micros(),
-            key.unwrap_or("-"),
+            method = method.as_str(), route = route.unwrap_or("-"), status, code = code.map_or("-", |ErrorCode(code)| code),
+            duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX), key = key.unwrap_or("-");
+            "request"
         );
     }
 }
 
-fn add_headers(response: &mut ServiceResponse<BoxBody>, id: &str) {
+fn add_headers(response: &mut ServiceResponse<BoxBody>, known: &Request) {
     let headers = response.headers_mut();
-    if let Ok(value) = HeaderValue::from_str(id) {
+    if let Ok(value) = HeaderValue::from_str(&known.id) {
         headers.insert(request_id::HEADER, value);
+    }
+    if let Some(Ok(value)) = known.trace.as_ref().map(|trace| HeaderValue::from_str(&trace.response())) {
+        headers.insert(TRACERESPONSE, value);
     }
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

@@ -8,6 +8,7 @@ use billing_outbound::Reach;
 use clap::Args;
 
 use crate::secret::{file_named, has_password, secret};
+use crate::telemetry::log::LogFormat;
 use crate::tls::TlsFiles;
 
 /// What the program is told about itself.
@@ -49,6 +50,9 @@ pub struct Settings {
     /// Let what organizations name be called over plain HTTP and at private addresses too: only where all organizations are your own.
     #[arg(long, env = "BILLING_WEBHOOKS_ALLOW_PRIVATE", global = true)]
     webhooks_allow_private: bool,
+    /// How the log looks.
+    #[arg(long, env = "BILLING_LOG", value_enum, default_value_t, global = true)]
+    pub log: LogFormat,
     /// Install Postgres with the system's package manager where there is none.
     #[arg(long, global = true)]
     pub install_postgres: bool,

@@ -170,7 +170,7 @@ fn bill_due(backend: &dyn Backend, taxes: &Taxes) -> bool {
         false
     });
     if run.billed + run.failed > 0 {
-        log::info!("billing run billed={} failed={}", run.billed, run.failed);
+        log::info!(billed = run.billed, failed = run.failed; "billing run");
     }
     there_is_more
 }
@@ -193,7 +193,7 @@ fn ask_next(backend: &dyn Backend, taxes: &Taxes) -> bool {
             Ok(()) => true,
             Err(Undone::NotAsked(_)) => false,
             Err(Undone::Failed(error)) => {
-                log::error!("a tax rate could not be noted customer_key={} error={error}", need.customer.uuid());
+                log::error!(organization:%, customer_key:% = need.customer.uuid(), error:%; "a tax rate could not be noted");
                 true
             }
         },
@@ -212,11 +212,14 @@ fn catch_up(backend: &dyn Backend) -> bool {
     })
 }
 
-/// Brings up to date what the database plans by; never more than once a pause.
+/// Measures the database, and brings up to date what it plans by; never more than once a pause.
 fn refresh_statistics(backend: &dyn Backend) -> bool {
+    if let Err(error) = backend.measure_database() {
+        log::warn!("the database could not be measured: {error}");
+    }
     match backend.refresh_statistics() {
         Ok(0) => {}
-        Ok(tables) => log::info!("statistics gathered tables={tables}"),
+        Ok(tables) => log::info!(tables; "statistics gathered"),
         Err(error) => log::error!("statistics could not be gathered: {error}"),
     }
     false
@@ -227,7 +230,7 @@ fn refresh_statistics(backend: &dyn Backend) -> bool {
 fn make_months_ahead(backend: &dyn Backend) -> bool {
     match backend.make_months_ahead() {
         Ok(0) => {}
-        Ok(months) => log::info!("room made for events months={months}"),
+        Ok(months) => log::info!(months; "room made for events"),
         Err(error) => log::error!("no room could be made for the events of the coming months: {error}"),
     }
     false

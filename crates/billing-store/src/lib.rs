@@ -5,7 +5,7 @@
 //!
 //! | module | what is in it; each names only those above it |
 //! |---|---|
-//! | `company` | whether several organizations use the service |
+//! | `company`, `issued` | whether several organizations use the service; what this process has issued |
 //! | `pg` | connections that heal, prepared SQL text, columns, the schema and its migrations, locks, a customer's own time, months of events, what a database error means |
 //! | `cache` | the one bounded cache, and the tokens of what is in it |
 //! | `batcher` | doing together what many ask for at once |
@@ -38,6 +38,7 @@ mod cached;
 mod company;
 mod custom_sql;
 mod ingest;
+mod issued;
 mod lanes;
 mod over_lanes;
 mod pg;
@@ -53,5 +54,6 @@ mod transaction;
 mod usage;
 
 pub use company::Company;
+pub use issued::{IssuedAmount, OWN_CURRENCIES};
 pub use pg::deadline::{Deadline, Waiting};
 pub use store::{LaneStatus, Load, PgStore};

@@ -187,7 +187,7 @@ impl ResponseError for ApiError {
     fn error_response(&self) -> HttpResponse {
         let request_id = request_id::current();
         if let Some(cause) = &self.cause {
-            log::error!("{} request_id={request_id} cause={cause:?}", self.title);
+            log::error!(code = self.title, cause:% = cause; "a call failed");
         }
         let Answer { text, .. } = self.answer(&request_id);
         let mut response = HttpResponse::build(self.status_code());

@@ -9,7 +9,7 @@ use billing_domain::workflow::{AddonChoice, AttachAddon, AttachedAddon, CancelAd
 use billing_domain::{Error, FieldCode, Noun};
 use serde_json::{Map, Value};
 
-use super::change::CancelBody;
+use super::change::{CancelBody, log_change};
 use super::view::{Holder, SubscriptionView};
 use crate::addon::AddonBriefView;
 use crate::app::App;
@@ -199,5 +199,7 @@ async fn cancel(
         let cancelled = cancel_addon(tx, &command, now)?;
         AddonSubscriptionView::new(tx, &cancelled)
     });
-    Ok(web::Json(view.await?))
+    let view = view.await?;
+    log_change("cancelled", (caller.organization, customer), view.addon_subscription_id, None);
+    Ok(web::Json(view))
 }

@@ -1,8 +1,10 @@
 //! Changing and ending one subscription.
 
+use std::fmt::Display;
+
 use actix_web::web;
 use billing_domain::FieldCode;
-use billing_domain::id::{CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId};
+use billing_domain::id::{CustomerKey, MetricId, OrganizationId, PlanId, PlanVersionId, SubscriptionId};
 use billing_domain::subscription::{Cancellation, InvoicingBehavior, SwitchUsageBehavior, UsageBehavior};
 use billing_domain::workflow::{
     CancelSubscription, ChangePrepaidUnits, SwitchPlan, UpdateSubscription, VersionChoice, cancel_subscription,
@@ -167,6 +169,20 @@ impl PrepaidChangeBody {
     }
 }
 
+/// Tells the log what a call has made of a subscription, or of one in the place of another. That one was made the store tells.
+pub fn log_change(
+    change: &str,
+    (organization, customer): (OrganizationId, CustomerKey),
+    id: impl Display,
+    replaces: Option<SubscriptionId>,
+) {
+    let replaces = replaces.map_or_else(|| "-".to_owned(), |id| id.to_string());
+    log::info!(
+        organization:%, customer_key:% = customer.uuid(), subscription_id:% = id, change, replaces = replaces.as_str();
+        "subscription changed"
+    );
+}
+
 /// `POST /api/subscriptions/{subscription_id}/switch_plan/`
 async fn switch(
     app: web::Data<App>,
@@ -180,7 +196,9 @@ async fn switch(
         let new = switch_plan(tx, &command, now)?;
         SubscriptionView::new(tx, &new)
     });
-    Ok(web::Json(view.await?))
+    let view = view.await?;
+    log_change("switched", (bearer.organization(), customer), view.subscription_id, Some(id));
+    Ok(web::Json(view))
 }
 
 /// `POST /api/subscriptions/{subscription_id}/update/`
@@ -196,7 +214,9 @@ async fn update(
         let updated = update_subscription(tx, &command, now)?;
         SubscriptionView::new(tx, &updated)
     });
-    Ok(web::Json(view.await?))
+    let view = view.await?;
+    log_change("updated", (bearer.organization(), customer), id, None);
+    Ok(web::Json(view))
 }
 
 /// `POST /api/subscriptions/{subscription_id}/cancel/`
@@ -213,7 +233,9 @@ async fn cancel(
         let canceled = tx.subscriptions().get(customer, id)?;
         SubscriptionView::new(tx, &canceled)
     });
-    Ok(web::Json(view.await?))
+    let view = view.await?;
+    log_change("cancelled", (bearer.organization(), customer), id, None);
+    Ok(web::Json(view))
 }
 
 /// `POST /api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/`
@@ -229,5 +251,7 @@ async fn change_units(
         let changed = change_prepaid_units(tx, &command, now)?;
         SubscriptionView::new(tx, &changed)
     });
-    Ok(web::Json(view.await?))
+    let view = view.await?;
+    log_change("prepaid_units_changed", (bearer.organization(), customer), id, None);
+    Ok(web::Json(view))
 }

@@ -4,14 +4,14 @@
 use actix_web::web;
 use billing_domain::Error;
 use billing_domain::customer::CustomerId;
-use billing_domain::id::{CustomerKey, PlanId};
+use billing_domain::id::{CustomerKey, OrganizationId, PlanId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::{InvoicingBehavior, Subscription, SwitchUsageBehavior};
 use billing_domain::workflow::{
     CancelMatching, FindSubscriptions, MatchingChange, UpdateMatching, cancel_matching, update_matching,
 };
 
-use super::change::CancelBody;
+use super::change::{CancelBody, log_change};
 use super::view::{Holder, SubscriptionView};
 use crate::app::App;
 use crate::caller::Caller;
@@ -125,6 +125,11 @@ fn views(
     subscriptions.iter().map(|subscription| holder.view(tx, subscription)).collect()
 }
 
+fn log_changes(change: &str, organization: OrganizationId, customer: &CustomerId, shown: &[SubscriptionView]) {
+    let key = CustomerKey::derive(organization, customer);
+    shown.iter().for_each(|view| log_change(change, (organization, key), view.subscription_id, None));
+}
+
 /// `POST /api/subscriptions/cancel/`
 async fn cancel(
     app: web::Data<App>,
@@ -138,7 +143,9 @@ async fn cancel(
         let canceled = cancel_matching(tx, &command, now)?;
         views(tx, &command.wanted.customer, &canceled)
     });
-    Ok(web::Json(shown.await?))
+    let shown = shown.await?;
+    log_changes("cancelled", caller.organization, &customer, &shown);
+    Ok(web::Json(shown))
 }
 
 /// `POST /api/subscriptions/update/`
@@ -147,11 +154,14 @@ async fn update(
     caller: Caller,
     QueryAndBody(Changed(wanted), body): QueryAndBody<Changed, UpdateMatchingBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
+    let change = if body.replace_plan_id.is_some() { "switched" } else { "updated" };
     let command = UpdateMatching { wanted, change: body.read() };
     let customer = command.wanted.customer.clone();
     let shown = app.on_customer(&caller, &customer, move |tx, now| {
         let updated = update_matching(tx, &command, now)?;
         views(tx, &command.wanted.customer, &updated)
     });
-    Ok(web::Json(shown.await?))
+    let shown = shown.await?;
+    log_changes(change, caller.organization, &customer, &shown);
+    Ok(web::Json(shown))
 }

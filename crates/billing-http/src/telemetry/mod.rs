@@ -3,6 +3,7 @@
 mod latency;
 pub mod log;
 mod page;
+mod process;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

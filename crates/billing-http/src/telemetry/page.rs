@@ -1,13 +1,16 @@
 //! The page of `GET /metrics`: the counters and the state of the moment, in Prometheus's text format.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
+use billing_domain::decimal::plain;
 use billing_domain::store::Backlog;
-use billing_store::Load;
+use billing_store::{IssuedAmount, Load, OWN_CURRENCIES};
 
 use super::latency::seconds;
 use super::log::unreadable;
+use super::process::Process;
 use super::{Calls, Telemetry, locked};
 use crate::connections::ConnectionCounts;
 
@@ -32,6 +35,7 @@ impl Telemetry {
         let Moment { connections, places: (free, all), backlog, load } = moment;
         let mut page = Page::default();
         page.service(self);
+        page.process();
         page.connections(connections);
         page.places(free, all);
         page.database(backlog);
@@ -120,6 +124,35 @@ impl Page {
         }
     }
 
+    fn process(&mut self) {
+        let Some(process) = Process::now() else { return };
+        let meaning = "Time that processors were at work for the process.";
+        self.one("process_cpu_seconds_total", "counter", meaning, process.cpu_seconds());
+        self.one("process_resident_memory_bytes", "gauge", "Memory in use.", process.resident_bytes);
+        self.one("process_virtual_memory_bytes", "gauge", "Memory asked for.", process.virtual_bytes);
+        self.one("process_open_fds", "gauge", "Open files and connections.", process.open_fds);
+        if let Some(most) = process.max_fds {
+            self.one("process_max_fds", "gauge", "Most files and connections that may be open.", most);
+        }
+        let meaning = "When the process began, in Unix time.";
+        self.one("process_start_time_seconds", "gauge", meaning, process.start_seconds());
+    }
+
+    /// What this process has issued. Prometheus keeps floats, so it is for watching, and not for the books.
+    fn issued(&mut self, issued: &BTreeMap<String, IssuedAmount>) {
+        let name = "billing_invoices_issued_total";
+        self.head(name, "counter", "Invoices that this process has issued, by currency.");
+        for (code, IssuedAmount { invoices, .. }) in issued {
+            self.line(name, &format!("currency=\"{code}\""), invoices);
+        }
+        let name = "billing_invoiced_amount_total";
+        self.head(name, "counter", "What they come to, in major units of the currency.");
+        let known = issued.iter().filter(|(code, _)| *code != OWN_CURRENCIES);
+        for (code, IssuedAmount { amount, .. }) in known {
+            self.line(name, &format!("currency=\"{code}\""), plain(amount));
+        }
+    }
+
     fn connections(&mut self, counts: ConnectionCounts) {
         self.one("billing_http_connections", "gauge", "Open connections.", counts.open);
         let name = "billing_http_connections_closed_total";
@@ -184,6 +217,16 @@ impl Page {
             "Events that wait for a transaction to take them in.",
             load.waiting_bytes,
         );
+        self.one(
+            "billing_ingest_oldest_wait_seconds",
+            "gauge",
+            "How long the event has waited that waits longest.",
+            seconds(u64::try_from(load.waiting_longest.as_micros()).unwrap_or(u64::MAX)),
+        );
+        self.issued(&load.issued);
+        if let Some(bytes) = load.database_bytes {
+            self.one("billing_database_bytes", "gauge", "Room that the database took within the last minute.", bytes);
+        }
         self.one("billing_ingest_transactions", "gauge", "Transactions that take events in right now.", load.ingesting);
         let name = "billing_events_uncounted_total";
         let meaning =

@@ -152,6 +152,22 @@ fn every_answer_has_a_request_id_of_its_own() {
 }
 
 #[test]
+fn a_callers_request_id_and_trace_are_taken_over() {
+    let world = World::new();
+    let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let refused = world.send("GET", "/api/ping/", &[("X-Request-Id", "order-4711"), ("traceparent", parent)], b"");
+    assert_eq!((refused.error().as_str(), refused.header("x-request-id")), ("not_authenticated", "order-4711"));
+    let response = refused.header("traceresponse");
+    assert!(response.starts_with("00-4bf92f3577b34da6a3ce929d0e0e4736-") && response.ends_with("-01"), "{response}");
+    let other = world.send("GET", "/livez", &[("X-Request-Id", "two words"), ("traceparent", "00-zz")], b"");
+    assert_eq!(
+        (other.header("x-request-id").len(), other.header("traceresponse")),
+        (32, ""),
+        "what is no id is replaced"
+    );
+}
+
+#[test]
 fn health_is_told_without_a_key() {
     let world = World::new();
     let get = |path: &str| world.send("GET", path, &[], b"");

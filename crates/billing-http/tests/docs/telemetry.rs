@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use diesel::connection::SimpleConnection;
 use serde_json::json;
 
-use crate::support::{World, event, now};
+use crate::support::{Field, World, event, now};
 
 /// The samples of the page by name and labels; the page is checked to be one that Prometheus reads.
 fn samples(world: &World) -> BTreeMap<String, String> {
@@ -103,4 +103,95 @@ fn what_was_filled_past_the_service_is_planned_anew() {
         assert!(Instant::now() < deadline, "nobody has looked at it");
         std::thread::sleep(Duration::from_millis(20));
     }
+}
+
+#[test]
+fn invoices_are_counted_with_their_money_once_they_are_there() {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    world.post("/api/currencies/", &json!({"code": "POINTS", "name": "points", "symbol": "p"})).ok(201);
+    let points = json!({"plan_name": "Points", "plan_duration": "monthly", "initial_version": {"currency_code": "POINTS",
+        "recurring_charges": [{"name": "base", "amount": 7, "charge_timing": "in_advance"}]}});
+    let points = world.post("/api/plans/", &points).ok(201).id("plan_id");
+    for (customer, plan) in [("a", &plan), ("bb", &plan), ("ccc", &points)] {
+        world.customer(customer);
+        let body = json!({"customer_id": customer, "plan_id": plan, "start_date": now()});
+        world.post("/api/subscriptions/", &body).ok(200);
+        // Refused, and so neither kept nor counted.
+        world.post("/api/subscriptions/", &body).error();
+    }
+    let samples = samples(&world);
+    let sample = |series: &str| samples.get(series).map(String::as_str);
+    assert_eq!(sample(r#"billing_invoices_issued_total{currency="USD"}"#), Some("2"));
+    assert_eq!(sample(r#"billing_invoiced_amount_total{currency="USD"}"#), Some("18"));
+    assert_eq!(sample(r#"billing_invoices_issued_total{currency="own"}"#), Some("1"), "whatever they are called");
+    assert!(samples.keys().all(|series| !series.contains("POINTS")), "an organization cannot make a series");
+    assert_eq!(sample("billing_ingest_oldest_wait_seconds"), Some("0.000000"), "nothing waits");
+}
+
+#[test]
+fn the_process_and_the_size_of_its_database_are_told() {
+    let world = World::new();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let samples = loop {
+        // A worker measures the database, and not who asks.
+        let samples = samples(&world);
+        if samples.contains_key("billing_database_bytes") {
+            break samples;
+        }
+        assert!(Instant::now() < deadline, "the database is not measured");
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    for (name, least) in [
+        ("billing_database_bytes", 1_000_000.0),
+        ("process_resident_memory_bytes", 1_000_000.0),
+        ("process_virtual_memory_bytes", 1_000_000.0),
+        ("process_open_fds", 5.0),
+        ("process_start_time_seconds", 1_700_000_000.0),
+        ("process_cpu_seconds_total", 0.0),
+    ] {
+        let value: f64 = samples[name].parse().expect("a number");
+        assert!(value >= least, "{name}: {value}");
+    }
+}
+
+/// All metrics that a text names.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let words = text.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '_');
+    words.filter(|word| word.starts_with("billing_") || word.starts_with("process_")).collect()
+}
+
+#[test]
+fn dashboard_alerts_and_document_name_the_metrics_there_are() {
+    let world = World::new();
+    world.get("/api/ping/");
+    let samples = samples(&world);
+    let page = world.send("GET", "/metrics", &[], b"").text;
+    let mut families: BTreeSet<&str> =
+        page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
+    // Measured by a worker, sooner or later: another test waits for it.
+    families.insert("billing_database_bytes");
+    let series: BTreeSet<&str> = samples.keys().filter_map(|series| series.split('{').next()).collect();
+    let dashboard = include_str!("../../../../docs/grafana-dashboard.json");
+    let parsed: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");
+    let panels = parsed["panels"].as_array().expect("panels");
+    let expressions: Vec<&str> = panels
+        .iter()
+        .flat_map(|panel| panel["targets"].as_array().expect("targets"))
+        .map(|target| target["expr"].as_str().expect("an expression"))
+        .collect();
+    let rules = include_str!("../../../../docs/alert-rules.yml");
+    let expressions: String = expressions.join("\n");
+    let rules: String =
+        rules.lines().filter_map(|line| line.trim().strip_prefix("expr: ")).collect::<Vec<_>>().join("\n");
+    for (file, text) in [("grafana-dashboard.json", &expressions), ("alert-rules.yml", &rules)] {
+        let named = metrics_in(text);
+        assert!(named.len() > 8, "{file} names {named:?}");
+        let missing: Vec<_> =
+            named.iter().filter(|name| !families.contains(*name) && !series.contains(*name)).collect();
+        assert!(missing.is_empty(), "{file}: no such metrics: {missing:?}");
+    }
+    let operating = metrics_in(include_str!("../../../../docs/operating.md"));
+    let untold: Vec<_> = families.iter().filter(|family| !operating.contains(*family)).collect();
+    assert!(untold.is_empty(), "docs/operating.md says nothing of {untold:?}");
 }

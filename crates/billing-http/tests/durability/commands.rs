@@ -14,13 +14,13 @@ use tempfile::TempDir;
 use ureq::Agent;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_billing-http");
-const KEY: &str = "commands.0123456789abcdef0123456789abcdef";
+pub(super) const KEY: &str = "commands.0123456789abcdef0123456789abcdef";
 const OPERATING: &str = include_str!("../../../../docs/operating.md");
 
 /// A service in a process of its own; stopped when dropped.
-struct Service {
+pub(super) struct Service {
     child: Child,
-    url: String,
+    pub(super) url: String,
 }
 
 impl Service {
@@ -30,13 +30,18 @@ impl Service {
 
     /// With its log going elsewhere.
     fn start_with(data_dir: &Path, database_url: Option<&str>, log: Stdio) -> Self {
-        let port =
-            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
         let mut command = program(data_dir);
-        command.env("BILLING_ADDR", format!("127.0.0.1:{port}")).env("BILLING_BOOTSTRAP_API_KEY", KEY);
         if let Some(url) = database_url {
             command.env("DATABASE_URL", url);
         }
+        Self::run(command, log)
+    }
+
+    /// By a command with settings of its own.
+    pub(super) fn run(mut command: Command, log: Stdio) -> Self {
+        let port =
+            TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
+        command.env("BILLING_ADDR", format!("127.0.0.1:{port}")).env("BILLING_BOOTSTRAP_API_KEY", KEY);
         let child = command.stdout(Stdio::null()).stderr(log).spawn().expect("the service starts");
         let service = Self { child, url: format!("http://127.0.0.1:{port}") };
         let deadline = Instant::now() + Duration::from_secs(90);
@@ -61,7 +66,7 @@ impl Service {
 
 impl Service {
     /// Tells it to stop, and waits until it has.
-    fn stop(&mut self) -> Option<i32> {
+    pub(super) fn stop(&mut self) -> Option<i32> {
         let pid = self.child.id().to_string();
         drop(Command::new("kill").args(["-TERM", &pid]).status());
         self.child.wait().expect("a child").code()
@@ -76,18 +81,18 @@ impl Drop for Service {
     }
 }
 
-fn program(data_dir: &Path) -> Command {
+pub(super) fn program(data_dir: &Path) -> Command {
     let mut command = Command::new(PROGRAM);
     command.env("BILLING_DATA_DIR", data_dir).env_remove("DATABASE_URL").env("RUST_LOG", "warn");
     command
 }
 
 /// A folder that the account of a private Postgres can pass through.
-fn data_dir() -> TempDir {
+pub(super) fn data_dir() -> TempDir {
     tempfile::Builder::new().permissions(Permissions::from_mode(0o711)).tempdir().expect("a folder")
 }
 
-fn text(output: &Output) -> String {
+pub(super) fn text(output: &Output) -> String {
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout.clone()).expect("text").trim().to_owned()
 }

@@ -11,6 +11,7 @@ mod import;
 mod killed_run;
 mod lanes;
 mod lives;
+mod logs;
 mod memory;
 mod pepper;
 mod races;

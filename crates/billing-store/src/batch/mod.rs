@@ -26,7 +26,7 @@ use crate::cached::{CachedTransaction, CustomerSnapshot};
 use crate::lanes::Lane;
 use crate::pg::error::Failure;
 use crate::shared::Shared;
-use crate::transaction::PgTransaction;
+use crate::transaction::{Deeds, PgTransaction};
 
 /// Most customers in one transaction: it ends within moments, because each of them is locked until then.
 const CUSTOMERS_MAX: usize = 10;
@@ -78,14 +78,18 @@ impl Shared {
             return Ok(BTreeSet::new());
         }
         let customers: Vec<CustomerKey> = customers.iter().map(|(_, customer)| *customer).collect();
-        lane.pool.transact(|pg| {
+        let mut deeds = Deeds::default();
+        let done = lane.pool.transact(|pg| {
             let mut tx = PgTransaction::new(pg, self, organization, Some(lane));
             let done = work_on(&mut tx, &customers, work);
+            deeds = std::mem::take(&mut tx.deeds);
             match (tx.into_failure(), done) {
                 (Some(failure), _) => Err(failure),
                 (None, done) => done.map_err(Failure::from),
             }
-        })
+        })?;
+        deeds.tell(organization, &self.issued);
+        Ok(done)
     }
 }
 

@@ -101,6 +101,13 @@ impl<J: Job> Batcher<J> {
         (queue.weight(), queue.busy)
     }
 
+    /// How long the job has waited that waits longest.
+    pub(crate) fn longest_wait(&self) -> Duration {
+        let queue = self.lock();
+        let first = queue.waiting.iter().filter_map(|(_, jobs)| jobs.front()).map(|waiting| waiting.since).min();
+        first.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
     /// No more is taken.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;

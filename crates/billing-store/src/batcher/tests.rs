@@ -169,3 +169,16 @@ fn whoever_waits_is_served_while_a_worker_hangs() {
         assert_eq!(served, (0..20).collect::<Vec<_>>());
     });
 }
+
+#[test]
+fn who_waits_longest_is_known() {
+    let batcher = batcher(100);
+    assert_eq!(batcher.longest_wait(), Duration::ZERO, "nobody waits");
+    batcher.submit(Numbered(1, 1), 1);
+    let between = Instant::now();
+    thread::sleep(Duration::from_millis(2));
+    batcher.submit(Numbered(2, 2), 1);
+    assert!(batcher.longest_wait() >= between.elapsed() - Duration::from_millis(1), "the first of all");
+    while !take(&batcher).contains(&2) {}
+    assert_eq!(batcher.longest_wait(), Duration::ZERO, "all are taken");
+}

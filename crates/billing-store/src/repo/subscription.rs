@@ -250,7 +250,10 @@ impl PgTransaction<'_> {
                 return Err(StoreError::Internal("a subscription is another organization's".to_owned()).into());
             }
         }
-        new.iter().try_for_each(|subscription| self.start_filtered_rollups(subscription))
+        new.iter().try_for_each(|subscription| {
+            self.deeds.subscribed(subscription);
+            self.start_filtered_rollups(subscription)
+        })
     }
 
     /// The subscriptions with these ids, of those that are one of the customers'.
@@ -286,6 +289,7 @@ impl SubscriptionRepo for PgTransaction<'_> {
         let row = SubscriptionRow::new(self.tenant(), subscription)?;
         let insert = diesel::insert_into(subscriptions::table).values(&row).returning(subscriptions::id);
         self.query(|pg| Prepared(insert).load::<Uuid>(pg))?;
+        self.deeds.subscribed(subscription);
         self.start_filtered_rollups(subscription)
     }
 

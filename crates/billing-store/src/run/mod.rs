@@ -15,7 +15,7 @@ use crate::pg::error::Failure;
 use crate::pg::transact::Isolation;
 use crate::repo::idempotency;
 use crate::shared::Shared;
-use crate::transaction::PgTransaction;
+use crate::transaction::{Deeds, PgTransaction};
 
 impl Shared {
     /// Runs work in a transaction, alone in its scope; for whoever comes with a `key` only while that is valid.
@@ -28,6 +28,7 @@ impl Shared {
         };
         let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
         let pool = lane.map_or(&self.pool, |lane| &lane.pool);
+        let mut deeds = Deeds::default();
         let result = pool.transact_at(isolation, |pg| {
             attempts.expect_another()?;
             let entered = enter(pg, scope, key)?;
@@ -38,8 +39,17 @@ impl Shared {
                 None => work(&mut OverLanes::new(tx), now),
             });
             let result = worked.and_then(|()| tx.write_deferred());
+            deeds = std::mem::take(&mut tx.deeds);
             attempts.note(tx.has_run_custom(), tx.verdict(result))
         });
+        self.told(scope, result, deeds)
+    }
+
+    /// What became of a transaction; what it did is told if it was committed.
+    fn told(&self, scope: &Scope, result: Result<(), Failure>, deeds: Deeds) -> Result<(), Error> {
+        if result.is_ok() {
+            deeds.tell(scope.organization(), &self.issued);
+        }
         result.map_err(Failure::into_error)
     }
 
@@ -49,6 +59,7 @@ impl Shared {
         let organization = scope.organization();
         let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
         let pool = lane.map_or(&self.pool, |lane| &lane.pool);
+        let mut deeds = Deeds::default();
         let result = pool.transact(|pg| {
             attempts.expect_another()?;
             idempotency::take_key(pg, organization, claim)?;
@@ -60,21 +71,24 @@ impl Shared {
                 Some(_) => work(&mut tx, now),
                 None => work(&mut OverLanes::new(tx), now),
             });
-            let answer = attempts.note(tx.has_run_custom(), answer_of(tx, attempt))?;
+            let has_run_custom = tx.has_run_custom();
+            let (answer, done) = attempts.note(has_run_custom, answer_of(tx, attempt))?;
+            deeds = done;
             idempotency::write_answer(pg, organization, claim, &answer)
         });
-        result.map_err(Failure::into_error)
+        self.told(scope, result, deeds)
     }
 }
 
-/// The answer that claimed work ended with, its effects taken back where they are not to stay.
-fn answer_of(mut tx: PgTransaction<'_>, attempt: Result<Attempt, Error>) -> Result<Answer, Failure> {
+/// The answer that claimed work ended with, and what it did; its effects are taken back where they are not to stay.
+fn answer_of(mut tx: PgTransaction<'_>, attempt: Result<Attempt, Error>) -> Result<(Answer, Deeds), Failure> {
     match attempt {
         Ok(Attempt::Done(answer)) => {
             let written = tx.write_deferred();
-            tx.verdict(written.map(|()| answer))
+            let deeds = std::mem::take(&mut tx.deeds);
+            tx.verdict(written.map(|()| (answer, deeds)))
         }
-        Ok(Attempt::Refused(answer)) => tx.take_back().map(|()| answer),
+        Ok(Attempt::Refused(answer)) => tx.take_back().map(|()| (answer, Deeds::default())),
         Err(error) => tx.verdict(Err(error)),
     }
 }

@@ -6,6 +6,8 @@ mod lane_status;
 
 pub use self::lane_status::LaneStatus;
 
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
@@ -19,7 +21,7 @@ use billing_domain::store::{
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{Bool, Integer, Text};
+use diesel::sql_types::{BigInt, Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -29,6 +31,7 @@ use crate::batcher::{Batcher, spawn_workers};
 use crate::company::Company;
 use crate::custom_sql;
 use crate::ingest::{self, Arrival, WRITERS};
+use crate::issued::{Issued, IssuedAmount};
 use crate::lanes::Lanes;
 use crate::pg::error::Failure;
 use crate::pg::pool::{Address, CHECK_OUT_MAX, Pool, expect_same_statements};
@@ -118,7 +121,7 @@ fn serving<J>(shared: &Arc<Shared>, serve: fn(&Shared, Vec<J>)) -> impl Fn(Vec<J
 }
 
 /// What a store is busy with at this moment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Connections that are open.
     pub connections: u32,
@@ -128,12 +131,18 @@ pub struct Load {
     pub connections_max: u32,
     /// Memory of the events that wait for a transaction, in bytes, roughly.
     pub waiting_bytes: usize,
+    /// How long the event has waited that waits longest.
+    pub waiting_longest: Duration,
     /// Transactions that store events.
     pub ingesting: usize,
     /// Key ranges of which one transaction at a time takes events in.
     pub key_ranges: u32,
     /// Events that this process has stored although no metric counts their name.
     pub events_uncounted: u64,
+    /// What this process has issued by the code of its currency; `own` for those that organizations have made up.
+    pub issued: BTreeMap<String, IssuedAmount>,
+    /// The size of the database when it was last measured, in bytes.
+    pub database_bytes: Option<u64>,
 }
 
 statement! {
@@ -141,6 +150,11 @@ statement! {
     DurabilitySettings -> (Text, Text, Text) {
         "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')"
     }
+}
+
+statement! {
+    /// How much room the database takes, in bytes.
+    DatabaseSize -> BigInt { "SELECT pg_database_size(current_database())" }
 }
 
 statement! {
@@ -187,6 +201,8 @@ impl PgStore {
             worker_pool,
             key_ranges: KeyRanges::new(u8::try_from(range_bits).unwrap_or(0)),
             remembered: Remembered::default(),
+            issued: Issued::default(),
+            database_bytes: AtomicU64::new(0),
         });
         let queues = Arc::new(Queues::open(&shared)?);
         Ok(Self { shared, queues })
@@ -269,9 +285,31 @@ impl PgStore {
         let (connections, idle_connections, connections_max) = pools.into_iter().fold((0, 0, 0), sum);
         let loads = self.queues.arrivals.iter().map(|batcher| batcher.load());
         let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
-        let key_ranges = self.shared.key_ranges.count();
-        let events_uncounted = self.shared.lanes.all().iter().map(|lane| lane.ingest.uncounted()).sum();
-        Load { connections, idle_connections, connections_max, waiting_bytes, ingesting, key_ranges, events_uncounted }
+        let waits = self.queues.arrivals.iter().map(|batcher| batcher.longest_wait());
+        let database_bytes = self.shared.database_bytes.load(Ordering::Relaxed);
+        Load {
+            connections,
+            idle_connections,
+            connections_max,
+            waiting_bytes,
+            waiting_longest: waits.max().unwrap_or_default(),
+            ingesting,
+            key_ranges: self.shared.key_ranges.count(),
+            events_uncounted: self.shared.lanes.all().iter().map(|lane| lane.ingest.uncounted()).sum(),
+            issued: self.shared.issued.all(),
+            database_bytes: (database_bytes > 0).then_some(database_bytes),
+        }
+    }
+
+    /// Measures the database, for [`PgStore::load`].
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn measure_database(&self) -> Result<(), Error> {
+        let bytes: i64 =
+            self.shared.worker_pool.run(|pg| DatabaseSize {}.get_result(pg)).map_err(Failure::into_error)?;
+        self.shared.database_bytes.store(u64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
+        Ok(())
     }
 
     /// Whether the database answers within half a second and is as this program expects it.

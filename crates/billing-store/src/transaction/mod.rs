@@ -2,6 +2,7 @@
 //!
 //! It reads and writes plainly. What answers from memory instead stands around it: see `cached` and `batch`.
 
+mod deeds;
 mod gate;
 mod hand_on;
 mod reached;
@@ -28,6 +29,7 @@ use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::shared::Shared;
 
+pub(crate) use self::deeds::Deeds;
 pub(crate) use self::hand_on::hand_on;
 pub(crate) use self::reached::Reached;
 
@@ -47,6 +49,8 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) reached: Reached,
     /// Invoices that are written last of all.
     pub(crate) unissued: Vec<NewInvoice>,
+    /// What is told once it is committed.
+    pub(crate) deeds: Deeds,
     /// What is left for custom metrics, where all that is asked shares one budget.
     custom_budget: Option<Budget>,
     /// Whether a query of the organization's own was sent.
@@ -71,6 +75,7 @@ impl<'c> PgTransaction<'c> {
             revisions: BTreeMap::new(),
             reached: Reached::default(),
             unissued: Vec::new(),
+            deeds: Deeds::default(),
             custom_budget: None,
             has_run_custom: false,
         }

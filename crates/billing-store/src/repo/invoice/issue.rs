@@ -3,6 +3,8 @@
 //! The counter's row is locked from the number on until the commit is on the disk, and everybody else who issues in the
 //! organization waits for it. So what a transaction issues is put off to its very end.
 
+use std::collections::HashMap;
+
 use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::invoice::{LineItem, NewInvoice, SEQUENCE_DIGITS, number_prefix};
@@ -22,7 +24,7 @@ use crate::transaction::PgTransaction;
 sql_file! {
     /// Takes the next numbers of the organization's sequence and writes the invoices under them, in their order. A line is
     /// inserted behind its invoice, because it needs what the insertion of that returns.
-    Issue -> BigInt = "issue.sql" {
+    Issue -> (SqlUuid, Text) = "issue.sql" {
         customers: Vec<Uuid> as Array<SqlUuid>,
         ids: Vec<Uuid> as Array<SqlUuid>,
         prefixes: Vec<String> as Array<Text>,
@@ -120,6 +122,13 @@ impl PgTransaction<'_> {
             return Ok(());
         }
         let issue = Issue::new(self.tenant(), &invoices)?;
-        self.query(|pg| issue.load::<i64>(pg)).map(drop)
+        let issued: Vec<(Uuid, String)> = self.query(|pg| issue.load(pg))?;
+        let mut numbers: HashMap<Uuid, String> = issued.into_iter().collect();
+        for invoice in invoices {
+            let money = (invoice.currency.code.clone(), invoice.amount());
+            let number = numbers.remove(&invoice.id.uuid()).unwrap_or_default();
+            self.deeds.issued((invoice.customer, invoice.id), number, money);
+        }
+        Ok(())
     }
 }

@@ -26,16 +26,17 @@ WITH wanted AS (
 ), numbered AS (
     INSERT INTO invoice_numbers (organization_id, number, customer_key, invoice_id)
     SELECT organization_id, number, customer_key, id FROM issued
+), lines AS (
+    INSERT INTO invoice_lines (customer_key, invoice_id, organization_id, position, name, start_at, end_at, quantity,
+        billing_type, subscription_id, record_id, plan, filters, base, adjustments, amount, trace)
+    SELECT issued.customer_key, issued.id, issued.organization_id, line.position, line.name, line.start_at,
+        line.end_at, line.quantity, line.billing_type, line.subscription_id, line.record_id, line.plan, line.filters,
+        line.base, line.adjustments, line.amount, line.trace
+    FROM issued JOIN unnest(
+        $17::uuid[], $18::bigint[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::numeric[], $23::text[],
+        $24::uuid[], $25::uuid[], $26::jsonb[], $27::text[], $28::numeric[], $29::jsonb[], $30::numeric[], $31::jsonb[]
+    ) AS line (invoice_id, position, name, start_at, end_at, quantity, billing_type, subscription_id, record_id,
+            plan, filters, base, adjustments, amount, trace)
+        ON line.invoice_id = issued.id
 )
-INSERT INTO invoice_lines (customer_key, invoice_id, organization_id, position, name, start_at, end_at, quantity,
-    billing_type, subscription_id, record_id, plan, filters, base, adjustments, amount, trace)
-SELECT issued.customer_key, issued.id, issued.organization_id, line.position, line.name, line.start_at,
-    line.end_at, line.quantity, line.billing_type, line.subscription_id, line.record_id, line.plan, line.filters,
-    line.base, line.adjustments, line.amount, line.trace
-FROM issued JOIN unnest(
-    $17::uuid[], $18::bigint[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::numeric[], $23::text[],
-    $24::uuid[], $25::uuid[], $26::jsonb[], $27::text[], $28::numeric[], $29::jsonb[], $30::numeric[], $31::jsonb[]
-) AS line (invoice_id, position, name, start_at, end_at, quantity, billing_type, subscription_id, record_id,
-        plan, filters, base, adjustments, amount, trace)
-    ON line.invoice_id = issued.id
-RETURNING position
+SELECT id, number FROM issued

@@ -1,7 +1,14 @@
-//! The log, without the lines that anybody on the network could write into it.
+//! The log, for people or for programs, without the lines that anybody on the network could write into it.
+//!
+//! A line is a message and what it tells by name. What is caused by a request has the request's id, whichever thread wrote it.
 
+mod line;
+
+use std::io::Write;
+use std::panic;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use clap::ValueEnum;
 use env_logger::{Builder, Env, Logger};
 use log::{Level, Log, Metadata, Record, SetLoggerError};
 
@@ -16,12 +23,35 @@ pub fn unreadable() -> u64 {
     UNREADABLE.load(Ordering::Relaxed)
 }
 
-/// Installs the log, at `level` where `RUST_LOG` does not say.
+/// How a line of the log looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people: time, level, place, message, and `key=value` pairs.
+    #[default]
+    Text,
+    /// For programs: a JSON object.
+    Json,
+}
+
+/// Installs the log in a format, at `level` where `RUST_LOG` does not say.
 ///
 /// # Errors
 /// When there is one already.
-pub fn install(level: &str) -> Result<(), SetLoggerError> {
-    let logger = Builder::from_env(Env::default().default_filter_or(level)).build();
+pub fn install(level: &str, format: LogFormat) -> Result<(), SetLoggerError> {
+    let mut builder = Builder::from_env(Env::default().default_filter_or(level));
+    match format {
+        LogFormat::Text => builder.format(|out, record| {
+            let (ts, style, level) = (out.timestamp(), out.default_level_style(record.level()), record.level());
+            let line = line::text(record);
+            writeln!(out, "[{ts} {style}{level:<5}{style:#} {}] {line}", record.target())
+        }),
+        LogFormat::Json => {
+            // Whoever reads the log reads of a panic there as well.
+            panic::set_hook(Box::new(|panic| log::error!("{panic}")));
+            builder.format(|out, record| writeln!(out, "{}", line::json(record, &out.timestamp_micros().to_string())))
+        }
+    };
+    let logger = builder.build();
     log::set_max_level(logger.filter());
     log::set_boxed_logger(Box::new(Filtered(logger)))
 }

@@ -1,0 +1,62 @@
+//! What a transaction does to the books, told once it has committed: of one that was rolled back nothing is.
+
+use bigdecimal::BigDecimal;
+use billing_domain::decimal::plain;
+use billing_domain::id::{CustomerKey, InvoiceId, OrganizationId};
+use billing_domain::subscription::Subscription;
+
+use crate::issued::Issued;
+
+/// What the transactions of one organization have done and is to be told, in its order.
+#[derive(Default)]
+pub(crate) struct Deeds(Vec<Deed>);
+
+enum Deed {
+    Issued { customer: CustomerKey, invoice: InvoiceId, number: String, currency: String, amount: BigDecimal },
+    Subscribed { subscription: Box<Subscription> },
+}
+
+impl Deeds {
+    /// An invoice was issued under this number.
+    pub(crate) fn issued(
+        &mut self,
+        (customer, invoice): (CustomerKey, InvoiceId),
+        number: String,
+        (currency, amount): (String, BigDecimal),
+    ) {
+        self.0.push(Deed::Issued { customer, invoice, number, currency, amount });
+    }
+
+    /// A subscription was made, by a call or by a renewal.
+    pub(crate) fn subscribed(&mut self, subscription: &Subscription) {
+        self.0.push(Deed::Subscribed { subscription: Box::new(subscription.clone()) });
+    }
+
+    /// Tells all of it, for it has been committed: to the log, and to the counters.
+    pub(crate) fn tell(self, organization: OrganizationId, counters: &Issued) {
+        for deed in self.0 {
+            deed.tell(organization, counters);
+        }
+    }
+}
+
+impl Deed {
+    fn tell(self, organization: OrganizationId, counters: &Issued) {
+        match self {
+            Self::Issued { customer, invoice, number, currency, amount } => {
+                counters.count(&currency, &amount);
+                log::info!(
+                    organization:% = organization, customer_key:% = customer.uuid(), invoice_id:% = invoice,
+                    invoice_number = number.as_str(), currency = currency.as_str(), amount:% = plain(&amount);
+                    "invoice issued"
+                );
+            }
+            Self::Subscribed { subscription } => log::info!(
+                organization:% = organization, customer_key:% = subscription.customer.uuid(),
+                subscription_id:% = subscription.id, plan_version_id:% = subscription.version,
+                change = if subscription.is_new { "created" } else { "renewed" };
+                "subscription changed"
+            ),
+        }
+    }
+}
