@@ -50,7 +50,7 @@ const CRATES: [Floors; 3] = [
             &["usage"],
             &["repo"],
             &["cached"],
-            &["access", "backfill", "ingest", "over_lanes"],
+            &["access", "backfill", "ingest", "over_lanes", "split"],
             &["run"],
             &["batch"],
             &["store"],

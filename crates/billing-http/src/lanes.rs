@@ -1,6 +1,7 @@
 //! `billing-http lanes`: the lanes that customers are divided into.
 
 use anyhow::bail;
+use billing_audit::audit_database;
 use billing_store::PgStore;
 use clap::Subcommand;
 use indicatif::ProgressBar;
@@ -18,6 +19,12 @@ pub enum LanesCommand {
     List,
     /// Look for migrations that a lane lacks and for customers in the wrong lane, read only; fail when there is anything.
     Check,
+    /// Divide the customers of a database with one lane, while no service runs on it; run it again after an interruption.
+    Split {
+        /// Into how many lanes: 2, 4, 8 .. 64.
+        #[arg(long)]
+        into: u16,
+    },
 }
 
 /// Does it, also beside a server that is at work.
@@ -27,11 +34,12 @@ pub enum LanesCommand {
 pub fn run(settings: &Settings, command: LanesCommand) -> anyhow::Result<()> {
     // Nothing is made or migrated: it is what there is that is looked at.
     let database = Database::open_existing(settings)?;
-    let store = PgStore::connect(&database.url, CONNECTIONS)?;
+    let connect = || PgStore::connect(&database.url, CONNECTIONS);
     match command {
+        LanesCommand::Split { into } => split(&database.url, into),
         LanesCommand::List => {
             say("lane  schema            role              customers        MiB")?;
-            for lane in store.lanes()? {
+            for lane in connect()?.lanes()? {
                 let (role, mib) = (lane.role.as_deref().unwrap_or("-"), lane.bytes >> 20);
                 say(&format!("{:>4}  {:<16}  {role:<16}  {:>9}  {mib:>9}", lane.number, lane.schema, lane.customers))?;
             }
@@ -39,7 +47,7 @@ pub fn run(settings: &Settings, command: LanesCommand) -> anyhow::Result<()> {
         }
         LanesCommand::Check => {
             let progress = ProgressBar::new_spinner();
-            let faults = store.check_lanes(&mut |lane| {
+            let faults = connect()?.check_lanes(&mut |lane| {
                 progress.set_message(format!("lane {lane}"));
                 progress.tick();
             })?;
@@ -51,4 +59,25 @@ pub fn run(settings: &Settings, command: LanesCommand) -> anyhow::Result<()> {
             Ok(say("Every customer is in its lane.")?)
         }
     }
+}
+
+/// Divides, audits what came of it, and only then drops what was there before.
+fn split(url: &str, into: u16) -> anyhow::Result<()> {
+    let progress = ProgressBar::new_spinner();
+    let mut tell = |what: &str| {
+        progress.set_message(what.to_owned());
+        progress.tick();
+    };
+    let done = PgStore::split(url, into, &mut tell)?;
+    tell("auditing the books");
+    let report = audit_database(url, &mut |check| tell(check))?;
+    progress.finish_and_clear();
+    if !report.is_clean() {
+        say(&report.to_string())?;
+        bail!("the books are not right: what was there before is kept in the schema `splitting`");
+    }
+    PgStore::finish_split(url)?;
+    let rate = done.rows as u128 * 1_000 / done.took.as_millis().max(1);
+    say(&format!("{} rows copied, {rate} a second; {} tables verified; {report}.", done.rows, done.verified))?;
+    Ok(say(&format!("Customers are in {into} lanes now."))?)
 }

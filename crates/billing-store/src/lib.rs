@@ -23,6 +23,7 @@
 //! | `access` | questions about access: answered from what is remembered, or by one statement |
 //! | `batch` | several customers' work in one transaction |
 //! | `backfill` | filling in roll-ups that are younger than their events |
+//! | `split` | dividing the customers of one lane into several |
 //! | `store` | putting all of it together: connecting, health, durability, and the doors that need no scope |
 //!
 //! Invariants: whoever changes a customer holds its lock from the first statement on; locks are taken in the
@@ -47,6 +48,7 @@ mod repo;
 mod rollup;
 mod run;
 mod shared;
+mod split;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -56,4 +58,5 @@ mod usage;
 pub use company::Company;
 pub use issued::{IssuedAmount, OWN_CURRENCIES};
 pub use pg::deadline::{Deadline, Waiting};
+pub use split::Split;
 pub use store::{LaneStatus, Load, PgStore};

@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use billing_audit::audit_database;
+use billing_store::PgStore;
 use billing_store::testing::TestStore;
 use serde_json::json;
 
@@ -82,4 +83,47 @@ fn the_command_line_shows_and_checks_lanes() {
 
     let (is_done, text) = printed(&world, &["--lanes", "8", "migrate"]);
     assert!(!is_done && text.contains("8 lanes are asked for, but this database has 4"), "{text}");
+}
+
+#[test]
+fn a_database_with_one_lane_is_split_and_goes_on() {
+    let mut world = World::on(TestStore::with_lanes(1), |_| {});
+    let metric = world.metric();
+    let (plan, clock) = (world.plan(&metric), world.clock("2024-01-31"));
+    for n in 0..8 {
+        let customer = format!("c{n}");
+        world.customer_at(&customer, &clock);
+        let body = json!({"customer_id": customer, "plan_id": plan, "start_date": "2024-01-31"});
+        world.post("/api/subscriptions/", &body).ok(200);
+    }
+    let batch: Vec<_> = (0..80)
+        .map(|n| crate::support::event(&format!("c{}", n % 8), &format!("e{n}"), "2024-03-04T00:00:00Z"))
+        .collect();
+    world.advance(&clock, "2024-03-05");
+    world.post("/api/track/", &json!({"batch": batch})).ok(201);
+    let told = |world: &World| {
+        (0..8)
+            .flat_map(|n| {
+                let usage = format!("/api/metric_access/?customer_id=c{n}&metric_id={metric}");
+                [usage, format!("/api/invoices/?customer_id=c{n}"), format!("/api/subscriptions/?customer_id=c{n}")]
+            })
+            .chain(["/api/customers/".to_owned(), "/api/invoices/".to_owned()])
+            .map(|path| world.get(&path).ok(200))
+            .collect::<Vec<_>>()
+    };
+    let before = told(&world);
+    world.stop();
+    let (is_done, text) = printed(&world, &["lanes", "split", "--into", "4"]);
+    assert!(is_done && text.ends_with("Customers are in 4 lanes now.\n"), "{text}");
+    assert!(text.contains(" rows copied, ") && text.contains(", 0 breaches."), "{text}");
+    world.opened.store = PgStore::connect(world.url(), 8).expect("connected");
+    world.start();
+    assert_eq!(told(&world), before, "everything is told as before");
+    // What came before is known, and billing goes on with what was billed.
+    assert_eq!(world.post("/api/track/", &json!({"batch": batch})).ok(201)["success"], "all");
+    world.advance(&clock, "2024-06-05");
+    let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
+    assert!(report.is_clean(), "{report}");
+    let (is_done, text) = printed(&world, &["lanes", "split", "--into", "3"]);
+    assert!(!is_done && text.contains("2, 4, 8, 16, 32 or 64"), "{text}");
 }

@@ -29,6 +29,21 @@ statement! {
     HasCustomers -> Bool { "SELECT to_regclass('public.customers') IS NOT NULL" }
 }
 
+statement! {
+    /// Whether what customers own stands aside, to be divided or divided already.
+    IsSplitting -> Bool { "SELECT to_regnamespace('splitting') IS NOT NULL" }
+}
+
+/// Whether what customers own was moved aside to be divided, and is not dropped yet.
+pub(crate) fn is_splitting(pg: &mut PgConnection) -> QueryResult<bool> {
+    IsSplitting {}.get_result(pg)
+}
+
+/// The schema of a lane of several.
+pub(crate) fn lane_schema(number: usize) -> String {
+    format!("lane_{number:02}")
+}
+
 /// Every lane, by number.
 pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
     lanes::table.order(lanes::number).select((lanes::number, lanes::schema_name, lanes::role_name)).load(pg)
@@ -69,7 +84,7 @@ pub(crate) fn planned(known: Vec<String>, wanted: Option<u16>) -> Result<Planned
     }
     match (known.len(), wanted) {
         (0, None | Some(1)) => Ok(Planned(vec![CATALOGUE.to_owned()])),
-        (0, Some(count)) => Ok(Planned((0..count).map(|number| format!("lane_{number:02}")).collect())),
+        (0, Some(count)) => Ok(Planned((0..count).map(lane_schema).collect())),
         (has, Some(count)) if has != count => Err(StoreError::Internal(format!(
             "{count} lanes are asked for, but this database has {has}: their number is fixed when a database is made"
         ))),
@@ -82,18 +97,22 @@ impl Planned {
         self.0.iter().map(String::as_str)
     }
 
-    /// Writes them into the directory, where they are not in it yet: a lane is known once it is whole. Key ranges are parts of lanes, so there are at
-    /// least as many.
+    /// Writes them into the directory: see [`note`].
     pub(crate) fn note(&self, pg: &mut PgConnection) -> QueryResult<()> {
-        let rows = self.schemas().zip(0_i16..);
-        let rows: Vec<_> =
-            rows.map(|(schema, number)| (lanes::number.eq(number), lanes::schema_name.eq(schema))).collect();
-        pg.transaction(|pg| {
-            diesel::insert_into(lanes::table).values(&rows).on_conflict_do_nothing().execute(pg)?;
-            let bits = bits(self.0.len()).unwrap_or_default();
-            pg.batch_execute(&format!("UPDATE ingest_key_ranges SET range_bits = {bits} WHERE range_bits < {bits}"))
-        })
+        note(pg, &self.0)
     }
+}
+
+/// Writes lanes into the directory, where they are not in it yet: a lane is known once it is whole. Key ranges are parts of
+/// lanes, so there are at least as many.
+pub(crate) fn note(pg: &mut PgConnection, schemas: &[String]) -> QueryResult<()> {
+    let rows = schemas.iter().zip(0_i16..);
+    let rows: Vec<_> = rows.map(|(schema, number)| (lanes::number.eq(number), lanes::schema_name.eq(schema))).collect();
+    let bits = bits(schemas.len()).unwrap_or_default();
+    pg.transaction(|pg| {
+        diesel::insert_into(lanes::table).values(&rows).on_conflict_do_nothing().execute(pg)?;
+        pg.batch_execute(&format!("UPDATE ingest_key_ranges SET range_bits = {bits} WHERE range_bits < {bits}"))
+    })
 }
 
 #[cfg(test)]

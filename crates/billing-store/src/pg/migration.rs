@@ -28,6 +28,9 @@ const IS_BEFORE_BASELINE: &str = "this database was made by a development versio
     from there to here. Dump its events if they are still wanted (pg_dump --data-only --table='events*'), and start with an empty \
     database";
 
+const IS_SPLITTING: &str = "the customers of this database are being divided into lanes, and that was not ended: run \
+    `billing-http lanes split` again";
+
 diesel::table! {
     #[sql_name = "__diesel_schema_migrations"]
     migrations (version) {
@@ -79,17 +82,39 @@ pub(crate) fn migrate(
     refuse_older(&mut connection)?;
     let mut applied = apply(&mut connection, CATALOGUE)?;
     let schemas = lane::schemas(&mut connection).map_err(as_store_error)?;
+    if schemas.is_empty() && lane::is_splitting(&mut connection).map_err(as_store_error)? {
+        return Err(StoreError::Internal(IS_SPLITTING.to_owned()));
+    }
     let planned = lane::planned(schemas, lanes)?;
     for schema in planned.schemas() {
-        let enter = format!("CREATE SCHEMA IF NOT EXISTS {schema}; {}", search_path(schema));
-        connection.batch_execute(&enter).map_err(as_store_error)?;
-        let versions = apply(&mut connection, CUSTOMERS)?;
+        let versions = enter_lane(&mut connection, schema)?;
         // Mostly each lane lacks the same.
         applied.extend(versions.into_iter().filter(|version| !applied.contains(version)).collect::<Vec<_>>());
         left(&mut connection);
     }
     planned.note(&mut connection).map_err(as_store_error)?;
     Ok(applied)
+}
+
+/// Makes a lane if it is not there, and applies what is missing in it; the connection looks there first from now on.
+fn enter_lane(connection: &mut PgConnection, schema: &str) -> Result<Vec<String>, StoreError> {
+    let enter = format!("CREATE SCHEMA IF NOT EXISTS {schema}; {}", search_path(schema));
+    connection.batch_execute(&enter).map_err(as_store_error)?;
+    apply(connection, CUSTOMERS)
+}
+
+/// Makes a lane that the directory does not name yet, and does what is `left` to do in it.
+pub(crate) fn make_lane(url: &str, schema: &str, left: impl Fn(&mut PgConnection)) -> Result<(), StoreError> {
+    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    enter_lane(&mut connection, schema)?;
+    left(&mut connection);
+    Ok(())
+}
+
+/// Forgets, where the connection looks first, that it has what customers own.
+pub(crate) fn forget_customers_versions(pg: &mut PgConnection) -> QueryResult<()> {
+    let versions = customers_versions().unwrap_or_default();
+    diesel::delete(migrations::table.filter(migrations::version.eq_any(versions))).execute(pg).map(drop)
 }
 
 /// Applies what is missing of a set, where the connection looks first.

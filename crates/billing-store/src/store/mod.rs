@@ -43,6 +43,7 @@ use crate::repo::idempotency::{self as answers, AnswerLookup};
 use crate::repo::key_pepper;
 use crate::rollup::KeyRanges;
 use crate::shared::Shared;
+use crate::split::{self, Split};
 
 /// How long the readiness check may take, in milliseconds.
 const PING_MAX: Duration = Duration::from_millis(500);
@@ -224,6 +225,24 @@ impl PgStore {
     /// As [`PgStore::migrate`], and [`StoreError::Internal`] when the database has another number of lanes.
     pub fn migrate_into_lanes(url: &str, lanes: u16) -> Result<Vec<String>, StoreError> {
         migration::migrate(url, Some(lanes), custom_sql::prepare)
+    }
+
+    /// Divides the customers of the database at `url`, which has one lane, into so many: 2, 4, 8 .. 64. Nobody may work on it
+    /// meanwhile, and nobody can: what customers own is moved aside first. Interrupted, it is called again. `progress` is told
+    /// what is being done. What was there before is kept until [`PgStore::finish_split`].
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], or [`StoreError::Internal`] with what is in the way.
+    pub fn split(url: &str, lanes: u16, progress: &mut dyn FnMut(&str)) -> Result<Split, StoreError> {
+        split::split(url, lanes, custom_sql::prepare, progress)
+    }
+
+    /// Drops what [`PgStore::split`] has left aside, once somebody has looked at the books.
+    ///
+    /// # Errors
+    /// As [`PgStore::split`]; when no split has come to its end.
+    pub fn finish_split(url: &str) -> Result<(), StoreError> {
+        split::finish(url)
     }
 
     /// Refuses a database that forgets commits in a power cut, or whose events have lost an index.

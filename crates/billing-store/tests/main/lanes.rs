@@ -135,3 +135,119 @@ fn a_list_over_lanes_is_whole_and_in_the_order_of_creation() {
     });
     assert!(longest.max().expect("some") > 2, "of several lanes");
 }
+
+/// Everything that each organization owns, whatever lane it is in: a line for each table.
+fn digests(url: &str, schemas: &str) -> Vec<String> {
+    let owned = "SELECT relname::text AS value FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attname = 'customer_key'
+        WHERE relnamespace = (SELECT min(schema_name)::regnamespace FROM lanes) AND relkind IN ('r', 'p') AND NOT relispartition
+            AND relname NOT IN ('customer_emails', 'invoice_numbers', 'plan_version_targets')
+        ORDER BY 1";
+    let digest = |table: String| {
+        let rows = format!(
+            "SELECT string_agg(format('SELECT to_jsonb(t) AS row FROM %I.{table} t', schema_name), ' UNION ALL ') AS value FROM ({schemas}) s"
+        );
+        let rows = query(url, &rows).remove(0);
+        let sql = format!(
+            "SELECT '{table} ' || count(*) || ' ' || coalesce(md5(string_agg(row::text, ',' ORDER BY row::text)), '') AS value FROM ({rows}) r"
+        );
+        query(url, &sql).remove(0)
+    };
+    query(url, owned).into_iter().map(digest).collect()
+}
+
+const SCHEMAS: &str = "SELECT schema_name FROM lanes";
+
+/// One lane with customers, subscriptions, invoices, credits and events of several organizations.
+fn one_lane() -> TestStore {
+    let store = TestStore::with_lanes(1);
+    let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+    all().into_iter().for_each(|(_, case)| case(&harness));
+    store
+}
+
+#[test]
+fn a_split_moves_every_row_into_its_lane_and_loses_none() {
+    let store = one_lane();
+    let url = store.url().to_owned();
+    let before = digests(&url, SCHEMAS);
+    for (lanes, why) in [(1, "it has one"), (3, "bits tell no three apart"), (128, "too many")] {
+        assert!(PgStore::split(&url, lanes, &mut |_| {}).is_err(), "{why}");
+    }
+    assert!(PgStore::finish_split(&url).is_err(), "there is nothing to end");
+    let done = PgStore::split(&url, 8, &mut |_| {}).expect("a split");
+    assert!(done.rows > 1_000 && done.verified > 10, "{done:?}");
+    assert_eq!(digests(&url, SCHEMAS), before);
+    assert!(store.ping().is_err(), "whoever was connected to the one lane finds nothing any more");
+    let refused = store.run(&Scope::Organization(uuid::Uuid::nil().into()), &mut |tx, _| {
+        tx.customers().list(&PageRequest::first()).map(drop)
+    });
+    assert!(refused.is_err(), "and writes nowhere else: {refused:?}");
+
+    let divided = PgStore::connect(&url, 4).expect("connected");
+    divided.ping().expect("ready");
+    assert_eq!(divided.check_lanes(&mut |_| {}), Ok(Vec::new()));
+    assert_eq!(divided.lanes().expect("lanes").len(), 8);
+    PgStore::finish_split(&url).expect("an end");
+    assert_eq!(query(&url, "SELECT coalesce(to_regnamespace('splitting')::text, 'gone') AS value"), ["gone"]);
+    assert_eq!(digests(&url, SCHEMAS), before);
+    let triggers = "SELECT tgname::text AS value FROM pg_trigger WHERE tgenabled <> 'O' AND NOT tgisinternal";
+    assert_eq!(query(&url, triggers), [""; 0], "they watch again");
+
+    // It works as any other.
+    let harness = Harness { store: &divided, ingest: &divided, keys: &divided, queue: &divided, answers: &divided };
+    for (name, case) in all() {
+        if ["customer::", "subscription::", "event::", "invoice::", "credit::"].iter().any(|of| name.starts_with(of)) {
+            case(&harness);
+        }
+    }
+    assert_eq!(divided.check_lanes(&mut |_| {}), Ok(Vec::new()));
+    assert_eq!(PgStore::split(&url, 8, &mut |_| {}).map(|done| done.rows), Ok(0), "it is done");
+    assert!(PgStore::split(&url, 16, &mut |_| {}).is_err(), "and cannot be done again");
+}
+
+#[test]
+fn a_split_that_was_killed_anywhere_is_ended_by_the_next() {
+    let store = one_lane();
+    let url = store.url().to_owned();
+    let before = digests(&url, SCHEMAS);
+    // Each kill is at another step; whatever the step had not committed is gone with its connection.
+    let (mut steps, mut is_done) = (0, false);
+    while !is_done {
+        let mut left = steps;
+        let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            PgStore::split(&url, 2, &mut |_| {
+                assert!(left > 0, "killed");
+                left -= 1;
+            })
+        }));
+        is_done = match killed {
+            Ok(done) => done.map(|_| true).expect("nothing is in the way"),
+            Err(_) => {
+                assert!(PgStore::connect(&url, 1).is_err() || steps < 4, "nobody works on half of it");
+                false
+            }
+        };
+        // One after the other at the beginning, where most differs from step to step.
+        steps = if steps < 8 { steps + 1 } else { steps * 2 };
+    }
+    assert!(steps > 8, "it was killed at several steps");
+    assert_eq!(digests(&url, SCHEMAS), before);
+    let divided = PgStore::connect(&url, 4).expect("connected");
+    assert_eq!(divided.check_lanes(&mut |_| {}), Ok(Vec::new()));
+}
+
+#[test]
+fn a_split_that_finds_another_digest_switches_nothing() {
+    let store = one_lane();
+    let url = store.url().to_owned();
+    let spoil = |what: &str| {
+        if what.starts_with("verifying credits") {
+            execute(&url, "ALTER TABLE lane_01.credits DISABLE TRIGGER USER; UPDATE lane_01.credits SET amount_paid = amount_paid + 0.01").expect("spoilt");
+        }
+    };
+    let refused = PgStore::split(&url, 2, &mut |what| spoil(what)).expect_err("a row differs").to_string();
+    assert!(refused.contains("credits has") && refused.contains("nothing was switched"), "{refused}");
+    assert!(PgStore::connect(&url, 1).is_err(), "nobody works on it");
+    let refused = PgStore::migrate(&url).expect_err("nor takes it for empty").to_string();
+    assert!(refused.contains("lanes split"), "{refused}");
+}

@@ -1,0 +1,232 @@
+//! The statements of a split. Names of tables come from the catalogue of Postgres, quoted by it; nothing of a caller's is in them.
+
+use std::fmt;
+use std::ops::AddAssign;
+
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Nullable, Numeric, Text};
+
+use bigdecimal::BigDecimal;
+use billing_domain::StoreError;
+
+use super::{ASIDE, keys};
+use crate::pg::error::Failure;
+use crate::pg::month::Month;
+use crate::pg::partition;
+use crate::pg::statement::statement;
+
+/// Rows of what is moved aside that are no customer's: each lane gets all of them.
+const SHARED_OUT: &str = "event_names";
+/// Rows that are a key range's.
+const BY_KEY_RANGE: &str = "event_arrivals";
+/// The table that is divided by months.
+const BY_MONTH: &str = "events";
+
+statement! {
+    /// The tables of a schema, what refers behind what it refers to: how deep that goes, the columns that are written, and the
+    /// column that numbers its rows by itself.
+    ListTables -> (Text, Text, Nullable<Text>, Bool) {
+        "WITH RECURSIVE owned AS (
+            SELECT oid, relname FROM pg_class
+            WHERE relnamespace = to_regnamespace(" schema: String as Text; ") AND relkind IN ('r', 'p') AND NOT relispartition
+                AND relname !~ '^__diesel'
+        ), depth AS (
+            SELECT oid, relname, 0 AS depth FROM owned
+            UNION
+            SELECT key.conrelid, source.relname, depth.depth + 1
+            FROM depth
+            JOIN pg_constraint key ON key.confrelid = depth.oid AND key.contype = 'f' AND key.conrelid <> depth.oid
+            JOIN owned source ON source.oid = key.conrelid
+        )
+        SELECT quote_ident(owned.relname),
+            (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
+                WHERE attrelid = owned.oid AND attnum > 0 AND NOT attisdropped AND attgenerated = ''),
+            (SELECT attname::text FROM pg_attribute WHERE attrelid = owned.oid AND attidentity <> '' AND NOT attisdropped),
+            EXISTS (SELECT FROM pg_attribute WHERE attrelid = owned.oid AND attname = 'customer_key' AND NOT attisdropped)
+        FROM owned
+        ORDER BY (SELECT max(depth.depth) FROM depth WHERE depth.oid = owned.oid), owned.relname"
+    }
+}
+
+statement! {
+    /// What moves all tables, views and functions aside that a lane has under the same names.
+    MoveAside -> Text {
+        "SELECT format('ALTER %s %s SET SCHEMA ', CASE relkind WHEN 'v' THEN 'VIEW' ELSE 'TABLE' END, oid::regclass)
+            || " aside: String as Text; "
+        FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v') AND relname !~ '^__diesel'
+            AND (relispartition OR relname IN (SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(" lane: String as Text; ")))
+        UNION ALL
+        SELECT format('ALTER FUNCTION %s SET SCHEMA ', own.oid::regprocedure) || " aside_again: String as Text; "
+        FROM pg_proc own
+        WHERE pronamespace = 'public'::regnamespace
+            AND EXISTS (SELECT FROM pg_proc lane WHERE lane.pronamespace = to_regnamespace(" lane_again: String as Text; ") AND lane.proname = own.proname)"
+    }
+}
+
+statement! {
+    /// Notes that a part is copied; none: it is already.
+    BeginPart -> Text {
+        "INSERT INTO splitting.copied (lane, part) VALUES (" lane: i64 as BigInt; ", " part: String as Text; ") ON CONFLICT DO NOTHING RETURNING part"
+    }
+}
+
+/// A table of what customers own.
+pub(super) struct Table {
+    /// Quoted, where it has to be.
+    pub(super) name: String,
+    columns: String,
+    identity: Option<String>,
+    has_customers: bool,
+}
+
+/// What is copied at once: a table, or a month of it.
+pub(super) struct Part<'t> {
+    table: &'t Table,
+    pub(super) name: String,
+    month: Option<Month>,
+}
+
+/// The number of rows, and a sum that another content of any of them would change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Digest {
+    rows: i64,
+    sum: BigDecimal,
+}
+
+impl AddAssign for Digest {
+    fn add_assign(&mut self, other: Self) {
+        self.rows += other.rows;
+        self.sum += other.sum;
+    }
+}
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} rows with the digest {}", self.rows, self.sum)
+    }
+}
+
+/// The tables of a lane, what refers behind what it refers to.
+pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Failure> {
+    let rows: Vec<(String, String, Option<String>, bool)> = ListTables { schema: lane.to_owned() }.load(pg)?;
+    let table = |(name, columns, identity, has_customers)| Table { name, columns, identity, has_customers };
+    let tables: Vec<Table> = rows.into_iter().map(table).collect();
+    let is_known = |table: &&Table| table.has_customers || [SHARED_OUT, BY_KEY_RANGE].contains(&table.name.as_str());
+    match tables.iter().find(|table| !is_known(table)) {
+        // Whoever adds such a table says here how it is divided.
+        Some(table) => Err(StoreError::Internal(format!("nobody says how {} is divided", table.name)).into()),
+        None => Ok(tables),
+    }
+}
+
+/// Moves what customers own aside, where no process looks, and empties the directory.
+pub(super) fn move_aside(pg: &mut PgConnection, lane: &str) -> QueryResult<()> {
+    let find = MoveAside {
+        aside: ASIDE.to_owned(),
+        lane: lane.to_owned(),
+        aside_again: ASIDE.to_owned(),
+        lane_again: lane.to_owned(),
+    };
+    let moves: Vec<String> = find.load(pg)?;
+    pg.batch_execute(
+        "CREATE SCHEMA splitting;
+        CREATE TABLE splitting.copied (lane bigint, part text, PRIMARY KEY (lane, part));
+        DELETE FROM lanes",
+    )?;
+    pg.batch_execute(&moves.join("; "))
+}
+
+/// Notes that a part of a lane is copied; false: it is already.
+pub(super) fn begin_part(pg: &mut PgConnection, lane: usize, part: &str) -> QueryResult<bool> {
+    let begin = BeginPart { lane: lane as i64, part: part.to_owned() };
+    Ok(begin.get_result::<String>(pg).optional()?.is_some())
+}
+
+impl Table {
+    /// Whether each row is one customer's, and so in one lane.
+    pub(super) fn is_divided(&self) -> bool {
+        self.has_customers
+    }
+
+    /// What is copied at once, of what is aside.
+    pub(super) fn parts(&self, pg: &mut PgConnection, aside: &str) -> QueryResult<Vec<Part<'_>>> {
+        if self.name != BY_MONTH {
+            return Ok(vec![Part { table: self, name: self.name.clone(), month: None }]);
+        }
+        pg.batch_execute(&crate::pg::pool::search_path(aside))?;
+        let months = partition::list(pg);
+        pg.batch_execute("SET search_path = public")?;
+        let part = |month: Month| Part { table: self, name: month.table(), month: Some(month) };
+        Ok(months?.into_iter().map(part).collect())
+    }
+
+    /// Has rows come as they are: what triggers keep right is right already.
+    pub(super) fn without_triggers(&self) -> String {
+        format!("ALTER TABLE {} DISABLE TRIGGER USER", self.name)
+    }
+
+    /// Has triggers watch the table again, and numbers go on behind those that were copied.
+    pub(super) fn complete(&self, pg: &mut PgConnection) -> QueryResult<()> {
+        let name = &self.name;
+        pg.batch_execute(&format!("ALTER TABLE {name} ENABLE TRIGGER USER"))?;
+        if let Some(column) = &self.identity {
+            pg.batch_execute(&format!(
+                "SELECT setval(pg_get_serial_sequence('{name}', '{column}'), coalesce(max(\"{column}\"), 0) + 1, false) FROM {name}"
+            ))?;
+        }
+        Ok(())
+    }
+}
+
+impl Part<'_> {
+    /// Makes the month, where it is one.
+    pub(super) fn prepare(&self, pg: &mut PgConnection) -> QueryResult<()> {
+        self.month.map_or(Ok(()), |month| partition::create(pg, month))
+    }
+
+    /// What copies it into a lane, in which the connection looks first.
+    pub(super) fn copy(&self, aside: &str, number: usize, bits: u8) -> String {
+        let (Self { name, .. }, Table { columns, .. }) = (self, self.table);
+        let (first, last) = keys(number, bits);
+        if self.table.has_customers {
+            return format!(
+                "INSERT INTO {name} ({columns}) OVERRIDING SYSTEM VALUE SELECT {columns} FROM {aside}.{name}
+                WHERE customer_key BETWEEN '{first}' AND '{last}'"
+            );
+        }
+        if self.table.name == BY_KEY_RANGE {
+            // Ranges become parts of ranges where there are more lanes than those: each goes on from where the whole one was.
+            return format!(
+                "INSERT INTO {name} (organization_id, key_range, last_arrival)
+                SELECT organization_id, part, last_arrival
+                FROM {aside}.{name}, ingest_key_ranges,
+                    generate_series(
+                        key_range << greatest({bits} - range_bits, 0), ((key_range + 1) << greatest({bits} - range_bits, 0)) - 1
+                    ) part
+                WHERE part >> (greatest({bits}, range_bits) - {bits}) = {number}"
+            );
+        }
+        format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {aside}.{name}")
+    }
+}
+
+#[derive(QueryableByName)]
+struct DigestRow {
+    #[diesel(sql_type = BigInt)]
+    rows: i64,
+    #[diesel(sql_type = Nullable<Numeric>)]
+    sum: Option<BigDecimal>,
+}
+
+/// The digest of a table's rows in a schema.
+pub(super) fn digest(pg: &mut PgConnection, table: &Table, schema: &str) -> QueryResult<Digest> {
+    let Table { name, columns, .. } = table;
+    let sql = format!(
+        "SELECT count(*) AS rows, sum(('x' || left(md5(ROW({columns})::text), 15))::bit(60)::bigint::numeric) AS sum
+        FROM {schema}.{name}"
+    );
+    let row: DigestRow = diesel::sql_query(sql).get_result(pg)?;
+    Ok(Digest { rows: row.rows, sum: row.sum.unwrap_or_default() })
+}
