@@ -1,6 +1,6 @@
 //! A database of its own for every test, in a throw-away cluster that all tests of a process share.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Mutex;
 use std::thread;
@@ -382,6 +382,44 @@ impl Instrumentation for Counter {
             _ => {}
         }
     }
+}
+
+/// The texts of the statements that were sent to each database of those that are listened to.
+static TEXTS: Mutex<BTreeMap<String, BTreeSet<String>>> = Mutex::new(BTreeMap::new());
+
+/// Notes the texts of one connection's statements.
+struct Listener {
+    database: String,
+}
+
+impl Instrumentation for Listener {
+    fn on_connection_event(&mut self, event: InstrumentationEvent<'_>) {
+        match event {
+            InstrumentationEvent::StartEstablishConnection { url, .. } => self.database = database_of(url),
+            InstrumentationEvent::StartQuery { query, .. } => {
+                let text = query.to_string();
+                let text =
+                    text.split("-- binds:").next().unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+                if let Ok(mut texts) = TEXTS.lock() {
+                    texts.entry(self.database.clone()).or_default().insert(text);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// From here on the texts of statements are noted, of connections that are made.
+pub fn listen_to_statements() {
+    let listener = || Some(Box::new(Listener { database: String::new() }) as Box<dyn Instrumentation>);
+    // A poisoned lock: some other test has panicked while it did the same.
+    set_default_instrumentation(listener).unwrap_or_default();
+}
+
+/// The texts of the statements that were sent to the database at `url` since [`listen_to_statements`], each once, in one line.
+pub fn statements_heard(url: &str) -> Vec<String> {
+    let texts = TEXTS.lock().map(|texts| texts.get(&database_of(url)).cloned().unwrap_or_default());
+    texts.map(|texts| texts.into_iter().collect()).unwrap_or_default()
 }
 
 /// The part of a URL that names the database.

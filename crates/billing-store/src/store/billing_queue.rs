@@ -49,7 +49,7 @@ statement! {
         JOIN billing_due due USING (customer_key)
         WHERE customer.catching_up
             AND due.due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; "::timestamptz)
-            AND (due.claimed_until IS NULL OR due.claimed_until <= clock_timestamp())
+            AND (due.claimed_until IS NULL OR due.claimed_until <= statement_timestamp())
             AND NOT due.is_parked
             AND customer.organization_id <> ALL (" but: Vec<Uuid> as Array<SqlUuid>; ")
         ORDER BY customer.organization_id, due.due_at"
@@ -76,9 +76,9 @@ statement! {
     /// Notes a failure, unless the customer was billed since it was leased. No time to wait: it is parked.
     PutOff -> BigInt {
         "UPDATE billing_due due
-        SET failures = due.failures + 1, failure = " reason: String as Text; ", failed_at = clock_timestamp(),
+        SET failures = due.failures + 1, failure = " reason: String as Text; ", failed_at = statement_timestamp(),
             is_parked = wait.ms IS NULL,
-            claimed_until = clock_timestamp() + make_interval(secs => coalesce(wait.ms, 0)::double precision / 1000)
+            claimed_until = statement_timestamp() + make_interval(secs => coalesce(wait.ms, 0)::double precision / 1000)
         FROM (SELECT " wait_ms: Option<i64> as Nullable<BigInt>; "::bigint AS ms) wait
         WHERE due.organization_id = " organization: Uuid as SqlUuid; " AND due.customer_key = " customer: Uuid as SqlUuid; "
             AND due.failures = " failures: i64 as BigInt; " AND due.claimed_until IS NOT NULL"

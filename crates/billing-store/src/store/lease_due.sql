@@ -1,9 +1,9 @@
 UPDATE billing_due
-SET claimed_until = clock_timestamp() + make_interval(secs => $1::double precision / 1000)
+SET claimed_until = statement_timestamp() + make_interval(secs => $1::double precision / 1000)
 WHERE customer_key = ANY (ARRAY(
     SELECT customer_key FROM billing_due
     WHERE due_at <= least(statement_timestamp(), $2::timestamptz)
-        AND (claimed_until IS NULL OR claimed_until <= clock_timestamp())
+        AND (claimed_until IS NULL OR claimed_until <= statement_timestamp())
         AND NOT is_parked
         AND organization_id <> ALL ($3::uuid[])
         AND customer_key <> ALL (ARRAY(SELECT customer_key FROM customers WHERE catching_up))

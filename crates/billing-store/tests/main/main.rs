@@ -25,6 +25,7 @@ mod schema;
 mod sql;
 mod sql_walk;
 mod stack;
+mod statements;
 mod statistics;
 mod together;
 mod usage;

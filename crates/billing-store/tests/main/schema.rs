@@ -215,6 +215,22 @@ fn every_foreign_key_is_indexed() {
 }
 
 #[test]
+fn what_customers_own_can_be_sent_elsewhere() {
+    let store = TestStore::new();
+    execute(store.url(), "SELECT create_events_partition('2024-02-01 00:00+00')").expect("made");
+    assert_none(
+        &store,
+        "tables whose rows nothing tells apart",
+        "SELECT relname::text AS value FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname !~ '^__diesel' AND CASE relreplident
+            WHEN 'd' THEN NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)
+            WHEN 'i' THEN NOT EXISTS (SELECT FROM pg_index WHERE indrelid = pg_class.oid AND indisreplident)
+            ELSE true
+        END",
+    );
+}
+
+#[test]
 fn every_table_and_function_has_a_comment() {
     let store = TestStore::new();
     assert_none(
