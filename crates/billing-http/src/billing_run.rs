@@ -12,6 +12,7 @@ use billing_domain::store::{Leased, Parked, Scope, Store};
 use billing_domain::workflow::{Progress, WORKER_WORK_MAX, bill_customer_partly};
 use billing_domain::{Error, TaxNeed};
 use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
 use time::{Duration, OffsetDateTime};
 
@@ -211,6 +212,62 @@ pub fn run_to_the_end(
     asking: Asking<'_>,
     until: Option<OffsetDateTime>,
 ) -> anyhow::Result<BillingRun> {
+    let done = run_all(backend, asking, until)?;
+    done.is_all_right().map(|()| done.run)
+}
+
+/// What a run has done, and who is left alone after it.
+#[derive(Debug)]
+pub struct Done {
+    /// What it has done.
+    pub run: BillingRun,
+    /// How many customers are parked.
+    pub parked: u64,
+    /// The first of them.
+    pub parked_shown: Vec<Parked>,
+}
+
+impl Done {
+    /// Whether nobody's billing failed, and nobody is parked.
+    ///
+    /// # Errors
+    /// That it is not so, with the reasons.
+    pub fn is_all_right(&self) -> anyhow::Result<()> {
+        let Self { run, parked, parked_shown } = self;
+        if run.failed > 0 || *parked > 0 {
+            let reasons = reasons(parked_shown)?;
+            bail!(
+                "{} customers billed, {} failed, {parked} parked; the log says more{reasons}",
+                run.billed,
+                run.failed
+            );
+        }
+        Ok(())
+    }
+
+    /// All of it as JSON.
+    ///
+    /// # Errors
+    /// None but those of the formatter of times.
+    pub fn json(&self) -> anyhow::Result<Value> {
+        let mut parked = Vec::new();
+        for Parked { organization, customer, due_at, failures, reason } in &self.parked_shown {
+            parked.push(json!({
+                "organization_id": organization.to_string(), "customer_id": customer.as_str(),
+                "due_at": due_at.format(&Rfc3339)?, "failures": failures, "reason": reason,
+            }));
+        }
+        Ok(
+            json!({"billed": self.run.billed, "failed": self.run.failed, "parked": self.parked, "parked_customers": parked}),
+        )
+    }
+}
+
+/// [`run_to_the_end`], whatever became of each customer.
+///
+/// # Errors
+/// When the store fails.
+pub fn run_all(backend: &dyn Backend, asking: Asking<'_>, until: Option<OffsetDateTime>) -> anyhow::Result<Done> {
     let progress = progress_bar(backend.backlog()?.customers);
     let work = || {
         let mut run = BillingRun::default();
@@ -230,11 +287,8 @@ pub fn run_to_the_end(
     let run =
         BillingRun { billed: runs.iter().map(|run| run.billed).sum(), failed: runs.iter().map(|run| run.failed).sum() };
     let parked = backend.backlog()?.parked;
-    if run.failed > 0 || parked > 0 {
-        let reasons = reasons(&backend.list_parked(PARKED_SHOWN_MAX)?)?;
-        bail!("{} customers billed, {} failed, {parked} parked; the log says more{reasons}", run.billed, run.failed);
-    }
-    Ok(run)
+    let parked_shown = if parked > 0 { backend.list_parked(PARKED_SHOWN_MAX)? } else { Vec::new() };
+    Ok(Done { run, parked, parked_shown })
 }
 
 /// A line for each of these customers.

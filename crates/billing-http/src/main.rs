@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use billing_http::cli::{Cli, run};
 use billing_http::telemetry::log::{self, LogFormat};
-use clap::Parser;
 use mimalloc::MiMalloc;
 
 /// Events are many small pieces of memory that one thread takes and another gives back.
@@ -14,7 +13,7 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = Cli::of_the_command_line();
     let format = cli.settings.log;
     let done = log::install(cli.usual_log_level(), format).map_err(anyhow::Error::from).and_then(|()| run(cli));
     match done {

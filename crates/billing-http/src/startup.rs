@@ -67,18 +67,10 @@ impl Database {
         Ok(Self { url: cluster.url(DATABASE), cluster: Some(cluster) })
     }
 
-    /// As [`Database::open`], but beside a server that is at work on the private cluster: that one is used then.
+    /// A database that is there, beside a server that is at work on the private cluster too: none is made.
     ///
     /// # Errors
-    /// As [`Database::open`].
-    pub fn open_beside(settings: &Settings) -> anyhow::Result<Self> {
-        Self::url_beside(settings).map_or_else(|_| Self::open(settings), |url| Ok(Self { url, cluster: None }))
-    }
-
-    /// As [`Database::open_beside`], but a database that is there: none is made.
-    ///
-    /// # Errors
-    /// Also when there is none.
+    /// As [`Database::open`]; when there is none.
     pub fn open_existing(settings: &Settings) -> anyhow::Result<Self> {
         let data_dir = settings.data_dir();
         let given = settings.database_url()?;
@@ -128,12 +120,12 @@ impl Opened {
         Self::over(Database::open(settings)?, settings)
     }
 
-    /// As [`Opened::open`], but beside a server that is at work on the private cluster.
+    /// As [`Opened::open`], but a database that is there, beside a server that is at work on the private cluster too.
     ///
     /// # Errors
-    /// As [`Opened::open`].
+    /// As [`Opened::open`]; when there is none.
     pub fn open_beside(settings: &Settings) -> anyhow::Result<Self> {
-        Self::over(Database::open_beside(settings)?, settings)
+        Self::over(Database::open_existing(settings)?, settings)
     }
 
     fn over(Database { url, cluster }: Database, settings: &Settings) -> anyhow::Result<Self> {

@@ -1,19 +1,25 @@
-//! What the demo defines: two metrics, a plan, a test clock, and a customer for every author.
+//! What the demo defines: two metrics, a plan, a customer for every author, and a test clock for every month in which authors were
+//! last seen.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
+use time::Date;
+use time::util::days_in_month;
 
 use super::client::Client;
-use super::commits::{BILLED_AT, MONTH_START};
+use super::commits::Author;
 
 /// How far the demo has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// The clock stands at the start of the month.
+    /// All clocks stand where they began.
     SettingUp,
-    /// The clock is on its way: customers and events are all there.
+    /// A clock is on its way: customers and events are all there.
     Billing,
-    /// The clock has arrived.
+    /// All clocks have arrived.
     Billed,
 }
 
@@ -26,21 +32,35 @@ pub struct Catalog {
     pub commits: String,
     /// The plan that everybody is on.
     pub plan: String,
-    /// The clock that everybody lives by.
-    pub clock: String,
+    /// The clocks, by the last month of those who live by them.
+    pub clocks: BTreeMap<Date, String>,
 }
 
+/// When all clocks begin: before the first commit of all.
+const BEGINNING: &str = "2018-01-01T00:00:00Z";
+
 /// Finds or defines everything but the customers.
-pub fn define(client: &Client) -> anyhow::Result<Catalog> {
+pub fn define(client: &Client, authors: &[Author]) -> anyhow::Result<Catalog> {
     let commits = json!({"metric_name": "commits", "event_name": "commit", "aggregation_type": "count"});
     let commits = ensure(client, "/api/metrics/", ("metric_name", "metric_id"), &commits)?;
     let lines = json!({"metric_name": "lines added", "event_name": "commit", "aggregation_type": "sum",
         "property_name": "insertions"});
     let lines = ensure(client, "/api/metrics/", ("metric_name", "metric_id"), &lines)?;
     let plan = ensure(client, "/api/plans/", ("plan_name", "plan_id"), &plan(&commits, &lines))?;
-    let clock = json!({"name": "demo", "frozen_time": MONTH_START});
-    let clock = ensure(client, "/api/test_clocks/", ("name", "test_clock_id"), &clock)?;
-    Ok(Catalog { commits, plan, clock })
+    let mut clocks = BTreeMap::new();
+    for month in authors.iter().map(|author| author.last_month) {
+        if let Entry::Vacant(place) = clocks.entry(month) {
+            let clock = json!({"name": format!("last seen in the month of {month}"), "frozen_time": BEGINNING});
+            place.insert(ensure(client, "/api/test_clocks/", ("name", "test_clock_id"), &clock)?);
+        }
+    }
+    Ok(Catalog { commits, plan, clocks })
+}
+
+/// When the invoices for a month are cut: half an hour after its end.
+fn billed_at(month: Date) -> String {
+    let days = i64::from(days_in_month(month.month(), month.year()));
+    format!("{}T00:30:00Z", month + time::Duration::days(days))
 }
 
 /// The id of the object of `body`'s name, which is made if there is none.
@@ -84,33 +104,50 @@ fn plan(commits: &str, lines: &str) -> Value {
 }
 
 impl Catalog {
-    /// Makes `author` a customer that lives by the clock and is on the plan from the start of the month. Whoever
-    /// is that already stays so.
-    pub fn subscribe(&self, client: &Client, author: &str) -> anyhow::Result<()> {
-        let email = format!("{author}@example.com");
-        let customer = json!({"customer_id": author, "email": email, "test_clock_id": self.clock});
+    /// Makes `author` a customer that is on the plan from the month of the first commit on. Whoever is that already stays so.
+    pub fn subscribe(&self, client: &Client, author: &Author) -> anyhow::Result<()> {
+        let Author { id, first_month, last_month } = author;
+        let (email, clock) =
+            (format!("{id}@example.com"), self.clocks.get(last_month).context("a month without its clock")?);
+        let customer = json!({"customer_id": id, "email": email, "test_clock_id": clock});
         client.post_unless("/api/customers/", &customer, "duplicate_resource")?;
-        let subscription = json!({"customer_id": author, "plan_id": self.plan, "start_date": MONTH_START});
+        let subscription = json!({"customer_id": id, "plan_id": self.plan, "start_date": first_month.to_string()});
         client.post_unless("/api/subscriptions/", &subscription, "overlapping_plans")
     }
 
     /// How far the demo has come.
     ///
     /// # Errors
-    /// When the clock's advance failed.
+    /// When the advance of a clock failed.
     pub fn stage(&self, client: &Client) -> anyhow::Result<Stage> {
-        let clock = client.get(&format!("/api/test_clocks/{}/", self.clock))?;
-        ensure!(clock["status"] != "failed", "the test clock failed to advance; the log says why");
-        Ok(match (clock["frozen_time"] == BILLED_AT, clock["status"] == "ready") {
-            (false, _) => Stage::SettingUp,
+        let shown = client.list("/api/test_clocks/")?;
+        let (mut begun, mut arrived) = (false, true);
+        for (month, id) in &self.clocks {
+            let clock = shown.iter().find(|clock| clock["test_clock_id"] == id.as_str()).context("a clock is gone")?;
+            ensure!(clock["status"] != "failed", "a test clock failed to advance; the log says why");
+            let is_sent = clock["frozen_time"] == billed_at(*month).as_str();
+            begun |= is_sent;
+            arrived &= is_sent && clock["status"] == "ready";
+        }
+        Ok(match (begun, arrived) {
+            (_, true) => Stage::Billed,
             (true, false) => Stage::Billing,
-            (true, true) => Stage::Billed,
+            (false, false) => Stage::SettingUp,
         })
     }
 
-    /// Tells the clock to advance past the month's end; on its way already, it stays so.
+    /// Tells each clock to advance past the last month of its customers; on its way already, or there, it stays so.
     pub fn advance(&self, client: &Client) -> anyhow::Result<()> {
-        let path = format!("/api/test_clocks/{}/advance/", self.clock);
-        client.post_unless(&path, &json!({"frozen_time": BILLED_AT}), "test_clock_advancing")
+        for (month, id) in &self.clocks {
+            let (clock, time) = (format!("/api/test_clocks/{id}/"), billed_at(*month));
+            if client.get(&clock)?["frozen_time"] != time.as_str() {
+                client.post_unless(
+                    &format!("{clock}advance/"),
+                    &json!({"frozen_time": time}),
+                    "test_clock_advancing",
+                )?;
+            }
+        }
+        Ok(())
     }
 }

@@ -1,20 +1,25 @@
 //! The demo's events: commits, each with the files it touched and the lines it added and took away.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 
 use anyhow::Context;
 use billing_domain::event::Event;
 use flate2::read::GzDecoder;
 use time::Date;
-use time::macros::datetime;
 
 use crate::track::read_event;
 
-/// First instant of the busy month: the one with the most commits.
-pub const MONTH_START: &str = "2022-10-01T00:00:00Z";
-/// When the month's invoices are cut: half an hour after its end.
-pub const BILLED_AT: &str = "2022-11-01T00:30:00Z";
+/// Who committed something, and in which months: each is named by its first day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Author {
+    /// The customer id.
+    pub id: String,
+    /// That of the first commit.
+    pub first_month: Date,
+    /// That of the last one.
+    pub last_month: Date,
+}
 
 /// 30,442 commits, one JSON object a line.
 const FILE: &[u8] = include_bytes!("commits.jsonl.gz");
@@ -37,24 +42,24 @@ impl Commits {
         Ok(Self { events: events.collect::<Result<_, _>>()? })
     }
 
-    /// Only those of authors that committed something in the busy month.
+    /// Only those of every `n`th author.
     #[must_use]
-    pub fn of_busy_authors(mut self) -> Self {
-        let busy: BTreeSet<_> = self.in_month().map(|event| event.customer.clone()).collect();
-        self.events.retain(|event| busy.contains(&event.customer));
+    pub fn of_every(mut self, n: usize) -> Self {
+        let some: BTreeSet<_> = self.authors().into_iter().step_by(n).map(|author| author.id).collect();
+        self.events.retain(|event| some.contains(event.customer.as_str()));
         self
     }
 
-    /// Those of the busy month, which its invoices price.
-    pub fn in_month(&self) -> impl Iterator<Item = &Event> {
-        let month = datetime!(2022-10-01 00:00 UTC)..datetime!(2022-11-01 00:00 UTC);
-        self.events.iter().filter(move |event| month.contains(&event.time_created))
-    }
-
     /// Everyone who committed something, in alphabetical order.
-    pub fn authors(&self) -> Vec<String> {
-        let authors: BTreeSet<_> = self.events.iter().map(|event| event.customer.to_string()).collect();
-        authors.into_iter().collect()
+    pub fn authors(&self) -> Vec<Author> {
+        let mut spans: BTreeMap<&str, (Date, Date)> = BTreeMap::new();
+        for event in &self.events {
+            let month = month_of(event.time_created.date());
+            let span = spans.entry(event.customer.as_str()).or_insert((month, month));
+            *span = (span.0.min(month), span.1.max(month));
+        }
+        let author = |(id, (first_month, last_month)): (&str, _)| Author { id: id.to_owned(), first_month, last_month };
+        spans.into_iter().map(author).collect()
     }
 
     /// The day of the first commit.
@@ -66,4 +71,9 @@ impl Commits {
     pub fn last_day(&self) -> Date {
         self.events.iter().map(|event| event.time_created.date()).max().unwrap_or(Date::MAX)
     }
+}
+
+fn month_of(date: Date) -> Date {
+    // Every month has a first day.
+    date.replace_day(1).unwrap_or(date)
 }

@@ -1,8 +1,8 @@
 //! `billing-http demo`: the main job on real input, through the service's own HTTP interface.
 //!
-//! The events are the public commit histories of several open-source billing systems, authors hashed. Every
-//! author becomes a customer that lives by a test clock frozen at the start of a busy month; the clock then
-//! advances past the month's end, and out come the invoices.
+//! The events are the public commit histories of several open-source billing systems, authors hashed. Every author becomes a
+//! customer from the month of the first commit on; test clocks then advance past the month of each one's last, and out come the
+//! invoices of eight years.
 
 mod catalog;
 mod client;
@@ -47,7 +47,8 @@ impl Demo<'_> {
     /// # Errors
     /// What the service or the store refused.
     pub fn run(&self, commits: &Commits, out: &mut dyn Write) -> anyhow::Result<()> {
-        let catalog = catalog::define(self.client)?;
+        let authors = commits.authors();
+        let catalog = catalog::define(self.client, &authors)?;
         let stage = catalog.stage(self.client)?;
         if stage == Stage::Billed {
             writeln!(out, "The demo has run in this data folder before; this is what is there.")?;
@@ -59,18 +60,22 @@ impl Demo<'_> {
             let started = Instant::now();
             self.advance(&catalog)?;
             let seconds = started.elapsed().as_secs();
-            writeln!(out, "advanced the clock to {} and billed every customer, in {seconds} s", commits::BILLED_AT)?;
+            let clocks = catalog.clocks.len();
+            writeln!(out, "advanced {clocks} clocks, and billed every month of every customer, in {seconds} s")?;
         }
         report::write(self.client, &catalog, commits, out)
     }
 
     fn set_up(&self, catalog: &Catalog, commits: &Commits, out: &mut dyn Write) -> anyhow::Result<()> {
-        let (events, authors) = (commits.events.len(), commits.authors().len());
+        let (events, authors, clocks) = (commits.events.len(), commits.authors().len(), catalog.clocks.len());
         let (shown, people) = (report::thousands(events), report::thousands(authors));
         writeln!(out, "{shown} commits by {people} authors, {} to {}", commits.first_day(), commits.last_day())?;
-        writeln!(out, "defined two metrics, a plan, and a test clock frozen at {}", commits::MONTH_START)?;
+        writeln!(
+            out,
+            "defined two metrics, a plan, and {clocks} test clocks: one for each month in which authors were last seen"
+        )?;
         self.subscribe(catalog, commits)?;
-        writeln!(out, "made {people} customers, each with a subscription")?;
+        writeln!(out, "made {people} customers, each with a subscription from the month of the first commit on")?;
         let started = Instant::now();
         self.import(commits)?;
         let per_second = events as u128 * 1_000 / started.elapsed().as_millis().max(1);
@@ -116,8 +121,8 @@ impl Demo<'_> {
     }
 
     fn advance(&self, catalog: &Catalog) -> anyhow::Result<()> {
+        let spinner = ProgressBar::new_spinner().with_message("billing every customer up to the clocks' times");
         catalog.advance(self.client)?;
-        let spinner = ProgressBar::new_spinner().with_message("billing every customer up to the clock's time");
         while catalog.stage(self.client)? != Stage::Billed {
             spinner.tick();
             thread::sleep(CLOCK_PAUSE);

@@ -19,10 +19,10 @@ pub fn write(client: &Client, catalog: &Catalog, commits: &Commits, out: &mut dy
     let mut invoices = client.list("/api/invoices/")?;
     invoices.sort_by_cached_key(|invoice| std::cmp::Reverse(amount(invoice)));
     let total: BigDecimal = invoices.iter().map(amount).sum();
-    let (priced, all) = (thousands(commits.in_month().count()), thousands(commits.events.len()));
+    let all = thousands(commits.events.len());
     writeln!(
         out,
-        "\nThe month's invoices price {priced} of the {all} commits; the others are older or newer, and stay as history."
+        "\nAll {all} commits are priced: each author is billed month by month, from that of the first commit to that of the last."
     )?;
     writeln!(out, "{} invoices over {} USD; the {ROWS} largest:\n", thousands(invoices.len()), plain(&total))?;
     writeln!(out, "  {:<15} {:<22} {:<21} {:>9}", "invoice", "customer", "period", "USD")?;

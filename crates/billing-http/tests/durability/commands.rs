@@ -24,7 +24,7 @@ pub(super) struct Service {
 }
 
 impl Service {
-    fn start(data_dir: &Path, database_url: Option<&str>) -> Self {
+    pub(super) fn start(data_dir: &Path, database_url: Option<&str>) -> Self {
         Self::start_with(data_dir, database_url, Stdio::inherit())
     }
 
@@ -57,7 +57,7 @@ impl Service {
         agent.get(format!("{}{path}", self.url)).header("X-API-KEY", key).call()?.body_mut().read_json()
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    pub(super) fn post(&self, path: &str, body: &Value) -> Value {
         let agent: Agent = Agent::config_builder().timeout_global(Some(Duration::from_secs(20))).build().into();
         let answer = agent.post(format!("{}{path}", self.url)).header("X-API-KEY", KEY).send_json(body);
         answer.expect("an answer").body_mut().read_json().expect("json")

@@ -5,6 +5,7 @@ mod audit;
 mod billing_batches;
 mod billing_run;
 mod clock_turns;
+mod command_line;
 mod commands;
 mod faults;
 mod import;

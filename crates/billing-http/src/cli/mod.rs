@@ -1,5 +1,8 @@
 //! The command line.
 
+mod flags;
+mod health;
+
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -10,19 +13,20 @@ use std::task::{Context, Poll};
 use actix_web::rt::System;
 use actix_web::rt::signal::unix::{SignalKind, signal};
 use anyhow::{Context as _, bail};
-use billing_audit::audit_database;
+use billing_audit::{Breach, CHECKS, Note, Report, audit_database};
 use billing_domain::FieldErrors;
 use billing_domain::id::OrganizationId;
+use billing_domain::organization::Organization;
 use billing_outbound::Client;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use clap_complete::Shell;
 use indicatif::ProgressBar;
 use postgres_local::Cluster;
-use serde_json::Value;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
-use crate::billing_run::{Asking, run_to_the_end};
+use crate::billing_run::{Asking, run_all, run_to_the_end};
 use crate::demo;
 use crate::import::{EventForm, ImportSource, import_events, refused_beside};
 use crate::lanes::{self, LanesCommand};
@@ -44,7 +48,8 @@ Examples:
   billing-http                                    serve on 127.0.0.1:8080 with a private Postgres; prints an API key once
   billing-http --install-postgres demo            see the main job done on real events
   billing-http create-key deploy                  one more key, also while the service runs
-  billing-http import-events 2024.jsonl.gz        back-fill; run it again after an interruption, nothing counts twice
+  billing-http list-organizations                 the tenants there are
+  billing-http import-events 2024.csv             back-fill; run it again after an interruption, nothing counts twice
   pg_dump -Fc \"$(billing-http database-url)\"      a backup of the running service
   billing-http completions bash > /etc/bash_completion.d/billing-http
 
@@ -63,6 +68,15 @@ pub struct Cli {
 }
 
 impl Cli {
+    /// What the program was called with; ends it where that cannot be done, or help was asked for.
+    pub fn of_the_command_line() -> Self {
+        let mut command = flags::fitted(Self::command());
+        let matches = command.get_matches_mut();
+        let checked = flags::check(&mut command, &matches);
+        let read = checked.and_then(|()| Self::from_arg_matches(&matches));
+        read.unwrap_or_else(|error| error.format(&mut command).exit())
+    }
+
     /// What is logged when `RUST_LOG` does not say: a line for each request, but none amid what the demo shows.
     pub fn usual_log_level(&self) -> &'static str {
         match self.command {
@@ -108,11 +122,22 @@ pub enum Command {
         /// Try customers again that were parked because their billing failed too often.
         #[arg(long)]
         retry_parked: bool,
+        /// Print what was done as a JSON object.
+        #[arg(long)]
+        json: bool,
     },
     /// Check the books, read only: print everything that does not add up, and fail when there is anything.
-    Audit,
+    Audit {
+        /// Print what was found as a JSON object.
+        #[arg(long)]
+        json: bool,
+    },
     /// Print the tenants there are, id and name.
-    ListOrganizations,
+    ListOrganizations {
+        /// Print them as a JSON list.
+        #[arg(long)]
+        json: bool,
+    },
     /// Make a tenant and print its API key.
     CreateOrganization {
         /// Its name, as invoices show it.
@@ -141,6 +166,12 @@ pub enum Command {
     Migrate,
     /// Print the URL of the service's database, for pg_dump and psql; of a private one while the service runs.
     DatabaseUrl,
+    /// Ask the service that runs here whether it is ready, for the health checks of containers; fails when it is not.
+    Health {
+        /// Where to ask, as http://127.0.0.1:8080 [default: where the settings say that it listens].
+        #[arg(long)]
+        url: Option<String>,
+    },
     /// Print what makes a shell complete this program's commands and flags.
     Completions {
         /// For which shell.
@@ -189,10 +220,14 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 many => bail!("{many} events were refused: {} says why", source.refused.display()),
             }
         }
-        Command::BillRun { until, retry_parked } => bill_run(&settings, until, retry_parked),
-        Command::Audit => audit(&settings),
-        Command::ListOrganizations => {
+        Command::BillRun { until, retry_parked, json } => bill_run(&settings, until, retry_parked, json),
+        Command::Audit { json } => audit(&settings, json),
+        Command::Health { url } => health::ask(&settings, url.as_deref()),
+        Command::ListOrganizations { json } => {
             let organizations = Opened::open_beside(&settings)?.organizations()?;
+            if json {
+                return Ok(say(&Value::from_iter(organizations.iter().map(organization_json)).to_string())?);
+            }
             organizations.iter().try_for_each(|organization| Ok(say(&named(organization))?))
         }
         Command::CreateOrganization { name } => {
@@ -207,13 +242,13 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), PROGRAM, &mut script);
+            clap_complete::generate(shell, &mut flags::fitted(Cli::command()), PROGRAM, &mut script);
             Ok(say(&String::from_utf8(script)?)?)
         }
         Command::Lanes { command } => lanes::run(&settings, command),
         Command::DatabaseUrl => Ok(say(&Database::url_beside(&settings)?)?),
         Command::Migrate => {
-            let database = Database::open_beside(&settings)?;
+            let database = Database::open_existing(&settings)?;
             let applied = migrate(&database.url, &settings)?;
             Ok(say(&if applied.is_empty() {
                 "Up to date.".to_owned()
@@ -224,7 +259,20 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
     }
 }
 
-fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bool) -> anyhow::Result<()> {
+fn organization_json(organization: &Organization) -> Value {
+    json!({
+        "organization_id": organization.id.to_string(),
+        "organization_name": organization.name,
+        "default_currency_code": organization.default_currency_code,
+    })
+}
+
+fn bill_run(
+    settings: &Settings,
+    until: Option<OffsetDateTime>,
+    retry_parked: bool,
+    as_json: bool,
+) -> anyhow::Result<()> {
     if until.is_some_and(|until| until > OffsetDateTime::now_utc()) {
         bail!(
             "--until lies in the future: customers in real time are billed up to now at most; those of a test clock go ahead with it"
@@ -232,15 +280,23 @@ fn bill_run(settings: &Settings, until: Option<OffsetDateTime>, retry_parked: bo
     }
     let backend = Opened::open_beside(settings)?.backend();
     if retry_parked {
-        say(&format!("{} parked customers are tried again.", backend.release_parked()?))?;
+        let released = backend.release_parked()?;
+        if !as_json {
+            say(&format!("{released} parked customers are tried again."))?;
+        }
     }
     let taxes = Taxes::new(Client::new(settings.reach()));
+    if as_json {
+        let done = run_all(backend.as_ref(), Asking::Now(&taxes), until)?;
+        say(&done.json()?.to_string())?;
+        return done.is_all_right().map(drop);
+    }
     let run = run_to_the_end(backend.as_ref(), Asking::Now(&taxes), until)?;
     Ok(say(&format!("{} customers billed.", run.billed))?)
 }
 
 /// Audits the database as it is: nothing is made, nothing migrated, nothing written.
-fn audit(settings: &Settings) -> anyhow::Result<()> {
+fn audit(settings: &Settings, as_json: bool) -> anyhow::Result<()> {
     let database = Database::open_existing(settings)?;
     let progress = ProgressBar::new_spinner();
     let report = audit_database(&database.url, &mut |check| {
@@ -248,11 +304,22 @@ fn audit(settings: &Settings) -> anyhow::Result<()> {
         progress.tick();
     })?;
     progress.finish_and_clear();
-    say(&report.to_string())?;
+    say(&if as_json { report_json(&report).to_string() } else { report.to_string() })?;
     if !report.is_clean() {
         bail!("the books are not right");
     }
     Ok(())
+}
+
+fn report_json(report: &Report) -> Value {
+    let breach =
+        |Breach { check, subject, problem }: &Breach| json!({"check": check, "subject": subject, "problem": problem});
+    let note = |Note { about, subject, text }: &Note| json!({"about": about, "subject": subject, "text": text});
+    json!({
+        "checks": CHECKS.len(),
+        "breaches": report.breaches.iter().map(breach).collect::<Vec<_>>(),
+        "notes": report.notes.iter().map(note).collect::<Vec<_>>(),
+    })
 }
 
 /// Serves until it is told to stop. The private Postgres, if any, stops last; when it died and cannot be started again, nothing
