@@ -28,6 +28,7 @@ const CRATES: [Floors; 3] = [
             &["addon", "subscription"],
             &["custom_sql"],
             &["metric"],
+            &["message"],
             &["invoice", "usage"],
             &["charge"],
             &["store"],
@@ -40,7 +41,7 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-store",
         floors: &[
-            &["cache", "company", "issued", "pg"],
+            &["cache", "company", "issued", "pg", "told"],
             &["batcher"],
             &["rollup"],
             &["custom_sql", "remembered"],
@@ -63,7 +64,7 @@ const CRATES: [Floors; 3] = [
         floors: &[
             // Ground: what knows nothing of calls.
             &[
-                "answer", "backend", "compress", "connections", "places", "request_id", "secret", "tls", "usual_time",
+                "answer", "backend", "compress", "connections", "feed_signals", "places", "request_id", "secret", "tls", "usual_time",
                 "wire", "zone",
             ],
             &["taxes"],
@@ -85,6 +86,8 @@ const CRATES: [Floors; 3] = [
             &["addon", "health"],
             &["subscription"],
             &["customer"],
+            &["message"],
+            &["feed"],
             // All of them, and what serves them.
             &["routes"],
             &["decimal_form"],

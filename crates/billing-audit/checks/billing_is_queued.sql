@@ -19,6 +19,10 @@ CROSS JOIN LATERAL (
         UNION ALL
         SELECT credit.expires_at, grace.minutes FROM credits credit
         WHERE credit.customer_key = customer.customer_key AND credit.remaining > 0
+        UNION ALL
+        SELECT invoice.due_at, interval '0' FROM invoices invoice
+        WHERE invoice.customer_key = customer.customer_key AND customer.deleted_at IS NULL
+            AND invoice.payment_status = 'unpaid' AND invoice.past_due_at IS NULL AND invoice.due_at IS NOT NULL
     ) instant
 ) needed
 LEFT JOIN billing_due queued ON queued.customer_key = customer.customer_key

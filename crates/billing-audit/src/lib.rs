@@ -60,6 +60,8 @@ pub const CHECKS: &[Check] = checks![
     "event_ids_are_unique",
     "event_months_have_their_indexes",
     "billing_is_queued",
+    "facts_are_told",
+    "feeds_have_no_gap",
     "everything_is_its_customers",
 ];
 

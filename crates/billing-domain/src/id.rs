@@ -142,6 +142,10 @@ id! {
     TaxHookId, prefix = "tax_hook_"
 }
 id! {
+    /// A message about something that became true: the same however often it is sent.
+    MessageId, prefix = "msg_"
+}
+id! {
     /// A clock that a customer can live by in place of the real one.
     TestClockId, prefix = "test_clock_"
 }

@@ -181,6 +181,7 @@
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`billing_run`] |
 //! | whether they may | [`access`] |
+//! | what is told of it | [`message`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
 //! | where it is kept | [`store`], and [`memory`], which is complete |
 //! | trying prices out | [`simulate`] |
@@ -233,6 +234,7 @@ pub mod id;
 pub mod idempotency;
 pub mod invoice;
 pub mod memory;
+pub mod message;
 pub mod metric;
 pub mod money;
 pub mod nearest;

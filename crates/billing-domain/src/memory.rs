@@ -38,11 +38,13 @@ mod customer;
 mod event;
 #[cfg(feature = "service")]
 mod idempotency;
+mod message;
 #[cfg(feature = "service")]
 mod service;
 mod shared;
 mod transaction;
 
+use message::KeptMessage;
 use shared::Shared;
 use transaction::MemoryTransaction;
 
@@ -65,6 +67,7 @@ use transaction::MemoryTransaction;
 #[derive(Debug)]
 pub struct MemoryStore {
     state: Mutex<State>,
+    told: message::Told,
 }
 
 /// Everything there is.
@@ -91,6 +94,10 @@ struct Tenant {
     accounts: Shared<BTreeMap<CustomerKey, Shared<AccountState>>>,
     invoices: Shared<BTreeMap<InvoiceId, Shared<Invoice>>>,
     invoice_sequence: u64,
+    /// By position: the first has 1.
+    messages: Shared<Vec<KeptMessage>>,
+    /// Messages that were dropped because of their age.
+    messages_dropped: u64,
     #[cfg(feature = "service")]
     answers: Shared<BTreeMap<String, (KeptAnswer, OffsetDateTime)>>,
 }
@@ -111,6 +118,8 @@ struct AccountState {
     invoicings: BTreeMap<SubscriptionId, (Date, u32)>,
     records: BTreeMap<BillingRecordId, BillingRecord>,
     credits: BTreeMap<CreditId, CreditLedger>,
+    /// Invoices that fell due and were not paid, and when.
+    past_due: BTreeMap<InvoiceId, OffsetDateTime>,
     events: Shared<BTreeMap<String, Event>>,
     /// The ids of all events, in the order in which they arrived: the first has the arrival number 1.
     arrivals: Shared<Vec<String>>,
@@ -133,7 +142,8 @@ impl AccountState {
 impl MemoryStore {
     /// An empty store whose clock stands at `now`.
     pub fn at(now: OffsetDateTime) -> Self {
-        Self { state: Mutex::new(State { now: instant::whole(now), uuids_given: 0, tenants: BTreeMap::new() }) }
+        let state = State { now: instant::whole(now), uuids_given: 0, tenants: BTreeMap::new() };
+        Self { state: Mutex::new(state), told: message::Told::default() }
     }
 
     /// Sets the clock.
@@ -200,9 +210,11 @@ impl Store for MemoryStore {
     fn run(&self, scope: &Scope, work: &mut Work<'_>) -> Result<(), Error> {
         let mut state = self.lock();
         let now = state.now_in(scope);
-        let mut transaction = MemoryTransaction { organization: scope.organization(), state: state.clone() };
+        let mut transaction = MemoryTransaction::new(scope.organization(), state.clone(), &self.told);
         work(&mut transaction, now)?;
         *state = transaction.state;
+        drop(state);
+        self.told.ring();
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod billing_queue;
 mod catalog;
 mod customer;
 mod event;
+mod message;
 #[cfg(feature = "service")]
 mod question;
 
@@ -23,6 +24,9 @@ pub use self::catalog::{
 pub use self::catalog::{ApiKeyLookup, ApiKeyRepo};
 pub use self::customer::{BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo};
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
+pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
+#[cfg(feature = "service")]
+pub use self::message::{Feeds, Placed};
 #[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
 
@@ -227,6 +231,8 @@ pub trait Transaction {
     fn credits(&mut self) -> &mut dyn CreditRepo;
     /// Events, as far as they can be read.
     fn events(&mut self) -> &mut dyn EventRepo;
+    /// Messages about what became true.
+    fn messages(&mut self) -> &mut dyn MessageRepo;
 }
 
 /// Which part of a list is wanted.

@@ -21,6 +21,7 @@ use crate::backend::Backend;
 use crate::caller::{Bearer, KnownKeys, Pepper};
 use crate::connections::Connections;
 use crate::error::{ApiError, codes};
+use crate::feed_signals::FeedSignals;
 use crate::places::{Holder, Places};
 use crate::request_id;
 use crate::server_settings::{self, DiskCheck, ServerSettings};
@@ -51,6 +52,8 @@ pub struct App {
     pub clock_alarm: Alarm,
     /// Asks organizations' own tax providers.
     pub taxes: Arc<Taxes>,
+    /// Who waits for messages.
+    pub feed_signals: Arc<FeedSignals>,
     /// What is counted about the service.
     pub telemetry: Telemetry,
     /// Those that are open.
@@ -75,6 +78,7 @@ impl App {
             known_keys: KnownKeys::default(),
             clock_alarm,
             taxes,
+            feed_signals: Arc::default(),
             telemetry: Telemetry::default(),
             connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
             serves_tls: settings.tls.is_some(),
@@ -83,9 +87,16 @@ impl App {
         }
     }
 
+    /// With those who wait for messages.
+    #[must_use]
+    pub fn with_feed_signals(self, feed_signals: Arc<FeedSignals>) -> Self {
+        Self { feed_signals, ..self }
+    }
+
     /// Tells load balancers to go elsewhere.
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
+        self.feed_signals.ring_all();
     }
 
     /// Whether the service is about to stop.

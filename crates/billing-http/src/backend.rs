@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use billing_domain::idempotency::IdempotencyStore;
 use billing_domain::memory::MemoryStore;
-use billing_domain::store::{ApiKeyLookup, BillingQueue, EventIngest, Store};
+use billing_domain::store::{ApiKeyLookup, BillingQueue, EventIngest, Feeds, Store};
 use billing_domain::{Error, StoreError};
 use billing_store::{Company, Load, PgStore};
 
-/// A store that can serve: it keeps, takes in events, knows keys and answers, and hands out due customers.
-pub trait Backend: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore {
+/// A store that can serve: it keeps, takes in events, knows keys and answers, hands out due customers, and tells what became
+/// true.
+pub trait Backend: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds {
     /// Whether it answers right now.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use billing_domain::billing_run::{AfterFailure, after_failure};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Leased, Parked, Scope, Store};
-use billing_domain::workflow::{Progress, WORKER_WORK_MAX, bill_customer_partly};
+use billing_domain::workflow::{Progress, WORKER_WORK_MAX, bill_customer_partly, park_billing};
 use billing_domain::{Error, TaxNeed};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
@@ -180,7 +180,7 @@ fn settle(backend: &dyn Backend, one: &Leased, billed: Result<bool, Error>) -> O
 
 fn put_off(backend: &dyn Backend, one: &Leased, error: &Error) {
     let (organization, customer, failures) = (one.organization, one.customer.uuid(), one.failures + 1);
-    let wait = match after_failure(error, one.failures) {
+    let noted = match after_failure(error, one.failures) {
         AfterFailure::NotCounted => {
             log::warn!(organization:%, customer_key:% = customer, error:%; "billing interrupted");
             return;
@@ -190,14 +190,16 @@ fn put_off(backend: &dyn Backend, one: &Leased, error: &Error) {
                 organization:%, customer_key:% = customer, failures, retry_in:% = wait, error:%;
                 "billing failed"
             );
-            Some(wait)
+            backend.put_off(one, &error.to_string(), wait)
         }
         AfterFailure::Park => {
             log::error!(organization:%, customer_key:% = customer, failures, error:%; "billing parked");
-            None
+            let (store, reason): (&dyn Store, String) = (backend, error.to_string());
+            let scope = Scope::Customer(organization, one.customer);
+            store.run_for(&scope, |tx, now| park_billing(tx, one, &reason, now))
         }
     };
-    if let Err(error) = backend.put_off(one, &error.to_string(), wait) {
+    if let Err(error) = noted {
         // The lease runs out and the customer comes up again.
         log::error!(organization:%, customer_key:% = customer, error:%; "a billing failure could not be noted");
     }

@@ -3,7 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access,
-    health, invoice, metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage,
+    feed, health, invoice, metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage,
     verify_idems,
 };
 
@@ -28,6 +28,7 @@ pub fn table() -> Vec<Endpoint> {
         subscription::endpoints(),
         invoice::endpoints(),
         credit::endpoints(),
+        feed::endpoints(),
         test_clock::endpoints(),
         organization::endpoints(),
         currency::endpoints(),

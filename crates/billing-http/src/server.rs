@@ -14,10 +14,12 @@ use billing_outbound::Client;
 use crate::app::App;
 use crate::backend::Backend;
 use crate::connections::Connections;
+use crate::feed_signals::FeedSignals;
 use crate::listen::listen;
+use crate::message;
 use crate::server_settings::ServerSettings;
 use crate::taxes::Taxes;
-use crate::worker::{Alarm, Workers};
+use crate::worker::{Alarm, FeedKeeping, Workers};
 
 /// How often connections that wait too long are looked for.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -47,8 +49,12 @@ impl Server {
     pub fn start(settings: &ServerSettings, backend: Arc<dyn Backend>) -> anyhow::Result<RunningServer> {
         let (alarm, ear) = Alarm::new();
         let taxes = Arc::new(Taxes::new(Client::new(settings.reach)));
-        let workers = Workers::start(&backend, &taxes, (alarm.clone(), ear))?;
-        let app = web::Data::new(App::new(backend, settings, alarm, taxes));
+        message::render_on(backend.as_ref());
+        let feed_signals = Arc::new(FeedSignals::default());
+        let feeds = FeedKeeping::new(Arc::clone(&feed_signals), settings.feed_days);
+        let workers = Workers::start(&backend, &taxes, (alarm.clone(), ear), feeds)?;
+        let app = App::new(backend, settings, alarm, taxes).with_feed_signals(feed_signals);
+        let app = web::Data::new(app);
         let (sender, receiver) = mpsc::channel();
         let (data, served) = (app.clone(), settings.clone());
         let thread = thread::Builder::new().name("http".to_owned()).spawn(move || {

@@ -47,9 +47,14 @@ pub struct ServerSettings {
     pub tls: Option<Arc<rustls::ServerConfig>>,
     /// How far calls to addresses go that organizations have named.
     pub reach: Reach,
+    /// How long messages are kept, in days.
+    pub feed_days: u32,
     /// Whether the disk of the database is full, where that can be told from here.
     pub is_disk_full: Option<DiskCheck>,
 }
+
+/// How long messages are kept when nobody says, in days.
+pub const FEED_DAYS_USUAL: u32 = 90;
 
 impl ServerSettings {
     /// The usual settings.
@@ -68,6 +73,7 @@ impl ServerSettings {
             request_deadline,
             tls: None,
             reach: Reach::Public,
+            feed_days: FEED_DAYS_USUAL,
             is_disk_full: None,
         }
     }

@@ -1,15 +1,21 @@
 //! The work nobody calls for: billing what falls due, carrying out advances of test clocks, forgetting old answers, and
 //! keeping statistics fresh, and making room for the events of the coming months.
 
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use billing_domain::id::OrganizationId;
+use billing_domain::store::Placed;
+use time::OffsetDateTime;
+
 use crate::backend::Backend;
 use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
+use crate::feed_signals::FeedSignals;
 use crate::taxes::{self, Attempt, Job, Taxes, Undone};
 
 /// How often the queue of due customers is looked at when it was empty.
@@ -22,6 +28,12 @@ const TAX_PAUSE: Duration = Duration::from_secs(5);
 const RETENTION_PAUSE: Duration = Duration::from_secs(600);
 /// Answers dropped at once.
 const FORGOTTEN_MAX: u32 = 1_000;
+/// How often feeds are looked at without being told: another process may have written.
+const FEED_PAUSE: Duration = Duration::from_secs(1);
+/// How long messages are waited for that are placed together with the first.
+const FEED_GROUPING: Duration = Duration::from_millis(20);
+/// Messages placed at once.
+const PLACED_MAX: u32 = 1_000;
 /// How often metrics are looked for that are younger than their events.
 const ROLLUP_PAUSE: Duration = Duration::from_secs(5);
 
@@ -60,6 +72,19 @@ impl Alarm {
     }
 }
 
+/// What it takes to keep the feeds.
+pub struct FeedKeeping {
+    signals: Arc<FeedSignals>,
+    days: u32,
+}
+
+impl FeedKeeping {
+    /// With those who wait for messages, which are kept for so many days.
+    pub fn new(signals: Arc<FeedSignals>, days: u32) -> Self {
+        Self { signals, days }
+    }
+}
+
 /// The threads at work.
 pub struct Workers {
     alarms: Vec<Alarm>,
@@ -75,6 +100,7 @@ impl Workers {
         backend: &Arc<dyn Backend>,
         taxes: &Arc<Taxes>,
         clock: (Alarm, Receiver<()>),
+        feeds: FeedKeeping,
     ) -> std::io::Result<Self> {
         make_months_ahead(backend.as_ref());
         let mut workers = Self { alarms: Vec::new(), threads: Vec::new() };
@@ -92,6 +118,7 @@ impl Workers {
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
+        workers.add_feeds(backend, feeds)?;
         Ok(workers)
     }
 
@@ -107,6 +134,18 @@ impl Workers {
         }
         taxes.on_waiting(move || bells.iter().for_each(Alarm::ring));
         Ok(())
+    }
+
+    /// Those that keep the feeds: one gives messages their places and wakes who waits for them, one drops what is old.
+    fn add_feeds(&mut self, backend: &Arc<dyn Backend>, feeds: FeedKeeping) -> std::io::Result<()> {
+        let (alarm, ear) = Alarm::new();
+        let bell = alarm.clone();
+        backend.on_messages(Box::new(move || bell.ring()));
+        let days = time::Duration::days(feeds.days.into());
+        let mut seen = BTreeMap::new();
+        let place = move |backend: &dyn Backend| place_messages(backend, &feeds.signals, &mut seen);
+        self.add("feeds", FEED_PAUSE, (alarm, ear), backend, place)?;
+        self.add("feed-retention", RETENTION_PAUSE, Alarm::new(), backend, move |backend| drop_messages(backend, days))
     }
 
     fn add(
@@ -173,6 +212,41 @@ fn bill_due(backend: &dyn Backend, taxes: &Taxes) -> bool {
         log::info!(billed = run.billed, failed = run.failed; "billing run");
     }
     there_is_more
+}
+
+/// Gives new messages their places, and wakes those who wait for them or for what another process has placed; whether there
+/// may be more.
+fn place_messages(backend: &dyn Backend, signals: &FeedSignals, seen: &mut BTreeMap<OrganizationId, u64>) -> bool {
+    // What is committed in the meantime is placed together.
+    thread::sleep(FEED_GROUPING);
+    let placed = backend.place_messages(PLACED_MAX).unwrap_or_else(|error| {
+        log::error!("messages could not be placed: {error}");
+        Placed::default()
+    });
+    signals.ring(&placed.organizations);
+    let waiting = signals.organizations();
+    if !waiting.is_empty() {
+        match backend.last_positions(&waiting) {
+            Ok(last) => {
+                let last: BTreeMap<_, _> = waiting.into_iter().zip(last).collect();
+                let grown: Vec<_> =
+                    last.iter().filter(|(id, last)| seen.get(id) != Some(last)).map(|(id, _)| *id).collect();
+                signals.ring(&grown);
+                *seen = last;
+            }
+            Err(error) => log::error!("feeds could not be looked at: {error}"),
+        }
+    }
+    placed.there_is_more
+}
+
+/// Drops messages that are too old, some at a time; whether there may be more.
+fn drop_messages(backend: &dyn Backend, kept: time::Duration) -> bool {
+    let dropped = backend.drop_messages(OffsetDateTime::now_utc() - kept, FORGOTTEN_MAX).unwrap_or_else(|error| {
+        log::error!("old messages could not be dropped: {error}");
+        0
+    });
+    dropped >= u64::from(FORGOTTEN_MAX)
 }
 
 /// Drops old answers, some at a time; whether there may be more.

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 use billing_domain::id::OrganizationId;
 use billing_http::caller::Pepper;
 use billing_http::error::codes;
+use billing_http::message::render_on;
 use billing_http::startup::Opened;
 use billing_http::{RunningServer, Server, ServerSettings};
+use billing_store::PgStore;
 use billing_store::testing::{TestStore, statements_sent};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection};
@@ -38,6 +40,13 @@ const COPY_CUSTOMERS: &str = "
         END LOOP;
     END
     $$";
+
+/// The store on a database, as another process has it.
+pub fn connect(url: &str, connections: u32) -> PgStore {
+    let store = PgStore::connect(url, connections).expect("connected");
+    render_on(&store);
+    store
+}
 
 /// A running service with one organization.
 pub struct World {

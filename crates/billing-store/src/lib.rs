@@ -12,6 +12,7 @@
 //! | `rollup` | counting events in buckets: the hot bucket, and those by hour and by day |
 //! | `custom_sql` | running custom metrics where they can do no harm |
 //! | `remembered` | what the process remembers between transactions |
+//! | `told` | who says what stands in messages, and who wants to know of them |
 //! | `lanes`, `shared` | the schemas that customers are divided into, with their connections; what everything shares |
 //! | `transaction` | one open transaction: its connection, its tenant, what went wrong, whether statements may be sent |
 //! | `usage` | reading usage from roll-ups and events |
@@ -52,6 +53,7 @@ mod split;
 mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod told;
 mod transaction;
 mod usage;
 

@@ -4,6 +4,7 @@
 //! instant. Nothing of a customer's is changed here: that is done in a transaction of its lane.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bigdecimal::BigDecimal;
 use billing_domain::charge::BillingRecord;
@@ -12,14 +13,15 @@ use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::Event;
 use billing_domain::id::{
-    CreditId, CustomerKey, InvoiceId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
+    CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
 };
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use billing_domain::message::Message;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
-    FeatureRepo, HeldVersion, InvoiceFilter, InvoiceRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo,
-    SubscriptionRepo, TestClockRepo, Transaction,
+    FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
+    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::test_clock::TestClock;
@@ -35,6 +37,7 @@ use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::repo::customer::{list_key_of, page_of};
 use crate::repo::invoice::Cursor;
+use crate::repo::message::Entry;
 use crate::shared::Shared;
 use crate::transaction::{PgTransaction, hand_on};
 
@@ -224,6 +227,47 @@ impl Transaction for OverLanes<'_, '_> {
     fn events(&mut self) -> &mut dyn EventRepo {
         self
     }
+
+    fn messages(&mut self) -> &mut dyn MessageRepo {
+        self
+    }
+}
+
+impl OverLanes<'_, '_> {
+    /// The messages at these places, each from its lane; those of the organization's own are with the catalogue.
+    fn load_messages(&mut self, entries: &[Entry]) -> Result<Vec<Message>, Error> {
+        let mut found = self.inner.inner.load_own_messages(entries)?;
+        let of_customers = entries.iter().filter_map(|(position, key, id)| Some((*position, (*key)?, *id)));
+        let apart = self.shared().lanes.apart(of_customers, |(_, key, _)| CustomerKey::from(*key));
+        for (lane, placed) in apart {
+            let entries: Vec<Entry> =
+                placed.into_iter().map(|(_, (position, key, id))| (position, Some(key), id)).collect();
+            found.extend(self.ask(lane, |tx| tx.load_messages(&entries))?);
+        }
+        Ok(found)
+    }
+}
+
+impl MessageRepo for OverLanes<'_, '_> {
+    fn renderer(&self) -> Arc<dyn Renderer> {
+        self.inner.inner.renderer()
+    }
+
+    /// Of a fact of the organization's own.
+    fn insert(&mut self, message: Message) -> Result<(), Error> {
+        MessageRepo::insert(self.inner.inner, message)
+    }
+
+    fn get(&mut self, id: MessageId) -> Result<Message, Error> {
+        let entries = self.inner.inner.find_entries(&[id])?;
+        self.load_messages(&entries)?.pop().ok_or(Error::NotFound(Noun::Message))
+    }
+
+    fn list(&mut self, wanted: &FeedRequest) -> Result<FeedPage, Error> {
+        let entries = self.inner.inner.list_entries(wanted)?;
+        let messages = self.load_messages(&entries.entries)?;
+        entries.page(messages)
+    }
 }
 
 impl PlanRepo for OverLanes<'_, '_> {
@@ -301,6 +345,7 @@ impl CustomerRepo for OverLanes<'_, '_> {
         fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();
         fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();
         fn set_catching_up(key: CustomerKey, catching_up: bool) -> ();
+        fn park_billing(key: CustomerKey, failures: u32, reason: &str) -> bool;
         fn advance_instant_and_queue(key: CustomerKey, instant: OffsetDateTime, due_at: Option<OffsetDateTime>) -> ();
     }
 }
@@ -348,6 +393,14 @@ impl BillingRecordRepo for OverLanes<'_, '_> {
 }
 
 impl InvoiceRepo for OverLanes<'_, '_> {
+    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error> {
+        Ok(self.each(|tx| tx.invoices().list_by_id(ids))?.concat())
+    }
+
+    in_its_lane! { invoices =>
+        fn list_falling_due(customer: CustomerKey) -> Vec<(InvoiceId, OffsetDateTime)>;
+    }
+
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error> {
         self.find(Noun::Invoice, |tx| tx.invoices().get(id))
     }
@@ -384,6 +437,7 @@ impl InvoiceRepo for OverLanes<'_, '_> {
     hand_on! { invoices => fn find_by_number(number: &str) -> Option<InvoiceId>; }
 
     refuse! {
+        fn note_past_due(customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> ();
         fn issue(invoice: NewInvoice) -> ();
         fn update(invoice: &Invoice) -> ();
     }

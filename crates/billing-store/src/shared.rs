@@ -9,6 +9,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::pg::pool::Pool;
 use crate::remembered::Remembered;
 use crate::rollup::KeyRanges;
+use crate::told::Told;
 
 /// What all clones of a store and its workers share.
 pub(crate) struct Shared {
@@ -24,6 +25,7 @@ pub(crate) struct Shared {
     pub(crate) issued: Issued,
     /// The size of the database when it was last measured, in bytes; 0: it was not yet.
     pub(crate) database_bytes: AtomicU64,
+    pub(crate) messages: Told,
 }
 
 impl Shared {

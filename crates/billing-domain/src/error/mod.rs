@@ -115,6 +115,8 @@ pub enum Noun {
     Credit,
     /// A test clock.
     TestClock,
+    /// A message.
+    Message,
 }
 
 impl fmt::Display for Noun {
@@ -135,6 +137,7 @@ impl fmt::Display for Noun {
             Self::Invoice => "invoice",
             Self::Credit => "credit",
             Self::TestClock => "test clock",
+            Self::Message => "message",
         })
     }
 }

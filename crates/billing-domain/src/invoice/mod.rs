@@ -73,7 +73,7 @@ impl NewInvoice {
 
     /// Nothing to pay is paid.
     pub fn payment_status(&self) -> PaymentStatus {
-        if self.amount().is_zero() { PaymentStatus::Paid } else { PaymentStatus::Unpaid }
+        PaymentStatus::when_issued(&self.amount())
     }
 
     /// The invoice, when it is the `sequence`th of its organization.
@@ -154,6 +154,13 @@ choices! {
         Paid = "paid",
         /// Awaiting payment.
         Unpaid = "unpaid",
+    }
+}
+
+impl PaymentStatus {
+    /// That of an invoice of this amount when it is issued: nothing to pay is paid.
+    pub fn when_issued(amount: &BigDecimal) -> Self {
+        if amount.is_zero() { Self::Paid } else { Self::Unpaid }
     }
 }
 

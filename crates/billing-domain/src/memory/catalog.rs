@@ -40,6 +40,8 @@ impl OrganizationRepo for MemoryTransaction {
             accounts: Shared::default(),
             invoices: Shared::default(),
             invoice_sequence: 0,
+            messages: Shared::default(),
+            messages_dropped: 0,
             #[cfg(feature = "service")]
             answers: Shared::default(),
         };

@@ -89,6 +89,16 @@ impl CustomerRepo for MemoryTransaction {
         Ok(())
     }
 
+    #[cfg(feature = "service")]
+    fn park_billing(&mut self, key: CustomerKey, failures: u32, reason: &str) -> Result<bool, Error> {
+        let account = self.account(key)?;
+        let is_held = account.failures == failures && account.leased_until.is_some();
+        if is_held {
+            (account.failures, account.failure, account.is_parked) = (failures + 1, Some(reason.to_owned()), true);
+        }
+        Ok(is_held)
+    }
+
     fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {
         let customer = self.account(key)?.customer.as_mut();
         customer.ok_or(Error::NotFound(Noun::Customer))?.catching_up = catching_up;
@@ -231,6 +241,30 @@ impl InvoiceRepo for MemoryTransaction {
         let stored = self.tenant()?.invoices.get_mut(&invoice.id).ok_or(Error::NotFound(Noun::Invoice))?;
         stored.payment_status = invoice.payment_status;
         Ok(())
+    }
+
+    fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error> {
+        let noted: Vec<InvoiceId> = match self.tenant()?.accounts.get(&customer) {
+            Some(account) => account.past_due.keys().copied().collect(),
+            None => Vec::new(),
+        };
+        let waits = |invoice: &&Invoice| {
+            invoice.customer == customer
+                && invoice.payment_status == PaymentStatus::Unpaid
+                && !noted.contains(&invoice.id)
+        };
+        let waiting = self.tenant()?.all_invoices().filter(waits);
+        Ok(waiting.filter_map(|invoice| Some((invoice.id, invoice.due_at?))).collect())
+    }
+
+    fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error> {
+        self.account(customer)?.past_due.insert(id, at);
+        Ok(())
+    }
+
+    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error> {
+        let invoices = &self.tenant()?.invoices;
+        Ok(ids.iter().filter_map(|id| invoices.get(id)).map(|invoice| Invoice::clone(invoice)).collect())
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

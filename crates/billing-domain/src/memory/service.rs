@@ -66,7 +66,7 @@ impl MemoryStore {
         if state.tenant(organization)?.answers.contains_key(&claim.key) {
             return Err(Refusal::IdempotencyKeyInUse.into());
         }
-        let mut transaction = MemoryTransaction { organization, state: state.clone() };
+        let mut transaction = MemoryTransaction::new(organization, state.clone(), &self.told);
         let answer = match work(&mut transaction, now)? {
             Attempt::Done(answer) => {
                 *state = transaction.state;
@@ -74,7 +74,10 @@ impl MemoryStore {
             }
             Attempt::Refused(answer) => answer,
         };
-        state.keep(organization, claim, answer)
+        state.keep(organization, claim, answer)?;
+        drop(state);
+        self.told.ring();
+        Ok(())
     }
 }
 
@@ -119,7 +122,7 @@ impl BillingQueue for MemoryStore {
         }))
     }
 
-    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<Duration>) -> Result<(), Error> {
+    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Duration) -> Result<(), Error> {
         let mut state = self.lock();
         let now = state.now;
         let tenant = state.tenants.get_mut(&leased.organization);
@@ -128,8 +131,7 @@ impl BillingQueue for MemoryStore {
         if let Some(account) = holder {
             account.failures += 1;
             account.failure = Some(reason.to_owned());
-            account.is_parked = retry_after.is_none();
-            account.leased_until = Some(now + retry_after.unwrap_or_default());
+            account.leased_until = Some(now + retry_after);
         }
         Ok(())
     }

@@ -1,7 +1,10 @@
 //! One transaction on a copy of the state.
 
+use std::sync::Arc;
+
 use uuid::Uuid;
 
+use super::message::Told;
 use super::{AccountState, State, Tenant};
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, OrganizationId};
@@ -9,16 +12,22 @@ use crate::id::{CustomerKey, OrganizationId};
 use crate::store::ApiKeyRepo;
 use crate::store::{
     AddonRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
-    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+    MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo,
+    Transaction,
 };
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
     pub organization: OrganizationId,
     pub state: State,
+    pub renderer: Arc<dyn Renderer>,
 }
 
 impl MemoryTransaction {
+    pub fn new(organization: OrganizationId, state: State, told: &Told) -> Self {
+        Self { organization, state, renderer: told.renderer() }
+    }
+
     pub fn tenant(&mut self) -> Result<&mut Tenant, Error> {
         self.state
             .tenants
@@ -105,6 +114,10 @@ impl Transaction for MemoryTransaction {
     }
 
     fn events(&mut self) -> &mut dyn EventRepo {
+        self
+    }
+
+    fn messages(&mut self) -> &mut dyn MessageRepo {
         self
     }
 }

@@ -68,9 +68,9 @@ pub trait BillingQueue: Send + Sync {
         until: Option<OffsetDateTime>,
         but: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error>;
-    /// Notes that the billing of a leased customer failed and why; it comes up again after `retry_after`, or is parked
-    /// when that is `None`. A customer that was billed meanwhile is left as it is.
-    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<time::Duration>) -> Result<(), Error>;
+    /// Notes that the billing of a leased customer failed and why; it comes up again after `retry_after`. A customer that was
+    /// billed meanwhile is left as it is. To be left alone instead: [`CustomerRepo::park_billing`](super::CustomerRepo::park_billing).
+    fn put_off(&self, leased: &Leased, reason: &str, retry_after: time::Duration) -> Result<(), Error>;
     /// Up to `limit` of the parked customers, the longest overdue first.
     fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error>;
     /// Lets every parked customer be tried again at once; how many there were.

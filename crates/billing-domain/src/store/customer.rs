@@ -54,6 +54,10 @@ pub trait CustomerRepo {
         self.advance_instant(key, instant)?;
         self.set_billing_due(key, due_at)
     }
+    /// Leaves the billing of a customer alone that was leased after so many failures and has failed again, until
+    /// [`release_parked`](super::BillingQueue::release_parked); whether it was, for one that was billed meanwhile is left as it is.
+    #[cfg(feature = "service")]
+    fn park_billing(&mut self, key: CustomerKey, failures: u32, reason: &str) -> Result<bool, Error>;
     /// Notes whether something that fell due in the past is still to be billed: [`Customer::catching_up`].
     ///
     /// # Errors
@@ -137,6 +141,12 @@ pub trait InvoiceRepo {
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error>;
     /// Writes the payment status back; nothing else of an issued invoice ever changes.
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
+    /// The customer's unpaid invoices that have a due date and were not noted as past due, with that date; in any order.
+    fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error>;
+    /// Notes that an invoice fell due at an instant and was not paid. A store may put it off until the work is done.
+    fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error>;
+    /// Those of these invoices that there are, with their lines, in any order.
+    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
     /// The newest invoices of each of these customers that have one of the statuses, at most `each` of every customer's;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use time::{Duration, OffsetDateTime};
 
+use super::untold::Untold;
 use crate::addon::{self, AddonTerms, BillingFrequency, InvoiceWhen};
 use crate::billing_run::LOOK_BACK;
 use crate::charge::{BillingRecord, records_of};
@@ -12,7 +13,7 @@ use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Refusal, StoreError, TaxNeed};
-use crate::id::{CreditId, CustomerKey, MetricId, PlanVersionId, SubscriptionId};
+use crate::id::{CreditId, CustomerKey, InvoiceId, MetricId, PlanVersionId, SubscriptionId};
 use crate::invoice::PlanVersionBrief;
 use crate::metric::Metric;
 use crate::organization::Organization;
@@ -48,6 +49,11 @@ pub(super) struct Account {
     tax_quotes: Vec<TaxQuote>,
     /// Whether a line was taxed at the rate of its day.
     pub has_taxed: bool,
+    /// Unpaid invoices that were not noted as past due, with the instants at which they fall due.
+    /// `None`: that was not looked at.
+    pub falling_due: Option<BTreeMap<InvoiceId, OffsetDateTime>>,
+    /// What became true and was not told yet.
+    pub untold: Untold,
     unsaved: Unsaved,
 }
 
@@ -108,6 +114,8 @@ impl Account {
             catalog: Catalog::default(),
             records_made: 0,
             has_taxed: false,
+            falling_due: None,
+            untold: Untold::default(),
             unsaved: Unsaved::default(),
         })
     }
@@ -317,6 +325,14 @@ impl Account {
             Some(unsaved) => *unsaved = record,
             None => self.unsaved.records.push(record),
         }
+    }
+
+    /// Looks at what falls due, unless that was done.
+    pub fn load_falling_due(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
+        if self.falling_due.is_none() {
+            self.falling_due = Some(tx.invoices().list_falling_due(self.customer.key)?.into_iter().collect());
+        }
+        Ok(())
     }
 
     /// Writes what is not yet in the store.

@@ -76,6 +76,7 @@ pub fn attach_addon(
     let (id, start) = (attached.id, attached.period.start());
     let records = offer.records_of(tx, &attached)?;
     account.add(tx, attached, records)?;
+    account.untold.addon(now, id);
     let due =
         |record: &BillingRecord| record.subscription == id && record.next_invoicing_at() == Some(start) && start <= now;
     issue_invoices(tx, &mut account, &due, start, now)?;

@@ -1,4 +1,4 @@
-//! Brings a customer's billing up to an instant: renewals, expiries and scheduled invoices, in order.
+//! Brings a customer's billing up to an instant: renewals, expiries, scheduled invoices and invoices past due, in order.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,8 @@ use super::renew_subscription::renew_subscription;
 use crate::billing_run::check_bound;
 use crate::charge::BillingRecord;
 use crate::error::{Error, Refusal, TaxNeed};
-use crate::id::{CreditId, CustomerKey, SubscriptionId};
+use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::message::MessageType;
 use crate::store::Transaction;
 
 /// Processes everything of `customer` that is due up to and with `until`, in order, and notes when the next
@@ -26,7 +27,7 @@ pub fn bill_customer(tx: &mut dyn Transaction, customer: CustomerKey, until: Off
     process_some(tx, &mut account, (until, usize::MAX), UnknownRate::Fails).map(drop)
 }
 
-/// Renewals, expiries, scheduled invoices and billing records made, all told, that one call does of what is due: a year of
+/// Renewals, expiries, scheduled invoices, invoices past due and billing records made, all told, that one call does of what is due: a year of
 /// months or a month of days is done at once, within about half a second. The rest is left to the billing run.
 pub const CALL_WORK_MAX: usize = 250;
 
@@ -165,6 +166,7 @@ pub(super) fn process_some(
     (until, work_max): (OffsetDateTime, usize),
     at_unknown_rate: UnknownRate,
 ) -> Result<Progress, Error> {
+    account.load_falling_due(tx)?;
     let made_before = account.records_made;
     let (mut steps, mut invoices, mut reached) = (0, 0, None);
     let mut progress = Progress::Arrived;
@@ -195,6 +197,7 @@ pub(super) fn process_some(
     if at_unknown_rate != UnknownRate::Waits {
         note_catching_up(tx, account, progress, next_at)?;
     }
+    account.tell(tx, instant)?;
     Ok(progress)
 }
 
@@ -252,6 +255,7 @@ fn take_step(tx: &mut dyn Transaction, account: &mut Account, step: Step, at: Of
     match step {
         Step::Renew(subscription) => renew_subscription(tx, account, subscription),
         Step::ExpireCredit(credit) => expire_credit(tx, account, credit, at),
+        Step::PastDue(invoice) => note_past_due(tx, account, invoice, at),
         Step::Invoice(instant) => {
             let due = |record: &BillingRecord| record.next_due_at() == Some(instant);
             let subscriptions = subscriptions_of(account, &due);
@@ -272,6 +276,8 @@ enum Step {
     ExpireCredit(CreditId),
     /// The invoice of a billing instant, cut when late events have had their time.
     Invoice(OffsetDateTime),
+    /// An invoice has fallen due that nobody has paid.
+    PastDue(InvoiceId),
 }
 
 fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
@@ -292,7 +298,8 @@ fn next_step(account: &Account) -> Option<(OffsetDateTime, Step)> {
         .values()
         .filter(|ledger| !ledger.remaining().is_zero())
         .filter_map(|ledger| Some((ledger.credit().expires_at?, Step::ExpireCredit(ledger.credit().id))));
-    renewals.chain(invoices).chain(expiries).min()
+    let falling_due = account.falling_due.iter().flatten().map(|(invoice, due_at)| (*due_at, Step::PastDue(*invoice)));
+    renewals.chain(invoices).chain(expiries).chain(falling_due).min()
 }
 
 /// When an invoice for these subscriptions is dated that fell due at `at`: then, but not before the calls were made that
@@ -334,8 +341,26 @@ fn expire_credit(
 ) -> Result<(), Error> {
     let entry = tx.new_uuid().into();
     if let Some(mut ledger) = account.credits.remove(&credit) {
-        ledger.expire(entry, at);
+        let is_expired = ledger.expire(entry, at).is_some();
         tx.credits().update(account.customer.key, &ledger)?;
+        if is_expired {
+            account.untold.credit(MessageType::CreditExpired, at, ledger);
+        }
     }
+    Ok(())
+}
+
+/// Notes, once, that an invoice has fallen due at `at` and nobody has paid it.
+fn note_past_due(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    invoice: InvoiceId,
+    at: OffsetDateTime,
+) -> Result<(), Error> {
+    if let Some(falling_due) = &mut account.falling_due {
+        falling_due.remove(&invoice);
+    }
+    tx.invoices().note_past_due(account.customer.key, invoice, at)?;
+    account.untold.invoice(MessageType::InvoicePastDue, at, invoice);
     Ok(())
 }

@@ -8,6 +8,7 @@ use super::issue_invoices::issue_invoices;
 use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling};
 use crate::error::Error;
 use crate::id::{CustomerKey, SubscriptionId};
+use crate::message::MessageType;
 use crate::plan::PlanVersion;
 use crate::store::Transaction;
 use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription};
@@ -47,6 +48,7 @@ pub fn cancel_subscription(
     for id in &cancelled {
         let attached = account.attached(*id, now);
         cancel(tx, &mut account, *id, command, now)?;
+        tell_cancelled(&mut account, *id, now)?;
         for addon in attached {
             cancel(tx, &mut account, addon.id, command, now)?;
             settled.push(addon.id);
@@ -60,6 +62,15 @@ pub fn cancel_subscription(
     }
     process_due(tx, &mut account, now)?;
     cancelled.iter().map(|id| tx.subscriptions().get(command.customer, *id)).collect()
+}
+
+/// Of an add-on that is cancelled by itself, what it is attached to is told to have changed.
+fn tell_cancelled(account: &mut Account, id: SubscriptionId, now: OffsetDateTime) -> Result<(), Error> {
+    match account.subscription(id)?.parent {
+        Some(parent) => account.untold.subscription(MessageType::SubscriptionChanged, now, parent),
+        None => account.untold.subscription(MessageType::SubscriptionCancelled, now, id),
+    }
+    Ok(())
 }
 
 /// What waits to be billed of the subscriptions that `id` took the place of is billed with it. Where the usage that they

@@ -10,6 +10,7 @@ use super::issue_invoices::issue_parts;
 use crate::charge::{BillingRecord, ChargeRef};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors};
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
+use crate::message::MessageType;
 use crate::plan::{Component, PlanVersion};
 use crate::store::Transaction;
 use crate::subscription::Subscription;
@@ -86,6 +87,7 @@ pub fn change_prepaid_units(
             issue_parts(tx, &mut account, &due, now, now)?;
         }
     }
+    account.untold.subscription(MessageType::SubscriptionChanged, now, id);
     process_due(tx, &mut account, now)?;
     tx.subscriptions().get(command.customer, id)
 }

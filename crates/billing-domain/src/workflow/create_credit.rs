@@ -15,6 +15,7 @@ use crate::error::{Error, FieldCode, FieldErrors};
 use crate::faults::look_up_now;
 use crate::id::CustomerKey;
 use crate::invoice::{LineItem, Trace};
+use crate::message::MessageType;
 use crate::period::instant;
 use crate::store::Transaction;
 use crate::text;
@@ -73,11 +74,12 @@ pub fn create_credit(
     };
     let ledger = CreditLedger::grant(credit, tx.new_uuid().into()).map_err(field_error)?;
     tx.credits().insert(key, &ledger)?;
+    account.untold.credit(MessageType::CreditCreated, now, ledger.clone());
     if let Some(currency) = paid_in {
         let amount = currency.round(&command.amount_paid);
         let name = format!("Credit Grant: {}{}", currency.symbol, decimal::plain(&amount));
         let line = LineItem::of_invoice(&name, amount, now, Trace::CreditPurchase { credit_id: ledger.credit().id });
-        issue_alone(tx, &account, currency, line, now)?;
+        issue_alone(tx, &mut account, currency, line, now)?;
     }
     account.credits.insert(ledger.credit().id, ledger.clone());
     process_due(tx, &mut account, now)?;

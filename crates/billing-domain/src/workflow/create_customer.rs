@@ -4,10 +4,12 @@ use time::OffsetDateTime;
 
 use super::check_tax_rate::{check_tax_providers, check_tax_rate};
 use super::find_currency::look_up_currency;
+use super::tell::tell;
 use crate::customer::{Customer, CustomerFields, CustomerId};
 use crate::error::{Error, FieldCode, FieldErrors, Refusal};
 use crate::faults::look_up;
 use crate::id::{CustomerKey, TestClockId};
+use crate::message::{MessageType, Subject};
 use crate::store::Transaction;
 use crate::tax::TaxProvider;
 use crate::test_clock::TestClockStatus;
@@ -77,6 +79,7 @@ pub fn create_customer(
     };
     tx.customers().insert(&customer)?;
     tx.customers().advance_instant(customer.key, now)?;
+    tell(tx, &customer, (MessageType::CustomerCreated, now), &Subject::Customer(customer.clone()))?;
     Ok(customer)
 }
 

@@ -2,9 +2,11 @@
 
 use time::OffsetDateTime;
 
+use super::tell::tell_of_organization;
 use crate::custom_sql::CustomUsageRequest;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::CustomerKey;
+use crate::message::{MessageType, Subject};
 use crate::metric::{Measure, Metric, MetricFilters};
 use crate::period::Period;
 use crate::store::Transaction;
@@ -84,6 +86,7 @@ pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: Offs
     }
     try_on_store(tx, &metric, now)?;
     tx.metrics().insert(&metric)?;
+    tell_of_organization(tx, (MessageType::MetricCreated, now), &Subject::Metric(metric.clone()))?;
     Ok(metric)
 }
 

@@ -4,10 +4,12 @@ use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::find_currency::look_up_currency;
+use super::tell::tell_of_organization;
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
 use crate::faults::{check_once, look_up};
 use crate::id::{CustomerKey, FeatureId, MetricId, PlanId};
+use crate::message::{MessageType, Subject};
 use crate::period::{Anchors, Interval};
 use crate::plan::{
     ChargeBehavior, ChargeTiming, Component, PlanVersion, PrepaidCharge, PriceAdjustment, PriceAdjustmentKind,
@@ -165,7 +167,23 @@ pub(super) fn create_checked(
     let others = tx.plans().list_versions(Some(command.plan))?;
     let version = build(tx, command.plan, &command.version, &others, now)?;
     tx.plans().insert_version(&version)?;
-    take_places(tx, version, command.version.make_active_type, now)
+    let version = take_places(tx, version, command.version.make_active_type, now)?;
+    tell_published(tx, &version, now)?;
+    Ok(version)
+}
+
+/// Tells of a version that it got the instant from which on it can be subscribed to, if it has one.
+pub(super) fn tell_published(
+    tx: &mut dyn Transaction,
+    version: &PlanVersion,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    if version.active_from.is_none() {
+        return Ok(());
+    }
+    let plan = tx.plans().get(version.plan)?;
+    let published = Subject::PlanVersion(plan, version.clone(), now);
+    tell_of_organization(tx, (MessageType::PlanVersionPublished, now), &published)
 }
 
 /// Ends the public versions in the same currency that `version` takes the place of, and `version` itself where one

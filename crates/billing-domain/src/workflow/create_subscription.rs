@@ -14,6 +14,7 @@ use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::faults::look_up;
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
+use crate::message::MessageType;
 use crate::period::{Cadence, Calendar, Period, PlanDuration, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};
 use crate::store::Transaction;
@@ -112,6 +113,7 @@ pub(super) fn create_within(
     let id = subscription.id;
     let start = subscription.period.start();
     account.add_unsaved(subscription, records);
+    account.untold.new_subscription(MessageType::SubscriptionCreated, now, id);
     let due_at_start =
         |record: &BillingRecord| record.subscription == id && record.next_invoicing_at() == Some(start) && start <= now;
     issue_invoices(tx, &mut account, &due_at_start, start, now)?;

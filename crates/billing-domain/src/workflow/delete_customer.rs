@@ -7,6 +7,7 @@ use super::bill_customer::finish_due;
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::CustomerKey;
+use crate::message::MessageType;
 use crate::store::Transaction;
 use crate::subscription::{Cancellation, FlatFeeBehavior, SubscriptionStatus, UsageBehavior};
 
@@ -42,15 +43,21 @@ pub fn delete_customer(
     let (mut subscriptions, mut addons) = (0, 0);
     let keep =
         Cancellation { flat_fee_behavior: Some(FlatFeeBehavior::ChargeFull), usage_behavior: UsageBehavior::BillNone };
+    let mut cancelled = Vec::new();
     for subscription in account.subscriptions.values_mut() {
         if subscription.status(now) == SubscriptionStatus::Ended {
             subscription.auto_renew = false;
         } else {
             *(if subscription.is_addon() { &mut addons } else { &mut subscriptions }) += 1;
             subscription.cancel(keep, now);
+            cancelled.extend((!subscription.is_addon()).then_some(subscription.id));
         }
         tx.subscriptions().update(subscription)?;
     }
+    for id in cancelled {
+        account.untold.subscription(MessageType::SubscriptionCancelled, now, id);
+    }
+    account.tell(tx, now)?;
     tx.customers().set_billing_due(key, None)?;
     let mut customer = account.customer;
     customer.deleted_at = Some(now);

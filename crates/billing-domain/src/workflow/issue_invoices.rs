@@ -12,7 +12,8 @@ use crate::credit::{Credit, CreditLedger, drawdown_plan};
 use crate::currency::Currency;
 use crate::error::{Error, StoreError};
 use crate::id::{CreditId, InvoiceId};
-use crate::invoice::{BilledTo, LineItem, NewInvoice, Seller, Trace};
+use crate::invoice::{BilledTo, LineItem, NewInvoice, PaymentStatus, Seller, Trace};
+use crate::message::MessageType;
 use crate::store::Transaction;
 
 /// Bills the records that `due` selects as of the billing instant `at`: one invoice for each currency, issued
@@ -169,7 +170,7 @@ fn issue(
 /// [`Error::Store`].
 pub(super) fn issue_alone(
     tx: &mut dyn Transaction,
-    account: &Account,
+    account: &mut Account,
     currency: Currency,
     line: LineItem,
     issued_at: OffsetDateTime,
@@ -180,13 +181,13 @@ pub(super) fn issue_alone(
 
 fn insert(
     tx: &mut dyn Transaction,
-    account: &Account,
+    account: &mut Account,
     id: InvoiceId,
     draft: Draft,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
     let (organization, customer) = (&account.organization, &account.customer);
-    tx.invoices().issue(NewInvoice {
+    let invoice = NewInvoice {
         id,
         customer: customer.key,
         billed_to: BilledTo {
@@ -200,7 +201,16 @@ fn insert(
         issued_at,
         due_at: organization.due_at(issued_at),
         lines: draft.lines,
-    })
+    };
+    account.untold.invoice(MessageType::InvoiceCreated, issued_at, id);
+    match (invoice.payment_status(), invoice.due_at) {
+        (PaymentStatus::Paid, _) => account.untold.invoice(MessageType::InvoicePaid, issued_at, id),
+        (PaymentStatus::Unpaid, Some(due_at)) => account.falling_due.iter_mut().for_each(|falling_due| {
+            falling_due.insert(id, due_at);
+        }),
+        _ => {}
+    }
+    tx.invoices().issue(invoice)
 }
 
 /// Draws the customer's credits for `due`; the line says which.
@@ -218,6 +228,7 @@ fn apply_credits(
         let Some(ledger) = account.credits.get_mut(&drawdown.credit) else { continue };
         ledger.draw(drawdown.amount.clone(), invoice, entry, issued_at).map_err(broken_ledger)?;
         tx.credits().update(account.customer.key, ledger)?;
+        account.untold.credit(MessageType::CreditDrawn, issued_at, ledger.clone());
     }
     let paid: BigDecimal = drawdowns.iter().map(|drawdown| &drawdown.amount).sum();
     let trace = Trace::CreditApplied { drawdowns };
@@ -246,6 +257,7 @@ fn grant_credit(
     };
     let ledger = CreditLedger::grant(credit, tx.new_uuid().into()).map_err(broken_ledger)?;
     tx.credits().insert(account.customer.key, &ledger)?;
+    account.untold.credit(MessageType::CreditCreated, issued_at, ledger.clone());
     account.credits.insert(id, ledger);
     Ok(LineItem::of_invoice("Granted Credit", amount, issued_at, Trace::CreditGranted { credit_id: id }))
 }

@@ -74,6 +74,22 @@ fn find_charged_once(
     Ok(open.into_keys().collect())
 }
 
+/// Whether nothing of a subscription is left to invoice, by those of its records that have an invoicing instant to come.
+pub(super) fn fully_billed(
+    tx: &mut dyn Transaction,
+    subscription: &Subscription,
+    open: &[BillingRecord],
+) -> Result<bool, Error> {
+    let is_open =
+        |record: &&BillingRecord| record.subscription == subscription.id && record.next_invoicing_at().is_some();
+    let mut open = open.iter().filter(is_open).peekable();
+    if open.peek().is_none() || !subscription.is_addon() {
+        return Ok(open.peek().is_none());
+    }
+    let addon = PricedAddon::load(tx, subscription)?;
+    Ok(addon.is_charged_once() && !open.any(|record| addon.is_left(subscription, record)))
+}
+
 /// An add-on, and the minor units it is charged in.
 struct PricedAddon {
     addon: Addon,

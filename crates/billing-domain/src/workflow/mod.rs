@@ -44,10 +44,15 @@ mod list_subscriptions;
 mod measure_usage;
 mod note_tax_quote;
 #[cfg(feature = "service")]
+mod park_billing;
+#[cfg(feature = "service")]
 mod regenerate_api_key;
 mod renew_subscription;
 mod switch_plan;
 mod tax_lines;
+mod tell;
+mod tell_account;
+mod untold;
 mod update_credit;
 mod update_customer;
 mod update_invoice;
@@ -102,6 +107,8 @@ pub use list_billable_usage::{BillableUsage, ComponentUsage, ListBillableUsage, 
 pub use list_subscriptions::{ListedSubscriptions, list_subscriptions};
 pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, WINDOWS_MAX, measure_usage};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
+#[cfg(feature = "service")]
+pub use park_billing::park_billing;
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
 pub use switch_plan::{SwitchPlan, switch_plan};

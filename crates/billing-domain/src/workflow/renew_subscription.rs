@@ -4,6 +4,7 @@ use super::account::Account;
 use super::bundle::Bundle;
 use crate::error::Error;
 use crate::id::SubscriptionId;
+use crate::message::MessageType;
 use crate::store::Transaction;
 use crate::subscription::Subscription;
 
@@ -52,5 +53,6 @@ pub(super) fn renew_subscription(
         let records = part.offer.records_of(tx, &renewal)?;
         account.add_unsaved(renewal, records);
     }
+    account.untold.new_subscription(MessageType::SubscriptionRenewed, ended.period.end(), new_id);
     Ok(())
 }

@@ -13,6 +13,7 @@ use super::issue_invoices::issue_parts;
 use crate::charge::{BillingRecord, Charge, ChargeRef, UsageBilling, carried_usage_at};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::{CustomerKey, MetricId, SubscriptionId};
+use crate::message::MessageType;
 use crate::period::Period;
 use crate::plan::{ChargeTiming, Component};
 use crate::store::Transaction;
@@ -208,6 +209,7 @@ impl Switch<'_> {
         tx.subscriptions().update(&replaced)?;
         account.subscriptions.insert(replaced.id, replaced);
         account.add(tx, new, fresh)?;
+        account.untold.subscription(MessageType::SubscriptionSwitched, now, id);
         for mut addon in account.attached(self.old.id, now) {
             addon.parent = Some(id);
             tx.subscriptions().update(&addon)?;

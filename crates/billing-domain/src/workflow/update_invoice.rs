@@ -3,9 +3,11 @@
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
+use super::tell::tell;
 use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId};
 use crate::invoice::{Invoice, PaymentStatus};
+use crate::message::{MessageType, Subject};
 use crate::store::Transaction;
 
 /// Which invoice, and whether it is paid.
@@ -39,6 +41,8 @@ pub fn update_invoice(
     if command.is_paid {
         invoice.payment_status = PaymentStatus::Paid;
         tx.invoices().update(&invoice)?;
+        let customer = tx.customers().get_even_deleted(command.customer)?;
+        tell(tx, &customer, (MessageType::InvoicePaid, now), &Subject::Invoice(invoice.id))?;
     }
     Ok(invoice)
 }

@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::create_plan_version::{MakeActiveType, check_targets, take_places};
+use super::create_plan_version::{MakeActiveType, check_targets, take_places, tell_published};
 use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldErrors, Noun, Refusal};
 use crate::faults::look_up;
@@ -58,7 +58,9 @@ pub fn update_plan_version(
     }
     tx.plans().update_version(&version)?;
     if before.is_not_started(now) && version.active_from != before.active_from {
-        return take_places(tx, version, command.make_active_type, now);
+        let version = take_places(tx, version, command.make_active_type, now)?;
+        tell_published(tx, &version, now)?;
+        return Ok(version);
     }
     Ok(version)
 }

@@ -7,6 +7,7 @@ use super::bill_customer::{finish_due_of, process_due};
 use crate::charge::{BillingRecord, count_records};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::id::{CustomerKey, SubscriptionId};
+use crate::message::MessageType;
 use crate::period::{Period, instant};
 use crate::store::Transaction;
 use crate::subscription::Subscription;
@@ -77,6 +78,7 @@ pub fn update_subscription(
             reschedule(tx, &mut account, &addon, now)?;
         }
     }
+    account.untold.subscription(MessageType::SubscriptionChanged, now, id);
     process_due(tx, &mut account, now)?;
     tx.subscriptions().get(command.customer, id)
 }

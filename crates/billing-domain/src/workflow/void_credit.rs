@@ -7,6 +7,7 @@ use super::bill_customer::{finish_due, process_due};
 use crate::credit::CreditLedger;
 use crate::error::Error;
 use crate::id::{CreditId, CustomerKey};
+use crate::message::MessageType;
 use crate::store::Transaction;
 
 /// Voids a credit; nothing happens to one that is expired, used up or voided.
@@ -28,6 +29,7 @@ pub fn void_credit(
     if ledger.void(entry, now).is_some() {
         tx.credits().update(customer, &ledger)?;
         account.credits.remove(&credit);
+        account.untold.credit(MessageType::CreditVoided, now, ledger.clone());
         process_due(tx, &mut account, now)?;
     }
     Ok(ledger)

@@ -7,10 +7,13 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
+use super::tell::tell;
 use crate::charge::BillingRecord;
+use crate::customer::Customer;
 use crate::error::{Error, Refusal};
 use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
+use crate::message::{MessageType, Subject};
 use crate::money::spread;
 use crate::store::{InvoiceFilter, PageRequest, Transaction};
 use crate::subscription::Settled;
@@ -41,14 +44,15 @@ pub fn void_invoice(
         return Err(Refusal::InvoiceNotUnpaid.into());
     }
     refuse_if_taken_back(tx, &invoice)?;
+    let owner = tx.customers().get_even_deleted(customer)?;
     for line in &invoice.lines {
         match &line.trace {
             Trace::CreditPurchase { credit_id } | Trace::CreditGranted { credit_id } => {
-                take_away(tx, customer, *credit_id, now)?;
+                take_away(tx, &owner, *credit_id, now)?;
             }
             Trace::CreditApplied { drawdowns } => {
                 for drawdown in drawdowns {
-                    give_back(tx, customer, drawdown.credit, id, now)?;
+                    give_back(tx, &owner, drawdown.credit, id, now)?;
                 }
             }
             _ => {}
@@ -57,6 +61,7 @@ pub fn void_invoice(
     forget_lines(tx, &invoice, now)?;
     invoice.payment_status = PaymentStatus::Voided;
     tx.invoices().update(&invoice)?;
+    tell(tx, &owner, (MessageType::InvoiceVoided, now), &Subject::Invoice(id))?;
     catch_up(tx, customer, now)?;
     Ok(invoice)
 }
@@ -273,18 +278,14 @@ fn taxes_of(line: &LineItem) -> Vec<Tax<'_>> {
     taxes.collect()
 }
 
-fn take_away(
-    tx: &mut dyn Transaction,
-    customer: CustomerKey,
-    credit: CreditId,
-    now: OffsetDateTime,
-) -> Result<(), Error> {
-    let mut ledger = tx.credits().get(customer, credit)?;
+fn take_away(tx: &mut dyn Transaction, owner: &Customer, credit: CreditId, now: OffsetDateTime) -> Result<(), Error> {
+    let mut ledger = tx.credits().get(owner.key, credit)?;
     if ledger.balance().drawn > ledger.balance().restored {
         return Err(Refusal::CreditDrawn.into());
     }
     if ledger.void(tx.new_uuid().into(), now).is_some() {
-        tx.credits().update(customer, &ledger)?;
+        tx.credits().update(owner.key, &ledger)?;
+        tell(tx, owner, (MessageType::CreditVoided, now), &Subject::Credit(owner.key, ledger, now))?;
     }
     Ok(())
 }
@@ -292,13 +293,17 @@ fn take_away(
 /// What comes back to a credit that has expired meanwhile expires again.
 fn give_back(
     tx: &mut dyn Transaction,
-    customer: CustomerKey,
+    owner: &Customer,
     credit: CreditId,
     invoice: InvoiceId,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
-    let mut ledger = tx.credits().get(customer, credit)?;
+    let mut ledger = tx.credits().get(owner.key, credit)?;
     ledger.restore(invoice, tx.new_uuid().into(), now);
-    ledger.expire(tx.new_uuid().into(), now);
-    tx.credits().update(customer, &ledger)
+    let is_expired = ledger.expire(tx.new_uuid().into(), now).is_some();
+    tx.credits().update(owner.key, &ledger)?;
+    if is_expired {
+        tell(tx, owner, (MessageType::CreditExpired, now), &Subject::Credit(owner.key, ledger, now))?;
+    }
+    Ok(())
 }

@@ -30,6 +30,7 @@ use crate::billing_run::{Asking, run_all, run_to_the_end};
 use crate::demo;
 use crate::import::{EventForm, ImportSource, import_events, refused_beside};
 use crate::lanes::{self, LanesCommand};
+use crate::message;
 use crate::secret::{file_named, secret};
 use crate::server::Server;
 use crate::server_settings::DiskCheck;
@@ -279,6 +280,7 @@ fn bill_run(
         );
     }
     let backend = Opened::open_beside(settings)?.backend();
+    message::render_on(backend.as_ref());
     if retry_parked {
         let released = backend.release_parked()?;
         if !as_json {
@@ -336,6 +338,7 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     let mut server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
     server.tls = tls;
     server.reach = settings.reach();
+    server.feed_days = settings.feed_days;
     server.is_disk_full = opened.cluster.is_some().then(|| disk_check(settings.data_dir()));
     let system = System::new();
     let mut stop_signal = system.block_on(async { StopSignal::new() })?;

@@ -23,7 +23,7 @@ use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::query::Query;
 use crate::wire::{Instant, Number, Patch, body, read_through};
-use view::CreditView;
+pub use view::CreditView;
 
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose credits."),

@@ -5,6 +5,7 @@ use billing_domain::id::{CreditId, CustomerKey};
 use billing_domain::store::Transaction;
 use billing_domain::workflow::find_currency;
 use billing_domain::{BigDecimal, Error};
+use time::OffsetDateTime;
 
 use crate::wire::{CurrencyView, CustomerBriefView, Instant, Number, view};
 
@@ -58,6 +59,20 @@ impl CreditView {
     /// # Errors
     /// Those of the store.
     pub fn load(tx: &mut dyn Transaction, customer: CustomerKey, ledger: &CreditLedger) -> Result<Self, Error> {
+        let now = tx.customers().now(customer)?;
+        Self::at(tx, customer, ledger, now)
+    }
+
+    /// Of a customer's credit, at the customer's `now`.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn at(
+        tx: &mut dyn Transaction,
+        customer: CustomerKey,
+        ledger: &CreditLedger,
+        now: OffsetDateTime,
+    ) -> Result<Self, Error> {
         let credit = ledger.credit();
         let paid_in = match &credit.amount_paid_currency_code {
             Some(code) => Some((&find_currency(tx, code)?).into()),
@@ -73,7 +88,7 @@ impl CreditView {
             description: credit.description.clone(),
             effective_at: Instant(credit.effective_at),
             expires_at: credit.expires_at.map(Instant),
-            status: ledger.status(tx.customers().now(customer)?),
+            status: ledger.status(now),
             amount_paid: (&credit.amount_paid).into(),
             amount_paid_currency: paid_in,
             drawdowns: changes.map(DrawdownView::from).collect(),

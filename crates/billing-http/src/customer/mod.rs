@@ -22,7 +22,8 @@ use crate::list::{ListAnswer, Paging};
 use crate::path::PathParam;
 use cost_analysis::CostAnalysisView;
 use draft_invoice::DraftInvoicesView;
-use view::{CustomerView, DeletedCustomerView};
+pub use view::CustomerView;
+use view::DeletedCustomerView;
 
 /// Customers whose invoices are in memory at once.
 const AT_ONCE: usize = 100;

@@ -152,6 +152,14 @@ impl CustomerView {
         views.pop().ok_or(Error::NotFound(Noun::Customer))
     }
 
+    /// Of one that was just made, without asking for what it has: nothing.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn of_new(tx: &mut dyn Transaction, customer: &Customer) -> Result<Self, Error> {
+        Shelf::default().view(tx, customer)
+    }
+
     /// Of many, in their order. How many statements that takes does not depend on how many they are.
     ///
     /// # Errors
@@ -184,6 +192,7 @@ fn due_of(
 const INVOICES_MAX: u32 = PageRequest::LIMIT_MAX;
 
 /// What customers have, read for all of them at once.
+#[derive(Default)]
 struct Shelf {
     nows: BTreeMap<CustomerKey, OffsetDateTime>,
     invoices: BTreeMap<CustomerKey, Vec<InvoiceSummary>>,

@@ -25,8 +25,7 @@ use crate::path::PathParam;
 use crate::query::Query;
 use crate::wire::{FromJson, body, words_of};
 use explanation::ExplanationView;
-use view::VoidedInvoiceView;
-pub use view::{InvoiceBriefView, InvoiceView, LineItemView};
+pub use view::{InvoiceBriefView, InvoiceView, LineItemView, VoidedInvoiceView};
 
 const LIST_PARAMETERS: &[Parameter] = &[
     Parameter::optional("customer_id", "Keeps one customer's."),

@@ -148,7 +148,11 @@ impl From<SubscriptionView> for ParentView {
 }
 
 impl AddonSubscriptionView {
-    fn new(tx: &mut dyn Transaction, attached: &Subscription) -> Result<Self, Error> {
+    /// Of an attached add-on, as it is stored.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn new(tx: &mut dyn Transaction, attached: &Subscription) -> Result<Self, Error> {
         let parent = attached.parent.ok_or(Error::NotFound(Noun::AddonSubscription))?;
         let parent = tx.subscriptions().get(attached.customer, parent)?;
         let customer = tx.customers().get(attached.customer)?;

@@ -29,6 +29,7 @@ use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::query::Query;
 use crate::wire::{EndDate, Instant};
+pub use addon::AddonSubscriptionView;
 pub use view::{Holder, Names, SubscriptionView};
 
 const LIST_PARAMETERS: &[Parameter] = &[

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, MetricId, OrganizationId, PlanId,
-    PlanVersionId, SubscriptionId, TestClockId,
+    AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, MessageId, MetricId, OrganizationId,
+    PlanId, PlanVersionId, SubscriptionId, TestClockId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -101,6 +101,7 @@ ids!(
     CreditId,
     FeatureId,
     InvoiceId,
+    MessageId,
     MetricId,
     OrganizationId,
     PlanId,

@@ -206,6 +206,19 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("DELETE FROM billing_due", "billing_is_queued"),
     ("UPDATE billing_due SET due_at = due_at + interval '60 days'", "billing_is_queued"),
     ("UPDATE credits SET organization_id = gen_random_uuid()", "everything_is_its_customers"),
+    ("UPDATE messages SET organization_id = gen_random_uuid() WHERE message_type = 'customer.created'", "everything_is_its_customers"),
+    ("DELETE FROM messages WHERE message_type = 'invoice.created'", "facts_are_told"),
+    ("DELETE FROM messages WHERE message_type = 'subscription.renewed'", "facts_are_told"),
+    ("DELETE FROM messages WHERE message_type = 'subscription.cancelled'", "facts_are_told"),
+    ("DELETE FROM messages WHERE message_type = 'credit.drawn'", "facts_are_told"),
+    ("INSERT INTO messages (customer_key, id, organization_id, message_type, at, is_live, invoice_id, data)
+        SELECT customer_key, gen_random_uuid(), organization_id, message_type, at, is_live, invoice_id, data FROM messages
+        WHERE message_type = 'credit.created'", "facts_are_told"),
+    ("UPDATE messages SET message_type = 'invoice.paid' WHERE message_type = 'invoice.created'", "facts_are_told"),
+    ("DELETE FROM invoice_lines; DELETE FROM invoices", "facts_are_told"),
+    ("DELETE FROM feed_entries WHERE position = 3", "feeds_have_no_gap"),
+    ("UPDATE feed_entries SET position = position + 1000 WHERE position = 3", "feeds_have_no_gap"),
+    ("UPDATE message_counters SET last_position = 2", "feeds_have_no_gap"),
 ];
 
 #[test]

@@ -6,7 +6,6 @@ use billing_audit::audit_database;
 use billing_domain::store::{BillingQueue, Leased, Scope, Store};
 use billing_domain::workflow::bill_customer;
 use billing_http::billing_run::{Asking, run_to_the_end};
-use billing_store::PgStore;
 use billing_store::testing::{count_statements, statements_sent};
 use diesel::sql_types::{BigInt, Nullable, Text};
 use diesel::{RunQueryDsl, sql_query};
@@ -14,7 +13,7 @@ use serde_json::json;
 use time::macros::format_description;
 use time::{Duration, OffsetDateTime};
 
-use crate::support::{Field, World};
+use crate::support::{Field, World, connect};
 
 /// One customer's invoices, how often its billing failed, and why.
 #[derive(Debug, PartialEq, Eq, diesel::QueryableByName)]
@@ -97,7 +96,7 @@ fn two_processes_bill_everybody_once() {
         let runs: Vec<_> = (0..2)
             .map(|_| {
                 scope.spawn(|| {
-                    let store = PgStore::connect(world.url(), 2).expect("a store");
+                    let store = connect(world.url(), 2);
                     run_to_the_end(&store, Asking::Nobody, None).expect("a run").billed
                 })
             })
@@ -193,7 +192,7 @@ fn one_more_customer_takes_few_statements() {
     count_statements();
     let world = neglected(&["a", "b", "c"]);
     // A store that knows nothing yet.
-    let store = PgStore::connect(world.url(), 2).expect("a store");
+    let store = connect(world.url(), 2);
     let leased = store.lease_due(3, Duration::hours(1), None, &[]).expect("leased");
     let bill = |one: &Leased| {
         let before = statements_sent(world.url());

@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use billing_http::{Server, ServerSettings};
-use billing_store::PgStore;
 use serde_json::{Value, json};
 
-use crate::support::{Field, World, plan_body};
+use crate::support::{Field, World, connect, plan_body};
 
 /// Customers of the clock that takes long, each with an invoice a day.
 const CUSTOMERS: u32 = 8;
@@ -79,7 +78,7 @@ impl Tenant<'_> {
 fn second_server(world: &World) -> billing_http::RunningServer {
     let mut settings = ServerSettings::new("127.0.0.1:0".parse().expect("an address"), world.opened.pepper.clone(), 8);
     settings.notice = Duration::ZERO;
-    let store = PgStore::connect(world.url(), 10).expect("connected");
+    let store = connect(world.url(), 10);
     Server::start(&settings, Arc::new(store)).expect("a second server")
 }
 

@@ -8,8 +8,8 @@ use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::store::{
-    ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, EventIngest, Leased, Parked, Reply, Requester, Scope, Store,
-    Window, Work,
+    ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, EventIngest, Feeds, Leased, Parked, Placed, Renderer, Reply,
+    Requester, Scope, Store, Window, Work,
 };
 use billing_domain::{Error, StoreError};
 use billing_http::caller::Pepper;
@@ -103,7 +103,7 @@ impl BillingQueue for Broken {
         Ok(Vec::new())
     }
 
-    fn put_off(&self, _: &Leased, _: &str, _: Option<time::Duration>) -> Result<(), Error> {
+    fn put_off(&self, _: &Leased, _: &str, _: time::Duration) -> Result<(), Error> {
         self.fail()
     }
 
@@ -136,6 +136,24 @@ impl BillingQueue for Broken {
     fn list_advancing_clocks(&self) -> Result<Vec<(OrganizationId, TestClockId)>, Error> {
         Ok(Vec::new())
     }
+}
+
+impl Feeds for Broken {
+    fn place_messages(&self, _: u32) -> Result<Placed, Error> {
+        Ok(Placed::default())
+    }
+
+    fn last_positions(&self, _: &[OrganizationId]) -> Result<Vec<u64>, Error> {
+        self.fail()
+    }
+
+    fn drop_messages(&self, _: OffsetDateTime, _: u32) -> Result<u64, Error> {
+        Ok(0)
+    }
+
+    fn on_messages(&self, _: Box<dyn Fn() + Send + Sync>) {}
+
+    fn render_with(&self, _: Arc<dyn Renderer>) {}
 }
 
 impl Backend for Broken {

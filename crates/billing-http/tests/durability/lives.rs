@@ -18,12 +18,11 @@ use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::{CreateOrganization, create_organization};
 use billing_http::caller::KeyText;
 use billing_http::{Backend, RunningServer, Server, ServerSettings};
-use billing_store::PgStore;
 use serde_json::{Value, json};
 use time::macros::{date, format_description};
 use time::{Date, Duration, OffsetDateTime};
 
-use crate::support::{Answer, Field, World};
+use crate::support::{Answer, Field, World, connect};
 
 mod catalog;
 
@@ -327,7 +326,7 @@ fn set_up(stage: &Stage<'_>, seed: u64) -> Catalog {
 /// Lives every seed on every stage and compares the books.
 fn live_all(seeds: std::ops::RangeInclusive<u64>) {
     let world = World::new();
-    let store = PgStore::connect(world.url(), 10).expect("connected");
+    let store = connect(world.url(), 10);
     let second = Server::start(&settings(&world), Arc::new(store)).expect("a second server");
     let one = Stage::new(&world, &[world.addr()], &world.key);
     let two = Stage::new(&world, &[world.addr(), second.addr], &world.key);

@@ -13,10 +13,9 @@ use bigdecimal::{BigDecimal, Zero};
 use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::store::{Scope, Store};
 use billing_http::{RunningServer, Server, ServerSettings};
-use billing_store::PgStore;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Field, World, now, plan_body};
+use crate::support::{Answer, Field, World, connect, now, plan_body};
 
 /// Rounds of each pair, where the environment does not ask for another number.
 const ROUNDS: u32 = 20;
@@ -60,7 +59,7 @@ impl Ring {
         let mut settings =
             ServerSettings::new("127.0.0.1:0".parse().expect("an address"), world.opened.pepper.clone(), 8);
         settings.notice = Duration::ZERO;
-        let store = PgStore::connect(world.url(), 10).expect("connected");
+        let store = connect(world.url(), 10);
         let second = Server::start(&settings, std::sync::Arc::new(store)).expect("a server");
         let metric = world.metric();
         let (plan, other_plan) = (world.plan(&metric), world.plan(&metric));

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
 use super::races::{Ring, rounds};
-use crate::support::{Answer, Field};
+use crate::support::{Answer, Field, connect};
 
 /// Racers of each side.
 const RACERS: usize = 4;
@@ -71,7 +71,7 @@ fn cancellers<'r>(ring: &'r Ring, customer: &'r str) -> impl Iterator<Item = Rac
 }
 
 fn two_stores(ring: &Ring) -> [PgStore; 2] {
-    [0, 1].map(|_| PgStore::connect(ring.world.url(), 4).expect("connected"))
+    [0, 1].map(|_| connect(ring.world.url(), 4))
 }
 
 /// A subscriber since the 15th of January 2020 with fifteen calls, five of them to be paid; the clock.

@@ -9,6 +9,7 @@ mod credits;
 mod custom_metrics;
 mod customer_changes;
 mod events;
+mod feed;
 mod invoices;
 mod late_usage;
 mod levels;

@@ -11,11 +11,10 @@ use billing_domain::StoreError;
 use billing_domain::idempotency::Claim;
 use billing_domain::store::{Scope, Store};
 use billing_http::{Server, ServerSettings};
-use billing_store::PgStore;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::{Answer, Field, World, now};
+use crate::support::{Answer, Field, World, connect, now};
 
 /// Requests with one key that come at once.
 const TWINS: usize = 8;
@@ -283,7 +282,7 @@ fn a_request_whose_commit_was_cut_off_can_be_sent_again() {
     world.customer("acme");
     let wire = Wire::before(world.url());
     world.server.take().expect("it runs").stop().expect("a clean stop");
-    let store = PgStore::connect(&wire.url, 4).expect("connected");
+    let store = connect(&wire.url, 4);
     let mut settings = ServerSettings::new("127.0.0.1:0".parse().expect("an address"), world.opened.pepper.clone(), 4);
     settings.notice = Duration::ZERO;
     world.server = Some(Server::start(&settings, Arc::new(store)).expect("a server"));

@@ -88,6 +88,7 @@ impl Shared {
                 (None, done) => done.map_err(Failure::from),
             }
         })?;
+        self.messages.ring_if(deeds.has_told);
         deeds.tell(organization, &self.issued);
         Ok(done)
     }

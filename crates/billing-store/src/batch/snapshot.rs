@@ -66,6 +66,9 @@ impl PgTransaction<'_> {
         let ended = self.load_subscriptions(&keys, &missing)?;
         let invoicings = self.load_invoicings(&keys, &billed)?;
         let creditors = self.find_creditors(&keys)?;
+        let falling_due = self.load_falling_due(&keys)?;
+        let mut falling_due =
+            by_customer(falling_due.into_iter().map(|(customer, id, due_at)| (customer, (id, due_at))));
         let mut current = by_customer(current.into_iter().map(|subscription| (subscription.customer, subscription)));
         let mut ended = by_customer(ended.into_iter().map(|subscription| (subscription.customer, subscription)));
         let hold = |key: Uuid| {
@@ -77,7 +80,9 @@ impl PgTransaction<'_> {
             let mut held = current.remove(&customer_key).unwrap_or_default();
             held.extend(ended.remove(&customer_key).unwrap_or_default());
             let (held, has_credit) = ((held, current_from), creditors.contains(&key));
-            Some(CustomerSnapshot::new((customer, now), records, held, has_credit).with_invoicings(invoicings))
+            let falling_due = falling_due.remove(&customer_key).unwrap_or_default();
+            let snapshot = CustomerSnapshot::new((customer, now), records, held, has_credit);
+            Some(snapshot.with_invoicings(invoicings).with_falling_due(falling_due))
         };
         Ok((catalog_version, keys.into_iter().filter_map(hold).collect()))
     }

@@ -2,6 +2,7 @@
 //! statement, and no statement is sent for one customer of a batch alone: it falls back to a transaction of its own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bigdecimal::BigDecimal;
 use billing_domain::charge::BillingRecord;
@@ -9,12 +10,13 @@ use billing_domain::credit::CreditLedger;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::Event;
-use billing_domain::id::{CreditId, CustomerKey, InvoiceId, OrganizationId, SubscriptionId};
+use billing_domain::id::{CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use billing_domain::message::Message;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
-    FeatureRepo, InvoiceFilter, InvoiceRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo,
-    SubscriptionRepo, TestClockRepo, Transaction,
+    FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, Page,
+    PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -25,7 +27,7 @@ use uuid::Uuid;
 use super::write_buffer::WriteBuffer;
 use crate::cached::{CachedTransaction, CustomerSnapshot};
 use crate::pg::column::count;
-use crate::transaction::hand_on;
+use crate::transaction::{PastDue, hand_on};
 
 /// What became of one customer's turn.
 pub(super) enum Turn {
@@ -136,6 +138,10 @@ impl Transaction for BatchTransaction<'_, '_> {
     fn events(&mut self) -> &mut dyn EventRepo {
         self
     }
+
+    fn messages(&mut self) -> &mut dyn MessageRepo {
+        self
+    }
 }
 
 impl CustomerRepo for BatchTransaction<'_, '_> {
@@ -160,6 +166,7 @@ impl CustomerRepo for BatchTransaction<'_, '_> {
         fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();
         fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();
         fn set_catching_up(key: CustomerKey, catching_up: bool) -> ();
+        fn park_billing(key: CustomerKey, failures: u32, reason: &str) -> bool;
     }
 }
 
@@ -230,13 +237,42 @@ impl InvoiceRepo for BatchTransaction<'_, '_> {
         Ok(())
     }
 
+    fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error> {
+        match self.unchanged(customer) {
+            Some(snapshot) => Ok(snapshot.falling_due.clone()),
+            None => self.inner.invoices().list_falling_due(customer),
+        }
+    }
+
+    fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error> {
+        self.writes.note_past_due(PastDue { customer, invoice: id, at });
+        Ok(())
+    }
+
     hand_on! { invoices =>
+        fn list_by_id(ids: &[InvoiceId]) -> Vec<Invoice>;
         fn get(id: InvoiceId) -> Invoice;
         fn update(invoice: &Invoice) -> ();
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;
         fn list(filter: &InvoiceFilter, page: &PageRequest) -> Page<Invoice>;
+    }
+}
+
+impl MessageRepo for BatchTransaction<'_, '_> {
+    fn renderer(&self) -> Arc<dyn Renderer> {
+        self.inner.inner.renderer()
+    }
+
+    fn insert(&mut self, message: Message) -> Result<(), Error> {
+        self.writes.insert_message(message);
+        Ok(())
+    }
+
+    hand_on! { messages =>
+        fn get(id: MessageId) -> Message;
+        fn list(wanted: &FeedRequest) -> FeedPage;
     }
 }
 

@@ -6,6 +6,7 @@ use billing_domain::Error;
 use billing_domain::charge::BillingRecord;
 use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::invoice::NewInvoice;
+use billing_domain::message::Message;
 use billing_domain::subscription::Subscription;
 use diesel::RunQueryDsl;
 use diesel::sql_types::{Array, BigInt, Date as SqlDate, Uuid as SqlUuid};
@@ -13,7 +14,7 @@ use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::pg::statement::statement;
-use crate::transaction::{PgTransaction, Reached};
+use crate::transaction::{PastDue, PgTransaction, Reached};
 
 statement! {
     /// Writes how often subscriptions were invoiced by schedule on the latest day that they were.
@@ -37,17 +38,21 @@ pub(crate) struct WriteBuffer {
     invoicings: BTreeMap<(CustomerKey, SubscriptionId), (Date, i64)>,
     reached: Reached,
     invoices: Vec<NewInvoice>,
+    past_due: Vec<PastDue>,
+    messages: Vec<Message>,
 }
 
 impl WriteBuffer {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { new, changed, records, invoicings, reached, invoices } = self;
+        let Self { new, changed, records, invoicings, reached, invoices, past_due, messages } = self;
         new.is_empty()
             && changed.is_empty()
             && records.is_empty()
             && invoicings.is_empty()
             && reached.0.is_empty()
             && invoices.is_empty()
+            && past_due.is_empty()
+            && messages.is_empty()
     }
 
     /// [`billing_domain::store::SubscriptionRepo::save`].
@@ -100,22 +105,34 @@ impl WriteBuffer {
         Self { invoices, ..self }
     }
 
+    /// [`billing_domain::store::InvoiceRepo::note_past_due`].
+    pub(super) fn note_past_due(&mut self, past_due: PastDue) {
+        self.past_due.push(past_due);
+    }
+
+    /// [`billing_domain::store::MessageRepo::insert`].
+    pub(super) fn insert_message(&mut self, message: Message) {
+        self.messages.push(message);
+    }
+
     /// Adds what another customer has done.
     pub(super) fn append(&mut self, other: Self) {
-        let Self { new, changed, records, invoicings, reached, invoices } = other;
+        let Self { new, changed, records, invoicings, reached, invoices, past_due, messages } = other;
         self.new.extend(new);
         self.changed.extend(changed);
         self.records.extend(records);
         self.invoicings.extend(invoicings);
         self.reached.0.extend(reached.0);
         self.invoices.extend(invoices);
+        self.past_due.extend(past_due);
+        self.messages.extend(messages);
     }
 }
 
 impl PgTransaction<'_> {
     /// Writes everything, in the order of locks: key ranges, queue, counter.
     pub(super) fn write(&mut self, all: WriteBuffer) -> Result<(), Error> {
-        let WriteBuffer { new, changed, records, invoicings, reached, invoices } = all;
+        let WriteBuffer { new, changed, records, invoicings, reached, invoices, past_due, messages } = all;
         self.write_subscriptions(&new, &changed)?;
         self.write_records(records.iter().map(|(customer, record)| (*customer, record)))?;
         if !invoicings.is_empty() {
@@ -130,6 +147,8 @@ impl PgTransaction<'_> {
         }
         self.reached = reached;
         self.unissued = invoices;
+        self.past_due = past_due;
+        self.new_messages = messages;
         self.write_deferred()
     }
 }

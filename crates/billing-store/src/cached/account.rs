@@ -1,10 +1,16 @@
 //! What the customer that the transaction is alone with has: read when the transaction began, and again once it is changed.
 
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
-use billing_domain::id::{CreditId, CustomerKey, SubscriptionId};
-use billing_domain::store::{BillingRecordRepo, CreditRepo, SubscriptionRepo, Transaction as _};
+use billing_domain::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use billing_domain::store::{
+    BillingRecordRepo, CreditRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo, Transaction as _,
+};
 use billing_domain::subscription::Subscription;
 use time::{Date, OffsetDateTime};
 
@@ -79,6 +85,30 @@ impl BillingRecordRepo for CachedTransaction<'_, '_> {
     hand_on! { billing_records =>
         fn list_open_of(customers: &[CustomerKey]) -> Vec<BillingRecord>;
         fn list(customer: CustomerKey, subscription: SubscriptionId) -> Vec<BillingRecord>;
+    }
+}
+
+impl InvoiceRepo for CachedTransaction<'_, '_> {
+    fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error> {
+        match self.unchanged(customer) {
+            Some(snapshot) => Ok(snapshot.falling_due.clone()),
+            None => self.inner.invoices().list_falling_due(customer),
+        }
+    }
+
+    change! { invoices =>
+        fn issue(invoice: NewInvoice);
+        fn note_past_due(customer: CustomerKey, id: InvoiceId, at: OffsetDateTime);
+        fn update(invoice: &Invoice);
+    }
+
+    hand_on! { invoices =>
+        fn get(id: InvoiceId) -> Invoice;
+        fn list_by_id(ids: &[InvoiceId]) -> Vec<Invoice>;
+        fn find_by_number(number: &str) -> Option<InvoiceId>;
+        fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
+        fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;
+        fn list(filter: &InvoiceFilter, page: &PageRequest) -> Page<Invoice>;
     }
 }
 

@@ -13,7 +13,7 @@ use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
-    InvoiceRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+    InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -152,7 +152,7 @@ impl Transaction for CachedTransaction<'_, '_> {
     }
 
     fn invoices(&mut self) -> &mut dyn InvoiceRepo {
-        self.inner
+        self
     }
 
     fn credits(&mut self) -> &mut dyn CreditRepo {
@@ -160,6 +160,10 @@ impl Transaction for CachedTransaction<'_, '_> {
     }
 
     fn events(&mut self) -> &mut dyn EventRepo {
+        self.inner
+    }
+
+    fn messages(&mut self) -> &mut dyn MessageRepo {
         self.inner
     }
 }

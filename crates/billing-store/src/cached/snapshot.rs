@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use billing_domain::charge::BillingRecord;
 use billing_domain::customer::Customer;
-use billing_domain::id::SubscriptionId;
+use billing_domain::id::{InvoiceId, SubscriptionId};
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
 use time::{Date, OffsetDateTime};
@@ -22,6 +22,8 @@ pub(crate) struct CustomerSnapshot {
     /// Others that have a record here.
     ended: Vec<Subscription>,
     pub(crate) has_credit: bool,
+    /// Unpaid invoices that were not noted as past due, with the instants at which they fall due.
+    pub(crate) falling_due: Vec<(InvoiceId, OffsetDateTime)>,
     invoicings: BTreeMap<SubscriptionId, (Date, i64)>,
     /// Questions about usage, each with its answer from one statement.
     usages: Vec<(Vec<UsageRequest>, Vec<SeenUsage>)>,
@@ -42,7 +44,13 @@ impl CustomerSnapshot {
         };
         let (current, ended) = held.into_iter().partition(is_current);
         let (invoicings, usages) = (BTreeMap::new(), Vec::new());
-        Self { customer, now, records, current, current_from, ended, has_credit, invoicings, usages }
+        let falling_due = Vec::new();
+        Self { customer, now, records, current, current_from, ended, has_credit, falling_due, invoicings, usages }
+    }
+
+    /// With the unpaid invoices that were not noted as past due, and when they fall due.
+    pub(crate) fn with_falling_due(self, falling_due: Vec<(InvoiceId, OffsetDateTime)>) -> Self {
+        Self { falling_due, ..self }
     }
 
     /// With how often subscriptions were invoiced by schedule on the latest day that they were.

@@ -24,6 +24,8 @@ pub(crate) enum LockClass {
     Backfill = 5,
     /// Gathering statistics.
     Statistics = 6,
+    /// Giving messages their places.
+    Messages = 7,
 }
 
 impl LockClass {

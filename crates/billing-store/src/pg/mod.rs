@@ -6,6 +6,7 @@ pub(crate) mod deadline;
 pub(crate) mod error;
 pub(crate) mod lane;
 pub(crate) mod lock;
+pub(crate) mod message_schema;
 pub(crate) mod migration;
 pub(crate) mod month;
 pub(crate) mod nested;

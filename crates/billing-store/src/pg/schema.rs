@@ -1,5 +1,7 @@
 //! The tables as Diesel sees them. A test compares this with what the migrations make.
 
+pub(crate) use super::message_schema::{feed_entries, message_counters, messages, organization_messages};
+
 diesel::table! {
     api_keys (prefix) {
         prefix -> Text,
@@ -292,6 +294,7 @@ diesel::table! {
         payment_status -> Text,
         line_count -> Int8,
         amount -> Numeric,
+        past_due_at -> Nullable<Timestamptz>,
     }
 }
 

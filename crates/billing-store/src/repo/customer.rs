@@ -10,7 +10,7 @@ use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::SqlTypeOf;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, Nullable, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -151,7 +151,7 @@ const QUEUED_ANEW: &str = "ON CONFLICT (customer_key) DO UPDATE SET due_at = exc
 
 statement! {
     /// Moves a customer's last instant forward.
-    AdvanceInstant -> diesel::sql_types::BigInt {
+    AdvanceInstant -> BigInt {
         "UPDATE customers SET last_instant = greatest(last_instant, " instant: OffsetDateTime as Timestamptz; ")
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; ""
     }
@@ -159,7 +159,7 @@ statement! {
 
 statement! {
     /// Puts a customer in real time into the queue, free for any worker.
-    SetBillingDue -> diesel::sql_types::BigInt {
+    SetBillingDue -> BigInt {
         "INSERT INTO billing_due (customer_key, organization_id, due_at)
         SELECT customer_key, organization_id, " due_at: OffsetDateTime as Timestamptz; "
         FROM customers
@@ -258,6 +258,17 @@ impl PgTransaction<'_> {
     }
 }
 
+statement! {
+    /// Leaves a customer's billing alone that failed once more, unless it was billed since it was leased.
+    ParkBilling -> BigInt {
+        "UPDATE billing_due
+        SET failures = failures + 1, failure = " reason: String as Text; ", failed_at = statement_timestamp(),
+            is_parked = true, claimed_until = statement_timestamp()
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
+            AND failures = " failures: i64 as BigInt; " AND claimed_until IS NOT NULL"
+    }
+}
+
 impl CustomerRepo for PgTransaction<'_> {
     fn insert(&mut self, customer: &Customer) -> Result<(), Error> {
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
@@ -336,6 +347,17 @@ impl CustomerRepo for PgTransaction<'_> {
             }
         }
         Ok(())
+    }
+
+    fn park_billing(&mut self, key: CustomerKey, failures: u32, reason: &str) -> Result<bool, Error> {
+        self.write_reached()?;
+        let park = ParkBilling {
+            reason: reason.to_owned(),
+            organization: self.tenant(),
+            customer: key.uuid(),
+            failures: i64::from(failures),
+        };
+        Ok(self.query(|pg| park.execute(pg))? > 0)
     }
 
     fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {

@@ -20,10 +20,10 @@ use uuid::Uuid;
 use crate::pg::column::{checked, choice, count, from_json, period};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
-use crate::pg::statement::fixed;
+use crate::pg::statement::{fixed, statement};
 use crate::repo::customer::page_of;
 use crate::repo::subscription::filters;
-use crate::transaction::PgTransaction;
+use crate::transaction::{PastDue, PgTransaction};
 
 mod issue;
 
@@ -202,6 +202,52 @@ impl PgTransaction<'_> {
     }
 }
 
+statement! {
+    /// Notes of unpaid invoices that they fell due.
+    NotePastDue -> SqlUuid {
+        "UPDATE invoices SET past_due_at = due.at
+        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " ids: Vec<Uuid> as Array<SqlUuid>; ",
+            " ats: Vec<OffsetDateTime> as Array<Timestamptz>; ") AS due (customer_key, id, at)
+        WHERE invoices.customer_key = due.customer_key AND invoices.id = due.id
+            AND invoices.organization_id = " organization: Uuid as SqlUuid; "
+        RETURNING invoices.id"
+    }
+}
+
+impl PgTransaction<'_> {
+    /// The unpaid invoices of these customers that have a due date and were not noted as past due.
+    pub(crate) fn load_falling_due(
+        &mut self,
+        customers: &[Uuid],
+    ) -> Result<Vec<(CustomerKey, InvoiceId, OffsetDateTime)>, Error> {
+        let query = invoices::table
+            .filter(checked(invoices::organization_id.eq(self.tenant())).and(invoices::customer_key.eq_any(customers)))
+            .filter(invoices::payment_status.eq("unpaid").and(invoices::past_due_at.is_null()))
+            .filter(invoices::due_at.is_not_null())
+            .select((invoices::customer_key, invoices::id, invoices::due_at.assume_not_null()));
+        let rows: Vec<(Uuid, Uuid, OffsetDateTime)> = self.query(|pg| query.load(pg))?;
+        Ok(rows.into_iter().map(|(customer, id, due_at)| (customer.into(), id.into(), due_at)).collect())
+    }
+
+    /// Notes what fell due and was put off, after the invoices themselves.
+    pub(crate) fn write_past_due(&mut self) -> Result<(), Error> {
+        if self.past_due.is_empty() || self.has_failed() {
+            return Ok(());
+        }
+        let all = std::mem::take(&mut self.past_due);
+        let note = NotePastDue {
+            customers: all.iter().map(|due| due.customer.uuid()).collect(),
+            ids: all.iter().map(|due| due.invoice.uuid()).collect(),
+            ats: all.iter().map(|due| due.at).collect(),
+            organization: self.tenant(),
+        };
+        match self.query(|pg| note.load::<Uuid>(pg))?.len() == all.len() {
+            true => Ok(()),
+            false => Err(Error::NotFound(Noun::Invoice)),
+        }
+    }
+}
+
 impl InvoiceRepo for PgTransaction<'_> {
     fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error> {
         self.unissued.push(invoice);
@@ -227,6 +273,27 @@ impl InvoiceRepo for PgTransaction<'_> {
             0 => Err(Error::NotFound(Noun::Invoice)),
             _ => Ok(()),
         }
+    }
+
+    fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error> {
+        self.write_deferred()?;
+        let found = self.load_falling_due(&[customer.uuid()])?;
+        Ok(found.into_iter().map(|(_, id, due_at)| (id, due_at)).collect())
+    }
+
+    fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error> {
+        self.past_due.push(PastDue { customer, invoice: id, at });
+        Ok(())
+    }
+
+    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error> {
+        self.write_deferred()?;
+        let query = invoices::table
+            .filter(invoices::organization_id.eq(self.tenant()))
+            .filter(invoices::id.eq_any(ids.iter().map(|id| id.uuid())))
+            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
+        let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(with_lines).collect()
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

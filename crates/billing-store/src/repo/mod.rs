@@ -11,6 +11,7 @@ pub(crate) mod feature;
 pub(crate) mod idempotency;
 pub(crate) mod invoice;
 pub(crate) mod key_pepper;
+pub(crate) mod message;
 pub(crate) mod metric;
 pub(crate) mod organization;
 pub(crate) mod plan;
@@ -23,9 +24,12 @@ use billing_domain::Error;
 use crate::transaction::PgTransaction;
 
 impl PgTransaction<'_> {
-    /// Writes what was put off, in the order of locks: the queue, then the counter of invoices.
+    /// Writes what was put off, in the order of locks: the queue, then the counter of invoices. Messages come before: whoever
+    /// issues waits for that counter.
     pub(crate) fn write_deferred(&mut self) -> Result<(), Error> {
         self.write_reached()?;
-        self.issue_all()
+        self.write_messages()?;
+        self.issue_all()?;
+        self.write_past_due()
     }
 }

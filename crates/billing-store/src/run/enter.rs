@@ -9,7 +9,7 @@ use billing_domain::billing_run::LOOK_BACK;
 use billing_domain::customer::Customer;
 use billing_domain::store::Scope;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Record, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -89,6 +89,14 @@ static HELD_SUBSCRIPTIONS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
+/// The unpaid invoices of `input.customer_key` that were not noted as past due, with when they fall due.
+const FALLING_DUE: &str = "ARRAY(
+    SELECT ROW(invoices.id, invoices.due_at) FROM invoices
+    WHERE invoices.customer_key = input.customer_key
+        AND (invoices.organization_id = input.organization_id) IS TRUE
+        AND invoices.payment_status = 'unpaid' AND invoices.past_due_at IS NULL AND invoices.due_at IS NOT NULL
+)";
+
 /// Whether `input.customer_key` has credit left.
 const HAS_CREDIT: &str = "EXISTS (
     SELECT FROM credits
@@ -101,9 +109,9 @@ statement! {
     /// is credit.
     Hold -> (
         Timestamptz, Nullable<SqlUuid>, Array<Binary>, Nullable<CustomerSql>, NestedSql<BillingRecordRow>,
-        NestedSql<SubscriptionRow>, Bool
+        NestedSql<SubscriptionRow>, Bool, Array<Record<(SqlUuid, Timestamptz)>>
     ) {
-        "SELECT held.now, catalog.version, " [VALID_KEYS] ", " [COLUMNS] ", " [&OPEN_RECORDS] ", " [&HELD_SUBSCRIPTIONS] ", " [HAS_CREDIT] "
+        "SELECT held.now, catalog.version, " [VALID_KEYS] ", " [COLUMNS] ", " [&OPEN_RECORDS] ", " [&HELD_SUBSCRIPTIONS] ", " [HAS_CREDIT] ", " [FALLING_DUE] "
         FROM (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " customer: Uuid as SqlUuid; "::uuid AS customer_key,
                 " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes, " look_back: i64 as BigInt; "::bigint AS look_back
@@ -127,6 +135,7 @@ type HoldRow = (
     Nested<BillingRecordRow>,
     Nested<SubscriptionRow>,
     bool,
+    Vec<(Uuid, OffsetDateTime)>,
 );
 
 /// What a transaction knows once it has its lock.
@@ -147,6 +156,23 @@ struct Held {
     records: Vec<BillingRecordRow>,
     subscriptions: Vec<SubscriptionRow>,
     has_credit: bool,
+    falling_due: Vec<(Uuid, OffsetDateTime)>,
+}
+
+impl Held {
+    fn snapshot(
+        self,
+        inner: &mut PgTransaction<'_>,
+        customer: Customer,
+        now: OffsetDateTime,
+    ) -> Result<CustomerSnapshot, Error> {
+        let Self { records, subscriptions, has_credit, falling_due } = self;
+        let records = inner.open_records(records)?.into_iter().map(|(_, record)| record).collect();
+        let held = subscriptions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
+        let falling_due = falling_due.into_iter().map(|(id, due_at)| (id.into(), due_at)).collect();
+        let snapshot = CustomerSnapshot::new((customer, now), records, (held, now - LOOK_BACK), has_credit);
+        Ok(snapshot.with_falling_due(falling_due))
+    }
 }
 
 impl Entered {
@@ -158,10 +184,7 @@ impl Entered {
     }
 
     /// The transaction with what is known of it.
-    pub(super) fn transaction<'t, 'c>(
-        self,
-        inner: &'t mut PgTransaction<'c>,
-    ) -> Result<CachedTransaction<'t, 'c>, Error> {
+    pub(super) fn transaction<'t, 'c>(self, inner: &'t mut PgTransaction<'c>) -> CachedTransaction<'t, 'c> {
         let remembered = &inner.shared.remembered;
         let catalogs = if self.is_reading { &remembered.snapshots } else { &remembered.catalogs };
         let catalog = self.catalog_version.map(|version| catalogs.at(inner.tenant(), version));
@@ -170,17 +193,12 @@ impl Entered {
             let present = customer.map(|customer| (customer.key.uuid(), Present { customer, now }));
             let customers = present.into_iter().collect();
             let prefetched = PrefetchedCustomers { customers, subscriptions: HashMap::new() };
-            return Ok(CachedTransaction::new(inner, catalog).with_prefetched(prefetched));
+            return CachedTransaction::new(inner, catalog).with_prefetched(prefetched);
         }
-        let snapshot = match customer.clone().zip(self.held) {
-            Some((customer, Held { records, subscriptions, has_credit })) => {
-                let records = inner.open_records(records)?.into_iter().map(|(_, record)| record).collect();
-                let held = subscriptions.into_iter().map(TryInto::try_into).collect::<Result<_, _>>()?;
-                Some(CustomerSnapshot::new((customer, now), records, (held, now - LOOK_BACK), has_credit))
-            }
-            None => None,
-        };
-        Ok(CachedTransaction::new(inner, catalog).with_customer(customer).with_snapshot(snapshot))
+        // What cannot be understood is read again by whoever needs it: others may still do without.
+        let snapshot =
+            customer.clone().zip(self.held).and_then(|(customer, held)| held.snapshot(inner, customer, now).ok());
+        CachedTransaction::new(inner, catalog).with_customer(customer).with_snapshot(snapshot)
     }
 }
 
@@ -199,9 +217,9 @@ pub(super) fn enter(pg: &mut PgConnection, scope: &Scope, key: Option<&Fingerpri
             lock_customer(pg, customer.uuid())?;
             let look_back = LOOK_BACK.whole_seconds();
             let hold = Hold { organization, customer: customer.uuid(), prefixes, look_back };
-            let (now, version, valid_keys, customer, records, subscriptions, has_credit): HoldRow =
+            let (now, version, valid_keys, customer, records, subscriptions, has_credit, falling_due): HoldRow =
                 hold.get_result(pg)?;
-            let held = Held { records: records.0, subscriptions: subscriptions.0, has_credit };
+            let held = Held { records: records.0, subscriptions: subscriptions.0, has_credit, falling_due };
             let looked = Entered::looked((now, version, valid_keys, customer));
             Entered { held: Some(held), is_reading: false, ..looked }
         }

@@ -34,10 +34,11 @@ impl Shared {
             let entered = enter(pg, scope, key)?;
             let now = entered.now;
             let mut tx = PgTransaction::new(pg, self, scope.organization(), lane).with_custom_budget(custom_budget);
-            let worked = entered.transaction(&mut tx).and_then(|mut tx| match lane {
-                Some(_) => work(&mut tx, now),
-                None => work(&mut OverLanes::new(tx), now),
-            });
+            let mut inner = entered.transaction(&mut tx);
+            let worked = match lane {
+                Some(_) => work(&mut inner, now),
+                None => work(&mut OverLanes::new(inner), now),
+            };
             let result = worked.and_then(|()| tx.write_deferred());
             deeds = std::mem::take(&mut tx.deeds);
             attempts.note(tx.has_run_custom(), tx.verdict(result))
@@ -48,6 +49,7 @@ impl Shared {
     /// What became of a transaction; what it did is told if it was committed.
     fn told(&self, scope: &Scope, result: Result<(), Failure>, deeds: Deeds) -> Result<(), Error> {
         if result.is_ok() {
+            self.messages.ring_if(deeds.has_told);
             deeds.tell(scope.organization(), &self.issued);
         }
         result.map_err(Failure::into_error)
@@ -67,10 +69,11 @@ impl Shared {
             let now = entered.now;
             pg.batch_execute("SAVEPOINT work")?;
             let mut tx = PgTransaction::new(pg, self, organization, lane);
-            let attempt = entered.transaction(&mut tx).and_then(|mut tx| match lane {
-                Some(_) => work(&mut tx, now),
-                None => work(&mut OverLanes::new(tx), now),
-            });
+            let mut inner = entered.transaction(&mut tx);
+            let attempt = match lane {
+                Some(_) => work(&mut inner, now),
+                None => work(&mut OverLanes::new(inner), now),
+            };
             let has_run_custom = tx.has_run_custom();
             let (answer, done) = attempts.note(has_run_custom, answer_of(tx, attempt))?;
             deeds = done;

@@ -73,15 +73,13 @@ statement! {
 }
 
 statement! {
-    /// Notes a failure, unless the customer was billed since it was leased. No time to wait: it is parked.
+    /// Notes a failure, unless the customer was billed since it was leased.
     PutOff -> BigInt {
-        "UPDATE billing_due due
-        SET failures = due.failures + 1, failure = " reason: String as Text; ", failed_at = statement_timestamp(),
-            is_parked = wait.ms IS NULL,
-            claimed_until = statement_timestamp() + make_interval(secs => coalesce(wait.ms, 0)::double precision / 1000)
-        FROM (SELECT " wait_ms: Option<i64> as Nullable<BigInt>; "::bigint AS ms) wait
-        WHERE due.organization_id = " organization: Uuid as SqlUuid; " AND due.customer_key = " customer: Uuid as SqlUuid; "
-            AND due.failures = " failures: i64 as BigInt; " AND due.claimed_until IS NOT NULL"
+        "UPDATE billing_due
+        SET failures = failures + 1, failure = " reason: String as Text; ", failed_at = statement_timestamp(),
+            claimed_until = statement_timestamp() + make_interval(secs => " wait_ms: i64 as BigInt; "::double precision / 1000)
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
+            AND failures = " failures: i64 as BigInt; " AND claimed_until IS NOT NULL"
     }
 }
 
@@ -239,10 +237,10 @@ impl BillingQueue for PgStore {
         })
     }
 
-    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Option<Duration>) -> Result<(), Error> {
+    fn put_off(&self, leased: &Leased, reason: &str, retry_after: Duration) -> Result<(), Error> {
         let statement = PutOff {
             reason: reason.to_owned(),
-            wait_ms: retry_after.map(milliseconds),
+            wait_ms: milliseconds(retry_after),
             organization: leased.organization.uuid(),
             customer: leased.customer.uuid(),
             failures: i64::from(leased.failures),

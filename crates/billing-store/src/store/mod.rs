@@ -1,6 +1,7 @@
 //! The store as others see it: connecting, health, durability, and the doors that need no scope.
 
 mod billing_queue;
+mod feeds;
 mod idempotency;
 mod lane_status;
 
@@ -44,6 +45,7 @@ use crate::repo::key_pepper;
 use crate::rollup::KeyRanges;
 use crate::shared::Shared;
 use crate::split::{self, Split};
+use crate::told::Told;
 
 /// How long the readiness check may take, in milliseconds.
 const PING_MAX: Duration = Duration::from_millis(500);
@@ -204,6 +206,7 @@ impl PgStore {
             remembered: Remembered::default(),
             issued: Issued::default(),
             database_bytes: AtomicU64::new(0),
+            messages: Told::default(),
         });
         let queues = Arc::new(Queues::open(&shared)?);
         Ok(Self { shared, queues })

@@ -9,7 +9,11 @@ use crate::issued::Issued;
 
 /// What the transactions of one organization have done and is to be told, in its order.
 #[derive(Default)]
-pub(crate) struct Deeds(Vec<Deed>);
+pub(crate) struct Deeds {
+    all: Vec<Deed>,
+    /// Whether messages were written.
+    pub(crate) has_told: bool,
+}
 
 enum Deed {
     Issued { customer: CustomerKey, invoice: InvoiceId, number: String, currency: String, amount: BigDecimal },
@@ -24,17 +28,17 @@ impl Deeds {
         number: String,
         (currency, amount): (String, BigDecimal),
     ) {
-        self.0.push(Deed::Issued { customer, invoice, number, currency, amount });
+        self.all.push(Deed::Issued { customer, invoice, number, currency, amount });
     }
 
     /// A subscription was made, by a call or by a renewal.
     pub(crate) fn subscribed(&mut self, subscription: &Subscription) {
-        self.0.push(Deed::Subscribed { subscription: Box::new(subscription.clone()) });
+        self.all.push(Deed::Subscribed { subscription: Box::new(subscription.clone()) });
     }
 
     /// Tells all of it, for it has been committed: to the log, and to the counters.
     pub(crate) fn tell(self, organization: OrganizationId, counters: &Issued) {
-        for deed in self.0 {
+        for deed in self.all {
             deed.tell(organization, counters);
         }
     }

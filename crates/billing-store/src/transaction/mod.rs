@@ -10,16 +10,18 @@ mod reached;
 use std::collections::BTreeMap;
 
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
-use billing_domain::id::{BillingRecordId, OrganizationId};
+use billing_domain::id::{BillingRecordId, CustomerKey, InvoiceId, OrganizationId};
 use billing_domain::invoice::NewInvoice;
+use billing_domain::message::Message;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
-    InvoiceRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+    InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
 };
 use billing_domain::usage::SeenUsage;
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use self::gate::Statements;
@@ -32,6 +34,14 @@ use crate::shared::Shared;
 pub(crate) use self::deeds::Deeds;
 pub(crate) use self::hand_on::hand_on;
 pub(crate) use self::reached::Reached;
+
+/// An invoice of a customer that fell due at an instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PastDue {
+    pub(crate) customer: CustomerKey,
+    pub(crate) invoice: InvoiceId,
+    pub(crate) at: OffsetDateTime,
+}
 
 /// One open transaction on one connection.
 pub(crate) struct PgTransaction<'c> {
@@ -51,6 +61,10 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) unissued: Vec<NewInvoice>,
     /// What is told once it is committed.
     pub(crate) deeds: Deeds,
+    /// Invoices that fell due, which is noted once they are there.
+    pub(crate) past_due: Vec<PastDue>,
+    /// Messages that are written before the invoices.
+    pub(crate) new_messages: Vec<Message>,
     /// What is left for custom metrics, where all that is asked shares one budget.
     custom_budget: Option<Budget>,
     /// Whether a query of the organization's own was sent.
@@ -76,6 +90,8 @@ impl<'c> PgTransaction<'c> {
             reached: Reached::default(),
             unissued: Vec::new(),
             deeds: Deeds::default(),
+            past_due: Vec::new(),
+            new_messages: Vec::new(),
             custom_budget: None,
             has_run_custom: false,
         }
@@ -278,6 +294,10 @@ impl Transaction for PgTransaction<'_> {
     }
 
     fn events(&mut self) -> &mut dyn EventRepo {
+        self
+    }
+
+    fn messages(&mut self) -> &mut dyn MessageRepo {
         self
     }
 }

@@ -10,7 +10,14 @@ fn holds_on_postgres() {
     let mut failed = Vec::new();
     for (name, case) in all() {
         let store = TestStore::new();
-        let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+        let harness = Harness {
+            store: &*store,
+            ingest: &*store,
+            keys: &*store,
+            queue: &*store,
+            answers: &*store,
+            feeds: &*store,
+        };
         let run = std::panic::AssertUnwindSafe(|| case(&harness));
         if std::panic::catch_unwind(run).is_err() {
             failed.push(name);
@@ -24,7 +31,14 @@ fn holds_with_customers_in_several_lanes() {
     let mut failed = Vec::new();
     for (name, case) in all() {
         let store = TestStore::with_lanes(4);
-        let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+        let harness = Harness {
+            store: &*store,
+            ingest: &*store,
+            keys: &*store,
+            queue: &*store,
+            answers: &*store,
+            feeds: &*store,
+        };
         let run = std::panic::AssertUnwindSafe(|| case(&harness));
         if std::panic::catch_unwind(run).is_err() {
             failed.push(name);
@@ -36,7 +50,8 @@ fn holds_with_customers_in_several_lanes() {
 #[test]
 fn holds_when_all_cases_share_a_database() {
     let store = TestStore::new();
-    let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+    let harness =
+        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
     for (_, case) in all() {
         case(&harness);
     }
@@ -52,7 +67,14 @@ fn a_change_without_a_new_version_is_noticed() {
         for (name, case) in &cases {
             let store = TestStore::new();
             execute(store.url(), &format!("DROP TRIGGER {table}_catalog_version ON {table}")).expect(table);
-            let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+            let harness = Harness {
+                store: &*store,
+                ingest: &*store,
+                keys: &*store,
+                queue: &*store,
+                answers: &*store,
+                feeds: &*store,
+            };
             let run = std::panic::AssertUnwindSafe(|| case(&harness));
             assert!(std::panic::catch_unwind(run).is_err(), "{name}: nobody misses the catalog_version of {table}");
         }

@@ -10,7 +10,8 @@ use crate::sql::{execute, query};
 /// A database of four lanes in which the cases of the contract have left customers.
 fn inhabited() -> TestStore {
     let store = TestStore::with_lanes(4);
-    let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+    let harness =
+        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
     for (name, case) in all() {
         if name.starts_with("customer::") || name.starts_with("invoice::") || name.starts_with("event::") {
             case(&harness);
@@ -110,7 +111,8 @@ fn a_migration_that_was_interrupted_between_lanes_is_ended() {
 #[test]
 fn a_list_over_lanes_is_whole_and_in_the_order_of_creation() {
     let store = inhabited();
-    let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+    let harness =
+        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
     let organizations = harness.keys.list_organizations().expect("organizations");
     let longest = organizations.into_iter().map(|organization| {
         let list = |limit: u32| {
@@ -140,7 +142,7 @@ fn a_list_over_lanes_is_whole_and_in_the_order_of_creation() {
 fn digests(url: &str, schemas: &str) -> Vec<String> {
     let owned = "SELECT relname::text AS value FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid AND attname = 'customer_key'
         WHERE relnamespace = (SELECT min(schema_name)::regnamespace FROM lanes) AND relkind IN ('r', 'p') AND NOT relispartition
-            AND relname NOT IN ('customer_emails', 'invoice_numbers', 'plan_version_targets')
+            AND relname NOT IN ('customer_emails', 'feed_entries', 'invoice_numbers', 'plan_version_targets')
         ORDER BY 1";
     let digest = |table: String| {
         let rows = format!(
@@ -160,7 +162,8 @@ const SCHEMAS: &str = "SELECT schema_name FROM lanes";
 /// One lane with customers, subscriptions, invoices, credits and events of several organizations.
 fn one_lane() -> TestStore {
     let store = TestStore::with_lanes(1);
-    let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+    let harness =
+        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
     all().into_iter().for_each(|(_, case)| case(&harness));
     store
 }
@@ -194,7 +197,14 @@ fn a_split_moves_every_row_into_its_lane_and_loses_none() {
     assert_eq!(query(&url, triggers), [""; 0], "they watch again");
 
     // It works as any other.
-    let harness = Harness { store: &divided, ingest: &divided, keys: &divided, queue: &divided, answers: &divided };
+    let harness = Harness {
+        store: &divided,
+        ingest: &divided,
+        keys: &divided,
+        queue: &divided,
+        answers: &divided,
+        feeds: &divided,
+    };
     for (name, case) in all() {
         if ["customer::", "subscription::", "event::", "invoice::", "credit::"].iter().any(|of| name.starts_with(of)) {
             case(&harness);

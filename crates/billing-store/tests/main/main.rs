@@ -14,6 +14,7 @@ mod custom_sql_fuzz;
 mod custom_sql_grammar;
 mod custom_sql_lost;
 mod errors;
+mod feeds;
 mod hot_buckets;
 mod invariants;
 mod known;

@@ -23,6 +23,7 @@ const CUSTOMER_OWNED: &[&str] = &[
     "invoice_lines",
     "invoices",
     "invoicing_counts",
+    "messages",
     "rollup_versions",
     "subscription_versions",
     "subscriptions",
@@ -33,7 +34,7 @@ const CUSTOMER_OWNED: &[&str] = &[
 const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names"];
 
 /// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
-const NAMING_CUSTOMERS: &[&str] = &["customer_emails", "invoice_numbers", "plan_version_targets"];
+const NAMING_CUSTOMERS: &[&str] = &["customer_emails", "feed_entries", "invoice_numbers", "plan_version_targets"];
 
 /// Unique constraints that only a bug of this program can run into, because it makes the keys up itself.
 const INTERNAL: &[&str] = &[
@@ -58,6 +59,11 @@ const INTERNAL: &[&str] = &[
     "key_pepper_pkey",
     "lanes_pkey",
     "lanes_schema_name_key",
+    "feed_entries_message_id_key",
+    "feed_entries_pkey",
+    "message_counters_pkey",
+    "messages_pkey",
+    "organization_messages_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",
     "hot_buckets_pkey",

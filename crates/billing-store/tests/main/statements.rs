@@ -132,7 +132,8 @@ fn a_fault_is_found() {
 fn what_is_sent_to_a_lane_works_wherever_it_is() {
     listen_to_statements();
     let store = TestStore::with_lanes(1);
-    let harness = Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store };
+    let harness =
+        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
     all().into_iter().for_each(|(_, case)| case(&harness));
     let statements = statements_heard(store.url());
     assert!(statements.len() > 150, "they are heard: {}", statements.len());

@@ -95,21 +95,25 @@ pub(super) fn puts_off_what_fails(harness: &Harness<'_>) {
     let take = || leases(&tenant, Duration::hours(1), None).pop().expect("leased");
     let mut failing = take();
     for failures in 1..=2 {
-        queue.put_off(&failing, "no luck", Some(Duration::ZERO)).expect("put off");
+        queue.put_off(&failing, "no luck", Duration::ZERO).expect("put off");
         failing = take();
         assert_eq!(failing, Leased { organization: tenant.id, customer, failures });
     }
     assert_eq!(queue.backlog().expect("a backlog").failing, before.failing + 1);
-    queue.put_off(&failing, "no luck", Some(Duration::hours(1))).expect("put off");
+    queue.put_off(&failing, "no luck", Duration::hours(1)).expect("put off");
     assert_eq!(lease(&tenant, Duration::ZERO), [], "not before its time");
 
     set_due(&tenant, customer, Some(due_at));
     let fresh = take();
     assert_eq!(fresh.failures, 0, "billed at last, everything is forgotten");
-    queue.put_off(&failing, "too late", None).expect("put off");
+    let park = |leased: Leased, reason: &'static str| {
+        tenant.customer(customer, |tx, _| tx.customers().park_billing(leased.customer, leased.failures, reason))
+    };
+    queue.put_off(&failing, "too late", Duration::ZERO).expect("put off");
+    assert!(!park(failing, "too late"), "it was billed meanwhile");
     assert_eq!(queue.backlog().expect("a backlog").parked, before.parked, "somebody else billed it meanwhile");
 
-    queue.put_off(&fresh, "hopeless", None).expect("parked");
+    assert!(park(fresh, "hopeless"));
     assert_eq!(queue.backlog().expect("a backlog").parked, before.parked + 1);
     assert_eq!(lease(&tenant, Duration::ZERO), [], "left alone");
     let listed = queue.list_parked(MANY).expect("listed").into_iter().filter(|parked| parked.organization == tenant.id);

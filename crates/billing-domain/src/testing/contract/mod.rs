@@ -6,7 +6,7 @@
 //! use time::macros::datetime;
 //!
 //! let store = MemoryStore::at(datetime!(2026-03-31 12:00 UTC));
-//! let harness = Harness { store: &store, ingest: &store, keys: &store, queue: &store, answers: &store };
+//! let harness = Harness { store: &store, ingest: &store, keys: &store, queue: &store, answers: &store, feeds: &store };
 //! for (name, case) in all().into_iter().filter(|(name, _)| name.starts_with("transaction::")) {
 //!     println!("{name}");
 //!     case(&harness);
@@ -23,6 +23,7 @@ mod customer;
 mod event;
 mod idempotency;
 mod invoice;
+mod message;
 mod organization;
 mod plan;
 mod subscription;
@@ -43,7 +44,7 @@ use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
-use crate::store::{ApiKeyLookup, BillingQueue, EventIngest, Scope, Store, Transaction};
+use crate::store::{ApiKeyLookup, BillingQueue, EventIngest, Feeds, Scope, Store, Transaction};
 
 /// A store under test, seen from all its sides.
 #[derive(Clone, Copy)]
@@ -58,6 +59,8 @@ pub struct Harness<'s> {
     pub queue: &'s dyn BillingQueue,
     /// Its answers to requests that come again.
     pub answers: &'s dyn IdempotencyStore,
+    /// Its feeds.
+    pub feeds: &'s dyn Feeds,
 }
 
 /// One case of the contract. It makes organizations of its own, so cases may share a store.
@@ -125,6 +128,13 @@ cases! {
     addon {
         keeps_addons,
         attaches_addons,
+    }
+    message {
+        keeps_messages_in_one_order,
+        undoes_messages_with_their_facts,
+        keeps_feeds_apart,
+        drops_old_messages,
+        notes_what_falls_due,
     }
     together {
         finds_keys,

@@ -18,6 +18,8 @@ mod fully_billed;
 mod invoice;
 mod late;
 mod meetings;
+#[cfg(feature = "service")]
+mod messages;
 mod plan;
 mod prepaid;
 mod records;

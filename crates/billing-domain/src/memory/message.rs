@@ -1,0 +1,134 @@
+//! Messages: in one order from the moment at which they are written, since no two transactions interleave.
+
+use std::fmt;
+use std::sync::{Arc, OnceLock};
+
+use time::OffsetDateTime;
+
+#[cfg(feature = "service")]
+use super::MemoryStore;
+use super::MemoryTransaction;
+use crate::error::{Error, Noun};
+use crate::id::MessageId;
+#[cfg(feature = "service")]
+use crate::id::OrganizationId;
+use crate::message::{Message, Subject};
+use crate::store::{FeedPage, FeedRequest, MessageRepo, Renderer, Transaction};
+#[cfg(feature = "service")]
+use crate::store::{Feeds, Placed};
+
+/// A message, and when in the store's own time it was written.
+#[derive(Clone, Debug)]
+pub(super) struct KeptMessage {
+    message: Message,
+    written_at: OffsetDateTime,
+}
+
+/// Who says what stands in messages, and who wants to know of them.
+#[derive(Default)]
+pub(super) struct Told {
+    renderer: OnceLock<Arc<dyn Renderer>>,
+    bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+}
+
+impl fmt::Debug for Told {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Told").finish_non_exhaustive()
+    }
+}
+
+impl Told {
+    pub fn renderer(&self) -> Arc<dyn Renderer> {
+        self.renderer.get().cloned().unwrap_or_else(|| Arc::new(Unrendered))
+    }
+
+    /// A transaction was committed, which may have written messages.
+    pub fn ring(&self) {
+        if let Some(bell) = self.bell.get() {
+            bell();
+        }
+    }
+}
+
+/// Says nothing of a subject: nobody has said how it is to be shown.
+struct Unrendered;
+
+impl Renderer for Unrendered {
+    fn render(&self, _: &mut dyn Transaction, _: &Subject) -> Result<String, Error> {
+        Ok("{}".to_owned())
+    }
+}
+
+impl MessageRepo for MemoryTransaction {
+    fn renderer(&self) -> Arc<dyn Renderer> {
+        Arc::clone(&self.renderer)
+    }
+
+    fn insert(&mut self, message: Message) -> Result<(), Error> {
+        let written_at = self.state.now;
+        self.tenant()?.messages.push(KeptMessage { message, written_at });
+        Ok(())
+    }
+
+    fn get(&mut self, id: MessageId) -> Result<Message, Error> {
+        let tenant = self.tenant()?;
+        let dropped = usize::try_from(tenant.messages_dropped).unwrap_or(usize::MAX);
+        let mut kept = tenant.messages.iter().skip(dropped).map(|kept| &kept.message);
+        kept.find(|message| message.id == id).cloned().ok_or(Error::NotFound(Noun::Message))
+    }
+
+    fn list(&mut self, wanted: &FeedRequest) -> Result<FeedPage, Error> {
+        let tenant = self.tenant()?;
+        let after = wanted.after.max(tenant.messages_dropped);
+        let is_wanted = |message: &Message| wanted.types.is_empty() || wanted.types.contains(&message.message_type);
+        let placed = (1_u64..).zip(tenant.messages.iter()).filter(|(position, _)| *position > after);
+        let mut messages: Vec<(u64, Message)> = placed
+            .filter(|(_, kept)| is_wanted(&kept.message))
+            .map(|(position, kept)| (position, kept.message.clone()))
+            .collect();
+        let limit = wanted.limit as usize;
+        let is_cut = messages.len() > limit;
+        messages.truncate(limit);
+        let last = tenant.messages.len() as u64;
+        let reached =
+            if is_cut { messages.last().map_or(after, |(position, _)| *position) } else { last.max(wanted.after) };
+        Ok(FeedPage { messages, reached, first_kept: tenant.messages_dropped + 1 })
+    }
+}
+
+#[cfg(feature = "service")]
+impl Feeds for MemoryStore {
+    fn place_messages(&self, _: u32) -> Result<Placed, Error> {
+        // They were placed when they were written; whoever asks is to look again.
+        let organizations = self.lock().tenants.keys().copied().collect();
+        Ok(Placed { organizations, there_is_more: false })
+    }
+
+    fn last_positions(&self, organizations: &[OrganizationId]) -> Result<Vec<u64>, Error> {
+        let state = self.lock();
+        let last = |id: &OrganizationId| state.tenants.get(id).map_or(0, |tenant| tenant.messages.len() as u64);
+        Ok(organizations.iter().map(last).collect())
+    }
+
+    fn drop_messages(&self, before: OffsetDateTime, limit: u32) -> Result<u64, Error> {
+        let mut all = 0;
+        for tenant in self.lock().tenants.values_mut() {
+            let from = usize::try_from(tenant.messages_dropped).unwrap_or(usize::MAX);
+            let is_old = |kept: &&KeptMessage| kept.written_at < before;
+            let dropped = tenant.messages.iter().skip(from).take(limit as usize).take_while(is_old).count() as u64;
+            if dropped > 0 {
+                tenant.messages_dropped += dropped;
+            }
+            all += dropped;
+        }
+        Ok(all)
+    }
+
+    fn on_messages(&self, bell: Box<dyn Fn() + Send + Sync>) {
+        drop(self.told.bell.set(bell));
+    }
+
+    fn render_with(&self, renderer: Arc<dyn Renderer>) {
+        drop(self.told.renderer.set(renderer));
+    }
+}

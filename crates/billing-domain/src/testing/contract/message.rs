@@ -1,0 +1,179 @@
+//! Messages: written with their facts, read in one order.
+
+use time::{Duration, OffsetDateTime};
+
+use super::{Harness, Tenant, build};
+use crate::error::{Error, Refusal};
+use crate::id::{CustomerKey, InvoiceId, MessageId};
+use crate::invoice::PaymentStatus;
+use crate::message::{Message, MessageType, Payload};
+use crate::store::{FeedPage, FeedRequest, Scope, Transaction};
+
+/// The id of no invoice.
+fn no_invoice() -> InvoiceId {
+    uuid::Uuid::nil().into()
+}
+
+const ALL: FeedRequest = FeedRequest { after: 0, types: Vec::new(), limit: 100 };
+
+fn message(tx: &mut dyn Transaction, customer: Option<CustomerKey>, data: &str) -> Message {
+    let id = MessageId::from(tx.new_uuid());
+    let message_type = if customer.is_some() { MessageType::CustomerCreated } else { MessageType::MetricCreated };
+    let at = OffsetDateTime::UNIX_EPOCH + Duration::microseconds(7);
+    Message::new((id, message_type), customer, (at, customer.is_none()), Payload::Json(data.to_owned()))
+}
+
+fn place(tenant: &Tenant<'_>) {
+    while tenant.harness.feeds.place_messages(2).expect("placed").there_is_more {}
+}
+
+fn feed(tenant: &Tenant<'_>, wanted: &FeedRequest) -> FeedPage {
+    tenant.look(|tx, _| tx.messages().list(wanted))
+}
+
+fn texts(page: &FeedPage) -> Vec<&str> {
+    page.messages
+        .iter()
+        .map(|(_, message)| match &message.payload {
+            Payload::Json(text) => text.as_str(),
+            Payload::Invoice(_) => "invoice",
+        })
+        .collect()
+}
+
+pub(super) fn keeps_messages_in_one_order(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    assert_eq!(feed(&tenant, &ALL), FeedPage::new(Vec::new(), 0, 1), "nothing was told");
+    let customer = tenant.new_customer("acme").key;
+    let mut kept = tenant.customer(customer, |tx, _| {
+        let all = vec![message(tx, Some(customer), r#"{"b":1.50,"a":2}"#), message(tx, Some(customer), "2")];
+        all.iter().try_for_each(|message| tx.messages().insert(message.clone()))?;
+        Ok(all)
+    });
+    let of_catalog = tenant.catalog(|tx, _| {
+        let message = message(tx, None, "3");
+        tx.messages().insert(message.clone())?;
+        Ok(message)
+    });
+    kept.push(of_catalog);
+    let invoice = tenant.customer(customer, |tx, _| {
+        let id = tx.new_uuid().into();
+        let about = Message { payload: Payload::Invoice(id), ..message(tx, Some(customer), "") };
+        tx.messages().insert(about.clone())?;
+        Ok(about)
+    });
+    kept.push(invoice);
+    place(&tenant);
+    let whole = feed(&tenant, &ALL);
+    let placed: Vec<_> = (1_u64..).zip(kept.clone()).collect();
+    assert_eq!(whole, FeedPage::new(placed.clone(), 4, 1), "as they were written, without a gap, byte for byte");
+    let part = |after, limit| feed(&tenant, &FeedRequest { after, limit, types: Vec::new() });
+    assert_eq!(part(0, 2), FeedPage::new(placed[..2].to_vec(), 2, 1), "a part");
+    assert_eq!(part(2, 2), FeedPage::new(placed[2..].to_vec(), 4, 1), "the rest, to its end");
+    assert_eq!(part(4, 2), FeedPage::new(Vec::new(), 4, 1), "nothing yet");
+    let of = |types: &[MessageType], limit| feed(&tenant, &FeedRequest { after: 0, limit, types: types.to_vec() });
+    let of_metrics = of(&[MessageType::MetricCreated], 10);
+    assert_eq!((texts(&of_metrics), of_metrics.reached), (vec!["3"], 4), "what is passed over need not be read again");
+    let first = of(&[MessageType::CustomerCreated], 1);
+    assert_eq!((first.messages.len(), first.reached), (1, 1), "cut behind the first");
+    assert_eq!(harness.feeds.last_positions(&[tenant.id]), Ok(vec![4]));
+    for message in &kept {
+        assert_eq!(tenant.look(|tx, _| tx.messages().get(message.id)), *message);
+    }
+}
+
+pub(super) fn undoes_messages_with_their_facts(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let customer = tenant.new_customer("acme").key;
+    let refused: Result<(), Error> = tenant.try_customer(customer, |tx, _| {
+        let undone = message(tx, Some(customer), "1");
+        tx.messages().insert(undone)?;
+        Err(Refusal::AlreadyEnded.into())
+    });
+    assert!(refused.is_err());
+    place(&tenant);
+    assert_eq!(feed(&tenant, &ALL).messages, [], "what was undone was never told");
+    let together = tenant.harness.store.run_each(tenant.id, &[customer], &mut |tx, key, _| {
+        let kept = message(tx, Some(key), "2");
+        tx.messages().insert(kept)
+    });
+    assert_eq!(together, [Ok(())]);
+    place(&tenant);
+    assert_eq!(texts(&feed(&tenant, &ALL)), ["2"], "and leaves no gap");
+}
+
+pub(super) fn keeps_feeds_apart(harness: &Harness<'_>) {
+    let [ours, theirs] = [Tenant::new(harness), Tenant::new(harness)];
+    let mut ids = Vec::new();
+    for tenant in [&ours, &theirs, &ours] {
+        ids.push(tenant.catalog(|tx, _| {
+            let message = message(tx, None, "1");
+            tx.messages().insert(message.clone())?;
+            Ok(message.id)
+        }));
+        place(tenant);
+    }
+    let positions = |tenant| feed(tenant, &ALL).messages.into_iter().map(|(position, _)| position).collect::<Vec<_>>();
+    assert_eq!((positions(&ours), positions(&theirs)), (vec![1, 2], vec![1]), "each counts by itself");
+    let other = theirs.run(&Scope::Organization(theirs.id), |tx, _| tx.messages().get(ids[0]));
+    assert!(other.is_err(), "nobody else's");
+    assert_eq!(harness.feeds.last_positions(&[theirs.id, ours.id]), Ok(vec![1, 2]));
+}
+
+pub(super) fn drops_old_messages(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    for text in ["1", "2", "3"] {
+        tenant.catalog(|tx, _| {
+            let message = message(tx, None, text);
+            tx.messages().insert(message)
+        });
+    }
+    place(&tenant);
+    let long_ago = OffsetDateTime::UNIX_EPOCH - Duration::weeks(52);
+    harness.feeds.drop_messages(long_ago, 2).expect("nothing is so old");
+    assert_eq!(texts(&feed(&tenant, &ALL)), ["1", "2", "3"]);
+    let far_ahead = OffsetDateTime::UNIX_EPOCH + Duration::weeks(52 * 200);
+    assert!(harness.feeds.drop_messages(far_ahead, 2).expect("dropped") >= 2);
+    let rest = feed(&tenant, &ALL);
+    assert_eq!((texts(&rest), rest.first_kept, rest.reached), (vec!["3"], 3, 3), "so many at once, the oldest first");
+    tenant.catalog(|tx, _| {
+        let message = message(tx, None, "4");
+        tx.messages().insert(message)
+    });
+    place(&tenant);
+    let rest = feed(&tenant, &FeedRequest { after: 2, ..ALL });
+    assert_eq!(
+        (texts(&rest), rest.first_kept, rest.reached),
+        (vec!["3", "4"], 3, 4),
+        "positions are never given again"
+    );
+}
+
+pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let owner = tenant.new_customer("acme");
+    let (customer, now) = (owner.key, tenant.now());
+    let due_at = now + Duration::days(30);
+    let [paid, unpaid, undated] = [Some(due_at), Some(due_at), None].map(|due_at| {
+        let mut invoice = tenant.build(|ids| build::invoice(ids, &owner, now, vec![build::line("fee", "3", now)]));
+        invoice.due_at = due_at;
+        let id = invoice.id;
+        tenant.customer(customer, |tx, _| tx.invoices().issue(invoice.clone()));
+        id
+    });
+    tenant.customer(customer, |tx, _| {
+        let mut invoice = tx.invoices().get(paid)?;
+        invoice.payment_status = PaymentStatus::Paid;
+        tx.invoices().update(&invoice)
+    });
+    let falling_due = || tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
+    assert_eq!(falling_due(), [(unpaid, due_at)]);
+    let mut listed = tenant.look(|tx, _| tx.invoices().list_by_id(&[undated, unpaid, no_invoice()]));
+    listed.sort_by_key(|invoice| invoice.id);
+    let mut both = [undated, unpaid];
+    both.sort();
+    assert_eq!(listed.iter().map(|invoice| invoice.id).collect::<Vec<_>>(), both);
+    assert!(listed.iter().all(|invoice| !invoice.lines.is_empty()), "with their lines");
+    tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, unpaid, due_at));
+    assert_eq!(falling_due(), [], "noted once and for all");
+}

@@ -1,0 +1,139 @@
+//! The feed: the messages of an organization in one order, for whoever would rather ask than be called.
+
+mod cursor;
+
+use std::future::{Ready, ready};
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use billing_domain::message::{Message, MessageType};
+use billing_domain::store::{FeedRequest, PageRequest, Transaction};
+use billing_domain::{Error, FieldCode, FieldError};
+
+use crate::app::App;
+use crate::caller::Bearer;
+use crate::endpoint::{Endpoint, Parameter, get};
+use crate::error::{ApiError, codes};
+use crate::message::{MessageView, views};
+use crate::query::Query;
+use crate::wire::view;
+use cursor::Cursor;
+
+/// Messages in an answer when nobody says how many.
+const LIMIT_USUAL: u32 = 100;
+/// Longest wait, in seconds.
+const WAIT_SECONDS_MAX: u32 = 30;
+
+const PARAMETERS: &[Parameter] = &[
+    Parameter::optional(
+        "after",
+        "Where the feed goes on: `next` of an answer. From the first message that is kept when missing.",
+    ),
+    Parameter::list("types", "Keeps messages of these types; all when missing."),
+    Parameter::optional("limit", "At most so many, 100 when missing and never more than 1,000."),
+    Parameter::optional(
+        "wait",
+        "While there is no message, waits for one for at most so many seconds, up to 30; 0 when missing.",
+    ),
+];
+
+/// The calls about the feed.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get("/api/feed/", "List what became true, in one order", list)
+            .for_bearers()
+            .parameters(PARAMETERS)
+            .answers::<FeedView>(200),
+    ]
+}
+
+view! {
+    /// A part of the feed.
+    FeedView {
+        /// The messages, in the order of the feed.
+        results: Vec<MessageView>,
+        /// Where the feed goes on: to be asked for as `after`, also when there was nothing.
+        next: String,
+    }
+}
+
+/// Which part of the feed is wanted, and how long that may be waited for.
+struct FeedQuery {
+    request: FeedRequest,
+    wait: Duration,
+}
+
+impl FromRequest for FeedQuery {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(|mut query| {
+            let (after, types) = (query.optional::<Cursor>("after"), query.list::<MessageType>("types"));
+            let (limit, wait) = (query.optional::<u32>("limit"), query.optional::<u32>("wait"));
+            let read = match (after, types, limit, wait) {
+                (Some(after), Some(types), Some(limit), Some(wait)) => Some((after, types, limit, wait)),
+                _ => None,
+            };
+            let (after, types, limit, wait) = query.finish(read)?;
+            let limit = within("limit", limit.unwrap_or(LIMIT_USUAL), (1, PageRequest::LIMIT_MAX))?;
+            let wait = within("wait", wait.unwrap_or(0), (0, WAIT_SECONDS_MAX))?;
+            let request = FeedRequest { after: after.unwrap_or_default().position(), types, limit };
+            Ok(Self { request, wait: Duration::from_secs(wait.into()) })
+        }))
+    }
+}
+
+fn within(attr: &str, value: u32, (least, most): (u32, u32)) -> Result<u32, ApiError> {
+    if value < least {
+        Err(ApiError::field(attr, FieldCode::MinValue, format!("Ensure this value is at least {least}.")))
+    } else if value > most {
+        Err(ApiError::field(attr, FieldCode::MaxValue, format!("Ensure this value is at most {most}.")))
+    } else {
+        Ok(value)
+    }
+}
+
+/// `GET /api/feed/`
+///
+/// While it waits it holds no connection and no place; the deadline of requests is that of each look.
+async fn list(app: web::Data<App>, bearer: Bearer, wanted: FeedQuery) -> Result<web::Json<FeedView>, ApiError> {
+    let until = Instant::now() + wanted.wait;
+    if wanted.wait.is_zero() {
+        return read(&app, &bearer, &wanted.request).await.map(web::Json);
+    }
+    let waiting = app.feed_signals.wait(bearer.organization());
+    let waiting = waiting.ok_or_else(|| ApiError::plain(&codes::TOO_MANY_IN_FLIGHT))?;
+    let mut request = wanted.request;
+    loop {
+        let mut rung = pin!(waiting.bell().notified());
+        // From here on no bell is missed.
+        rung.as_mut().enable();
+        let page = read(&app, &bearer, &request).await?;
+        let left = until.saturating_duration_since(Instant::now());
+        if !page.results.is_empty() || left.is_zero() || app.is_draining() {
+            return Ok(web::Json(page));
+        }
+        // What was not wanted need not be passed over again.
+        request.after = page.next.parse::<Cursor>().map_or(request.after, |cursor| cursor.position());
+        tokio::time::timeout(left, rung).await.unwrap_or_default();
+    }
+}
+
+async fn read(app: &App, bearer: &Bearer, request: &FeedRequest) -> Result<FeedView, ApiError> {
+    let request = request.clone();
+    app.read(bearer, move |tx, _| page(tx, &request)).await
+}
+
+fn page(tx: &mut dyn Transaction, request: &FeedRequest) -> Result<FeedView, Error> {
+    let page = tx.messages().list(request)?;
+    if request.after > 0 && request.after + 1 < page.first_kept {
+        let detail = "What stood behind this cursor was dropped because of its age. Without a cursor the feed begins with \
+                      what is kept.";
+        return Err(FieldError::new("after", FieldCode::Invalid, detail).into());
+    }
+    let messages: Vec<Message> = page.messages.into_iter().map(|(_, message)| message).collect();
+    Ok(FeedView { results: views(tx, &messages)?, next: Cursor::at(page.reached).to_string() })
+}

@@ -1,0 +1,62 @@
+//! What stands in messages: the same as answers say of their subjects, at the moment at which they are written.
+
+use std::collections::BTreeSet;
+
+use billing_domain::message::{NewSubscription, Subject};
+use billing_domain::store::{Renderer, Transaction};
+use billing_domain::subscription::Subscription;
+use billing_domain::{Error, StoreError};
+use serde::Serialize;
+
+use crate::credit::CreditView;
+use crate::customer::CustomerView;
+use crate::metric::MetricView;
+use crate::plan::{Catalog, PlanVersionView};
+use crate::subscription::{AddonSubscriptionView, Holder, Names, SubscriptionView};
+use crate::wire::{CustomerBriefView, view};
+
+view! {
+    /// A customer whose billing failed so often that it is left alone until somebody has looked.
+    ParkedBillingView {
+        /// Whose.
+        customer: CustomerBriefView,
+        /// How often in a row it failed.
+        failures: u32,
+    }
+}
+
+/// The views of answers.
+pub struct Views;
+
+impl Renderer for Views {
+    fn render(&self, tx: &mut dyn Transaction, subject: &Subject) -> Result<String, Error> {
+        match subject {
+            Subject::Customer(customer) => text(&CustomerView::of_new(tx, customer)?),
+            Subject::Parked(parked) => {
+                let customer = CustomerBriefView::from(&parked.customer);
+                text(&ParkedBillingView { customer, failures: parked.failures })
+            }
+            Subject::Subscription(subscription) => text(&SubscriptionView::new(tx, subscription)?),
+            Subject::NewSubscription(new) => text(&view_of_new(tx, new)?),
+            Subject::Addon(attached) => text(&AddonSubscriptionView::new(tx, attached)?),
+            Subject::Credit(customer, ledger, now) => text(&CreditView::at(tx, *customer, ledger, *now)?),
+            Subject::PlanVersion(plan, version, now) => {
+                let mut catalog = Catalog::load(tx, Some(plan.id), *now)?;
+                text(&PlanVersionView::new(tx, &mut catalog, plan, version)?)
+            }
+            Subject::Metric(metric) => text(&MetricView::from(metric)),
+            other => Err(StoreError::Internal(format!("no view of {other:?}")).into()),
+        }
+    }
+}
+
+fn view_of_new(tx: &mut dyn Transaction, new: &NewSubscription) -> Result<SubscriptionView, Error> {
+    let NewSubscription { subscription, addons, fully_billed, .. } = new;
+    let customer = tx.customers().get_even_deleted(subscription.customer)?;
+    let (addons, fully_billed): (&[Subscription], BTreeSet<_>) = (addons, fully_billed.clone());
+    Holder::new(&customer, addons, fully_billed, Names::default()).view(tx, subscription)
+}
+
+fn text(view: &impl Serialize) -> Result<String, Error> {
+    serde_json::to_string(view).map_err(|error| StoreError::Internal(error.to_string()).into())
+}

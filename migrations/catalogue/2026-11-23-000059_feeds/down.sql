@@ -1,0 +1,1 @@
+DROP TABLE feed_entries, message_counters, organization_messages;
