@@ -53,7 +53,7 @@ pub struct Settings {
     /// How the log looks.
     #[arg(long, env = "BILLING_LOG", value_enum, default_value_t, global = true)]
     pub log: LogFormat,
-    /// How many days messages are kept for the feed and for webhooks.
+    /// How many days messages are kept for the feed.
     #[arg(long, env = "BILLING_FEED_DAYS", default_value_t = 90, value_parser = clap::value_parser!(u32).range(1..=3_650), global = true)]
     pub feed_days: u32,
     /// Install Postgres with the system's package manager where there is none.

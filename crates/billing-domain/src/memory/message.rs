@@ -19,6 +19,7 @@ use crate::store::{Feeds, Placed};
 
 /// A message, and when in the store's own time it was written.
 #[derive(Clone, Debug)]
+#[cfg_attr(not(feature = "service"), allow(dead_code))]
 pub(super) struct KeptMessage {
     message: Message,
     written_at: OffsetDateTime,
