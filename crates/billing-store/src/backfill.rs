@@ -195,7 +195,7 @@ impl Shared {
     }
 
     /// Counts one piece of a customer's again.
-    fn count_again(&self, pg: &mut PgConnection, step: &Step, piece: Piece) -> Result<(), Failure> {
+    fn count_again(&self, pg: &mut PgConnection, step: &BackfillStep, piece: Piece) -> Result<(), Failure> {
         let (Some(first), Some(customer)) = (step.rollups.first(), step.customer.as_ref()) else { return Ok(()) };
         lock_key_ranges(pg, vec![self.key_ranges.of(CustomerKey::from(*customer))])?;
         hot_bucket::close(pg, first.organization, *customer, &first.event_name)?;
@@ -229,7 +229,7 @@ impl Shared {
 }
 
 /// What is done next: one customer of some roll-ups, or the note that there is no other.
-struct Step {
+struct BackfillStep {
     /// Of one organization and event name, filled in equally far.
     rollups: Vec<Incomplete>,
     owner: Uuid,
@@ -241,7 +241,7 @@ struct Step {
 }
 
 /// What is to be done next; nothing while somebody else asks the same, or when everything is complete.
-fn next_step(pg: &mut PgConnection) -> Result<Option<Step>, Failure> {
+fn next_step(pg: &mut PgConnection) -> Result<Option<BackfillStep>, Failure> {
     if !try_lock(pg, LockClass::Backfill)? {
         return Ok(None);
     }
@@ -249,10 +249,10 @@ fn next_step(pg: &mut PgConnection) -> Result<Option<Step>, Failure> {
     let mut rollups = rows.into_iter().map(Incomplete::try_from).collect::<Result<Vec<_>, _>>()?;
     let Some((owner, event_name, after)) = rollups.first().map(Incomplete::place) else { return Ok(None) };
     rollups.retain(|rollup| rollup.place() == (owner, event_name.clone(), after));
-    Ok(Some(Step { rollups, owner, after, customer: None, months: Vec::new() }))
+    Ok(Some(BackfillStep { rollups, owner, after, customer: None, months: Vec::new() }))
 }
 
-impl Step {
+impl BackfillStep {
     /// Finds the next customer and its months, and answers its lane: lanes are ranges of keys, so that the first one behind a key is in the
     /// first lane that has any.
     fn find_customer<'l>(&mut self, lanes: &'l Lanes) -> Result<&'l Lane, Failure> {

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use billing_domain::store::Answered;
 
-use super::asked::{Asked, answered};
+use super::asked::{PendingQuestion, answered};
 use super::prefetch::Prefetch;
 use super::snapshot::Snapshot;
 use crate::lanes::Lane;
@@ -20,7 +20,7 @@ use crate::transaction::PgTransaction;
 const TALLIES_MAX: usize = 16;
 
 /// Answers those questions of one organization that memory has the rest of, and gives back the others.
-pub(super) fn answer(shared: &Shared, lane: &Lane, mut jobs: Vec<Asked>) -> Vec<Asked> {
+pub(super) fn answer(shared: &Shared, lane: &Lane, mut jobs: Vec<PendingQuestion>) -> Vec<PendingQuestion> {
     let Some((prefetch, organization)) =
         what_to_prefetch(shared, &jobs).zip(jobs.first().map(|job| job.requester.organization))
     else {
@@ -36,7 +36,7 @@ pub(super) fn answer(shared: &Shared, lane: &Lane, mut jobs: Vec<Asked>) -> Vec<
     });
     // Whatever went wrong, a transaction will tell whether it goes on.
     let Ok(outcomes) = outcomes else { return jobs };
-    let conclude = |(job, outcome): (Asked, Option<Answered>)| match outcome {
+    let conclude = |(job, outcome): (PendingQuestion, Option<Answered>)| match outcome {
         Some(outcome) => {
             job.question.conclude(outcome);
             None
@@ -47,9 +47,9 @@ pub(super) fn answer(shared: &Shared, lane: &Lane, mut jobs: Vec<Asked>) -> Vec<
 }
 
 /// What to look at, as far as memory tells; `None`: it tells of nobody who is asked about.
-fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
+fn what_to_prefetch(shared: &Shared, jobs: &[PendingQuestion]) -> Option<Prefetch> {
     let organization = jobs.first()?.requester.organization;
-    let mut prefetch = Prefetch::of(organization, Asked::prefixes(jobs));
+    let mut prefetch = Prefetch::of(organization, PendingQuestion::prefixes(jobs));
     let asked: BTreeSet<_> = jobs.iter().map(|job| (job.question.customer(), job.question.metric())).collect();
     for (customer, metric) in asked {
         let (customer, metric) = (customer.uuid(), metric.uuid());
@@ -71,7 +71,7 @@ fn what_to_prefetch(shared: &Shared, jobs: &[Asked]) -> Option<Prefetch> {
     (!prefetch.is_empty()).then_some(prefetch)
 }
 
-fn outcome(snapshot: &mut Snapshot<'_, '_>, job: &mut Asked) -> Answered {
+fn outcome(snapshot: &mut Snapshot<'_, '_>, job: &mut PendingQuestion) -> Answered {
     match snapshot.prepare(job).and_then(|requests| snapshot.usages(&requests)) {
         Ok(usages) => answered(usages),
         Err(error) => Answered::Failed(error),

@@ -12,19 +12,19 @@ use crate::repo::api_key;
 const QUESTIONS_MAX: PartsMax = PartsMax { alone: 200, in_company: 16 };
 
 /// A question and who asks it.
-pub(crate) struct Asked {
+pub(crate) struct PendingQuestion {
     pub(crate) requester: Requester,
     pub(crate) question: Box<dyn Question>,
 }
 
-impl Asked {
+impl PendingQuestion {
     /// The prefixes of the keys of those who ask.
     pub(super) fn prefixes(jobs: &[Self]) -> Vec<String> {
         api_key::prefixes(jobs.iter().filter_map(|job| job.requester.key.as_ref()))
     }
 }
 
-impl Job for Asked {
+impl Job for PendingQuestion {
     fn organization(&self) -> Option<OrganizationId> {
         Some(self.requester.organization)
     }

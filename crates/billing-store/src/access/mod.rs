@@ -25,10 +25,10 @@ use crate::pg::error::Failure;
 use crate::shared::Shared;
 use crate::transaction::PgTransaction;
 
-pub(crate) use self::asked::Asked;
+pub(crate) use self::asked::PendingQuestion;
 
 /// Answers questions of one organization, lane by lane.
-pub(crate) fn serve(shared: &Shared, jobs: Vec<Asked>) {
+pub(crate) fn serve(shared: &Shared, jobs: Vec<PendingQuestion>) {
     if let Some(lane) = shared.lanes.only() {
         return serve_in(shared, lane, jobs);
     }
@@ -39,7 +39,7 @@ pub(crate) fn serve(shared: &Shared, jobs: Vec<Asked>) {
 
 /// Answers questions about a lane's customers: out of memory where that is enough, the others in one snapshot, a few statements
 /// however many they are.
-fn serve_in(shared: &Shared, lane: &Lane, jobs: Vec<Asked>) {
+fn serve_in(shared: &Shared, lane: &Lane, jobs: Vec<PendingQuestion>) {
     let mut jobs = answer_from_cache::answer(shared, lane, jobs);
     let Some(organization) = jobs.first().map(|job| job.requester.organization) else { return };
     let served = lane.worker_pool.read_together(|pg| {
@@ -70,9 +70,9 @@ fn serve_in(shared: &Shared, lane: &Lane, jobs: Vec<Asked>) {
     }
 }
 
-fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [Asked]) -> Result<Vec<Answered>, Error> {
+fn answer(tx: &mut PgTransaction<'_>, jobs: &mut [PendingQuestion]) -> Result<Vec<Answered>, Error> {
     let customers = jobs.iter().map(|job| job.question.customer().uuid());
-    let prefetch = Prefetch::at(tx.organization, Asked::prefixes(jobs), customers.collect());
+    let prefetch = Prefetch::at(tx.organization, PendingQuestion::prefixes(jobs), customers.collect());
     let mut snapshot = Snapshot::read(tx, prefetch)?;
     snapshot.read_the_rest(jobs.iter().map(|job| job.question.metric().uuid()).collect())?;
     let mut requests = Vec::new();

@@ -11,7 +11,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::cache::{CatalogVersion, RollupVersion, SubscriptionVersion};
-use crate::cached::Present;
+use crate::cached::PresentCustomer;
 use crate::pg::now::OWN_NOW;
 use crate::pg::statement::statement;
 use crate::remembered::{NoFutureEvents, TallyKey};
@@ -125,7 +125,7 @@ impl Prefetch {
 pub(crate) struct Prefetched {
     /// That of the organization's catalogue.
     pub(crate) catalog_version: Option<CatalogVersion>,
-    pub(crate) customers: HashMap<Uuid, Present>,
+    pub(crate) customers: HashMap<Uuid, PresentCustomer>,
     /// Of each customer, that of what it holds.
     pub(crate) versions: HashMap<Uuid, SubscriptionVersion>,
     /// Of the keys of those who ask: see [`VALID_KEYS`].
@@ -146,7 +146,7 @@ impl Prefetch {
             let key = customer.key.uuid();
             let rollups = RollupVersion(row.rollups);
             // Of several rows of a customer the last one is of the latest instant: what had no event ahead before that has none then.
-            prefetched.customers.insert(key, Present { customer, now });
+            prefetched.customers.insert(key, PresentCustomer { customer, now });
             prefetched.versions.insert(key, SubscriptionVersion(row.subscriptions));
             prefetched.facts.rollups.insert(key, rollups);
             if let Some((metric, dimensions)) = row.metric.zip(row.dimensions) {

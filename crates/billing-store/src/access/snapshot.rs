@@ -7,7 +7,7 @@ use billing_domain::subscription::Subscription;
 use billing_domain::usage::{Usage, UsageRequest};
 use uuid::Uuid;
 
-use super::asked::Asked;
+use super::asked::PendingQuestion;
 use super::prefetch::{Prefetch, Prefetched};
 use crate::cache::SubscriptionVersion;
 use crate::cached::{CachedTransaction, PrefetchedCustomers};
@@ -70,7 +70,7 @@ impl<'t, 'c> Snapshot<'t, 'c> {
     }
 
     /// The usage that must be known for an answer, to whoever has a valid key.
-    pub(super) fn prepare(&mut self, job: &mut Asked) -> Result<Vec<UsageRequest>, Error> {
+    pub(super) fn prepare(&mut self, job: &mut PendingQuestion) -> Result<Vec<UsageRequest>, Error> {
         api_key::expect_valid(job.requester.key.as_ref(), &self.valid_keys)?;
         job.question.prepare(&mut self.tx)
     }

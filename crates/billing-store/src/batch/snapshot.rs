@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::access::prefetch::{Prefetch, Prefetched};
 use crate::cache::CatalogVersion;
-use crate::cached::{CustomerSnapshot, Present};
+use crate::cached::{CustomerSnapshot, PresentCustomer};
 use crate::pg::lock::customer_lock;
 use crate::pg::statement::statement;
 use crate::transaction::PgTransaction;
@@ -72,7 +72,7 @@ impl PgTransaction<'_> {
         let mut current = by_customer(current.into_iter().map(|subscription| (subscription.customer, subscription)));
         let mut ended = by_customer(ended.into_iter().map(|subscription| (subscription.customer, subscription)));
         let hold = |key: Uuid| {
-            let Present { customer, now } = present.remove(&key)?;
+            let PresentCustomer { customer, now } = present.remove(&key)?;
             let customer_key = customer.key;
             let records = records.remove(&customer_key).unwrap_or_default();
             let billed = records.iter().map(|record| record.subscription);

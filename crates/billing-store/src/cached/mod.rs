@@ -19,11 +19,11 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 pub(crate) use self::snapshot::CustomerSnapshot;
-use crate::remembered::{CachedSubscriptions, Catalog, CatalogCache, Shelf};
+use crate::remembered::{CachedSubscriptions, CatalogCache, Shelf, VersionedCatalog};
 use crate::transaction::PgTransaction;
 
 /// A customer as it is in a snapshot.
-pub(crate) struct Present {
+pub(crate) struct PresentCustomer {
     pub(crate) customer: Customer,
     /// The time that it lives at.
     pub(crate) now: OffsetDateTime,
@@ -33,7 +33,7 @@ pub(crate) struct Present {
 /// once is what would be read again.
 #[derive(Default)]
 pub(crate) struct PrefetchedCustomers {
-    pub(crate) customers: HashMap<Uuid, Present>,
+    pub(crate) customers: HashMap<Uuid, PresentCustomer>,
     pub(crate) subscriptions: HashMap<Uuid, CachedSubscriptions>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct CachedTransaction<'t, 'c> {
     pub(crate) inner: &'t mut PgTransaction<'c>,
     /// `None`: the catalogue is read, since nothing says what it is, or this transaction has changed it and nobody else sees
     /// that yet.
-    catalog: Option<Catalog<'c>>,
+    catalog: Option<VersionedCatalog<'c>>,
     /// Whether what is not remembered of the catalogue is read even where no statement may be sent otherwise: it is
     /// everybody's, whoever it is for.
     always_reads_catalog: bool,
@@ -55,7 +55,7 @@ pub(crate) struct CachedTransaction<'t, 'c> {
 
 impl<'t, 'c> CachedTransaction<'t, 'c> {
     /// `catalog`: what is remembered under the version that the transaction has read.
-    pub(crate) fn new(inner: &'t mut PgTransaction<'c>, catalog: Option<Catalog<'c>>) -> Self {
+    pub(crate) fn new(inner: &'t mut PgTransaction<'c>, catalog: Option<VersionedCatalog<'c>>) -> Self {
         let prefetched = PrefetchedCustomers::default();
         Self { inner, catalog, always_reads_catalog: false, own_customer: None, snapshot: None, prefetched }
     }

@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::Candidate;
-use super::rules::Present;
+use super::rules::IngestState;
 use crate::rollup::{BOTH_LEVELS, CachedHotBuckets, ROWS_PER_TRANSACTION_MAX, RolledMetric, hour_after};
 
 /// Whose events of a name share rows of roll-ups: those of one hour.
@@ -14,7 +14,7 @@ type Bucket<'c> = (Uuid, &'c str, OffsetDateTime);
 
 /// The rows of roll-ups that the events of one transaction move, never told too few.
 struct Estimate<'c, 'p> {
-    present: &'p Present,
+    present: &'p IngestState,
     cached: &'p CachedHotBuckets<'p>,
     counted: HashSet<Bucket<'c>>,
 }
@@ -52,7 +52,7 @@ fn buckets_of(metrics: &[RolledMetric]) -> (usize, usize) {
 pub(super) fn rows_taken(
     rows: usize,
     candidates: &[Candidate<'_>],
-    present: &Present,
+    present: &IngestState,
     cached: &CachedHotBuckets<'_>,
 ) -> usize {
     let metrics = &present.rules.metrics;

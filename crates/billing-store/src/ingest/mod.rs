@@ -23,7 +23,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use self::preparation::Preparation;
-use self::rules::Present;
+use self::rules::IngestState;
 use crate::batcher::{BatchBudget, Batcher, Job, PartsMax};
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
@@ -282,7 +282,7 @@ impl Shared {
         lane.worker_pool.transact_again(|pg| {
             let mut arrivals = enter_key_ranges(pg, organization, &in_key_ranges)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
-            let present = Present::read(cache, pg, organization, prefixes.clone(), customers)?;
+            let present = IngestState::read(cache, pg, organization, prefixes.clone(), customers)?;
             keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;
             let mut answers = vec![Ingested::Duplicate; rows.len()];
             let mut candidates = candidates(rows, &present, terms.window, &mut answers);
@@ -343,7 +343,12 @@ impl Months {
 
 /// The rows that are to be stored unless they are known: dated inside the window, and the first of their id. What is
 /// refused for its date uses no id up.
-fn candidates<'r>(rows: &[&'r Row], present: &Present, window: Window, answers: &mut [Ingested]) -> Vec<Candidate<'r>> {
+fn candidates<'r>(
+    rows: &[&'r Row],
+    present: &IngestState,
+    window: Window,
+    answers: &mut [Ingested],
+) -> Vec<Candidate<'r>> {
     let mut seen = HashSet::with_capacity(rows.len());
     let mut candidates = Vec::with_capacity(rows.len());
     for (index, row) in rows.iter().enumerate() {

@@ -122,7 +122,7 @@ fn rules_at(
 }
 
 /// The rules that hold in one transaction, and the times at which its customers live.
-pub(crate) struct Present {
+pub(crate) struct IngestState {
     pub(crate) rules: Arc<IngestRules>,
     pub(super) transaction: Transaction,
     /// Of the senders' keys: see [`VALID_KEYS`].
@@ -133,7 +133,7 @@ pub(crate) struct Present {
     of_test_clocks: HashMap<Uuid, OffsetDateTime>,
 }
 
-impl Present {
+impl IngestState {
     pub(crate) fn read(
         cache: &IngestCache,
         pg: &mut PgConnection,

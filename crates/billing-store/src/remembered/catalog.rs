@@ -51,8 +51,8 @@ impl Default for CatalogCache {
 
 impl CatalogCache {
     /// What is remembered of an organization's catalogue under a version.
-    pub(crate) fn at(&self, organization: Uuid, version: CatalogVersion) -> Catalog<'_> {
-        Catalog { cache: self, organization, version }
+    pub(crate) fn at(&self, organization: Uuid, version: CatalogVersion) -> VersionedCatalog<'_> {
+        VersionedCatalog { cache: self, organization, version }
     }
 
     /// The name of the events that a metric counted when that was read last.
@@ -63,13 +63,13 @@ impl CatalogCache {
 
 /// One organization's catalogue as of one version, as far as it is remembered.
 #[derive(Clone, Copy)]
-pub(crate) struct Catalog<'c> {
+pub(crate) struct VersionedCatalog<'c> {
     cache: &'c CatalogCache,
     organization: Uuid,
     version: CatalogVersion,
 }
 
-impl Catalog<'_> {
+impl VersionedCatalog<'_> {
     /// What stands on a shelf under this id.
     pub(crate) fn find<T: Clone>(self, shelf: fn(&CatalogCache) -> &Shelf<T>, id: Uuid) -> Option<T> {
         shelf(self.cache).find(&(self.organization, id), &self.version)

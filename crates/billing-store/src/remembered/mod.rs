@@ -7,7 +7,7 @@ mod ingest;
 mod rollup_starts;
 mod subscriptions;
 
-pub(crate) use self::catalog::{Catalog, CatalogCache, Contents, Shelf, VersionParts};
+pub(crate) use self::catalog::{CatalogCache, Contents, Shelf, VersionParts, VersionedCatalog};
 pub(crate) use self::figures::{
     BucketSum, FigureKey, NoFutureEvents, NoFutureEventsCache, PartialHours, Sums, TallyKey, UnchangedFigures,
 };

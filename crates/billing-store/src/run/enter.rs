@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::cache::CatalogVersion;
-use crate::cached::{CachedTransaction, CustomerSnapshot, PrefetchedCustomers, Present};
+use crate::cached::{CachedTransaction, CustomerSnapshot, PrefetchedCustomers, PresentCustomer};
 use crate::pg::error::Failure;
 use crate::pg::lock::{lock_catalog, lock_customer};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
@@ -146,20 +146,20 @@ pub(super) struct Entered {
     /// Which of the keys that were asked about are valid.
     valid_keys: Vec<Vec<u8>>,
     customer: Option<Customer>,
-    held: Option<Held>,
+    held: Option<HeldRows>,
     /// Whether nothing is written and everything is seen as of one instant.
     is_reading: bool,
 }
 
 /// What billing of a customer begins with.
-struct Held {
+struct HeldRows {
     records: Vec<BillingRecordRow>,
     subscriptions: Vec<SubscriptionRow>,
     has_credit: bool,
     falling_due: Vec<(Uuid, OffsetDateTime)>,
 }
 
-impl Held {
+impl HeldRows {
     fn snapshot(
         self,
         inner: &mut PgTransaction<'_>,
@@ -190,7 +190,7 @@ impl Entered {
         let catalog = self.catalog_version.map(|version| catalogs.at(inner.tenant(), version));
         let (now, customer) = (self.now, self.customer);
         if self.is_reading {
-            let present = customer.map(|customer| (customer.key.uuid(), Present { customer, now }));
+            let present = customer.map(|customer| (customer.key.uuid(), PresentCustomer { customer, now }));
             let customers = present.into_iter().collect();
             let prefetched = PrefetchedCustomers { customers, subscriptions: HashMap::new() };
             return CachedTransaction::new(inner, catalog).with_prefetched(prefetched);
@@ -219,7 +219,7 @@ pub(super) fn enter(pg: &mut PgConnection, scope: &Scope, key: Option<&Fingerpri
             let hold = Hold { organization, customer: customer.uuid(), prefixes, look_back };
             let (now, version, valid_keys, customer, records, subscriptions, has_credit, falling_due): HoldRow =
                 hold.get_result(pg)?;
-            let held = Held { records: records.0, subscriptions: subscriptions.0, has_credit, falling_due };
+            let held = HeldRows { records: records.0, subscriptions: subscriptions.0, has_credit, falling_due };
             let looked = Entered::looked((now, version, valid_keys, customer));
             Entered { held: Some(held), is_reading: false, ..looked }
         }

@@ -26,7 +26,7 @@ use diesel::sql_types::{BigInt, Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::access::{self, Asked};
+use crate::access::{self, PendingQuestion};
 use crate::backfill::EVENTS_PER_LOCK;
 use crate::batcher::{Batcher, spawn_workers};
 use crate::company::Company;
@@ -75,7 +75,7 @@ struct Queues {
     /// One for each writer.
     arrivals: Vec<Arc<Batcher<Arrival>>>,
     keys: Arc<Batcher<KeyLookup>>,
-    questions: Arc<Batcher<Asked>>,
+    questions: Arc<Batcher<PendingQuestion>>,
     answers: Arc<Batcher<AnswerLookup>>,
     /// Whether several organizations are at it.
     company: Arc<Company>,
@@ -395,7 +395,7 @@ impl Store for PgStore {
     }
 
     fn ask(&self, requester: Requester, question: Box<dyn Question>) {
-        self.queues.questions.submit(Asked { requester, question }, 1);
+        self.queues.questions.submit(PendingQuestion { requester, question }, 1);
     }
 }
 

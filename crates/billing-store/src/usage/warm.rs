@@ -65,13 +65,13 @@ impl<'r> Layout<'r> {
 }
 
 /// One figure that is asked for.
-struct Asked<'r> {
+struct AskedTally<'r> {
     request: &'r UsageRequest,
     key: FigureKey,
     layout: Layout<'r>,
 }
 
-impl<'r> Asked<'r> {
+impl<'r> AskedTally<'r> {
     /// None where buckets cannot tell it: see [`Layout::of`]; nor those that are complete only from a later instant than
     /// the first one needed.
     fn of(request: &'r UsageRequest, complete_from: Option<OffsetDateTime>) -> Option<Self> {
@@ -145,10 +145,10 @@ impl PgTransaction<'_> {
         facts: &WarmFacts,
     ) -> Result<Vec<Option<Usage>>, Error> {
         let rollup_starts = self.rollup_starts(requests)?;
-        let (mut distinct, mut places): (Vec<Asked<'_>>, HashMap<_, usize>) = Default::default();
+        let (mut distinct, mut places): (Vec<AskedTally<'_>>, HashMap<_, usize>) = Default::default();
         let mut place_of = Vec::with_capacity(requests.len());
         for (request, from) in requests.iter().zip(rollup_starts) {
-            place_of.push(Asked::of(request, from).map(|asked| {
+            place_of.push(AskedTally::of(request, from).map(|asked| {
                 // Many may ask the same at once.
                 *places.entry((asked.key.clone(), request.period.end())).or_insert_with(|| {
                     distinct.push(asked);
@@ -160,12 +160,12 @@ impl PgTransaction<'_> {
         Ok(place_of.into_iter().map(|place| usages.get(place?)?.clone()).collect())
     }
 
-    fn read_distinct(&mut self, asked: &[Asked<'_>], facts: &WarmFacts) -> Result<Vec<Option<Usage>>, Error> {
+    fn read_distinct(&mut self, asked: &[AskedTally<'_>], facts: &WarmFacts) -> Result<Vec<Option<Usage>>, Error> {
         let open = self.read_hot_buckets(asked, facts)?;
         let sums = self.sums(asked, facts)?;
         let later = self.read_later(asked, &open, facts)?;
         let remembered = &self.shared.remembered;
-        let usage = |(number, (asked, summed)): (i32, (&Asked<'_>, Summed))| {
+        let usage = |(number, (asked, summed)): (i32, (&AskedTally<'_>, Summed))| {
             let (layout, open, sum) = (&asked.layout, open.get(&number), summed.sum);
             let mut all = added(sum.whole.clone(), Open::within(open, &layout.whole));
             if let Some((bucket, _)) = &layout.start {
@@ -187,9 +187,9 @@ impl PgTransaction<'_> {
     pub(crate) fn warm_up(&mut self, requests: &[UsageRequest]) -> Result<(), Error> {
         let asked = requests.iter().filter_map(|request| {
             let layout = Layout::of(request)?;
-            layout.start.is_some().then(|| Asked { request, key: FigureKey::of(request), layout })
+            layout.start.is_some().then(|| AskedTally { request, key: FigureKey::of(request), layout })
         });
-        let asked: Vec<Asked<'_>> = asked.collect();
+        let asked: Vec<AskedTally<'_>> = asked.collect();
         let open = self.read_hot_buckets(&asked, &WarmFacts::default())?;
         let mut buckets = ReadBucketSegments::new(self.tenant());
         for (number, asked) in (0..).zip(&asked) {
@@ -217,10 +217,10 @@ impl PgTransaction<'_> {
     }
 
     /// What the buckets of each figure come to: remembered, or read.
-    fn sums(&mut self, asked: &[Asked<'_>], facts: &WarmFacts) -> Result<Vec<Summed>, Error> {
+    fn sums(&mut self, asked: &[AskedTally<'_>], facts: &WarmFacts) -> Result<Vec<Summed>, Error> {
         let mut buckets = ReadBucketSegments::new(self.tenant());
         let mut sums = Vec::with_capacity(asked.len());
-        for (number, Asked { request, key, layout }) in (0..).zip(asked) {
+        for (number, AskedTally { request, key, layout }) in (0..).zip(asked) {
             let version = facts.rollups.get(&request.customer.uuid()).copied();
             let end = layout.whole.end();
             let known = version.and_then(|version| self.shared.remembered.sums.find(key, version, end));
@@ -254,14 +254,14 @@ impl PgTransaction<'_> {
     /// What lies behind each period within its last hour, where it is not known that nothing does.
     fn read_later(
         &mut self,
-        asked: &[Asked<'_>],
+        asked: &[AskedTally<'_>],
         open: &HashMap<i32, Open>,
         facts: &WarmFacts,
     ) -> Result<HashMap<i32, Totals>, Error> {
         let no_future_events = &self.shared.remembered.no_future_events;
         let mut events = ReadEventSegments::new(self.tenant());
         let mut unknown = Vec::new();
-        for (number, Asked { request, key, layout }) in (0..).zip(asked) {
+        for (number, AskedTally { request, key, layout }) in (0..).zip(asked) {
             let Some(later) = &layout.later else { continue };
             let rollups = facts.rollups.get(&key.tally.customer).copied();
             let open = open.get(&number).map(Open::count);
@@ -281,7 +281,7 @@ impl PgTransaction<'_> {
         Ok(later)
     }
 
-    fn read_hot_buckets(&mut self, asked: &[Asked<'_>], facts: &WarmFacts) -> Result<HashMap<i32, Open>, Error> {
+    fn read_hot_buckets(&mut self, asked: &[AskedTally<'_>], facts: &WarmFacts) -> Result<HashMap<i32, Open>, Error> {
         let tallies = asked.iter().map(|asked| facts.tallies.get(&asked.key.tally));
         if let Some(tallies) = tallies.collect::<Option<Vec<_>>>() {
             let open = |(number, open): (i32, &Option<Open>)| Some((number, open.clone()?));
