@@ -22,7 +22,7 @@ const ALLOWED: [(&str, &[&str]); 7] = [
     ]),
     ("billing-store", &[
         "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "quick_cache", "r2d2",
-        "serde", "serde_json", "sha2", "thiserror", "time", "uuid",
+        "scheduled-thread-pool", "serde", "serde_json", "sha2", "thiserror", "time", "uuid",
     ]),
     ("postgres-local", &["log", "nix", "thiserror"]),
     ("xtask", &["anyhow", "cargo_metadata", "postgres-local", "rustix", "serde_json", "time"]),

@@ -68,6 +68,14 @@ fn split(url: &str, into: u16) -> anyhow::Result<()> {
         progress.set_message(what.to_owned());
         progress.tick();
     };
+    // Of a split that goes on nothing can be audited yet.
+    if let Ok(report) = audit_database(url, &mut |check| tell(check))
+        && !report.is_clean()
+    {
+        progress.finish_and_clear();
+        say(&report.to_string())?;
+        bail!("the books are not right: nothing was split");
+    }
     let done = PgStore::split(url, into, &mut tell)?;
     tell("auditing the books");
     let report = audit_database(url, &mut |check| tell(check))?;

@@ -4,6 +4,7 @@
 //! nothing of other lanes. What is asked over lanes is asked of each by itself. A database has one lane unless it was made with
 //! more; that one is where the catalogue is, and shares its connections.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use billing_domain::StoreError;
@@ -12,9 +13,12 @@ use billing_domain::id::CustomerKey;
 use crate::custom_sql::Reader;
 use crate::pg::error::Failure;
 use crate::pg::lane::{CATALOGUE, LaneRow, bits, directory};
-use crate::pg::pool::{Address, Pool, expect_same_statements};
+use crate::pg::pool::{Address, Allowance, Pool, expect_same_statements};
 use crate::remembered::IngestCache;
 use crate::rollup::top_bits;
+
+/// Connections of lanes beside those of requests and workers that are at work: for custom metrics, and what lies idle for the next.
+const MORE_CONNECTIONS: u32 = 16;
 
 /// One lane.
 pub(crate) struct Lane {
@@ -40,6 +44,13 @@ pub(crate) struct Lanes {
     all: Vec<Lane>,
     /// How often they were gone through.
     turns: AtomicUsize,
+    allowance: Arc<Allowance>,
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        self.allowance.close();
+    }
 }
 
 impl Lanes {
@@ -55,20 +66,26 @@ impl Lanes {
         let bits = bits(rows.len()).filter(|_| is_in_order);
         let bits = bits.ok_or_else(|| StoreError::Internal("the directory of lanes is not whole".to_owned()))?;
         let count = rows.len();
+        let allowance = Allowance::of(requests + workers + MORE_CONNECTIONS);
         let lane = |(number, row): (usize, LaneRow)| {
             let ingest = IngestCache::one_of(count);
             if count == 1 && row.schema == CATALOGUE && row.role.is_none() {
                 let (pool, worker_pool, reader) = (pool.clone(), worker_pool.clone(), Reader::new(catalogue));
                 return Lane { number, schema: row.schema, role: None, pool, worker_pool, reader, ingest };
             }
-            let in_schema = catalogue.clone().in_schema(&row.schema);
+            let in_schema = catalogue.clone().in_schema(&row.schema).within(&allowance);
             let reader = Reader::new(&in_schema);
             let address = in_schema.with_role(row.role.clone());
             let pool = Pool::on_demand(&address, requests, |_| Ok(()));
             let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
             Lane { number, schema: row.schema, role: row.role, pool, worker_pool, reader, ingest }
         };
-        Ok(Self { bits, all: rows.into_iter().enumerate().map(lane).collect(), turns: AtomicUsize::default() })
+        Ok(Self {
+            bits,
+            all: rows.into_iter().enumerate().map(lane).collect(),
+            turns: AtomicUsize::default(),
+            allowance,
+        })
     }
 
     /// The lane of a customer: as many top bits of its key as there are lanes.

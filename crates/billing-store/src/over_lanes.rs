@@ -31,7 +31,7 @@ use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::cached::CachedTransaction;
-use crate::custom_sql::Budget;
+use crate::custom_sql::{Attempts, Budget};
 use crate::lanes::Lane;
 use crate::pg::deadline;
 use crate::pg::error::Failure;
@@ -89,16 +89,22 @@ impl<'t, 'c> OverLanes<'t, 'c> {
         mut work: impl FnMut(&mut PgTransaction<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let (shared, organization) = (self.shared(), self.inner.inner.organization);
-        let mut left = self.custom_budget;
+        let (mut left, mut has_run_custom) = (self.custom_budget, false);
+        let attempts = Attempts::default();
         let asked = lane.pool.read_together(|pg| {
+            attempts.expect_another()?;
             deadline::check()?;
             let tx = PgTransaction::new(pg, shared, organization, Some(lane));
             let mut tx = tx.with_custom_budget(self.custom_budget);
             let result = work(&mut tx);
             left = tx.custom_budget();
-            tx.verdict(result)
+            has_run_custom |= tx.has_run_custom();
+            attempts.note(tx.has_run_custom(), tx.verdict(result))
         });
         self.custom_budget = left;
+        if has_run_custom {
+            self.inner.inner.note_custom();
+        }
         asked.map_err(Failure::into_error)
     }
 

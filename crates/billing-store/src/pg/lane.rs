@@ -3,7 +3,7 @@
 use billing_domain::StoreError;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::Bool;
+use diesel::sql_types::{Bool, Text};
 use uuid::Uuid;
 
 use super::schema::lanes;
@@ -37,6 +37,16 @@ statement! {
 /// Whether what customers own was moved aside to be divided, and is not dropped yet.
 pub(crate) fn is_splitting(pg: &mut PgConnection) -> QueryResult<bool> {
     IsSplitting {}.get_result(pg)
+}
+
+statement! {
+    /// Whether there is a schema.
+    HasSchema -> Bool { "SELECT to_regnamespace(" schema: String as Text; ") IS NOT NULL" }
+}
+
+/// Whether there is a schema of this name.
+pub(crate) fn has_schema(pg: &mut PgConnection, schema: &str) -> QueryResult<bool> {
+    HasSchema { schema: schema.to_owned() }.get_result(pg)
 }
 
 /// The schema of a lane of several.

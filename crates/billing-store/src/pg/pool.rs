@@ -1,7 +1,7 @@
 //! Connections: set up alike, never waited for long, thrown away once broken.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use billing_domain::StoreError;
@@ -9,6 +9,7 @@ use diesel::connection::SimpleConnection;
 use diesel::r2d2::R2D2Connection;
 use diesel::{Connection as _, PgConnection, QueryResult, RunQueryDsl};
 use r2d2::{HandleError, ManageConnection};
+use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::pg::error::{Failure, unreachable};
 use crate::pg::statement::statement;
@@ -59,17 +60,24 @@ pub(crate) struct Address {
     schema: Option<String>,
     /// As whom; `None`: as the database's user.
     role: Option<String>,
+    /// How many may be open, with those of others.
+    allowance: Option<Arc<Allowance>>,
 }
 
 impl Address {
     /// The database at `url`, where its user looks by itself.
     pub(crate) fn of(url: &str) -> Self {
-        Self { url: url.to_owned(), schema: None, role: None }
+        Self { url: url.to_owned(), schema: None, role: None, allowance: None }
     }
 
     /// The same database, looking in a schema first and then in the catalogue's.
     pub(crate) fn in_schema(self, schema: &str) -> Self {
         Self { schema: Some(schema.to_owned()), ..self }
+    }
+
+    /// The same, sharing an allowance with others.
+    pub(crate) fn within(self, allowance: &Arc<Allowance>) -> Self {
+        Self { allowance: Some(Arc::clone(allowance)), ..self }
     }
 
     /// The same, working as a role of the database.
@@ -78,15 +86,61 @@ impl Address {
     }
 }
 
+/// How many connections the pools of several lanes have open together, and which pools those are: before one more is opened than is
+/// used at a time, one that lies idle is closed, in whichever lane.
+#[derive(Debug, Default)]
+pub(crate) struct Allowance {
+    most: u32,
+    open: AtomicU32,
+    pools: Mutex<Vec<r2d2::Pool<Manager>>>,
+}
+
+impl Allowance {
+    /// For so many.
+    pub(crate) fn of(most: u32) -> Arc<Self> {
+        Arc::new(Self { most, ..Self::default() })
+    }
+
+    /// Counts one connection more, which closes an idle one where there are too many.
+    fn open_one(self: &Arc<Self>) -> Opened {
+        if self.open.fetch_add(1, Ordering::SeqCst) >= self.most {
+            let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let idle = pools.iter().filter(|pool| pool.state().idle_connections > 0).find_map(r2d2::Pool::try_get);
+            if let Some(mut idle) = idle {
+                // Its pool throws it away when it comes back.
+                idle.is_broken = true;
+            }
+        }
+        Opened(Arc::clone(self))
+    }
+
+    /// No more than these are open, once the pools are gone.
+    pub(crate) fn close(&self) {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// One connection of those that are counted.
+struct Opened(Arc<Allowance>);
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.0.open.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// A connection and whether it has been seen to fail.
 pub(crate) struct Connection {
     pub(crate) pg: PgConnection,
     is_broken: bool,
+    /// Behind the connection, so that it is counted until that is closed.
+    _opened: Option<Opened>,
 }
 
 impl Connection {
     /// Makes a connection that is set up like those of the pool.
     fn establish(address: &Address, restrict: Restrict) -> Result<Self, Failure> {
+        let opened = address.allowance.as_ref().map(Allowance::open_one);
         let unavailable = |error: diesel::ConnectionError| unreachable(error.to_string());
         let mut pg = PgConnection::establish(&address.url).map_err(unavailable)?;
         pg.batch_execute(SESSION)?;
@@ -103,7 +157,7 @@ impl Connection {
             }
         }
         restrict(&mut pg)?;
-        Ok(Self { pg, is_broken: false })
+        Ok(Self { pg, is_broken: false, _opened: opened })
     }
 
     /// Runs one piece of work, and remembers if it showed that the connection is gone.
@@ -201,6 +255,10 @@ const IDLE_MAX: Duration = Duration::from_secs(600);
 /// The same where each of several lanes has some: all of them together are bounded by who uses them, and not by lanes.
 const IDLE_MAX_IN_LANES: Duration = Duration::from_secs(60);
 
+/// Threads that open and close connections, of all pools together: there are three pools for each lane.
+const POOL_THREADS: usize = 4;
+static THREADS: OnceLock<Arc<ScheduledThreadPool>> = OnceLock::new();
+
 /// A connection on loan.
 pub(crate) type Loan = r2d2::PooledConnection<Manager>;
 
@@ -217,7 +275,9 @@ impl Pool {
     pub(crate) fn on_demand(address: &Address, size: u32, restrict: Restrict) -> Self {
         let made = Arc::new(AtomicU64::new(0));
         let manager = Manager { address: address.clone(), restrict, made: Arc::clone(&made) };
+        let threads = THREADS.get_or_init(|| Arc::new(ScheduledThreadPool::new(POOL_THREADS)));
         let inner = r2d2::Pool::builder()
+            .thread_pool(Arc::clone(threads))
             .max_size(size.max(1))
             // Made when needed, and then kept: nobody has to wait for those that nobody needs.
             .min_idle(Some(0))
@@ -226,6 +286,9 @@ impl Pool {
             .connection_timeout(CHECK_OUT_MAX)
             .error_handler(Box::new(Complaints::default()))
             .build_unchecked(manager);
+        if let Some(allowance) = &address.allowance {
+            allowance.pools.lock().unwrap_or_else(PoisonError::into_inner).push(inner.clone());
+        }
         Self { inner, made }
     }
 

@@ -54,9 +54,9 @@ impl IngestCache {
     /// One of so many, which share the memory that is taken.
     pub(crate) fn one_of(caches: usize) -> Self {
         Self {
-            rules: VersionedCache::of_entries(ORGANIZATIONS_MAX),
-            months: VersionedCache::of_entries(MONTHS_MAX),
-            names: VersionedCache::of_entries(NAMES_MAX),
+            rules: VersionedCache::of_entries((ORGANIZATIONS_MAX / caches).max(1_000)),
+            months: VersionedCache::of_entries((MONTHS_MAX / caches).max(1_000)),
+            names: VersionedCache::of_entries((NAMES_MAX / caches).max(1_000)),
             cooldown: ConflictCooldown::default(),
             hours: HotBucketCache::one_of(caches),
             uncounted: AtomicU64::default(),

@@ -16,6 +16,7 @@ use crate::pg::column::{choice, count, from_json, stored_count, to_json};
 use crate::pg::schema::organizations;
 use crate::pg::statement::statement;
 use crate::rollup::renew_ingest_version;
+use crate::shared::Shared;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -124,6 +125,19 @@ statement! {
     }
 }
 
+impl Shared {
+    /// Moves the organization's queued billing ahead in each of several lanes once more, now that the shorter wait is committed: a
+    /// worker may have put customers back for the longer one meanwhile. Too early does no harm.
+    pub(crate) fn bring_forward_again(&self, organization: Uuid, minutes: i64) {
+        let forward = BringForward { minutes, organization };
+        for lane in self.lanes.all().iter().filter(|_| self.lanes.only().is_none()) {
+            if let Err(failure) = lane.pool.run(|pg| forward.clone().execute(pg)) {
+                log::warn!("billing of lane {} comes as late as before: {}", lane.number, failure.into_error());
+            }
+        }
+    }
+}
+
 impl OrganizationRepo for PgTransaction<'_> {
     fn insert(&mut self, organization: &Organization) -> Result<(), Error> {
         if organization.id != self.organization {
@@ -150,6 +164,7 @@ impl OrganizationRepo for PgTransaction<'_> {
         if let Some(minutes) = minutes.filter(|minutes| *minutes > 0) {
             let forward = BringForward { minutes, organization: tenant };
             self.in_every_lane(|pg| forward.clone().execute(pg).map(drop))?;
+            self.brought_forward = Some(minutes);
         }
         // All but the filter keys, which another transaction may be adding to.
         let changes = (

@@ -183,6 +183,11 @@ impl Entered {
         Self { now, catalog_version, valid_keys, customer, held: None, is_reading: true }
     }
 
+    /// Reading the catalogue plainly, statement by statement, as it is then.
+    pub(super) fn reading_the_catalog(self) -> Self {
+        Self { catalog_version: None, ..self }
+    }
+
     /// The transaction with what is known of it.
     pub(super) fn transaction<'t, 'c>(self, inner: &'t mut PgTransaction<'c>) -> CachedTransaction<'t, 'c> {
         let remembered = &inner.shared.remembered;

@@ -28,10 +28,14 @@ impl Shared {
         };
         let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
         let pool = lane.map_or(&self.pool, |lane| &lane.pool);
+        let mut brought_forward = None;
+        // A lane is seen later than the catalogue: what it names must be found then.
+        let isolation = if lane.is_some() { isolation } else { Isolation::ReadCommitted };
         let mut deeds = Deeds::default();
         let result = pool.transact_at(isolation, |pg| {
             attempts.expect_another()?;
             let entered = enter(pg, scope, key)?;
+            let entered = if lane.is_some() { entered } else { entered.reading_the_catalog() };
             let now = entered.now;
             let mut tx = PgTransaction::new(pg, self, scope.organization(), lane).with_custom_budget(custom_budget);
             let mut inner = entered.transaction(&mut tx);
@@ -40,10 +44,14 @@ impl Shared {
                 None => work(&mut OverLanes::new(inner), now),
             };
             let result = worked.and_then(|()| tx.write_deferred());
-            deeds = std::mem::take(&mut tx.deeds);
+            (deeds, brought_forward) = (std::mem::take(&mut tx.deeds), tx.brought_forward);
             attempts.note(tx.has_run_custom(), tx.verdict(result))
         });
-        self.told(scope, result, deeds)
+        self.told(scope, result, deeds)?;
+        if let Some(minutes) = brought_forward {
+            self.bring_forward_again(scope.organization().uuid(), minutes);
+        }
+        Ok(())
     }
 
     /// What became of a transaction; what it did is told if it was committed.

@@ -101,6 +101,11 @@ impl Splitter {
                 false => Err(StoreError::Internal(format!("this database has {} lanes", known.len())).into()),
             };
         }
+        if is_aside {
+            statements::expect_lanes(&mut self.pg, self.lanes)?;
+        } else {
+            self.expect_up_to_date()?;
+        }
         progress("making lanes");
         for number in 0..self.lanes {
             migration::make_lane(url, &lane_schema(number), &left)?;
@@ -108,7 +113,8 @@ impl Splitter {
         let tables = tables(&mut self.pg, &lane_schema(0))?;
         if !is_aside {
             progress("moving aside what customers own");
-            self.pg.transaction(|pg| move_aside(pg, &lane_schema(0)))?;
+            let lanes = self.lanes;
+            self.pg.transaction(|pg| move_aside(pg, &lane_schema(0), lanes))?;
         }
         let begun = Instant::now();
         let mut rows = 0;
@@ -120,8 +126,23 @@ impl Splitter {
         let took = begun.elapsed();
         let verified = self.verify(&tables, progress)?;
         progress("switching");
-        self.switch(&tables)?;
+        self.switch(&tables, progress)?;
         Ok(Split { rows, took, verified })
+    }
+
+    /// Refuses a database that this program did not bring up to date: what is copied is what the lanes have columns for, and those are
+    /// this program's.
+    fn expect_up_to_date(&mut self) -> Result<(), Failure> {
+        let (mut applied, mut expected) = (migration::applied_versions(&mut self.pg)?, migration::embedded_versions()?);
+        applied.sort_unstable();
+        expected.sort_unstable();
+        match applied == expected {
+            true => Ok(()),
+            false => {
+                let message = "the database has other migrations than this program: run `billing-http migrate` of the program that serves it first";
+                Err(StoreError::Internal(message.to_owned()).into())
+            }
+        }
     }
 
     /// Copies what of a table is a lane's, unless that is done.
@@ -163,19 +184,16 @@ impl Splitter {
     }
 
     /// From here on processes find the lanes.
-    fn switch(&mut self, tables: &[Table]) -> Result<(), Failure> {
+    fn switch(&mut self, tables: &[Table], progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         let lanes = self.lanes;
-        self.pg.transaction(|pg| {
-            for number in 0..lanes {
-                pg.batch_execute(&search_path(&lane_schema(number)))?;
-                for table in tables {
-                    table.complete(pg)?;
-                }
-            }
-            pg.batch_execute("SET search_path = public")?;
-            migration::forget_customers_versions(pg)?;
-            Ok::<_, diesel::result::Error>(())
-        })?;
+        for number in 0..lanes {
+            // Lane by lane: one transaction can lock so many tables.
+            self.pg.batch_execute(&search_path(&lane_schema(number)))?;
+            self.pg.transaction(|pg| tables.iter().try_for_each(|table| table.complete(pg)))?;
+        }
+        self.pg.batch_execute("SET search_path = public")?;
+        migration::forget_customers_versions(&mut self.pg)?;
+        progress("noting");
         lane::note(&mut self.pg, &(0..lanes).map(lane_schema).collect::<Vec<_>>())?;
         Ok(())
     }

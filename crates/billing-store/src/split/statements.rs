@@ -56,7 +56,10 @@ statement! {
             || " aside: String as Text; "
         FROM pg_class
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v') AND relname !~ '^__diesel'
-            AND (relispartition OR relname IN (SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(" lane: String as Text; ")))
+            AND (
+                oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass('public.events'))
+                OR relname IN (SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(" lane: String as Text; ") AND NOT relispartition)
+            )
         UNION ALL
         SELECT format('ALTER FUNCTION %s SET SCHEMA ', own.oid::regprocedure) || " aside_again: String as Text; "
         FROM pg_proc own
@@ -122,7 +125,9 @@ pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Fa
 }
 
 /// Moves what customers own aside, where no process looks, and empties the directory.
-pub(super) fn move_aside(pg: &mut PgConnection, lane: &str) -> QueryResult<()> {
+pub(super) fn move_aside(pg: &mut PgConnection, lane: &str, lanes: usize) -> QueryResult<()> {
+    // No month is made from here on.
+    pg.batch_execute("LOCK TABLE public.events IN ACCESS EXCLUSIVE MODE")?;
     let find = MoveAside {
         aside: ASIDE.to_owned(),
         lane: lane.to_owned(),
@@ -130,12 +135,26 @@ pub(super) fn move_aside(pg: &mut PgConnection, lane: &str) -> QueryResult<()> {
         lane_again: lane.to_owned(),
     };
     let moves: Vec<String> = find.load(pg)?;
-    pg.batch_execute(
+    pg.batch_execute(&format!(
         "CREATE SCHEMA splitting;
         CREATE TABLE splitting.copied (lane bigint, part text, PRIMARY KEY (lane, part));
-        DELETE FROM lanes",
-    )?;
+        CREATE TABLE splitting.into_lanes AS SELECT {lanes}::bigint AS lanes;
+        DELETE FROM lanes"
+    ))?;
     pg.batch_execute(&moves.join("; "))
+}
+
+statement! {
+    /// Into how many lanes a split was begun.
+    ReadLanes -> BigInt { "SELECT lanes FROM splitting.into_lanes" }
+}
+
+/// Refuses to go on with a split into another number of lanes than it was begun with.
+pub(super) fn expect_lanes(pg: &mut PgConnection, lanes: usize) -> Result<(), Failure> {
+    match (ReadLanes {}).get_result::<i64>(pg)? {
+        begun if begun == lanes as i64 => Ok(()),
+        begun => Err(StoreError::Internal(format!("a split into {begun} lanes was begun: end that one first")).into()),
+    }
 }
 
 /// Notes that a part of a lane is copied; false: it is already.

@@ -65,6 +65,8 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) past_due: Vec<PastDue>,
     /// Messages that are written before the invoices.
     pub(crate) new_messages: Vec<Message>,
+    /// By how many minutes queued billing was moved ahead.
+    pub(crate) brought_forward: Option<i64>,
     /// What is left for custom metrics, where all that is asked shares one budget.
     custom_budget: Option<Budget>,
     /// Whether a query of the organization's own was sent.
@@ -92,6 +94,7 @@ impl<'c> PgTransaction<'c> {
             deeds: Deeds::default(),
             past_due: Vec::new(),
             new_messages: Vec::new(),
+            brought_forward: None,
             custom_budget: None,
             has_run_custom: false,
         }
@@ -179,6 +182,11 @@ impl<'c> PgTransaction<'c> {
     /// What is left for custom metrics, where all that is asked shares one budget.
     pub(crate) fn custom_budget(&self) -> Option<Budget> {
         self.custom_budget
+    }
+
+    /// Notes that a query of the organization's own was sent for this transaction, on another connection.
+    pub(crate) fn note_custom(&mut self) {
+        self.has_run_custom = true;
     }
 
     /// Whether a query of the organization's own was sent.

@@ -145,8 +145,8 @@ fn what_is_sent_to_a_lane_works_wherever_it_is() {
     };
     let refused: Vec<_> = found.iter().filter(|found| !is_allowed(found)).collect();
     assert!(refused.is_empty(), "{refused:#?}");
-    for (fault, piece, gain) in ALLOWED {
+    for (fault, piece, benefit) in ALLOWED {
         let is_sent = found.iter().any(|(found, statement)| found == fault && statement.contains(piece));
-        assert!(is_sent, "nothing is allowed for nothing: {piece} ({gain})");
+        assert!(is_sent, "nothing is allowed for nothing: {piece} ({benefit})");
     }
 }
