@@ -75,6 +75,7 @@ pub struct MemoryStore {
 struct State {
     now: OffsetDateTime,
     uuids_given: u128,
+    messages_given: u64,
     tenants: BTreeMap<OrganizationId, Shared<Tenant>>,
 }
 
@@ -142,7 +143,7 @@ impl AccountState {
 impl MemoryStore {
     /// An empty store whose clock stands at `now`.
     pub fn at(now: OffsetDateTime) -> Self {
-        let state = State { now: instant::whole(now), uuids_given: 0, tenants: BTreeMap::new() };
+        let state = State { now: instant::whole(now), uuids_given: 0, messages_given: 0, tenants: BTreeMap::new() };
         Self { state: Mutex::new(state), told: message::Told::default() }
     }
 

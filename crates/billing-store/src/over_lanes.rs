@@ -259,6 +259,10 @@ impl MessageRepo for OverLanes<'_, '_> {
         self.inner.inner.renderer()
     }
 
+    fn new_id(&mut self) -> MessageId {
+        self.inner.inner.messages().new_id()
+    }
+
     /// Of a fact of the organization's own.
     fn insert(&mut self, message: Message) -> Result<(), Error> {
         MessageRepo::insert(self.inner.inner, message)

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 #[cfg(feature = "service")]
 use super::MemoryStore;
@@ -63,6 +64,12 @@ impl Renderer for Unrendered {
 impl MessageRepo for MemoryTransaction {
     fn renderer(&self) -> Arc<dyn Renderer> {
         Arc::clone(&self.renderer)
+    }
+
+    fn new_id(&mut self) -> MessageId {
+        // Apart from all other ids, which follow from what is done alone.
+        self.state.messages_given += 1;
+        Uuid::from_u128(u128::from(self.state.messages_given) << 64).into()
     }
 
     fn insert(&mut self, message: Message) -> Result<(), Error> {

@@ -25,6 +25,8 @@ pub trait Renderer: Send + Sync {
 pub trait MessageRepo {
     /// Who says what stands in them.
     fn renderer(&self) -> Arc<dyn Renderer>;
+    /// A new id for a message. How many are given changes no other id.
+    fn new_id(&mut self) -> MessageId;
     /// Keeps a message, if the transaction is committed.
     fn insert(&mut self, message: Message) -> Result<(), Error>;
     /// The message, placed or not.

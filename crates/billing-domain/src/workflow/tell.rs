@@ -40,6 +40,6 @@ fn write(
             Payload::Json(renderer.render(tx, subject)?)
         }
     };
-    let id = tx.new_uuid().into();
+    let id = tx.messages().new_id();
     tx.messages().insert(Message { id, message_type, customer, at, is_live, payload })
 }

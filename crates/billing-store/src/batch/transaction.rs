@@ -265,6 +265,10 @@ impl MessageRepo for BatchTransaction<'_, '_> {
         self.inner.inner.renderer()
     }
 
+    fn new_id(&mut self) -> MessageId {
+        self.inner.messages().new_id()
+    }
+
     fn insert(&mut self, message: Message) -> Result<(), Error> {
         self.writes.insert_message(message);
         Ok(())

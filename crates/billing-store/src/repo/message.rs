@@ -244,6 +244,10 @@ impl MessageRepo for PgTransaction<'_> {
         self.shared.messages.renderer()
     }
 
+    fn new_id(&mut self) -> MessageId {
+        Uuid::now_v7().into()
+    }
+
     fn insert(&mut self, message: Message) -> Result<(), Error> {
         self.new_messages.push(message);
         Ok(())
