@@ -22,7 +22,7 @@ const CRATES: [Floors; 3] = [
             &["choice", "decimal", "id", "nearest"],
             &["country", "error", "money", "test_clock", "tier", "timezone"],
             &["api_key", "billing_run", "currency", "idempotency", "period", "text"],
-            &["address", "adjustment", "credit", "tax"],
+            &["address", "adjustment", "credit", "payment", "tax"],
             &["customer", "organization"],
             &["access", "event", "plan"],
             &["addon", "subscription"],

@@ -24,7 +24,25 @@ WITH kept AS (
 ), fact AS (
     SELECT organization_id, customer_key, 'invoice_' AS prefix, id, 'invoice.created' AS message_type, 1 AS times FROM invoices
     UNION ALL
-    SELECT organization_id, customer_key, 'invoice_', id, 'invoice.' || payment_status, 1 FROM invoices WHERE payment_status <> 'unpaid'
+    SELECT organization_id, customer_key, 'invoice_', id, 'invoice.voided', 1 FROM invoices WHERE payment_status = 'voided'
+    UNION ALL
+    -- Paid is an invoice as it is issued when it is of nothing, and as often as its payments make it.
+    SELECT invoice.organization_id, invoice.customer_key, 'invoice_', invoice.id, 'invoice.paid', count(*)
+    FROM invoices invoice
+    CROSS JOIN LATERAL (
+        SELECT TRUE WHERE invoice.amount = 0
+        UNION ALL
+        SELECT TRUE FROM (
+            SELECT settles, sum(settles) OVER (ORDER BY position) AS settled
+            FROM (
+                SELECT position, CASE kind WHEN 'payment' THEN amount - credited ELSE credited - amount END AS settles
+                FROM payments payment
+                WHERE payment.customer_key = invoice.customer_key AND payment.invoice_id = invoice.id
+            ) entry
+        ) running
+        WHERE running.settled = invoice.amount AND running.settles > 0
+    ) became_paid
+    GROUP BY 1, 2, 3, 4, 5
     UNION ALL
     SELECT organization_id, customer_key, 'invoice_', id, 'invoice.past_due', 1 FROM invoices WHERE past_due_at IS NOT NULL
     UNION ALL
@@ -78,7 +96,8 @@ LEFT JOIN invoices invoice ON invoice.customer_key = told.customer_key
     AND told.subject = 'invoice_' || replace(invoice.id::text, '-', '')
 WHERE told.message_type LIKE 'invoice.%' AND (
     invoice.id IS NULL
-    OR told.message_type = 'invoice.paid' AND invoice.payment_status <> 'paid'
+    OR told.message_type = 'invoice.paid' AND invoice.amount <> 0 AND NOT EXISTS (
+        SELECT FROM payments payment WHERE payment.customer_key = invoice.customer_key AND payment.invoice_id = invoice.id)
     OR told.message_type = 'invoice.voided' AND invoice.payment_status <> 'voided'
     OR told.message_type = 'invoice.past_due' AND invoice.past_due_at IS NULL
 )

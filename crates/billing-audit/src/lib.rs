@@ -45,6 +45,7 @@ pub const CHECKS: &[Check] = checks![
     "record_gave_what_is_exact_rounded",
     "nothing_comes_back_unpaid",
     "subscription_settled_what_its_lines_show",
+    "invoice_is_paid_by_its_payments",
     "credit_is_its_ledger",
     "credit_is_drawn_in_its_time_and_currency",
     "drawdowns_are_on_their_invoice",

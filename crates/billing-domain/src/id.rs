@@ -138,6 +138,10 @@ id! {
     CreditId, prefix = "baladj_"
 }
 id! {
+    /// A payment of an invoice, or its reversal.
+    PaymentId, prefix = "payment_"
+}
+id! {
     /// Where an organization's own tax provider is asked: another one for each address. Never on the wire.
     TaxHookId, prefix = "tax_hook_"
 }

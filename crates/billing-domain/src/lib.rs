@@ -179,7 +179,7 @@
 //! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
 //! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
-//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`billing_run`] |
+//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`payment`], [`billing_run`] |
 //! | whether they may | [`access`] |
 //! | what is told of it | [`message`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
@@ -239,6 +239,7 @@ pub mod metric;
 pub mod money;
 pub mod nearest;
 pub mod organization;
+pub mod payment;
 pub mod period;
 pub mod plan;
 pub mod simulate;

@@ -25,6 +25,7 @@ use crate::idempotency::{Claim, KeptAnswer};
 use crate::invoice::Invoice;
 use crate::metric::Metric;
 use crate::organization::Organization;
+use crate::payment::Payment;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
 #[cfg(feature = "service")]
@@ -121,6 +122,7 @@ struct AccountState {
     credits: BTreeMap<CreditId, CreditLedger>,
     /// Invoices that fell due and were not paid, and when.
     past_due: BTreeMap<InvoiceId, OffsetDateTime>,
+    payments: Vec<Payment>,
     events: Shared<BTreeMap<String, Event>>,
     /// The ids of all events, in the order in which they arrived: the first has the arrival number 1.
     arrivals: Shared<Vec<String>>,

@@ -74,6 +74,11 @@ impl Fixture {
         // The oldest: what came later was paid with the credit.
         let oldest = invoices.as_array().and_then(|list| list.last()).expect("an invoice");
         self.ids.insert("invoice", oldest.id("invoice_id"));
+        // Nothing was due of it: this is an overpayment.
+        let paid = invoices[0].id("invoice_id");
+        let payments = format!("/api/invoices/{paid}/payments/");
+        self.keep(world, "payment", "payment_id", &payments, &json!({"amount": 1}), 201);
+        self.ids.insert("paid_invoice", paid);
     }
 
     fn post(&self, world: &World, path: &str, body: &Value, status: u16) -> Value {
@@ -266,7 +271,9 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "plan_id") => "$plan",
         (_, "version_id") => "$version",
         (_, "subscription_id") => "$subscription",
+        ("/api/invoices/{invoice_id}/payments/{payment_id}/reverse/", "invoice_id") => "$paid_invoice",
         (_, "invoice_id") => "$invoice",
+        (_, "payment_id") => "$payment",
         (_, "credit_id") => "$credit",
         (_, "addon_id") => "$addon",
         (_, "test_clock_id") => "$clock",
@@ -320,6 +327,13 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ],
         ("PATCH", "/api/customers/{customer_id}/") => vec![json!({"customer_name": "sample"})],
         ("PATCH", "/api/invoices/{invoice_id}/") => vec![json!({"payment_status": "paid"})],
+        ("POST", "/api/invoices/{invoice_id}/payments/") => vec![json!({"amount": 1})],
+        ("POST", "/api/payments/") => {
+            // The number of each organization's first invoice.
+            let day: String = today[2..].split('-').collect();
+            vec![json!({"invoice_number": format!("{day}-000001"), "amount": 1})]
+        }
+        ("POST", "/api/invoices/{invoice_id}/payments/{payment_id}/reverse/") => vec![json!({"reason": "sample"})],
         ("POST", "/api/customers/") => {
             vec![json!({"customer_id": "sample", "email": "sample@acme.io", "test_clock_id": "$clock"})]
         }

@@ -17,6 +17,7 @@ use billing_domain::id::{
 };
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
+use billing_domain::payment::Payment;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
@@ -446,10 +447,13 @@ impl InvoiceRepo for OverLanes<'_, '_> {
 
     hand_on! { invoices => fn find_by_number(number: &str) -> Option<InvoiceId>; }
 
+    in_its_lane! { invoices => fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>; }
+
     refuse! {
         fn note_past_due(customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> ();
         fn issue(invoice: NewInvoice) -> ();
         fn update(invoice: &Invoice) -> ();
+        fn add_payment(customer: CustomerKey, payment: &Payment) -> ();
     }
 }
 

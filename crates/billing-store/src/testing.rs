@@ -307,6 +307,7 @@ pub fn columns() -> Vec<String> {
         metrics,
         organization_messages,
         organizations,
+        payments,
         plan_version_features,
         plan_version_targets,
         plan_versions,

@@ -113,6 +113,8 @@ pub enum Noun {
     Invoice,
     /// A credit.
     Credit,
+    /// A payment of an invoice.
+    Payment,
     /// A test clock.
     TestClock,
     /// A message.
@@ -136,6 +138,7 @@ impl fmt::Display for Noun {
             Self::Subscription => "subscription",
             Self::Invoice => "invoice",
             Self::Credit => "credit",
+            Self::Payment => "payment",
             Self::TestClock => "test clock",
             Self::Message => "message",
         })

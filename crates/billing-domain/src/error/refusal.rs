@@ -36,9 +36,20 @@ pub enum Refusal {
     /// The key has expired; one of the same expiry would be worthless.
     #[error("The key has expired; create another.")]
     KeyExpired,
-    /// The invoice is paid or voided, and stays so.
-    #[error("The invoice is paid or voided, and stays so.")]
+    /// The invoice is paid or voided: nothing is left of it to note as paid.
+    #[error("The invoice is paid or voided.")]
     InvoiceFinal,
+    /// A voided invoice takes no payment.
+    #[error("The invoice was voided: nothing is due of it, and it takes no payment.")]
+    InvoiceVoided,
+    /// Payments of the invoice stand, or what one had overpaid is still owed with it.
+    #[error(
+        "The invoice has payments: reverse them first, POST /api/invoices/{{invoice_id}}/payments/{{payment_id}}/reverse/. Where one of them had overpaid and that has paid for others, it cannot be voided any more."
+    )]
+    InvoiceHasPayments,
+    /// The payment was reversed before.
+    #[error("The payment is reversed.")]
+    PaymentReversed,
     /// Only an unpaid invoice can be voided.
     #[error("Only an unpaid invoice can be voided.")]
     InvoiceNotUnpaid,
@@ -88,6 +99,9 @@ impl Refusal {
             | Self::AlreadyRenewed(_)
             | Self::KeyExpired
             | Self::InvoiceNotUnpaid
+            | Self::InvoiceVoided
+            | Self::InvoiceHasPayments
+            | Self::PaymentReversed
             | Self::CreditDrawn
             | Self::LinesTakenBack(_) => "invalid_state",
             Self::InvalidKey => "not_authenticated",

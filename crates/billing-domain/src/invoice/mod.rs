@@ -17,7 +17,7 @@ pub use line::{
 };
 pub use trace::{MetricTrace, PrepaidSegmentTrace, Rounding, Trace};
 
-/// An issued invoice. Nothing on it ever changes but its payment status.
+/// An issued invoice. Nothing on it ever changes but what is paid of it and whether it is voided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice {
     /// Its id.
@@ -42,6 +42,13 @@ pub struct Invoice {
     pub lines: Vec<LineItem>,
     /// The sum of the lines' amounts.
     pub amount: BigDecimal,
+    /// What its payments have settled of it ([`PaymentLedger::settled`](crate::payment::PaymentLedger::settled)): at most the
+    /// amount, and below 0 where what a reversed payment had overpaid is owed again.
+    pub amount_paid: BigDecimal,
+    /// When it was voided.
+    pub voided_at: Option<OffsetDateTime>,
+    /// What was due of it when it was noted as past due.
+    pub amount_past_due: Option<BigDecimal>,
 }
 
 /// An invoice that is to be issued: its number comes with the issue, and its amount from its lines.
@@ -90,6 +97,9 @@ impl NewInvoice {
             issued_at: self.issued_at,
             due_at: self.due_at,
             lines: self.lines,
+            amount_paid: BigDecimal::zero(),
+            voided_at: None,
+            amount_past_due: None,
         }
     }
 }
@@ -119,6 +129,8 @@ pub struct InvoiceSummary {
     pub end_date: Date,
     /// [`Invoice::amount`].
     pub amount: BigDecimal,
+    /// [`Invoice::amount_due`].
+    pub amount_due: BigDecimal,
 }
 
 /// The customer on an invoice.
@@ -179,7 +191,23 @@ impl Invoice {
             start_date: self.charged().map(|period| period.start()).min().unwrap_or(self.issued_at).date(),
             end_date: self.charged().map(|period| period.last_instant()).max().unwrap_or(self.issued_at).date(),
             amount: self.amount.clone(),
+            amount_due: self.amount_due(),
         }
+    }
+
+    /// What is still to be paid: the amount less what is paid of it; nothing once it is voided.
+    pub fn amount_due(&self) -> BigDecimal {
+        match self.payment_status {
+            PaymentStatus::Voided => BigDecimal::zero(),
+            PaymentStatus::Draft | PaymentStatus::Paid | PaymentStatus::Unpaid => &self.amount - &self.amount_paid,
+        }
+    }
+
+    /// Adds to what is paid of it, or takes off; it is paid when nothing is due any more.
+    pub fn settle(&mut self, settled: &BigDecimal) {
+        self.amount_paid += settled;
+        let is_paid = self.amount_paid == self.amount;
+        self.payment_status = if is_paid { PaymentStatus::Paid } else { PaymentStatus::Unpaid };
     }
 
     /// The lines that charge for something: voiding the invoice forgives them.

@@ -14,6 +14,7 @@ use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
 use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use crate::payment::{Payment, PaymentLedger};
 use crate::store::{
     BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo,
 };
@@ -239,7 +240,7 @@ impl InvoiceRepo for MemoryTransaction {
 
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
         let stored = self.tenant()?.invoices.get_mut(&invoice.id).ok_or(Error::NotFound(Noun::Invoice))?;
-        stored.payment_status = invoice.payment_status;
+        (stored.payment_status, stored.voided_at) = (invoice.payment_status, invoice.voided_at);
         Ok(())
     }
 
@@ -259,12 +260,37 @@ impl InvoiceRepo for MemoryTransaction {
 
     fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error> {
         self.account(customer)?.past_due.insert(id, at);
+        let stored = self.tenant()?.invoices.get_mut(&id).ok_or(Error::NotFound(Noun::Invoice))?;
+        stored.amount_past_due = Some(stored.amount_due());
         Ok(())
     }
 
     fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error> {
         let invoices = &self.tenant()?.invoices;
         Ok(ids.iter().filter_map(|id| invoices.get(id)).map(|invoice| Invoice::clone(invoice)).collect())
+    }
+
+    fn add_payment(&mut self, customer: CustomerKey, payment: &Payment) -> Result<(), Error> {
+        let ledger = PaymentLedger::from(self.list_payments(customer, Some(payment.invoice))?);
+        if payment.reverses.is_some_and(|id| ledger.standing().all(|standing| standing.id != id)) {
+            return Err(Refusal::PaymentReversed.into());
+        }
+        if payment.reference.as_deref().is_some_and(|known| ledger.knows(payment.method.as_deref(), known)) {
+            return Err(
+                Refusal::DuplicateResource("The invoice has a payment of this method with this reference.").into()
+            );
+        }
+        let stored = self.tenant()?.invoices.get_mut(&payment.invoice);
+        let stored = stored.filter(|invoice| invoice.customer == customer).ok_or(Error::NotFound(Noun::Invoice))?;
+        stored.settle(&payment.settles());
+        self.account(customer)?.payments.push(payment.clone());
+        Ok(())
+    }
+
+    fn list_payments(&mut self, customer: CustomerKey, invoice: Option<InvoiceId>) -> Result<Vec<Payment>, Error> {
+        let Some(account) = self.tenant()?.accounts.get(&customer) else { return Ok(Vec::new()) };
+        let is_wanted = |payment: &&Payment| invoice.is_none_or(|invoice| payment.invoice == invoice);
+        Ok(account.payments.iter().filter(is_wanted).cloned().collect())
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
@@ -301,7 +327,7 @@ impl InvoiceRepo for MemoryTransaction {
         };
         for invoice in self.tenant()?.all_invoices().filter(wanted) {
             let by_currency = due.entry(invoice.customer).or_default();
-            *by_currency.entry(invoice.currency.code.clone()).or_default() += &invoice.amount;
+            *by_currency.entry(invoice.currency.code.clone()).or_default() += invoice.amount_due();
         }
         Ok(due)
     }

@@ -12,6 +12,7 @@ use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use crate::payment::Payment;
 use crate::subscription::Subscription;
 
 /// Customers of the organization.
@@ -139,7 +140,7 @@ pub trait InvoiceRepo {
     fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error>;
     /// The invoice with its lines.
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error>;
-    /// Writes the payment status back; nothing else of an issued invoice ever changes.
+    /// Writes back that it was voided, and when. Its payments move what is paid of it; nothing else of an issued invoice ever changes.
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
     /// The customer's unpaid invoices that have a due date and were not noted as past due, with that date; in any order.
     fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error>;
@@ -147,6 +148,15 @@ pub trait InvoiceRepo {
     fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error>;
     /// Those of these invoices that there are, with their lines, in any order.
     fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error>;
+    /// Appends a payment, or the reversal of one, to the ledger of an invoice of the customer's, and has what is paid of the invoice
+    /// and its payment status follow.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; as the last wall [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) for a reference that the
+    /// invoice has from a payment of the same method, [`Refusal::PaymentReversed`](crate::Refusal::PaymentReversed) for a second reversal.
+    fn add_payment(&mut self, customer: CustomerKey, payment: &Payment) -> Result<(), Error>;
+    /// Payments and reversals of one of the customer's invoices, or of all, in the order in which they were noted.
+    fn list_payments(&mut self, customer: CustomerKey, invoice: Option<InvoiceId>) -> Result<Vec<Payment>, Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
     /// The newest invoices of each of these customers that have one of the statuses, at most `each` of every customer's;
@@ -157,7 +167,7 @@ pub trait InvoiceRepo {
         statuses: &[PaymentStatus],
         each: u32,
     ) -> Result<Vec<InvoiceSummary>, Error>;
-    /// What the unpaid invoices of each of these customers add up to in each currency, by its code; who has none is left
+    /// What is due of the unpaid invoices of each of these customers, in each currency, by its code; who has none is left
     /// out, and so is a currency without one.
     fn due_of(
         &mut self,

@@ -15,10 +15,11 @@ use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
 use crate::customer::{Customer, CustomerFields};
 use crate::event::{Event, Properties};
-use crate::id::{AddonId, CustomerKey, InvoiceId, MetricId, OrganizationId};
+use crate::id::{AddonId, CustomerKey, InvoiceId, MetricId, OrganizationId, PaymentId};
 use crate::invoice::{BilledTo, LineItem, NewInvoice, Seller, Trace};
 use crate::metric::{Aggregation, Metric, MetricFilters};
 use crate::organization::Organization;
+use crate::payment::{Payment, PaymentKind};
 use crate::period::{Anchors, Calendar, Period, PlanDuration};
 use crate::plan::{ChargeBehavior, ChargeTiming, Component, Feature, Plan, PlanVersion, RecurringCharge};
 use crate::subscription::{Settled, Subscription, SubscriptionFilters};
@@ -281,6 +282,25 @@ pub fn invoice(ids: &mut Ids, customer: &Customer, issued_at: OffsetDateTime, li
         issued_at,
         due_at: None,
         lines,
+    }
+}
+
+/// A payment of an invoice, with a reference of its own.
+pub fn payment(ids: &mut Ids, invoice: InvoiceId, amount: &str, now: OffsetDateTime) -> Payment {
+    let id: PaymentId = ids.next();
+    Payment {
+        id,
+        invoice,
+        kind: PaymentKind::Payment,
+        reverses: None,
+        amount: decimal(amount),
+        credited: BigDecimal::default(),
+        credit: None,
+        at: now,
+        method: None,
+        reference: Some(id.to_string()),
+        reason: None,
+        noted_at: now,
     }
 }
 

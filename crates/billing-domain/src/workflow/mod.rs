@@ -42,12 +42,14 @@ mod issue_invoices;
 mod list_billable_usage;
 mod list_subscriptions;
 mod measure_usage;
+mod note_payment;
 mod note_tax_quote;
 #[cfg(feature = "service")]
 mod park_billing;
 #[cfg(feature = "service")]
 mod regenerate_api_key;
 mod renew_subscription;
+mod reverse_payment;
 mod switch_plan;
 mod tax_lines;
 mod tell;
@@ -106,11 +108,13 @@ pub use find_subscriptions::FindSubscriptions;
 pub use list_billable_usage::{BillableUsage, ComponentUsage, ListBillableUsage, MeteredBy, list_billable_usage};
 pub use list_subscriptions::{ListedSubscriptions, list_subscriptions};
 pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, WINDOWS_MAX, measure_usage};
+pub use note_payment::{NotePayment, note_payment};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use park_billing::park_billing;
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
+pub use reverse_payment::{ReversePayment, reverse_payment};
 pub use switch_plan::{SwitchPlan, switch_plan};
 pub use update_credit::{UpdateCredit, update_credit};
 pub use update_customer::{CustomerPatch, update_customer};

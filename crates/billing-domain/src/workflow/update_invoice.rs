@@ -2,12 +2,10 @@
 
 use time::OffsetDateTime;
 
-use super::bill_customer::catch_up;
-use super::tell::tell;
+use super::note_payment::{NotePayment, add_payment, catch_up_unless_catching_up};
 use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId};
 use crate::invoice::{Invoice, PaymentStatus};
-use crate::message::{MessageType, Subject};
 use crate::store::Transaction;
 
 /// Which invoice, and whether it is paid.
@@ -21,7 +19,7 @@ pub struct UpdateInvoice {
     pub is_paid: bool,
 }
 
-/// Notes that an unpaid invoice was paid. That is for good.
+/// Notes that an unpaid invoice was paid: the whole rest of it, as one payment that came now.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Refusal::InvoiceFinal`] when it is paid or voided; [`Refusal::TestClockAdvancing`].
@@ -30,19 +28,22 @@ pub fn update_invoice(
     command: &UpdateInvoice,
     now: OffsetDateTime,
 ) -> Result<Invoice, Error> {
-    // Billing looks at no payment, so one that came in need not wait for what is past.
-    if !tx.customers().get_even_deleted(command.customer)?.catching_up {
-        catch_up(tx, command.customer, now)?;
-    }
-    let mut invoice = tx.invoices().get(command.invoice)?;
+    let is_catching_up = catch_up_unless_catching_up(tx, command.customer, now)?;
+    let invoice = tx.invoices().get(command.invoice)?;
     if invoice.payment_status != PaymentStatus::Unpaid {
         return Err(Refusal::InvoiceFinal.into());
     }
-    if command.is_paid {
-        invoice.payment_status = PaymentStatus::Paid;
-        tx.invoices().update(&invoice)?;
-        let customer = tx.customers().get_even_deleted(command.customer)?;
-        tell(tx, &customer, (MessageType::InvoicePaid, now), &Subject::Invoice(invoice.id))?;
+    if !command.is_paid {
+        return Ok(invoice);
     }
-    Ok(invoice)
+    let payment = NotePayment {
+        customer: command.customer,
+        invoice: command.invoice,
+        amount: invoice.amount_due(),
+        at: None,
+        method: None,
+        reference: None,
+    };
+    let (paid, _) = add_payment(tx, invoice, &payment, is_catching_up, now)?;
+    Ok(paid)
 }

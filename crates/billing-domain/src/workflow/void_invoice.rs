@@ -15,6 +15,7 @@ use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, SubscriptionI
 use crate::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
 use crate::message::{MessageType, Subject};
 use crate::money::spread;
+use crate::payment::PaymentLedger;
 use crate::store::{InvoiceFilter, PageRequest, Transaction};
 use crate::subscription::Settled;
 
@@ -26,7 +27,7 @@ use crate::subscription::Settled;
 /// [`Invoice::forgiven_when_voided`] and [`Invoice::owed_again_when_voided`] say which lines those are.
 ///
 /// # Errors
-/// [`Error::NotFound`]; [`Refusal::InvoiceNotUnpaid`]; [`Refusal::LinesTakenBack`] when a later document took any of what
+/// [`Error::NotFound`]; [`Refusal::InvoiceHasPayments`], [`Refusal::InvoiceNotUnpaid`]; [`Refusal::LinesTakenBack`] when a later document took any of what
 /// it charged back; [`Refusal::CreditDrawn`]; [`Refusal::TestClockAdvancing`],
 /// [`Refusal::CatchingUp`].
 ///
@@ -40,9 +41,7 @@ pub fn void_invoice(
 ) -> Result<Invoice, Error> {
     catch_up(tx, customer, now)?;
     let mut invoice = tx.invoices().get(id)?;
-    if invoice.payment_status != PaymentStatus::Unpaid {
-        return Err(Refusal::InvoiceNotUnpaid.into());
-    }
+    refuse_if_paid(tx, &invoice)?;
     refuse_if_taken_back(tx, &invoice)?;
     let owner = tx.customers().get_even_deleted(customer)?;
     for line in &invoice.lines {
@@ -60,10 +59,25 @@ pub fn void_invoice(
     }
     forget_lines(tx, &invoice, now)?;
     invoice.payment_status = PaymentStatus::Voided;
+    invoice.voided_at = Some(now);
     tx.invoices().update(&invoice)?;
     tell(tx, &owner, (MessageType::InvoiceVoided, now), &Subject::Invoice(id))?;
     catch_up(tx, customer, now)?;
     Ok(invoice)
+}
+
+/// Refuses while a payment stands, and where one that was reversed left something to be paid beyond the invoice itself.
+fn refuse_if_paid(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(), Error> {
+    if invoice.payment_status != PaymentStatus::Voided {
+        let ledger = PaymentLedger::from(tx.invoices().list_payments(invoice.customer, Some(invoice.id))?);
+        if ledger.standing().next().is_some() || !ledger.settled().is_zero() {
+            return Err(Refusal::InvoiceHasPayments.into());
+        }
+    }
+    match invoice.payment_status {
+        PaymentStatus::Unpaid => Ok(()),
+        PaymentStatus::Draft | PaymentStatus::Paid | PaymentStatus::Voided => Err(Refusal::InvoiceNotUnpaid.into()),
+    }
 }
 
 /// Refuses when a later invoice that stands took back what a line charged, or the adjustment or tax of its period.

@@ -6,6 +6,7 @@ mod exact;
 mod invoices;
 mod life;
 mod meetings;
+mod payments;
 mod properties;
 mod rebuild;
 mod recompute;

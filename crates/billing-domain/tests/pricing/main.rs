@@ -7,6 +7,7 @@ mod invoices;
 mod levels;
 mod meetings;
 mod money;
+mod payments;
 mod periods;
 mod prepaid;
 mod tiers;
@@ -116,6 +117,7 @@ fn every_table_is_checked() {
         &levels::TABLES,
         &meetings::TABLES,
         &money::TABLES,
+        &payments::TABLES,
         &periods::TABLES,
         &prepaid::TABLES,
         &tiers::TABLES,

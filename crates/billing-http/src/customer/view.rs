@@ -170,7 +170,7 @@ impl CustomerView {
     }
 }
 
-/// What each of these customers owes in each currency, by its code: what the unpaid of their invoices add up to. The store is
+/// What each of these customers owes in each currency, by its code: what is due of their unpaid invoices. The store is
 /// asked only about those who may have more invoices than were read.
 fn due_of(
     tx: &mut dyn Transaction,
@@ -182,7 +182,7 @@ fn due_of(
     for (key, read) in invoices.iter().filter(|(_, read)| !is_cut(read)) {
         for invoice in read.iter().filter(|invoice| invoice.payment_status == PaymentStatus::Unpaid) {
             let by_currency = due.entry(*key).or_default();
-            *by_currency.entry(invoice.currency.code.clone()).or_default() += &invoice.amount;
+            *by_currency.entry(invoice.currency.code.clone()).or_default() += &invoice.amount_due;
         }
     }
     Ok(due)

@@ -51,7 +51,7 @@ codes! {
     OVERLAPPING_PLANS = 409, "overlapping_plans",
         "The customer has a subscription to the plan whose period and filters overlap.";
     INVALID_STATE = 409, "invalid_state",
-        "The subscription has ended, or the invoice cannot be voided any more.";
+        "The subscription has ended, the invoice cannot be voided any more or takes no payment, or the payment is reversed.";
     CUSTOM_METRIC_FAILED = 409, "custom_metric_failed",
         "The query of a custom metric has no usable result for the customer; the detail says why.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
@@ -105,6 +105,9 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         | Refusal::AlreadyRenewed(_)
         | Refusal::KeyExpired
         | Refusal::InvoiceNotUnpaid
+        | Refusal::InvoiceVoided
+        | Refusal::InvoiceHasPayments
+        | Refusal::PaymentReversed
         | Refusal::CreditDrawn
         | Refusal::LinesTakenBack(_) => &INVALID_STATE,
         Refusal::InvalidKey => &NOT_AUTHENTICATED,
@@ -168,6 +171,9 @@ mod tests {
             Refusal::KeyExpired,
             Refusal::InvoiceFinal,
             Refusal::InvoiceNotUnpaid,
+            Refusal::InvoiceVoided,
+            Refusal::InvoiceHasPayments,
+            Refusal::PaymentReversed,
             Refusal::CreditDrawn,
             Refusal::LinesTakenBack("260101-000001".to_owned()),
             Refusal::CreditExpiryInPast,

@@ -1,6 +1,7 @@
-//! Invoices: what was charged, and how each line came about.
+//! Invoices: what was charged, how each line came about, and what was paid.
 
 mod explanation;
+mod payment;
 mod view;
 
 use std::future::{Ready, ready};
@@ -35,7 +36,7 @@ const LIST_PARAMETERS: &[Parameter] = &[
 
 /// The calls about invoices.
 pub fn endpoints() -> Vec<Endpoint> {
-    vec![
+    let mut endpoints = vec![
         get("/api/invoices/", "List issued invoices, newest first", list)
             .for_bearers()
             .parameters(LIST_PARAMETERS)
@@ -47,13 +48,15 @@ pub fn endpoints() -> Vec<Endpoint> {
         post("/api/invoices/{invoice_id}/void/", "Void an unpaid invoice", void).answers::<VoidedInvoiceView>(200),
         get("/api/invoices/{invoice_id}/explain/", "Show how each line of an invoice came about", explain)
             .answers::<ExplanationView>(200),
-    ]
+    ];
+    endpoints.extend(payment::endpoints());
+    endpoints
 }
 
 body! {
     /// What to change of an invoice.
     UpdateInvoiceBody {
-        /// `paid` for good; `unpaid` changes nothing.
+        /// `paid` notes the whole rest as a payment that came now; `unpaid` changes nothing.
         required payment_status: Settlement,
     }
 }

@@ -30,6 +30,8 @@ view! {
         cost_due: Number,
         /// The sum of the lines, with adjustments and tax.
         amount: Number,
+        /// What is left to pay of it; 0 when it is paid or voided.
+        amount_due: Number,
         /// What it is in.
         currency: CurrencyView,
         /// When it was issued.
@@ -119,6 +121,7 @@ impl From<&InvoiceSummary> for InvoiceBriefView {
             invoice_number: invoice.number.clone(),
             cost_due: (&invoice.amount).into(),
             amount: (&invoice.amount).into(),
+            amount_due: (&invoice.amount_due).into(),
             currency: (&invoice.currency).into(),
             issue_date: Instant(invoice.issued_at),
             payment_status: invoice.payment_status,

@@ -6,7 +6,7 @@ use billing_domain::id::{InvoiceId, MessageId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
 use billing_domain::message::{Message, MessageType, Payload};
 use billing_domain::store::Transaction;
-use billing_domain::{Error, Noun, StoreError};
+use billing_domain::{BigDecimal, Error, Noun, StoreError};
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -89,15 +89,20 @@ fn unreadable(error: serde_json::Error) -> Error {
     StoreError::Internal(format!("a message cannot be shown: {error}")).into()
 }
 
-/// The invoice as it was when a message of this type was written: nothing of it ever changes but its payment status.
+/// The invoice as it was when a message of this type was written: nothing of it ever changes but how far it is paid.
 fn shown(message_type: MessageType, invoice: &Invoice) -> serde_json::Result<String> {
-    let with = |payment_status| Invoice { payment_status, ..invoice.clone() };
+    let with = |payment_status, amount_due: &BigDecimal| {
+        let amount_paid = &invoice.amount - amount_due;
+        Invoice { payment_status, amount_paid, ..invoice.clone() }
+    };
+    let (amount, nothing) = (&invoice.amount, BigDecimal::default());
+    let view = |payment_status, due| serde_json::to_string(&InvoiceView::from(&with(payment_status, due)));
     match message_type {
-        MessageType::InvoiceVoided => serde_json::to_string(&VoidedInvoiceView::from(&with(PaymentStatus::Voided))),
-        MessageType::InvoicePaid => serde_json::to_string(&InvoiceView::from(&with(PaymentStatus::Paid))),
-        MessageType::InvoiceCreated => {
-            serde_json::to_string(&InvoiceView::from(&with(PaymentStatus::when_issued(&invoice.amount))))
+        MessageType::InvoiceVoided => {
+            serde_json::to_string(&VoidedInvoiceView::from(&with(PaymentStatus::Voided, amount)))
         }
-        _ => serde_json::to_string(&InvoiceView::from(&with(PaymentStatus::Unpaid))),
+        MessageType::InvoicePaid => view(PaymentStatus::Paid, &nothing),
+        MessageType::InvoiceCreated => view(PaymentStatus::when_issued(amount), amount),
+        _ => view(PaymentStatus::Unpaid, invoice.amount_past_due.as_ref().unwrap_or(amount)),
     }
 }

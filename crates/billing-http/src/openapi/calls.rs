@@ -57,6 +57,9 @@ const OF_ANOTHER_PLAN: &[&Code] = &[
 ];
 const OF_A_RUNNING_SUBSCRIPTION: &[&Code] = &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP];
 
+/// Only what is paid beyond what is due waits until a customer has caught up.
+const OF_A_PAYMENT: &[&Code] = &[&DUPLICATE_RESOURCE, &INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP];
+
 /// Codes of the rules that calls with `PATCH` carry out, by path.
 const RULES_OF_PATCH: &[(&str, &[&Code])] = &[
     ("/api/customers/{customer_id}/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
@@ -73,6 +76,12 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/plan_versions/{version_id}/delete/", &[&INVALID_OPERATION]),
     ("/api/customers/{customer_id}/delete/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/invoices/{invoice_id}/void/", &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    ("/api/invoices/{invoice_id}/payments/", OF_A_PAYMENT),
+    ("/api/payments/", OF_A_PAYMENT),
+    (
+        "/api/invoices/{invoice_id}/payments/{payment_id}/reverse/",
+        &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
+    ),
     ("/api/customers/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING]),
     ("/api/subscriptions/", OF_A_NEW_SUBSCRIPTION),
     ("/api/subscriptions/add/", OF_A_NEW_SUBSCRIPTION),

@@ -13,6 +13,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/events/",                            "ingest_events"),
     ("POST", "/api/verify_idems_received/",             "verify_idems_received"),
     ("GET",  "/api/invoices/{invoice_id}/explain/",     "explain_invoice"),
+    ("POST", "/api/invoices/{invoice_id}/payments/",    "create_invoice_payment"),
     ("POST", "/api/plans/{plan_id}/versions/",          "create_plan_version"),
     ("POST", "/api/subscriptions/add/",                 "add_subscription"),
     ("POST", "/api/subscriptions/{subscription_id}/switch_plan/", "switch_plan"),

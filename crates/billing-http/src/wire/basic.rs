@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
     AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, MessageId, MetricId, OrganizationId,
-    PlanId, PlanVersionId, SubscriptionId, TestClockId,
+    PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -104,6 +104,7 @@ ids!(
     MessageId,
     MetricId,
     OrganizationId,
+    PaymentId,
     PlanId,
     PlanVersionId,
     SubscriptionId,

@@ -6,6 +6,7 @@ use billing_domain::credit::CreditStatus;
 use billing_domain::customer::PaymentProvider;
 use billing_domain::invoice::{AdjustmentKind, BillingType, PaymentStatus};
 use billing_domain::organization::AccessPolicy;
+use billing_domain::payment::PaymentKind;
 use billing_domain::period::{IntervalUnit, PlanDuration};
 use billing_domain::plan::{ChargeBehavior, ChargeTiming, PlanVersionStatus, PriceAdjustmentKind};
 use billing_domain::subscription::{
@@ -55,7 +56,7 @@ pub(crate) use words as words_of;
 words_of! {
     AccessPolicy, AddonType, AdjustmentKind, BatchRounding, BillingFrequency, BillingType, ChargeBehavior, ChargeTiming, CreditStatus,
     DecimalForm, FlatFeeBehavior,
-    IntervalUnit, InvoiceWhen, InvoicingBehavior, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
+    IntervalUnit, InvoiceWhen, InvoicingBehavior, PaymentKind, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
     PriceAdjustmentKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TaxFailure, TaxProvider, TestClockStatus,
     UsageBehavior,
 }

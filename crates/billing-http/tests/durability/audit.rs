@@ -88,6 +88,7 @@ fn books() -> World {
     world.post(&cancel, &json!({"flat_fee_behavior": "refund"})).ok(200);
     track("stays", 3, "2024-04-01T00:00:00Z");
     world.advance(&clock, "2024-06-20");
+    payments(&world, "stays");
     world.customer("real");
     let today = &crate::support::now()[..10];
     let filters = json!([{"property_name": "region", "value": "eu"}]);
@@ -101,6 +102,21 @@ fn books() -> World {
     });
     world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
     world
+}
+
+/// Parts, an overpayment, one that bounced after its credit had paid for something, and an invoice that was voided behind its payment.
+fn payments(world: &World, customer: &str) {
+    let unpaid = world.get(&format!("/api/invoices/?customer_id={customer}&status=unpaid")).ok(200);
+    let [part, over, voided] = [0, 1, 2].map(|place| unpaid[place].id("invoice_id"));
+    let path = |invoice: &str| format!("/api/invoices/{invoice}/payments/");
+    world.post(&path(&part), &json!({"amount": "0.01", "method": "bank", "reference": "1"})).ok(201);
+    let noted = world.post(&path(&over), &json!({"amount": 1000})).ok(201);
+    assert_eq!(noted["payment_status"], "paid");
+    let reverse = |noted: &Value, invoice: &str| format!("{}{}/reverse/", path(invoice), noted.id("payment_id"));
+    world.post(&reverse(&noted, &over), &json!({"reason": "bounced"})).ok(200);
+    let mistaken = world.post(&path(&voided), &json!({"amount": 1})).ok(201);
+    world.post(&reverse(&mistaken, &voided), &json!({})).ok(200);
+    world.post(&path(&over), &json!({"amount": 900})).ok(201);
 }
 
 /// A customer of the clock's with gauges of every sort and a rate, in use since before the subscription.
@@ -163,13 +179,19 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE billing_records SET billed_given = billed_given + 1", "record_gave_what_its_lines_show"),
     ("UPDATE invoice_lines SET record_id = NULL WHERE trace ->> 'kind' = 'prepaid_usage_charge'", "record_gave_what_its_lines_show"),
     ("UPDATE billing_records SET billed_exact = billed_exact + 1", "record_gave_what_is_exact_rounded"),
-    ("UPDATE invoices SET payment_status = 'voided' WHERE amount > 0", "nothing_comes_back_unpaid"),
+    ("UPDATE invoices SET payment_status = 'voided', voided_at = issued_at, amount_paid = 0 WHERE amount > 0", "nothing_comes_back_unpaid"),
     ("UPDATE invoice_lines SET base = base * 2, amount = amount * 2 WHERE base < 0", "nothing_comes_back_unpaid"),
     ("UPDATE billing_records SET billed_forgiven = billed_given + 1 WHERE billed_given > 0", "record_gave_what_is_exact_rounded"),
     ("UPDATE subscriptions SET calendar = jsonb_set(calendar, '{day}', '28')", "intervals_follow_the_calendar"),
     ("UPDATE billing_records SET end_at = '2024-04-28' WHERE end_at = '2024-04-30'", "intervals_follow_the_calendar"),
     ("UPDATE subscriptions SET settled_tax = settled_tax + 0.01", "subscription_settled_what_its_lines_show"),
     ("UPDATE subscriptions SET settled_adjustments = 0", "subscription_settled_what_its_lines_show"),
+    ("UPDATE payments SET amount = amount + 1", "invoice_is_paid_by_its_payments"),
+    ("DELETE FROM payments WHERE kind = 'reversal'", "invoice_is_paid_by_its_payments"),
+    ("DELETE FROM payments", "invoice_is_paid_by_its_payments"),
+    ("UPDATE payments SET credited = 0, amount = amount - credited", "invoice_is_paid_by_its_payments"),
+    ("UPDATE payments SET credit_id = (SELECT id FROM credits WHERE credits.customer_key = payments.customer_key AND amount = 12.5) WHERE credit_id IS NOT NULL", "invoice_is_paid_by_its_payments"),
+    ("UPDATE invoices SET amount_paid = 0, payment_status = 'unpaid' WHERE amount_paid > 0", "invoice_is_paid_by_its_payments"),
     ("INSERT INTO credit_entries SELECT customer_key, credit_id, position + 100, organization_id, id, kind, amount, invoice_id, at FROM credit_entries WHERE kind = 'drawdown'", "credit_is_its_ledger"),
     ("UPDATE credits SET voided = voided + 0.01 WHERE remaining > 1", "credit_is_its_ledger"),
     ("UPDATE credits SET effective_at = '2100-01-01'", "credit_is_drawn_in_its_time_and_currency"),

@@ -14,6 +14,7 @@ mod lanes;
 mod lives;
 mod logs;
 mod memory;
+mod payment_races;
 mod pepper;
 mod races;
 mod renewal_races;

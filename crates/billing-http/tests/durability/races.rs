@@ -24,12 +24,12 @@ const CALLS: usize = 4;
 
 /// One call of a race.
 #[derive(Clone)]
-struct Shot {
-    path: String,
-    body: Value,
+pub struct Shot {
+    pub path: String,
+    pub body: Value,
 }
 
-fn shot(path: impl Into<String>, body: Value) -> Shot {
+pub fn shot(path: impl Into<String>, body: Value) -> Shot {
     Shot { path: path.into(), body }
 }
 
@@ -42,7 +42,7 @@ pub struct Ring {
     /// A fee of 9 in advance.
     pub plan: String,
     /// The same, to switch to.
-    other_plan: String,
+    pub other_plan: String,
     /// A fee of 9 and ten prepaid units of 1 each.
     prepaid_plan: String,
 }
@@ -74,7 +74,7 @@ impl Ring {
     }
 
     /// Sends all at once, to the two servers in turns.
-    fn race(&self, shots: &[Shot]) -> Vec<Answer> {
+    pub fn race(&self, shots: &[Shot]) -> Vec<Answer> {
         let barrier = Barrier::new(shots.len());
         let addrs = self.addrs();
         thread::scope(|scope| {
@@ -103,7 +103,7 @@ impl Ring {
         self.post("/api/customers/", &json!({"customer_id": id, "email": format!("{id}@acme.io")})).ok(201);
     }
 
-    fn subscription(&self, customer: &str, plan: &str) -> String {
+    pub fn subscription(&self, customer: &str, plan: &str) -> String {
         self.post("/api/subscriptions/", &subscribe(customer, plan)).ok(200).id("subscription_id")
     }
 
@@ -144,7 +144,7 @@ impl Ring {
     }
 
     /// Runs rounds of a race, each with a customer of its own.
-    fn rounds(&self, round: impl Fn(&str)) {
+    pub fn rounds(&self, round: impl Fn(&str)) {
         for number in 0..rounds() {
             let customer = format!("c{number}");
             self.customer(&customer);
@@ -168,7 +168,7 @@ fn patiently(ask: impl Fn() -> Answer) -> Answer {
 /// Invoices and credits of one customer.
 pub struct Books {
     pub invoices: Vec<Value>,
-    credits: Vec<Value>,
+    pub credits: Vec<Value>,
 }
 
 impl Books {
@@ -190,7 +190,7 @@ pub fn rounds() -> u32 {
     std::env::var("BILLING_RACE_ROUNDS").ok().map_or(ROUNDS, |text| text.parse().expect("a number"))
 }
 
-fn number(value: &Value) -> BigDecimal {
+pub fn number(value: &Value) -> BigDecimal {
     BigDecimal::from_str(&value.to_string()).expect("a number")
 }
 
@@ -203,16 +203,16 @@ fn change(subscription: &str, verb: &str, body: Value) -> Shot {
 }
 
 /// As many of one as of the other, in turns.
-fn both(one: &Shot, other: &Shot) -> Vec<Shot> {
+pub fn both(one: &Shot, other: &Shot) -> Vec<Shot> {
     (0..CALLS).flat_map(|_| [one.clone(), other.clone()]).collect()
 }
 
-fn won(answer: &Answer) -> bool {
-    answer.status == 200
+pub fn won(answer: &Answer) -> bool {
+    matches!(answer.status, 200 | 201)
 }
 
 /// Where the one winner stands. Everybody else was told one of `codes`.
-fn only_winner(answers: &[Answer], codes: &[(u16, &str)]) -> usize {
+pub fn only_winner(answers: &[Answer], codes: &[(u16, &str)]) -> usize {
     let winners: Vec<usize> = (0..answers.len()).filter(|i| won(&answers[*i])).collect();
     for answer in answers.iter().filter(|answer| !won(answer)) {
         assert!(codes.contains(&(answer.status, answer.error().as_str())), "{}", answer.text);

@@ -16,6 +16,7 @@ mod levels;
 mod lists;
 mod matching;
 mod metrics;
+mod payments;
 mod plan_changes;
 mod plans;
 mod shapes;

@@ -144,7 +144,7 @@ fn customers_subscriptions_and_invoices() {
     let invoice = world.get("/api/invoices/").ok(200)[0].clone();
     let address = json!({"city": "Bern", "country": "CH", "line1": "Gasse 1", "line2": null, "postal_code": "3000", "state": null});
     let expected = json!({
-        "invoice_id": "<invoice_>", "invoice_number": "240101-000001", "cost_due": 9.69, "amount": 9.69, "currency": currency(),
+        "invoice_id": "<invoice_>", "invoice_number": "240101-000001", "cost_due": 9.69, "amount": 9.69, "amount_due": 9.69, "currency": currency(),
         "issue_date": "2024-01-01T00:00:00Z", "payment_status": "unpaid", "external_payment_obj_id": null,
         "external_payment_obj_type": null, "external_payment_obj_status": null, "line_items": [invoice_line(&billing_plan)],
         "customer": {"customer_name": "Acme", "email": "a@acme.io", "customer_id": "acme", "address": address},

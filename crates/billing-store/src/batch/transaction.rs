@@ -13,6 +13,7 @@ use billing_domain::event::Event;
 use billing_domain::id::{CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
+use billing_domain::payment::Payment;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
     FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, Page,
@@ -253,6 +254,8 @@ impl InvoiceRepo for BatchTransaction<'_, '_> {
         fn list_by_id(ids: &[InvoiceId]) -> Vec<Invoice>;
         fn get(id: InvoiceId) -> Invoice;
         fn update(invoice: &Invoice) -> ();
+        fn add_payment(customer: CustomerKey, payment: &Payment) -> ();
+        fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;

@@ -8,6 +8,7 @@ use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
 use billing_domain::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use billing_domain::payment::Payment;
 use billing_domain::store::{
     BillingRecordRepo, CreditRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo, Transaction as _,
 };
@@ -100,11 +101,13 @@ impl InvoiceRepo for CachedTransaction<'_, '_> {
         fn issue(invoice: NewInvoice);
         fn note_past_due(customer: CustomerKey, id: InvoiceId, at: OffsetDateTime);
         fn update(invoice: &Invoice);
+        fn add_payment(customer: CustomerKey, payment: &Payment);
     }
 
     hand_on! { invoices =>
         fn get(id: InvoiceId) -> Invoice;
         fn list_by_id(ids: &[InvoiceId]) -> Vec<Invoice>;
+        fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;

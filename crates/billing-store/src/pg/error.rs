@@ -78,6 +78,11 @@ pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
     ("features_name_key", Refusal::DuplicateResource("A feature with this name exists.")),
     ("metrics_name_key", Refusal::DuplicateResource("A metric with this name exists.")),
     ("organizations_pkey", Refusal::DuplicateResource("An organization with this id exists.")),
+    (
+        "payments_reference_excl",
+        Refusal::DuplicateResource("The invoice has a payment of this method with this reference."),
+    ),
+    ("payments_reverses_key", Refusal::PaymentReversed),
     ("subscriptions_overlap_excl", Refusal::OverlappingPlans),
 ];
 

@@ -295,6 +295,9 @@ diesel::table! {
         line_count -> Int8,
         amount -> Numeric,
         past_due_at -> Nullable<Timestamptz>,
+        amount_paid -> Numeric,
+        voided_at -> Nullable<Timestamptz>,
+        amount_past_due -> Nullable<Numeric>,
     }
 }
 
@@ -371,6 +374,26 @@ diesel::table! {
         tax_providers -> Array<Text>,
         tax_hook -> Nullable<Jsonb>,
         on_tax_failure -> Text,
+    }
+}
+
+diesel::table! {
+    payments (customer_key, id) {
+        customer_key -> Uuid,
+        id -> Uuid,
+        organization_id -> Uuid,
+        position -> Int8,
+        invoice_id -> Uuid,
+        kind -> Text,
+        reverses -> Nullable<Uuid>,
+        amount -> Numeric,
+        credited -> Numeric,
+        credit_id -> Nullable<Uuid>,
+        at -> Timestamptz,
+        method -> Nullable<Text>,
+        reference -> Nullable<Text>,
+        reason -> Nullable<Text>,
+        noted_at -> Timestamptz,
     }
 }
 
@@ -559,6 +582,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     metric_rollups,
     metrics,
     organizations,
+    payments,
     plan_version_features,
     plan_version_targets,
     plan_versions,

@@ -7,6 +7,7 @@ use bigdecimal::BigDecimal;
 use billing_domain::currency::Currency;
 use billing_domain::id::{CustomerKey, InvoiceId};
 use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
+use billing_domain::payment::Payment;
 use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::{sql, sum};
@@ -43,6 +44,9 @@ struct InvoiceRow {
     due_at: Option<OffsetDateTime>,
     payment_status: String,
     amount: BigDecimal,
+    amount_paid: BigDecimal,
+    voided_at: Option<OffsetDateTime>,
+    amount_past_due: Option<BigDecimal>,
 }
 
 impl InvoiceRow {
@@ -64,6 +68,9 @@ impl InvoiceRow {
             payment_status: choice(PaymentStatus::ALL, PaymentStatus::as_str, &self.payment_status)?,
             lines,
             amount: self.amount,
+            amount_paid: self.amount_paid,
+            voided_at: self.voided_at,
+            amount_past_due: self.amount_past_due,
         })
     }
 }
@@ -205,7 +212,7 @@ impl PgTransaction<'_> {
 statement! {
     /// Notes of unpaid invoices that they fell due.
     NotePastDue -> SqlUuid {
-        "UPDATE invoices SET past_due_at = due.at
+        "UPDATE invoices SET past_due_at = due.at, amount_past_due = amount - amount_paid
         FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " ids: Vec<Uuid> as Array<SqlUuid>; ",
             " ats: Vec<OffsetDateTime> as Array<Timestamptz>; ") AS due (customer_key, id, at)
         WHERE invoices.customer_key = due.customer_key AND invoices.id = due.id
@@ -269,7 +276,8 @@ impl InvoiceRepo for PgTransaction<'_> {
             .find((invoice.customer.uuid(), invoice.id.uuid()))
             .filter(invoices::organization_id.eq(self.tenant()));
         let status = invoices::payment_status.eq(invoice.payment_status.as_str());
-        match self.query(|pg| diesel::update(target).set(status).execute(pg))? {
+        let change = (status, invoices::voided_at.eq(invoice.voided_at));
+        match self.query(|pg| diesel::update(target).set(change).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Invoice)),
             _ => Ok(()),
         }
@@ -294,6 +302,16 @@ impl InvoiceRepo for PgTransaction<'_> {
             .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
         let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(with_lines).collect()
+    }
+
+    fn add_payment(&mut self, customer: CustomerKey, payment: &Payment) -> Result<(), Error> {
+        self.write_deferred()?;
+        self.insert_payment(customer, payment)
+    }
+
+    fn list_payments(&mut self, customer: CustomerKey, invoice: Option<InvoiceId>) -> Result<Vec<Payment>, Error> {
+        self.write_deferred()?;
+        self.load_payments(customer, invoice)
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
@@ -338,7 +356,7 @@ impl InvoiceRepo for PgTransaction<'_> {
             .filter(invoices::customer_key.eq_any(customers.iter().map(|key| key.uuid())))
             .filter(invoices::payment_status.eq(PaymentStatus::Unpaid.as_str()))
             .group_by((invoices::customer_key, invoices::currency_code))
-            .select((invoices::customer_key, invoices::currency_code, sum(invoices::amount)));
+            .select((invoices::customer_key, invoices::currency_code, sum(invoices::amount - invoices::amount_paid)));
         let rows: Vec<(Uuid, String, Option<BigDecimal>)> = self.query(|pg| query.load(pg))?;
         let mut due: BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>> = BTreeMap::new();
         for (customer, code, amount) in rows {

@@ -14,6 +14,7 @@ pub(crate) mod key_pepper;
 pub(crate) mod message;
 pub(crate) mod metric;
 pub(crate) mod organization;
+mod payment;
 pub(crate) mod plan;
 mod rollup;
 pub(crate) mod subscription;

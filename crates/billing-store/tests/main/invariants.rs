@@ -7,7 +7,7 @@ use billing_store::testing::TestStore;
 
 use crate::sql::{execute, query};
 
-/// A store with an organization, a customer, an invoice of two lines, a credit and a billing record.
+/// A store with an organization, a customer, an invoice of two lines with a payment, a credit and a billing record.
 fn furnished() -> TestStore {
     let store = TestStore::new();
     let mut ids = Ids::new(1);
@@ -28,7 +28,10 @@ fn furnished() -> TestStore {
             let record = build::billing_record(&mut ids, &held, charge);
             tx.billing_records().insert(customer.key, &[record])?;
             let lines = vec![build::line("a", "1.25", now), build::line("b", "2.50", now)];
-            tx.invoices().issue(build::invoice(&mut ids, &customer, now, lines))?;
+            let invoice = build::invoice(&mut ids, &customer, now, lines);
+            let payment = build::payment(&mut ids, invoice.id, "1", now);
+            tx.invoices().issue(invoice)?;
+            tx.invoices().add_payment(customer.key, &payment)?;
             tx.credits().insert(customer.key, &build::credit(&mut ids, "5", now))
         })
         .expect("furnished");
@@ -58,6 +61,20 @@ fn refuses_what_must_never_be() {
             NULL, at FROM credit_entries",                               "credits_remaining_check"),
         ("INSERT INTO credit_entries SELECT customer_key, credit_id, 1, organization_id, gen_random_uuid(), 'grant', 1,
             NULL, at FROM credit_entries",                               "credit_entries_grant_check"),
+        ("UPDATE invoices SET payment_status = 'paid'",                  "invoices_amount_paid_check"),
+        ("UPDATE invoices SET amount_paid = 4",                          "invoices_amount_paid_check"),
+        ("UPDATE invoices SET voided_at = now()",                         "invoices_voided_at_check"),
+        ("INSERT INTO payments (customer_key, id, organization_id, invoice_id, kind, amount, credited, at, noted_at)
+            SELECT customer_key, gen_random_uuid(), organization_id, invoice_id, kind, 3, 0, at, at FROM payments",
+                                                                         "invoices_amount_paid_check"),
+        ("INSERT INTO payments (customer_key, id, organization_id, invoice_id, kind, amount, credited, at, noted_at)
+            SELECT customer_key, gen_random_uuid(), organization_id, invoice_id, 'reversal', 1, 0, at, at FROM payments",
+                                                                         "payments_reverses_check"),
+        ("INSERT INTO payments (customer_key, id, organization_id, invoice_id, kind, amount, credited, at, noted_at, method, reference)
+            SELECT customer_key, gen_random_uuid(), organization_id, invoice_id, kind, 1, 0, at, at, method, reference FROM payments",
+                                                                         "payments_reference_excl"),
+        ("UPDATE payments SET amount = 1",                               "payments do not change"),
+        ("DELETE FROM payments",                                         "payments do not change"),
         ("UPDATE billing_records SET billed_given = 1",                  "was changed meanwhile"),
         ("UPDATE subscriptions SET end_at = start_at - interval '1 us'", "subscriptions_period_check"),
         ("UPDATE subscriptions SET quantity = 0",                        "subscriptions_quantity_check"),
@@ -70,7 +87,12 @@ fn refuses_what_must_never_be() {
         let error = execute(store.url(), statement).expect_err(statement);
         assert!(error.contains(refusal), "{statement}: {error}");
     }
-    execute(store.url(), "UPDATE invoices SET payment_status = 'paid'").expect("the payment status may change");
+    let rest =
+        "INSERT INTO payments (customer_key, id, organization_id, invoice_id, kind, amount, credited, at, noted_at)
+        SELECT customer_key, gen_random_uuid(), organization_id, invoice_id, kind, 2.75, 0, at, at FROM payments";
+    execute(store.url(), rest).expect("the rest may be paid");
+    let paid = query(store.url(), "SELECT concat_ws(' ', payment_status, amount_paid) AS value FROM invoices");
+    assert_eq!(paid, ["paid 3.75"], "an invoice follows its payments");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::period::{Fraction, Period};
 use crate::plan::{ChargeBehavior, ChargeTiming, PlanVersion};
 use crate::store::{InvoiceFilter, PageRequest, Scope};
 use crate::tax::TaxProvider;
-use crate::testing::build::{Ids, days_from, invoice, line};
+use crate::testing::build::{Ids, days_from, invoice, line, payment};
 use crate::testing::world::{decimal, filters, tiers};
 
 pub(super) fn counts_without_gaps(harness: &Harness<'_>) {
@@ -218,10 +218,18 @@ pub(super) fn keeps_every_line(harness: &Harness<'_>) {
 fn issue(tenant: &Tenant<'_>, customer: &Customer, sequence: u64, age_days: i64, status: PaymentStatus) -> Invoice {
     let at = customer.created_at - Duration::days(age_days);
     let made = tenant.build(|ids| invoice(ids, customer, at, vec![line("fee", "1.10", at), line("fee", "2.20", at)]));
-    let issued = Invoice { payment_status: status, ..made.clone().numbered(sequence) };
+    let mut issued = made.clone().numbered(sequence);
+    let paid = (status == PaymentStatus::Paid).then(|| tenant.build(|ids| payment(ids, made.id, "3.30", at)));
+    paid.iter().for_each(|paid| issued.settle(&paid.amount));
+    if status == PaymentStatus::Voided {
+        (issued.payment_status, issued.voided_at) = (status, Some(at));
+    }
     tenant.customer(customer.key, |tx, _| {
         tx.invoices().issue(made.clone())?;
-        tx.invoices().update(&issued)
+        match &paid {
+            Some(paid) => tx.invoices().add_payment(customer.key, paid),
+            None => tx.invoices().update(&issued),
+        }
     });
     issued
 }

@@ -5,7 +5,6 @@ use time::{Duration, OffsetDateTime};
 use super::{Harness, Tenant, build};
 use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId, MessageId};
-use crate::invoice::PaymentStatus;
 use crate::message::{Message, MessageType, Payload};
 use crate::store::{FeedPage, FeedRequest, Scope, Transaction};
 
@@ -161,11 +160,11 @@ pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
         tenant.customer(customer, |tx, _| tx.invoices().issue(invoice.clone()));
         id
     });
-    tenant.customer(customer, |tx, _| {
-        let mut invoice = tx.invoices().get(paid)?;
-        invoice.payment_status = PaymentStatus::Paid;
-        tx.invoices().update(&invoice)
-    });
+    let [whole, part] =
+        [(paid, "3"), (unpaid, "1")].map(|(id, amount)| tenant.build(|ids| build::payment(ids, id, amount, now)));
+    for payment in [whole, part] {
+        tenant.customer(customer, |tx, _| tx.invoices().add_payment(customer, &payment));
+    }
     let falling_due = || tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
     assert_eq!(falling_due(), [(unpaid, due_at)]);
     let mut listed = tenant.look(|tx, _| tx.invoices().list_by_id(&[undated, unpaid, no_invoice()]));
@@ -176,4 +175,6 @@ pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
     assert!(listed.iter().all(|invoice| !invoice.lines.is_empty()), "with their lines");
     tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, unpaid, due_at));
     assert_eq!(falling_due(), [], "noted once and for all");
+    let noted = tenant.look(|tx, _| tx.invoices().get(unpaid)).amount_past_due;
+    assert_eq!(noted, Some(2.into()), "with what was due then");
 }

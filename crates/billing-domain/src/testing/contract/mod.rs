@@ -25,6 +25,7 @@ mod idempotency;
 mod invoice;
 mod message;
 mod organization;
+mod payment;
 mod plan;
 mod subscription;
 mod tenancy;
@@ -199,6 +200,12 @@ cases! {
         lists_the_newest_of_each_customer,
         sums_what_is_due,
         lists_by_the_days_of_charges,
+    }
+    payment {
+        keeps_every_field,
+        moves_what_is_paid,
+        refuses_what_was_noted,
+        is_noted_once,
     }
     credit {
         keeps_every_entry,

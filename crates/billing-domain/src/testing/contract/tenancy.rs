@@ -8,7 +8,7 @@ use crate::charge::ChargeRef;
 use crate::error::{Error, Noun};
 use crate::store::{InvoiceFilter, PageRequest, Scope, Transaction};
 use crate::subscription::SubscriptionFilters;
-use crate::testing::build::{api_key, billing_record, count_metric, days_from, event, feature, subscription};
+use crate::testing::build::{api_key, billing_record, count_metric, days_from, event, feature, payment, subscription};
 use crate::usage::{Usage, UsageRequest};
 
 impl Tenant<'_> {
@@ -73,6 +73,8 @@ pub(super) fn hides_what_customers_own(harness: &Harness<'_>) {
         tx.billing_records().insert(acme.key, std::slice::from_ref(&record))
     });
     let invoice = owner.new_invoice(&acme);
+    let paid = owner.build(|ids| payment(ids, invoice, "0.25", now));
+    owner.customer(acme.key, |tx, _| tx.invoices().add_payment(acme.key, &paid));
     let credit = owner.new_credit(&acme, "5", now);
     let id = credit.credit().id;
     // The same id in another organization is another customer.
@@ -82,6 +84,11 @@ pub(super) fn hides_what_customers_own(harness: &Harness<'_>) {
     let advanced =
         other.run(&Scope::Customer(other.id, acme.key), |tx, _| tx.customers().advance_instant(acme.key, now));
     assert_eq!(advanced, Err(Error::NotFound(Noun::Customer)), "not in its own scope either");
+    let more = other.build(|ids| payment(ids, invoice, "0.25", now));
+    for key in [acme.key, twin.key] {
+        let noted = other.run(&Scope::Customer(other.id, key), |tx, _| tx.invoices().add_payment(key, &more));
+        assert_eq!(noted, Err(Error::NotFound(Noun::Invoice)), "no payment for another's");
+    }
     other.finds_no(Noun::Subscription, |tx| tx.subscriptions().customer_of(held.id));
     other.finds_no(Noun::Subscription, |tx| tx.subscriptions().get(twin.key, held.id));
     other.finds_no(Noun::Invoice, |tx| tx.invoices().get(invoice));
@@ -92,6 +99,10 @@ pub(super) fn hides_what_customers_own(harness: &Harness<'_>) {
         assert_eq!(tx.subscriptions().list(twin.key)?, []);
         assert_eq!(tx.billing_records().list_open(twin.key)?, []);
         assert_eq!(tx.credits().list(twin.key)?, []);
+        for key in [acme.key, twin.key] {
+            assert_eq!(tx.invoices().list_payments(key, Some(invoice))?, []);
+            assert_eq!(tx.invoices().list_payments(key, None)?, []);
+        }
         assert_eq!(tx.invoices().find_by_number("260331-000001")?, None);
         for filter in [InvoiceFilter::default(), InvoiceFilter { customer: Some(acme.key), statuses: None }] {
             assert_eq!(tx.invoices().list(&filter, &PageRequest::first())?.items, []);

@@ -89,7 +89,7 @@ fn a_credit_that_was_bought_goes_with_its_invoice_unless_it_was_drawn() {
 }
 
 #[test]
-fn paid_is_for_good() {
+fn what_is_paid_is_not_noted_again() {
     let world = world();
     let invoice = subscribe(&world);
     let set = |is_paid| {
@@ -99,5 +99,5 @@ fn paid_is_for_good() {
     assert_eq!(set(false), Ok(PaymentStatus::Unpaid), "nothing changes");
     assert_eq!(set(true), Ok(PaymentStatus::Paid));
     assert_eq!((set(false), set(true)), (Err(Refusal::InvoiceFinal.into()), Err(Refusal::InvoiceFinal.into())));
-    assert_eq!(void(&world, invoice.id), Err(Refusal::InvoiceNotUnpaid.into()));
+    assert_eq!(void(&world, invoice.id), Err(Refusal::InvoiceHasPayments.into()));
 }

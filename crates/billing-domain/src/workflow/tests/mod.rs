@@ -20,6 +20,7 @@ mod late;
 mod meetings;
 #[cfg(feature = "service")]
 mod messages;
+mod payment;
 mod plan;
 mod prepaid;
 mod records;

@@ -1,0 +1,107 @@
+//! Takes a payment back.
+
+use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
+
+use super::bill_customer::catch_up;
+use super::note_payment::{catch_up_unless_catching_up, check_at};
+use super::tell::tell;
+use crate::error::{Error, FieldErrors, Noun, Refusal};
+use crate::id::{CreditId, CustomerKey, InvoiceId, PaymentId};
+use crate::invoice::Invoice;
+use crate::message::{MessageType, Subject};
+use crate::payment::{Payment, PaymentKind, PaymentLedger};
+use crate::period::instant;
+use crate::store::Transaction;
+use crate::text;
+
+/// Which payment, and why.
+#[derive(Clone, Debug)]
+pub struct ReversePayment {
+    /// Whose invoice.
+    pub customer: CustomerKey,
+    /// Which.
+    pub invoice: InvoiceId,
+    /// The payment.
+    pub payment: PaymentId,
+    /// When the money went; `None`: now.
+    pub at: Option<OffsetDateTime>,
+    /// Why.
+    pub reason: Option<String>,
+}
+
+/// Reverses a payment as a whole: what it settled is due again, what is left of the credit that it overpaid is taken away, and what
+/// that credit has paid for other invoices is due with this one.
+///
+/// # Errors
+/// Every bad field; [`Error::NotFound`]; [`Refusal::PaymentReversed`]; [`Refusal::TestClockAdvancing`];
+/// [`Refusal::CatchingUp`] when it was more than was due.
+///
+/// # Source
+/// `docs/pricing.md`, "Payments".
+pub fn reverse_payment(
+    tx: &mut dyn Transaction,
+    command: &ReversePayment,
+    now: OffsetDateTime,
+) -> Result<(Invoice, Payment), Error> {
+    command.faults(now).finish(())?;
+    let is_catching_up = catch_up_unless_catching_up(tx, command.customer, now)?;
+    let mut invoice = tx.invoices().get(command.invoice)?;
+    let ledger = PaymentLedger::from(tx.invoices().list_payments(command.customer, Some(invoice.id))?);
+    let payment = ledger.find(command.payment).ok_or(Error::NotFound(Noun::Payment))?;
+    if !ledger.standing().any(|standing| standing.id == payment.id) {
+        return Err(Refusal::PaymentReversed.into());
+    }
+    let mut reversal = Payment {
+        id: tx.new_uuid().into(),
+        kind: PaymentKind::Reversal,
+        reverses: Some(payment.id),
+        at: command.at.map_or(now, instant::whole),
+        method: None,
+        reference: None,
+        reason: command.reason.clone(),
+        noted_at: now,
+        ..payment.clone()
+    };
+    if let Some(credit) = payment.credit {
+        if is_catching_up {
+            return Err(Refusal::CatchingUp.into());
+        }
+        reversal.credited -= take_away(tx, command.customer, credit, now)?;
+    }
+    tx.invoices().add_payment(command.customer, &reversal)?;
+    invoice.settle(&reversal.settles());
+    if !is_catching_up {
+        // What is due again may fall due, and the credit may have been the next thing to expire.
+        catch_up(tx, command.customer, now)?;
+    }
+    Ok((invoice, reversal))
+}
+
+/// Takes away what is left of a credit; what of it has paid for invoices that stand.
+fn take_away(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    credit: CreditId,
+    now: OffsetDateTime,
+) -> Result<BigDecimal, Error> {
+    let mut ledger = tx.credits().get(customer, credit)?;
+    if ledger.void(tx.new_uuid().into(), now).is_some() {
+        tx.credits().update(customer, &ledger)?;
+        let owner = tx.customers().get_even_deleted(customer)?;
+        tell(tx, &owner, (MessageType::CreditVoided, now), &Subject::Credit(customer, ledger.clone(), now))?;
+    }
+    let balance = ledger.balance();
+    Ok(&balance.drawn - &balance.restored)
+}
+
+impl ReversePayment {
+    fn faults(&self, now: OffsetDateTime) -> FieldErrors {
+        let mut errors = FieldErrors::default();
+        check_at(&mut errors, self.at, now);
+        if let Some(reason) = &self.reason {
+            errors.keep("reason", text::check_length(reason, text::DESCRIPTION_CHARACTERS_MAX));
+        }
+        errors
+    }
+}

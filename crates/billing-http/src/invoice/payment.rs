@@ -1,0 +1,276 @@
+//! Payments of invoices.
+
+use actix_web::web;
+use billing_domain::id::{CreditId, InvoiceId, PaymentId};
+use billing_domain::invoice::{Invoice, PaymentStatus};
+use billing_domain::payment::{Payment, PaymentKind};
+use billing_domain::store::Transaction;
+use billing_domain::workflow::{NotePayment, ReversePayment, note_payment, reverse_payment};
+use billing_domain::{Error, FieldCode, FieldError};
+
+use super::{InvoiceName, is_number};
+use crate::answer::Created;
+use crate::app::App;
+use crate::caller::Caller;
+use crate::endpoint::{Endpoint, get, post};
+use crate::error::ApiError;
+use crate::json::ApiJson;
+use crate::list::{ListAnswer, Paging, map_page};
+use crate::path::{PathPair, PathParam};
+use crate::wire::{Instant, Number, body, view};
+
+/// The calls about payments.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        get(
+            "/api/invoices/{invoice_id}/payments/",
+            "List payments of an invoice and their reversals, oldest first",
+            list,
+        )
+        .lists::<PaymentView>(),
+        post("/api/invoices/{invoice_id}/payments/", "Note a payment of an invoice", pay)
+            .takes::<PaymentBody>()
+            .answers::<NotedPaymentView>(201),
+        post("/api/invoices/{invoice_id}/payments/{payment_id}/reverse/", "Take a payment back", reverse)
+            .takes::<ReversalBody>()
+            .answers::<NotedPaymentView>(200),
+        post("/api/payments/", "Note a payment by the number of its invoice", pay_by_number)
+            .takes::<NumberedPaymentBody>()
+            .answers::<NotedPaymentView>(201),
+    ]
+}
+
+body! {
+    /// Money that came for an invoice.
+    PaymentBody {
+        /// How much, in the invoice's currency.
+        required amount: Number,
+        /// When it came; now when missing.
+        optional at: Instant,
+        /// How it came, in your words: `bank`, `card`.
+        optional method: String,
+        /// What tells it from others that came in the same way: an invoice takes each only once.
+        optional reference: String,
+    }
+}
+
+body! {
+    /// Money that came with the number of an invoice.
+    NumberedPaymentBody {
+        /// The number of the invoice, or any text with the number of one invoice in it: what a bank calls remittance information.
+        required invoice_number: String,
+        /// How much, in the invoice's currency.
+        required amount: Number,
+        /// When it came; now when missing.
+        optional at: Instant,
+        /// How it came, in your words: `bank`, `card`.
+        optional method: String,
+        /// What tells it from others that came in the same way: an invoice takes each only once.
+        optional reference: String,
+    }
+}
+
+body! {
+    /// Why a payment is taken back.
+    ReversalBody {
+        /// When the money went; now when missing.
+        optional at: Instant,
+        /// Why.
+        optional reason: String,
+    }
+}
+
+view! {
+    /// Money that came for an invoice, or went again.
+    PaymentView {
+        /// Its id.
+        payment_id: PaymentId,
+        /// What for.
+        invoice_id: InvoiceId,
+        /// Whether it came or went.
+        kind: PaymentKind,
+        /// The payment that a reversal takes back; null for a payment.
+        reverses: Option<PaymentId>,
+        /// How much came, or went; above 0.
+        amount: Number,
+        /// What of a payment was more than was due and became a credit; of a reversal, what of that credit had not paid for other invoices.
+        amount_credited: Number,
+        /// The credit that an overpayment became; null where there was none.
+        credit_id: Option<CreditId>,
+        /// When it came or went.
+        at: Instant,
+        /// How it came.
+        method: Option<String>,
+        /// What tells it from others that came in the same way.
+        reference: Option<String>,
+        /// Why it was taken back.
+        reason: Option<String>,
+        /// When it was noted.
+        noted_at: Instant,
+    }
+}
+
+view! {
+    /// A payment or a reversal, and what the invoice is since.
+    NotedPaymentView {
+        ..payment: PaymentView,
+        /// The number of its invoice.
+        invoice_number: String,
+        /// Where the payment of the invoice stands.
+        payment_status: PaymentStatus,
+        /// What is left to pay of the invoice.
+        amount_due: Number,
+    }
+}
+
+impl From<&Payment> for PaymentView {
+    fn from(payment: &Payment) -> Self {
+        Self {
+            payment_id: payment.id,
+            invoice_id: payment.invoice,
+            kind: payment.kind,
+            reverses: payment.reverses,
+            amount: (&payment.amount).into(),
+            amount_credited: (&payment.credited).into(),
+            credit_id: payment.credit,
+            at: Instant(payment.at),
+            method: payment.method.clone(),
+            reference: payment.reference.clone(),
+            reason: payment.reason.clone(),
+            noted_at: Instant(payment.noted_at),
+        }
+    }
+}
+
+impl From<(Invoice, Payment)> for NotedPaymentView {
+    fn from((invoice, payment): (Invoice, Payment)) -> Self {
+        Self {
+            payment: (&payment).into(),
+            payment_status: invoice.payment_status,
+            amount_due: (&invoice.amount_due()).into(),
+            invoice_number: invoice.number,
+        }
+    }
+}
+
+/// `GET /api/invoices/{invoice_id}/payments/`
+async fn list(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(name): PathParam<InvoiceName>,
+    paging: Paging,
+) -> Result<ListAnswer<PaymentView>, ApiError> {
+    let page = app.read(&caller, move |tx, _| {
+        let invoice = name.find(tx)?;
+        let payments = tx.invoices().list_payments(invoice.customer, Some(invoice.id))?;
+        map_page(paging.cut(payments)?, |payment| Ok(PaymentView::from(&payment)))
+    });
+    Ok(ListAnswer(page.await?))
+}
+
+/// `POST /api/invoices/{invoice_id}/payments/`
+async fn pay(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(name): PathParam<InvoiceName>,
+    ApiJson(body): ApiJson<PaymentBody>,
+) -> Result<Created<NotedPaymentView>, ApiError> {
+    let invoice = app.read(&caller, move |tx, _| name.find(tx)).await?;
+    note(&app, &caller, &invoice, body).await
+}
+
+/// `POST /api/payments/`
+async fn pay_by_number(
+    app: web::Data<App>,
+    caller: Caller,
+    ApiJson(body): ApiJson<NumberedPaymentBody>,
+) -> Result<Created<NotedPaymentView>, ApiError> {
+    let NumberedPaymentBody { invoice_number, amount, at, method, reference } = body;
+    let number = number_in(&invoice_number).map_err(Error::from)?;
+    let find = move |tx: &mut dyn Transaction, _| {
+        InvoiceName::Number(number.clone()).find(tx).map_err(|error| error.at_field("invoice_number"))
+    };
+    let invoice = app.read(&caller, find).await?;
+    note(&app, &caller, &invoice, PaymentBody { amount, at, method, reference }).await
+}
+
+async fn note(
+    app: &App,
+    caller: &Caller,
+    invoice: &Invoice,
+    body: PaymentBody,
+) -> Result<Created<NotedPaymentView>, ApiError> {
+    let command = NotePayment {
+        customer: invoice.customer,
+        invoice: invoice.id,
+        amount: body.amount.0,
+        at: body.at.map(|Instant(at)| at),
+        method: body.method,
+        reference: body.reference,
+    };
+    let noted = app.on_customer_key(caller, invoice.customer, move |tx, now| -> Result<_, Error> {
+        Ok(NotedPaymentView::from(note_payment(tx, &command, now)?))
+    });
+    Ok(Created(noted.await?))
+}
+
+/// `POST /api/invoices/{invoice_id}/payments/{payment_id}/reverse/`
+async fn reverse(
+    app: web::Data<App>,
+    caller: Caller,
+    PathPair(name, payment): PathPair<InvoiceName, PaymentId>,
+    ApiJson(body): ApiJson<ReversalBody>,
+) -> Result<web::Json<NotedPaymentView>, ApiError> {
+    let invoice = app.read(&caller, move |tx, _| name.find(tx)).await?;
+    let command = ReversePayment {
+        customer: invoice.customer,
+        invoice: invoice.id,
+        payment,
+        at: body.at.map(|Instant(at)| at),
+        reason: body.reason,
+    };
+    let noted = app.on_customer_key(&caller, invoice.customer, move |tx, now| -> Result<_, Error> {
+        Ok(NotedPaymentView::from(reverse_payment(tx, &command, now)?))
+    });
+    Ok(web::Json(noted.await?))
+}
+
+/// The number of an invoice in a text that names one invoice, however often.
+fn number_in(text: &str) -> Result<String, FieldError> {
+    let words = text.split(|c: char| !c.is_ascii_digit() && c != '-');
+    let mut numbers: Vec<&str> = words.map(|word| word.trim_matches('-')).filter(|word| is_number(word)).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let detail = match numbers[..] {
+        [number] => return Ok(number.to_owned()),
+        [] => "There is no invoice number in it: they look like 260331-000042.",
+        _ => "It has the numbers of several invoices: note a payment for each.",
+    };
+    Err(FieldError::new("invoice_number", FieldCode::Invalid, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_is_found_in_what_a_bank_sends() {
+        #[rustfmt::skip]
+        let cases = [
+            // text,                                      number,                why
+            ("260331-000042",                             Some("260331-000042"), "the number alone"),
+            ("Invoice 260331-000042, thank you",          Some("260331-000042"), "in a sentence"),
+            ("RF260331-000042/260331-000042",             Some("260331-000042"), "twice the same"),
+            ("260331-000042-",                            Some("260331-000042"), "with something cut off"),
+            ("260331-0000421234567",                      Some("260331-0000421234567"), "a long sequence"),
+            ("260331-000042 and 260331-000043",           None,                  "two invoices"),
+            ("260331 000042",                             None,                  "its parts are not joined"),
+            ("1260331-000042",                            None,                  "a day has six digits"),
+            ("260331-000042-7",                           None,                  "something else"),
+            ("",                                          None,                  "nothing"),
+        ];
+        for (text, number, why) in cases {
+            assert_eq!(number_in(text).ok().as_deref(), number, "{text}: {why}");
+        }
+    }
+}
