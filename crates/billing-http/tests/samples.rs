@@ -327,13 +327,6 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ],
         ("PATCH", "/api/customers/{customer_id}/") => vec![json!({"customer_name": "sample"})],
         ("PATCH", "/api/invoices/{invoice_id}/") => vec![json!({"payment_status": "paid"})],
-        ("POST", "/api/invoices/{invoice_id}/payments/") => vec![json!({"amount": 1})],
-        ("POST", "/api/payments/") => {
-            // The number of each organization's first invoice.
-            let day: String = today[2..].split('-').collect();
-            vec![json!({"invoice_number": format!("{day}-000001"), "amount": 1})]
-        }
-        ("POST", "/api/invoices/{invoice_id}/payments/{payment_id}/reverse/") => vec![json!({"reason": "sample"})],
         ("POST", "/api/customers/") => {
             vec![json!({"customer_id": "sample", "email": "sample@acme.io", "test_clock_id": "$clock"})]
         }
@@ -370,6 +363,19 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ("PATCH", "/api/organization/") => vec![json!({"organization_name": "sample"})],
         ("POST", "/api/currencies/") => vec![json!({"code": "SAMPLES", "name": "samples", "symbol": "s"})],
         ("POST", "/api/api_keys/" | "/api/access_tokens/") => vec![json!({"name": "sample"})],
+        _ => bodies_of_payments(method, path, today),
+    }
+}
+
+fn bodies_of_payments(method: &str, path: &str, today: &str) -> Vec<Value> {
+    match (method, path) {
+        ("POST", "/api/invoices/{invoice_id}/payments/") => vec![json!({"amount": 1})],
+        ("POST", "/api/payments/") => {
+            // The number of each organization's first invoice.
+            let day: String = today[2..].split('-').collect();
+            vec![json!({"invoice_number": format!("{day}-000001"), "amount": 1})]
+        }
+        ("POST", "/api/invoices/{invoice_id}/payments/{payment_id}/reverse/") => vec![json!({"reason": "sample"})],
         _ => Vec::new(),
     }
 }
