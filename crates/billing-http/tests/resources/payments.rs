@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Field, World};
+use crate::support::{Field, World, now};
 
 /// A customer of a test clock's with an unpaid invoice of 9.
 fn invoiced(world: &World) -> Value {
@@ -77,6 +77,9 @@ fn payments_are_noted_listed_and_taken_back() {
     assert_eq!((&voided["payment_status"], &voided["amount_due"]), (&json!("voided"), &json!(0)));
     let late = world.post(&path(&invoice), &json!({"amount": 1}));
     assert_eq!((late.status, late.error()), (409, "invalid_state".to_owned()));
+    let numbered = json!({"invoice_number": invoice["invoice_number"], "amount": 1});
+    let late = world.post("/api/payments/", &numbered);
+    assert_eq!((late.status, late.error()), (409, "invalid_state".to_owned()), "by its number neither");
 }
 
 #[test]
@@ -141,4 +144,28 @@ fn nobody_pays_another_tenants_invoice() {
     let answer = world.send("POST", "/api/payments/", &headers, body.as_bytes());
     assert_eq!(answer.faults(), [("invoice_number".to_owned(), "does_not_exist".to_owned())]);
     assert_eq!(world.get(&path(&invoice)).ok(200).as_array().map(Vec::len), Some(1));
+}
+
+/// Billing looks at credits, so nobody gets one whose past is still to be billed.
+#[test]
+fn who_catches_up_pays_what_is_due_and_no_more() {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    world.customer("acme");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": now()[..10]});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let invoice = world.get("/api/invoices/?customer_id=acme").ok(200)[0].clone();
+    // Without a place in the queue nobody ends it meanwhile.
+    world.sql("UPDATE customers SET catching_up = true; DELETE FROM billing_due");
+    let numbered = json!({"invoice_number": invoice["invoice_number"], "amount": 10});
+    for (path, body) in [(path(&invoice), json!({"amount": 10})), ("/api/payments/".to_owned(), numbered)] {
+        let answer = world.post(&path, &body);
+        assert_eq!(
+            (answer.status, answer.error()),
+            (409, "catching_up".to_owned()),
+            "{path}: a credit of 1 would come of it"
+        );
+    }
+    let paid = world.post(&path(&invoice), &json!({"amount": 9})).ok(201);
+    assert_eq!((&paid["payment_status"], &paid["amount_due"]), (&json!("paid"), &json!(0)), "{paid}");
 }
