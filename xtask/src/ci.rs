@@ -36,7 +36,7 @@ pub fn races() -> anyhow::Result<()> {
 
 /// Every route, both tenants, the lists and random lives, with customers in several lanes, in each of which the service works as a role that has no
 /// rights on the others: a statement that crosses lanes fails.
-fn lanes() -> anyhow::Result<()> {
+pub fn lanes() -> anyhow::Result<()> {
     let tests = ["rules::every_route", "rules::isolation", "resources::lists::long", "durability::lives"];
     with_lanes("billing-http", &tests)
 }

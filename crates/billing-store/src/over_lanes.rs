@@ -40,7 +40,7 @@ use crate::repo::customer::{list_key_of, page_of};
 use crate::repo::invoice::Cursor;
 use crate::repo::message::Entry;
 use crate::shared::Shared;
-use crate::transaction::{PgTransaction, hand_on};
+use crate::transaction::{PgTransaction, hand_on, repositories};
 
 /// A transaction of the catalogue that asks all lanes about customers.
 pub(crate) struct OverLanes<'t, 'c> {
@@ -179,64 +179,25 @@ impl Transaction for OverLanes<'_, '_> {
         self.inner.new_uuid()
     }
 
-    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
-        self.inner.organizations()
+    repositories! { self =>
+        plans: PlanRepo,
+        test_clocks: TestClockRepo,
+        customers: CustomerRepo,
+        subscriptions: SubscriptionRepo,
+        billing_records: BillingRecordRepo,
+        invoices: InvoiceRepo,
+        credits: CreditRepo,
+        events: EventRepo,
+        messages: MessageRepo,
     }
 
-    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
-        self.inner.api_keys()
-    }
-
-    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
-        self.inner.currencies()
-    }
-
-    fn metrics(&mut self) -> &mut dyn MetricRepo {
-        self.inner.metrics()
-    }
-
-    fn features(&mut self) -> &mut dyn FeatureRepo {
-        self.inner.features()
-    }
-
-    fn plans(&mut self) -> &mut dyn PlanRepo {
-        self
-    }
-
-    fn addons(&mut self) -> &mut dyn AddonRepo {
-        self.inner.addons()
-    }
-
-    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
-        self
-    }
-
-    fn customers(&mut self) -> &mut dyn CustomerRepo {
-        self
-    }
-
-    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
-        self
-    }
-
-    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
-        self
-    }
-
-    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
-        self
-    }
-
-    fn credits(&mut self) -> &mut dyn CreditRepo {
-        self
-    }
-
-    fn events(&mut self) -> &mut dyn EventRepo {
-        self
-    }
-
-    fn messages(&mut self) -> &mut dyn MessageRepo {
-        self
+    repositories! { inner =>
+        organizations: OrganizationRepo,
+        api_keys: ApiKeyRepo,
+        currencies: CurrencyRepo,
+        metrics: MetricRepo,
+        features: FeatureRepo,
+        addons: AddonRepo,
     }
 }
 

@@ -14,8 +14,7 @@ fn holds_the_contract_of_a_store() {
     let mut failed = Vec::new();
     for (name, case) in all() {
         let store = MemoryStore::at(datetime!(2026-03-31 12:00 UTC));
-        let harness =
-            Harness { store: &store, ingest: &store, keys: &store, queue: &store, answers: &store, feeds: &store };
+        let harness = Harness::of(&store);
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| case(&harness))).is_err() {
             failed.push(name);
         }
@@ -26,8 +25,7 @@ fn holds_the_contract_of_a_store() {
 #[test]
 fn holds_it_when_all_cases_share_a_store() {
     let store = MemoryStore::at(datetime!(2026-03-31 12:00 UTC));
-    let harness =
-        Harness { store: &store, ingest: &store, keys: &store, queue: &store, answers: &store, feeds: &store };
+    let harness = Harness::of(&store);
     for (_, case) in all() {
         case(&harness);
     }

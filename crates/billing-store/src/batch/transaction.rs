@@ -28,7 +28,7 @@ use uuid::Uuid;
 use super::write_buffer::WriteBuffer;
 use crate::cached::{CachedTransaction, CustomerSnapshot};
 use crate::pg::column::count;
-use crate::transaction::{PastDue, hand_on};
+use crate::transaction::{PastDue, hand_on, repositories};
 
 /// What became of one customer's turn.
 pub(super) enum Turn {
@@ -84,64 +84,25 @@ impl Transaction for BatchTransaction<'_, '_> {
         self.inner.new_uuid()
     }
 
-    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
-        self.inner.organizations()
+    repositories! { self =>
+        customers: CustomerRepo,
+        subscriptions: SubscriptionRepo,
+        billing_records: BillingRecordRepo,
+        invoices: InvoiceRepo,
+        credits: CreditRepo,
+        events: EventRepo,
+        messages: MessageRepo,
     }
 
-    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
-        self.inner.api_keys()
-    }
-
-    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
-        self.inner.currencies()
-    }
-
-    fn metrics(&mut self) -> &mut dyn MetricRepo {
-        self.inner.metrics()
-    }
-
-    fn features(&mut self) -> &mut dyn FeatureRepo {
-        self.inner.features()
-    }
-
-    fn plans(&mut self) -> &mut dyn PlanRepo {
-        self.inner.plans()
-    }
-
-    fn addons(&mut self) -> &mut dyn AddonRepo {
-        self.inner.addons()
-    }
-
-    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
-        self.inner.test_clocks()
-    }
-
-    fn customers(&mut self) -> &mut dyn CustomerRepo {
-        self
-    }
-
-    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
-        self
-    }
-
-    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
-        self
-    }
-
-    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
-        self
-    }
-
-    fn credits(&mut self) -> &mut dyn CreditRepo {
-        self
-    }
-
-    fn events(&mut self) -> &mut dyn EventRepo {
-        self
-    }
-
-    fn messages(&mut self) -> &mut dyn MessageRepo {
-        self
+    repositories! { inner =>
+        organizations: OrganizationRepo,
+        api_keys: ApiKeyRepo,
+        currencies: CurrencyRepo,
+        metrics: MetricRepo,
+        features: FeatureRepo,
+        plans: PlanRepo,
+        addons: AddonRepo,
+        test_clocks: TestClockRepo,
     }
 }
 

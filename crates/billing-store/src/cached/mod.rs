@@ -20,7 +20,7 @@ use uuid::Uuid;
 
 pub(crate) use self::snapshot::CustomerSnapshot;
 use crate::remembered::{CachedSubscriptions, CatalogCache, Shelf, VersionedCatalog};
-use crate::transaction::PgTransaction;
+use crate::transaction::{PgTransaction, repositories};
 
 /// A customer as it is in a snapshot.
 pub(crate) struct PresentCustomer {
@@ -107,63 +107,24 @@ impl Transaction for CachedTransaction<'_, '_> {
         self.inner.new_uuid()
     }
 
-    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
-        self
+    repositories! { self =>
+        organizations: OrganizationRepo,
+        currencies: CurrencyRepo,
+        metrics: MetricRepo,
+        plans: PlanRepo,
+        addons: AddonRepo,
+        customers: CustomerRepo,
+        subscriptions: SubscriptionRepo,
+        billing_records: BillingRecordRepo,
+        invoices: InvoiceRepo,
+        credits: CreditRepo,
     }
 
-    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
-        self.inner
-    }
-
-    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
-        self
-    }
-
-    fn metrics(&mut self) -> &mut dyn MetricRepo {
-        self
-    }
-
-    fn features(&mut self) -> &mut dyn FeatureRepo {
-        self.inner
-    }
-
-    fn plans(&mut self) -> &mut dyn PlanRepo {
-        self
-    }
-
-    fn addons(&mut self) -> &mut dyn AddonRepo {
-        self
-    }
-
-    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
-        self.inner
-    }
-
-    fn customers(&mut self) -> &mut dyn CustomerRepo {
-        self
-    }
-
-    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
-        self
-    }
-
-    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
-        self
-    }
-
-    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
-        self
-    }
-
-    fn credits(&mut self) -> &mut dyn CreditRepo {
-        self
-    }
-
-    fn events(&mut self) -> &mut dyn EventRepo {
-        self.inner
-    }
-
-    fn messages(&mut self) -> &mut dyn MessageRepo {
-        self.inner
+    repositories! { inner =>
+        api_keys: ApiKeyRepo,
+        features: FeatureRepo,
+        test_clocks: TestClockRepo,
+        events: EventRepo,
+        messages: MessageRepo,
     }
 }

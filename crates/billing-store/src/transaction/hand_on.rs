@@ -11,4 +11,22 @@ macro_rules! hand_on {
     };
 }
 
-pub(crate) use hand_on;
+/// The repositories of a transaction: those that it is itself, and those that are the transaction's `inner`.
+macro_rules! repositories {
+    (self => $($name:ident: $repository:ident,)*) => {
+        $(
+            fn $name(&mut self) -> &mut dyn $repository {
+                self
+            }
+        )*
+    };
+    (inner => $($name:ident: $repository:ident,)*) => {
+        $(
+            fn $name(&mut self) -> &mut dyn $repository {
+                self.inner.$name()
+            }
+        )*
+    };
+}
+
+pub(crate) use {hand_on, repositories};

@@ -32,7 +32,7 @@ use crate::pg::error::Failure;
 use crate::shared::Shared;
 
 pub(crate) use self::deeds::Deeds;
-pub(crate) use self::hand_on::hand_on;
+pub(crate) use self::hand_on::{hand_on, repositories};
 pub(crate) use self::reached::Reached;
 
 /// An invoice of a customer that fell due at an instant.
@@ -249,63 +249,21 @@ impl Transaction for PgTransaction<'_> {
         Uuid::now_v7()
     }
 
-    fn organizations(&mut self) -> &mut dyn OrganizationRepo {
-        self
-    }
-
-    fn api_keys(&mut self) -> &mut dyn ApiKeyRepo {
-        self
-    }
-
-    fn currencies(&mut self) -> &mut dyn CurrencyRepo {
-        self
-    }
-
-    fn metrics(&mut self) -> &mut dyn MetricRepo {
-        self
-    }
-
-    fn features(&mut self) -> &mut dyn FeatureRepo {
-        self
-    }
-
-    fn plans(&mut self) -> &mut dyn PlanRepo {
-        self
-    }
-
-    fn addons(&mut self) -> &mut dyn AddonRepo {
-        self
-    }
-
-    fn test_clocks(&mut self) -> &mut dyn TestClockRepo {
-        self
-    }
-
-    fn customers(&mut self) -> &mut dyn CustomerRepo {
-        self
-    }
-
-    fn subscriptions(&mut self) -> &mut dyn SubscriptionRepo {
-        self
-    }
-
-    fn billing_records(&mut self) -> &mut dyn BillingRecordRepo {
-        self
-    }
-
-    fn invoices(&mut self) -> &mut dyn InvoiceRepo {
-        self
-    }
-
-    fn credits(&mut self) -> &mut dyn CreditRepo {
-        self
-    }
-
-    fn events(&mut self) -> &mut dyn EventRepo {
-        self
-    }
-
-    fn messages(&mut self) -> &mut dyn MessageRepo {
-        self
+    repositories! { self =>
+        organizations: OrganizationRepo,
+        api_keys: ApiKeyRepo,
+        currencies: CurrencyRepo,
+        metrics: MetricRepo,
+        features: FeatureRepo,
+        plans: PlanRepo,
+        addons: AddonRepo,
+        test_clocks: TestClockRepo,
+        customers: CustomerRepo,
+        subscriptions: SubscriptionRepo,
+        billing_records: BillingRecordRepo,
+        invoices: InvoiceRepo,
+        credits: CreditRepo,
+        events: EventRepo,
+        messages: MessageRepo,
     }
 }

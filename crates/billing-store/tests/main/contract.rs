@@ -5,20 +5,12 @@ use billing_store::testing::TestStore;
 
 use crate::sql::{execute, query};
 
-#[test]
-fn holds_on_postgres() {
+/// Runs every case on a store of its own.
+fn hold_each(store: impl Fn() -> TestStore) {
     let mut failed = Vec::new();
     for (name, case) in all() {
-        let store = TestStore::new();
-        let harness = Harness {
-            store: &*store,
-            ingest: &*store,
-            keys: &*store,
-            queue: &*store,
-            answers: &*store,
-            feeds: &*store,
-        };
-        let run = std::panic::AssertUnwindSafe(|| case(&harness));
+        let store = store();
+        let run = std::panic::AssertUnwindSafe(|| case(&Harness::of(&*store)));
         if std::panic::catch_unwind(run).is_err() {
             failed.push(name);
         }
@@ -27,31 +19,19 @@ fn holds_on_postgres() {
 }
 
 #[test]
+fn holds_on_postgres() {
+    hold_each(TestStore::new);
+}
+
+#[test]
 fn holds_with_customers_in_several_lanes() {
-    let mut failed = Vec::new();
-    for (name, case) in all() {
-        let store = TestStore::with_lanes(4);
-        let harness = Harness {
-            store: &*store,
-            ingest: &*store,
-            keys: &*store,
-            queue: &*store,
-            answers: &*store,
-            feeds: &*store,
-        };
-        let run = std::panic::AssertUnwindSafe(|| case(&harness));
-        if std::panic::catch_unwind(run).is_err() {
-            failed.push(name);
-        }
-    }
-    assert!(failed.is_empty(), "{failed:#?}");
+    hold_each(|| TestStore::with_lanes(4));
 }
 
 #[test]
 fn holds_when_all_cases_share_a_database() {
     let store = TestStore::new();
-    let harness =
-        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
+    let harness = Harness::of(&*store);
     for (_, case) in all() {
         case(&harness);
     }
@@ -67,14 +47,7 @@ fn a_change_without_a_new_version_is_noticed() {
         for (name, case) in &cases {
             let store = TestStore::new();
             execute(store.url(), &format!("DROP TRIGGER {table}_catalog_version ON {table}")).expect(table);
-            let harness = Harness {
-                store: &*store,
-                ingest: &*store,
-                keys: &*store,
-                queue: &*store,
-                answers: &*store,
-                feeds: &*store,
-            };
+            let harness = Harness::of(&*store);
             let run = std::panic::AssertUnwindSafe(|| case(&harness));
             assert!(std::panic::catch_unwind(run).is_err(), "{name}: nobody misses the catalog_version of {table}");
         }

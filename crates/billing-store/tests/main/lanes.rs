@@ -10,8 +10,7 @@ use crate::sql::{execute, query};
 /// A database of four lanes in which the cases of the contract have left customers.
 fn inhabited() -> TestStore {
     let store = TestStore::with_lanes(4);
-    let harness =
-        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
+    let harness = Harness::of(&*store);
     for (name, case) in all() {
         if name.starts_with("customer::") || name.starts_with("invoice::") || name.starts_with("event::") {
             case(&harness);
@@ -111,8 +110,7 @@ fn a_migration_that_was_interrupted_between_lanes_is_ended() {
 #[test]
 fn a_list_over_lanes_is_whole_and_in_the_order_of_creation() {
     let store = inhabited();
-    let harness =
-        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
+    let harness = Harness::of(&*store);
     let organizations = harness.keys.list_organizations().expect("organizations");
     let longest = organizations.into_iter().map(|organization| {
         let list = |limit: u32| {
@@ -141,8 +139,7 @@ fn a_list_over_lanes_is_whole_and_in_the_order_of_creation() {
 #[test]
 fn many_lanes_open_no_more_connections_than_are_used() {
     let store = TestStore::with_lanes(16);
-    let harness =
-        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
+    let harness = Harness::of(&*store);
     let tenant = harness.keys.list_organizations().expect("none").len();
     assert_eq!(tenant, 0);
     // Eight at a time, in lanes of all numbers.
@@ -190,8 +187,7 @@ const SCHEMAS: &str = "SELECT schema_name FROM lanes";
 /// One lane with customers, subscriptions, invoices, credits and events of several organizations.
 fn one_lane() -> TestStore {
     let store = TestStore::with_lanes(1);
-    let harness =
-        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
+    let harness = Harness::of(&*store);
     all().into_iter().for_each(|(_, case)| case(&harness));
     store
 }
@@ -225,14 +221,7 @@ fn a_split_moves_every_row_into_its_lane_and_loses_none() {
     assert_eq!(query(&url, triggers), [""; 0], "they watch again");
 
     // It works as any other.
-    let harness = Harness {
-        store: &divided,
-        ingest: &divided,
-        keys: &divided,
-        queue: &divided,
-        answers: &divided,
-        feeds: &divided,
-    };
+    let harness = Harness::of(&divided);
     for (name, case) in all() {
         if ["customer::", "subscription::", "event::", "invoice::", "credit::"].iter().any(|of| name.starts_with(of)) {
             case(&harness);

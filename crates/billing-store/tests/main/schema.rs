@@ -10,7 +10,7 @@ use billing_store::testing::{
 use crate::sql::{execute, query};
 
 /// What the set of customers makes: the tables of what customers own.
-const CUSTOMER_OWNED: &[&str] = &[
+pub const CUSTOMER_OWNED: &[&str] = &[
     "billing_due",
     "billing_records",
     "credit_entries",

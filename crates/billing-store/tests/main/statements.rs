@@ -3,25 +3,7 @@
 use billing_domain::testing::contract::{Harness, all};
 use billing_store::testing::{TestStore, listen_to_statements, statements_heard};
 
-/// What customers own.
-const OWNED: &[&str] = &[
-    "billing_due",
-    "billing_records",
-    "credit_entries",
-    "credits",
-    "customers",
-    "event_arrivals",
-    "event_names",
-    "events",
-    "hot_buckets",
-    "invoice_lines",
-    "invoices",
-    "invoicing_counts",
-    "rollup_versions",
-    "subscription_versions",
-    "subscriptions",
-    "usage_rollup",
-];
+use crate::schema::CUSTOMER_OWNED;
 
 /// Statements that plain Postgres is faster with than with what would do everywhere: a piece of each, and what it gains.
 #[rustfmt::skip]
@@ -68,7 +50,7 @@ fn faults(statement: &str) -> Vec<Fault> {
             *word == table || word.ends_with(&format!(".{table}")) || word.starts_with(&format!("{table}."))
         })
     };
-    if OWNED.iter().find(names).is_none()
+    if CUSTOMER_OWNED.iter().find(names).is_none()
         && !["METERED_EVENTS", "ROLLED_UP_USAGE", "HAS_EVENTS_AHEAD"]
             .iter()
             .any(|name| words.iter().any(|word| word == name))
@@ -132,8 +114,7 @@ fn a_fault_is_found() {
 fn what_is_sent_to_a_lane_works_wherever_it_is() {
     listen_to_statements();
     let store = TestStore::with_lanes(1);
-    let harness =
-        Harness { store: &*store, ingest: &*store, keys: &*store, queue: &*store, answers: &*store, feeds: &*store };
+    let harness = Harness::of(&*store);
     all().into_iter().for_each(|(_, case)| case(&harness));
     let statements = statements_heard(store.url());
     assert!(statements.len() > 150, "they are heard: {}", statements.len());

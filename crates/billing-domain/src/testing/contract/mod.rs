@@ -6,7 +6,7 @@
 //! use time::macros::datetime;
 //!
 //! let store = MemoryStore::at(datetime!(2026-03-31 12:00 UTC));
-//! let harness = Harness { store: &store, ingest: &store, keys: &store, queue: &store, answers: &store, feeds: &store };
+//! let harness = Harness::of(&store);
 //! for (name, case) in all().into_iter().filter(|(name, _)| name.starts_with("transaction::")) {
 //!     println!("{name}");
 //!     case(&harness);
@@ -62,6 +62,16 @@ pub struct Harness<'s> {
     pub answers: &'s dyn IdempotencyStore,
     /// Its feeds.
     pub feeds: &'s dyn Feeds,
+}
+
+impl<'s> Harness<'s> {
+    /// One store, which is all of them.
+    pub fn of<S>(store: &'s S) -> Self
+    where
+        S: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds,
+    {
+        Self { store, ingest: store, keys: store, queue: store, answers: store, feeds: store }
+    }
 }
 
 /// One case of the contract. It makes organizations of its own, so cases may share a store.
