@@ -311,10 +311,11 @@ impl App {
         let (taxes, asked) = (Arc::clone(&self.taxes), question.clone());
         // A thread of its own: those that block on the database are as many as it has connections.
         let asking = thread::Builder::new().name("tax-rate".to_owned());
+        let request = request_id::carried();
         let ask = move || {
             // The next may ask when this one is done, even when nobody waits for it any more.
             let _slot = slot;
-            drop(sender.send(taxes.ask(&asked)));
+            drop(sender.send(request_id::within(request, || taxes.ask(&asked))));
         };
         asking.spawn(ask).map_err(ApiError::internal)?;
         let answer = receiver.await.map_err(|_| ApiError::internal("no answer from a tax provider"))?;

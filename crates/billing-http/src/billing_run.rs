@@ -35,6 +35,8 @@ pub struct BillingRun {
     pub billed: u64,
     /// Customers whose billing failed.
     pub failed: u64,
+    /// Customers who wait for a tax rate that nobody was asked for, because their organization's provider is busy or rests.
+    pub unasked: u64,
 }
 
 /// What a run does about customers whose tax rates only an organization's own provider knows.
@@ -108,9 +110,8 @@ impl BillingRun {
             match (result, asking) {
                 (Err(Error::TaxRate(_)), Asking::Later(taxes)) => taxes.later(Job::Bill(*one)),
                 (Err(Error::TaxRate(_)), Asking::Now(taxes)) => {
-                    let billed = bill_leased(backend, taxes, one, until);
-                    // Nobody comes back to it within this run.
-                    self.count(billed.unwrap_or_else(|need| settle(backend, one, Err(Error::TaxRate(need)))));
+                    // Not asked is not failed: it comes up again when its lease is over, and nobody comes back to it within this run.
+                    self.count(bill_leased(backend, taxes, one, until).unwrap_or(Outcome::Unasked));
                 }
                 (result, _) => self.count(settle(backend, one, result.map(|()| on_the_way.contains(&one.customer)))),
             }
@@ -122,6 +123,7 @@ impl BillingRun {
             Outcome::Arrived => self.billed += 1,
             Outcome::OnTheWay => {}
             Outcome::Failed => self.failed += 1,
+            Outcome::Unasked => self.unasked += 1,
         }
     }
 }
@@ -135,6 +137,8 @@ pub enum Outcome {
     OnTheWay,
     /// It did not work, which is noted.
     Failed,
+    /// It waits for a tax rate that nobody was asked for.
+    Unasked,
 }
 
 /// Bills a leased customer in a transaction of its own, asking for the tax rates that it needs.
@@ -230,16 +234,20 @@ pub struct Done {
 }
 
 impl Done {
-    /// Whether nobody's billing failed, and nobody is parked.
+    /// Whether nobody's billing failed, nobody waits for a tax rate, and nobody is parked.
     ///
     /// # Errors
     /// That it is not so, with the reasons.
     pub fn is_all_right(&self) -> anyhow::Result<()> {
         let Self { run, parked, parked_shown } = self;
-        if run.failed > 0 || *parked > 0 {
+        if run.failed > 0 || run.unasked > 0 || *parked > 0 {
             let reasons = reasons(parked_shown)?;
+            let waiting = match run.unasked {
+                0 => String::new(),
+                some => format!(", {some} wait for a tax provider that was not asked (run it again)"),
+            };
             bail!(
-                "{} customers billed, {} failed, {parked} parked; the log says more{reasons}",
+                "{} customers billed, {} failed, {parked} parked{waiting}; the log says more{reasons}",
                 run.billed,
                 run.failed
             );
@@ -260,7 +268,7 @@ impl Done {
             }));
         }
         Ok(
-            json!({"billed": self.run.billed, "failed": self.run.failed, "parked": self.parked, "parked_customers": parked}),
+            json!({"billed": self.run.billed, "failed": self.run.failed, "waiting_for_tax": self.run.unasked, "parked": self.parked, "parked_customers": parked}),
         )
     }
 }
@@ -275,8 +283,9 @@ pub fn run_all(backend: &dyn Backend, asking: Asking<'_>, until: Option<OffsetDa
         let mut run = BillingRun::default();
         let mut before = 0;
         while run.take_some(backend, asking, until)? {
-            progress.inc(run.billed + run.failed - before);
-            before = run.billed + run.failed;
+            let done = run.billed + run.failed + run.unasked;
+            progress.inc(done - before);
+            before = done;
         }
         Ok::<_, Error>(run)
     };
@@ -286,8 +295,9 @@ pub fn run_all(backend: &dyn Backend, asking: Asking<'_>, until: Option<OffsetDa
     });
     progress.finish_and_clear();
     let runs = runs.context("what was billed up to here is kept; run it again to go on")?;
+    let sum = |of: fn(&BillingRun) -> u64| runs.iter().map(of).sum();
     let run =
-        BillingRun { billed: runs.iter().map(|run| run.billed).sum(), failed: runs.iter().map(|run| run.failed).sum() };
+        BillingRun { billed: sum(|run| run.billed), failed: sum(|run| run.failed), unasked: sum(|run| run.unasked) };
     let parked = backend.backlog()?.parked;
     let parked_shown = if parked > 0 { backend.list_parked(PARKED_SHOWN_MAX)? } else { Vec::new() };
     Ok(Done { run, parked, parked_shown })

@@ -35,6 +35,11 @@ impl Attempt {
         left.unwrap_or_default().saturating_sub(PATIENCE)
     }
 
+    /// Whether there was no answer to something it has asked.
+    pub fn has_failed(&self) -> bool {
+        self.has_failed
+    }
+
     /// Notes that there is nobody to ask any more.
     pub fn give_up(&mut self) {
         self.has_failed = true;

@@ -159,7 +159,7 @@ impl Taxes {
         let organization = question.customer.organization;
         let (answer, is_reached) = question::ask(&self.client, question);
         if let TaxOutcome::Failed(reason) = &answer.outcome {
-            log::warn!("tax provider failed organization={organization} reason={reason:?}");
+            log::warn!(organization:%, reason:% = reason; "tax provider failed");
         }
         let now = Instant::now();
         let mut state = self.state();
@@ -216,7 +216,11 @@ impl Taxes {
             attempt.give_up();
             return Ok(());
         };
-        let answer = self.ask(&question).map_err(|not_asked| Undone::NotAsked(not_asked.of(need)))?;
+        let answer = self.ask(&question).map_err(|not_asked| match attempt.has_failed() {
+            // It rests because it could not be reached a moment ago, by this very attempt.
+            true => Undone::Failed(Error::TaxRate(not_asked.of(need))),
+            false => Undone::NotAsked(not_asked.of(need)),
+        })?;
         attempt.note(&answer);
         Ok(note_answer(store, &question, &answer)?)
     }

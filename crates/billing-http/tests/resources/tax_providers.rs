@@ -232,6 +232,27 @@ fn without_an_answer_an_invoice_waits_falls_back_or_goes_untaxed() {
 }
 
 #[test]
+fn a_run_fails_nobody_whose_provider_was_not_asked() {
+    let (mut world, provider) = (world(), Provider::new());
+    let plan = monthly(&world);
+    let clock = world.clock("2026-01-01");
+    ask(&world, &provider, json!({}));
+    for customer in ["one", "two", "three"] {
+        world.customer_at(customer, &clock);
+        subscribe(&world, customer, &plan, "2026-01-01").ok(200);
+    }
+    // Nobody listens there any more: whoever finds that out has it left alone for a while.
+    world.write("PATCH", "/api/organization/", br#"{"tax_provider_url": "http://127.0.0.1:9/"}"#).ok(200);
+    world.fall_behind();
+    let taxes = Taxes::new(Client::new(Reach::Anywhere));
+    let failed = run_to_the_end(&world.opened.store, Asking::Now(&taxes), None).expect_err("three wait").to_string();
+    // The first one's attempt got as far as it goes without a rate; when it comes up again, the provider rests for it, too.
+    assert!(failed.contains("0 customers billed, 0 failed"), "{failed}");
+    assert!(failed.contains("3 wait for a tax provider that was not asked"), "{failed}");
+    world.sql("DO $$ BEGIN ASSERT (SELECT count(*) FROM billing_due WHERE failures > 0) = 0; END $$");
+}
+
+#[test]
 fn the_billing_run_waits_for_one_organizations_provider_and_bills_the_others() {
     let (mut world, provider) = (world(), Provider::new());
     let plan = monthly(&world);
