@@ -12,13 +12,16 @@ use crate::body::read_fields;
 pub const MARK: &str = "specversion";
 const VERSION: &str = "1.0";
 /// The attributes that something is made of. Others may be there and mean nothing: the specification lets everybody add some.
-pub const FIELDS: [&str; 7] = [MARK, "id", "source", "type", "subject", "time", "data"];
+pub const FIELDS: [&str; 8] = [MARK, "id", "source", "type", "subject", "time", "data", DATA_BASE64];
+/// Data as bytes, which are no properties.
+pub const DATA_BASE64: &str = "data_base64";
 
 const UNKNOWN_VERSION: &str = "Unknown specversion: CloudEvents 1.0 are taken";
 const BAD_SOURCE: &str = "Invalid source: it is a URI reference, without spaces";
 const TOO_LONG: &str = "Invalid id: with its source it may have 254 characters, none of them a control character";
 const MISSING_TIME: &str = "No time provided: send when it happened, as 2024-01-31T12:00:00Z";
 const BAD_TIME: &str = "Invalid time: send a date and time, as 2024-01-31T12:00:00Z";
+const BINARY_DATA: &str = "data_base64 is not taken: send the properties as JSON in data";
 const BAD_DATA: &str = "Invalid data: expected an object of properties";
 
 /// Whether an object says that it is a CloudEvent.
@@ -37,8 +40,12 @@ pub fn is_cloud_event(json: &str) -> bool {
 pub fn read_cloud_event(json: &str) -> Result<Event, Rejected> {
     let without_id = |reason: &str| Rejected { idempotency_id: None, reason: reason.to_owned() };
     let parts = read_fields(json, &FIELDS, &mut |_| {}).map_err(|_| without_id("Invalid event"))?;
-    let [version, id, source, kind, subject, time, data] = parts;
+    let [version, id, source, kind, subject, time, data, data_base64] = parts;
     let mut reasons: Vec<&'static str> = Vec::new();
+    if data_base64.is_some() {
+        // Left out, it would use the id up for an event without properties.
+        reasons.push(BINARY_DATA);
+    }
     let is_version = |text: &str| text == VERSION;
     let is_missing = "No specversion provided: this is no CloudEvent";
     keep(read_text(version), is_version, [is_missing, UNKNOWN_VERSION], &mut reasons);
@@ -133,6 +140,7 @@ mod tests {
             ("time",         json!(1_711_958_400),      true,  BAD_TIME),
             ("data",         json!("text"),             true,  BAD_DATA),
             ("data",         json!([1]),                true,  BAD_DATA),
+            ("data_base64",  json!("eyJhIjoxfQ=="),     true,  BINARY_DATA),
         ];
         for (attribute, value, has_id, reason) in cases {
             let mut event = event();

@@ -4,7 +4,7 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderMap};
 use billing_domain::FieldCode;
 use serde_json::{Map, Value};
 
-use super::cloud_event::{FIELDS, MARK};
+use super::cloud_event::{DATA_BASE64, FIELDS, MARK};
 use crate::error::ApiError;
 
 /// The media type of one CloudEvent.
@@ -59,11 +59,12 @@ pub fn structured(attributes: &Map<String, Value>, data: &str) -> String {
 
 fn attributes(headers: &HeaderMap) -> Result<Map<String, Value>, ApiError> {
     let mut found = Map::new();
-    for name in FIELDS.into_iter().filter(|name| *name != DATA) {
+    for name in FIELDS.into_iter().filter(|name| ![DATA, DATA_BASE64].contains(name)) {
         let header = format!("{PREFIX}{name}");
         let mut values = headers.get_all(&header);
         let Some(value) = values.next() else { continue };
-        let text = percent_decoded(value.as_bytes()).filter(|_| values.next().is_none());
+        let text =
+            unquoted(value.as_bytes()).and_then(|value| percent_decoded(&value)).filter(|_| values.next().is_none());
         let Some(text) = text else {
             let detail =
                 "Send this header once, as text in UTF-8 whose other characters than ASCII's are percent-encoded.";
@@ -72,6 +73,20 @@ fn attributes(headers: &HeaderMap) -> Result<Map<String, Value>, ApiError> {
         found.insert(name.to_owned(), text.into());
     }
     Ok(found)
+}
+
+/// A header's value without quotes around it, within which a backslash stands before what is taken as it is; `None`: they do not
+/// close.
+fn unquoted(value: &[u8]) -> Option<Vec<u8>> {
+    let Some(quoted) = value.strip_prefix(b"\"") else { return Some(value.to_vec()) };
+    let (mut bytes, mut rest) = (Vec::with_capacity(quoted.len()), quoted.iter());
+    loop {
+        match rest.next()? {
+            b'"' => return rest.next().is_none().then_some(bytes),
+            b'\\' => bytes.push(*rest.next()?),
+            byte => bytes.push(*byte),
+        }
+    }
 }
 
 /// A header's value as the HTTP binding writes it: what is no printable ASCII is percent-encoded UTF-8.
@@ -102,7 +117,7 @@ mod tests {
             Some(Form::Data(attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).into())).collect()))
         };
         #[rustfmt::skip]
-        let cases: [(&[(&str, &str)], Option<Form>, &str); 9] = [
+        let cases: [(&[(&str, &str)], Option<Form>, &str); 13] = [
             (&[("content-type", "application/json")],                                     Some(Form::Own),          "the service's own"),
             (&[],                                                                         Some(Form::Own),          "nothing is said"),
             (&[("content-type", "Application/CloudEvents+JSON; charset=utf-8")],          Some(Form::CloudEvent),   "structured"),
@@ -110,6 +125,10 @@ mod tests {
             (&[("ce-specversion", "1.0"), ("ce-id", "a%20b%c3%A9")],                      binary(&[("specversion", "1.0"), ("id", "a b\u{e9}")]), "binary, percent-encoded"),
             (&[("ce-specversion", "1.0"), ("ce-other", "x"), ("ce-data", "1")],           binary(&[("specversion", "1.0")]), "what is none of the attributes"),
             (&[("ce-specversion", "1.0"), ("ce-id", "a"), ("ce-id", "b")],                None,                     "twice"),
+            (&[("ce-specversion", "1.0"), ("ce-id", "\"7\"")],                            binary(&[("specversion", "1.0"), ("id", "7")]), "in quotes: the same id as without"),
+            (&[("ce-specversion", "1.0"), ("ce-id", "\"a\\\"%25\"")],                     binary(&[("specversion", "1.0"), ("id", "a\"%")]), "a quote and a percent sign within"),
+            (&[("ce-specversion", "1.0"), ("ce-id", "\"7")],                              None,                     "quotes that do not close"),
+            (&[("ce-specversion", "1.0"), ("ce-data_base64", "eA==")],                    binary(&[("specversion", "1.0")]), "the body is the data"),
             (&[("ce-specversion", "1.0"), ("ce-id", "%")],                                None,                     "half an encoding"),
             (&[("ce-specversion", "1.0"), ("ce-id", "%ff")],                              None,                     "no UTF-8"),
         ];
