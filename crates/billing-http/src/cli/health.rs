@@ -20,14 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// # Errors
 /// Why it is not fit, or that nobody answers.
 pub fn ask(settings: &Settings, url: Option<&str>) -> anyhow::Result<()> {
-    let base = match url {
-        Some(url) => url.trim_end_matches('/').to_owned(),
-        None => own_base(settings.addr, settings.tls().is_some()),
-    };
-    let uri: Uri = format!("{base}/readyz").parse().with_context(|| format!("{base} is no URL"))?;
-    if uri.scheme_str() == Some("https") && !is_this_machine(uri.host().unwrap_or_default()) {
-        bail!("over HTTPS only this machine is asked, whose certificate nobody has to vouch for");
-    }
+    let (base, uri) = address(settings.addr, settings.tls().is_some(), url)?;
     // It is this machine, and the certificate is for the name that others know it by.
     let tls = TlsConfig::builder()
         .disable_verification(true)
@@ -39,6 +32,16 @@ pub fn ask(settings: &Settings, url: Option<&str>) -> anyhow::Result<()> {
     let text = answer.body_mut().read_to_string().unwrap_or_default();
     ensure!(answer.status().is_success(), "not ready, status {}: {}", answer.status().as_u16(), text.trim());
     Ok(())
+}
+
+/// Whom to ask. An address that the service listens on is this machine's; one that was named has to be, over HTTPS.
+fn address(addr: SocketAddr, has_tls: bool, url: Option<&str>) -> anyhow::Result<(String, Uri)> {
+    let base = url.map_or_else(|| own_base(addr, has_tls), |url| url.trim_end_matches('/').to_owned());
+    let uri: Uri = format!("{base}/readyz").parse().with_context(|| format!("{base} is no URL"))?;
+    if url.is_some() && uri.scheme_str() == Some("https") && !is_this_machine(uri.host().unwrap_or_default()) {
+        bail!("over HTTPS only this machine is asked, whose certificate nobody has to vouch for");
+    }
+    Ok((base, uri))
 }
 
 /// Where somebody on the same machine reaches who listens on `addr`.
@@ -71,12 +74,15 @@ mod tests {
             ("10.0.0.7:443",     true,     "https://10.0.0.7:443"),
         ];
         for (addr, has_tls, expected) in cases {
-            assert_eq!(own_base(addr.parse().expect("an address"), has_tls), expected);
+            let (base, _) = address(addr.parse().expect("an address"), has_tls, None).expect("its own");
+            assert_eq!(base, expected);
         }
         for (host, is_here) in
             [("localhost", true), ("127.0.0.7", true), ("[::1]", true), ("10.0.0.7", false), ("billing", false)]
         {
-            assert_eq!(is_this_machine(host), is_here, "{host}");
+            let own = "10.0.0.7:443".parse().expect("an address");
+            let named = address(own, true, Some(&format!("https://{host}:8443/")));
+            assert_eq!(named.is_ok(), is_here, "{host}");
         }
     }
 }
