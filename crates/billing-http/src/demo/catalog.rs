@@ -12,6 +12,9 @@ use time::util::days_in_month;
 use super::client::Client;
 use super::commits::Author;
 
+/// What counts commits, on invoices too.
+pub const METRIC: &str = "commits";
+
 /// How far the demo has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
@@ -41,7 +44,7 @@ const BEGINNING: &str = "2018-01-01T00:00:00Z";
 
 /// Finds or defines everything but the customers.
 pub fn define(client: &Client, authors: &[Author]) -> anyhow::Result<Catalog> {
-    let commits = json!({"metric_name": "commits", "event_name": "commit", "aggregation_type": "count"});
+    let commits = json!({"metric_name": METRIC, "event_name": "commit", "aggregation_type": "count"});
     let commits = ensure(client, "/api/metrics/", ("metric_name", "metric_id"), &commits)?;
     let lines = json!({"metric_name": "lines added", "event_name": "commit", "aggregation_type": "sum",
         "property_name": "insertions"});

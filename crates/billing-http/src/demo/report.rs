@@ -7,7 +7,7 @@ use billing_domain::BigDecimal;
 use billing_domain::decimal::plain;
 use serde_json::Value;
 
-use super::catalog::Catalog;
+use super::catalog::{Catalog, METRIC};
 use super::client::Client;
 use super::commits::Commits;
 
@@ -19,10 +19,16 @@ pub fn write(client: &Client, catalog: &Catalog, commits: &Commits, out: &mut dy
     let mut invoices = client.list("/api/invoices/")?;
     invoices.sort_by_cached_key(|invoice| std::cmp::Reverse(amount(invoice)));
     let total: BigDecimal = invoices.iter().map(amount).sum();
-    let all = thousands(commits.events.len());
+    let (all, priced) = (commits.events.len(), priced(&invoices));
+    let share = if priced == BigDecimal::from(all as u64) {
+        format!("All {} commits", thousands(all))
+    } else {
+        // The books of another demo are beneath this one.
+        format!("{} of {} commits", plain(&priced), thousands(all))
+    };
     writeln!(
         out,
-        "\nAll {all} commits are priced: each author is billed month by month, from that of the first commit to that of the last."
+        "\n{share} are priced: each author is billed month by month, from that of the first commit to that of the last, and the seat in advance."
     )?;
     writeln!(out, "{} invoices over {} USD; the {ROWS} largest:\n", thousands(invoices.len()), plain(&total))?;
     writeln!(out, "  {:<15} {:<22} {:<21} {:>9}", "invoice", "customer", "period", "USD")?;
@@ -38,6 +44,13 @@ pub fn write(client: &Client, catalog: &Catalog, commits: &Commits, out: &mut dy
     let access = serde_json::to_string_pretty(&client.get(&path)?)?;
     writeln!(out, "\nMay {customer} commit now? GET {path}\n{access}")?;
     Ok(())
+}
+
+/// How many commits invoices have been counted of.
+fn priced(invoices: &[Value]) -> BigDecimal {
+    let lines = invoices.iter().flat_map(|invoice| invoice["line_items"].as_array().into_iter().flatten());
+    let of_commits = lines.filter(|line| line["name"] == METRIC);
+    of_commits.map(|line| show(&line["quantity"]).parse::<BigDecimal>().unwrap_or_default()).sum()
 }
 
 /// Writes one invoice line by line, down to the events and tiers behind each amount.
