@@ -125,6 +125,18 @@ impl Opened {
     /// # Errors
     /// As [`Opened::open`]; when there is none.
     pub fn open_beside(settings: &Settings) -> anyhow::Result<Self> {
+        let database = Database::open_existing(settings)?;
+        if !PgStore::is_made(&database.url)? {
+            bail!("no database here: it has no tables of this service, which `migrate` makes");
+        }
+        Self::over(database, settings)
+    }
+
+    /// As [`Opened::open_beside`], and makes the tables where there are none: for what a new installation may begin with.
+    ///
+    /// # Errors
+    /// As [`Opened::open`]; when there is no database.
+    pub fn found_beside(settings: &Settings) -> anyhow::Result<Self> {
         Self::over(Database::open_existing(settings)?, settings)
     }
 

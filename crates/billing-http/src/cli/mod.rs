@@ -232,7 +232,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             organizations.iter().try_for_each(|organization| Ok(say(&named(organization))?))
         }
         Command::CreateOrganization { name } => {
-            let (id, key) = Opened::open_beside(&settings)?.create_organization(&name, None)?;
+            let (id, key) = Opened::found_beside(&settings)?.create_organization(&name, None)?;
             Ok(say(&format!("Created {id}. Its API key, shown this once: {}", key.reveal()))?)
         }
         Command::CreateKey { name, organization, expires_at } => {

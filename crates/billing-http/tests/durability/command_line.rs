@@ -63,7 +63,7 @@ fn what_is_there_is_told_as_json_too() {
     assert!(text(&run(&["list-organizations"])).lines().zip(ids).all(|(line, id)| line.starts_with(id)));
     assert_eq!(
         as_json(&["bill-run", "--json"]),
-        json!({"billed": 0, "failed": 0, "parked": 0, "parked_customers": []})
+        json!({"billed": 0, "failed": 0, "parked": 0, "parked_customers": [], "waiting_for_tax": 0})
     );
     let audited = as_json(&["audit", "--json"]);
     assert!(audited["checks"].as_u64().is_some_and(|checks| checks > 20), "{audited}");

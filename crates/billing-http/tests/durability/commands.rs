@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use billing_store::PgStore;
 use billing_store::testing::{TestStore, empty_database};
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -280,6 +281,22 @@ fn an_audit_makes_no_database() {
         assert!(audited.status.code() == Some(1) && audited.stdout.is_empty(), "{why}: {audited:?}");
         assert!(told.contains("no database here"), "{why}: {told}");
     }
+    for command in ["list-organizations", "bill-run"] {
+        let asked =
+            program(folder.path()).arg(command).env("DATABASE_URL", unmigrated.url()).output().expect("it runs");
+        let told = String::from_utf8_lossy(&asked.stderr);
+        assert!(!asked.status.success() && told.contains("no database here"), "{command}: {told}");
+        assert_eq!(
+            PgStore::is_made(unmigrated.url()),
+            Ok(false),
+            "{command} makes nothing in a database that was mistyped"
+        );
+    }
+    let mut begun = program(folder.path());
+    begun.args(["create-organization", "Acme"]).env("DATABASE_URL", unmigrated.url());
+    let begun = begun.output().expect("it runs");
+    assert!(begun.status.success(), "what an installation may begin with makes the tables: {begun:?}");
+    assert_eq!(PgStore::is_made(unmigrated.url()), Ok(true));
     assert!(
         !absent.exists() && std::fs::read_dir(folder.path()).expect("a folder").next().is_none(),
         "nothing is made"

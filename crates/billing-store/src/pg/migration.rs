@@ -9,12 +9,14 @@ use diesel::connection::SimpleConnection;
 use diesel::migration::{Migration, MigrationSource};
 use diesel::pg::Pg;
 use diesel::prelude::*;
+use diesel::sql_types::Bool;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
 use crate::pg::error::Failure;
 use crate::pg::lane;
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::pool::search_path;
+use crate::pg::statement::statement;
 
 /// What organizations offer, and what the service keeps beside its customers.
 const CATALOGUE: EmbeddedMigrations = embed_migrations!("../../migrations/catalogue");
@@ -118,6 +120,17 @@ pub(crate) fn make_lane(url: &str, schema: &str, left: impl Fn(&mut PgConnection
 pub(crate) fn forget_customers_versions(pg: &mut PgConnection) -> QueryResult<()> {
     let versions = customers_versions().unwrap_or_default();
     diesel::delete(migrations::table.filter(migrations::version.eq_any(versions))).execute(pg).map(drop)
+}
+
+statement! {
+    /// Whether there is a table that every version has.
+    HasOrganizations -> Bool { "SELECT to_regclass('public.organizations') IS NOT NULL" }
+}
+
+/// Whether the database at `url` has tables of this service.
+pub(crate) fn is_made(url: &str) -> Result<bool, StoreError> {
+    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    (HasOrganizations {}).get_result(&mut connection).map_err(as_store_error)
 }
 
 /// Applies what is missing of a set, where the connection looks first.

@@ -212,6 +212,14 @@ impl PgStore {
         Ok(Self { shared, queues })
     }
 
+    /// Whether the database at `url` has tables of this service, of whatever version.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`].
+    pub fn is_made(url: &str) -> Result<bool, StoreError> {
+        migration::is_made(url)
+    }
+
     /// Brings the database at `url` up to date and answers the versions that were missing. Of several programs
     /// that try at once, one does it and the others wait.
     ///
