@@ -294,8 +294,9 @@ fn an_audit_makes_no_database() {
     }
     let mut begun = program(folder.path());
     begun.args(["create-organization", "Acme"]).env("DATABASE_URL", unmigrated.url());
-    let begun = begun.output().expect("it runs");
-    assert!(begun.status.success(), "what an installation may begin with makes the tables: {begun:?}");
+    let told = begun.output().expect("it runs").stderr;
+    // Throw-away clusters do not sync: it gets so far.
+    assert!(String::from_utf8_lossy(&told).contains("fsync is off"), "an installation may begin with it: {told:?}");
     assert_eq!(PgStore::is_made(unmigrated.url()), Ok(true));
     assert!(
         !absent.exists() && std::fs::read_dir(folder.path()).expect("a folder").next().is_none(),
