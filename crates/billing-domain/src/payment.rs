@@ -4,14 +4,14 @@
 //! payment brings beyond what is due becomes a credit of the customer's. Whatever happens,
 //!
 //! ```text
-//! amount of the invoice = amount due + payments that stand - what of them became credit
+//! amount of the invoice = amount due + payments that stand - what of any payment became credit and was not taken back
 //! ```
 //!
-//! and what of a reversed payment's credit had paid for other invoices is due again.
+//! so what of a reversed payment's credit has paid for other invoices is due again, until one of those is voided and returns it.
 //!
 //! Source: `docs/pricing.md`, "Payments".
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
@@ -25,6 +25,8 @@ choices! {
         Payment = "payment",
         /// A payment turned out not to be one: it bounced, was charged back or was noted by mistake.
         Reversal = "reversal",
+        /// What the credit of a reversed payment had paid for another invoice came back from it.
+        Returned = "returned",
     }
 }
 
@@ -39,12 +41,13 @@ pub struct Payment {
     pub kind: PaymentKind,
     /// The payment that a reversal takes back; that and no other entry has one.
     pub reverses: Option<PaymentId>,
-    /// How much, in major units of the invoice's currency, always above 0: all that came, or all that is taken back.
+    /// How much, in major units of the invoice's currency, always above 0: all that came, all that is taken back, or all that came
+    /// back of a credit.
     pub amount: BigDecimal,
     /// What of a payment was more than was due and became [`Payment::credit`]; of a reversal, what of that credit had not paid
-    /// for other invoices. At most [`Payment::amount`].
+    /// for other invoices; of a return, all of it. At most [`Payment::amount`].
     pub credited: BigDecimal,
-    /// The credit that an overpayment became.
+    /// The credit that an overpayment became, or that a return came back to.
     pub credit: Option<CreditId>,
     /// When the money came or went, as the caller says.
     pub at: OffsetDateTime,
@@ -59,11 +62,20 @@ pub struct Payment {
 }
 
 impl Payment {
+    /// What became credit by it; below 0 for what was taken back.
+    pub fn credits(&self) -> BigDecimal {
+        match self.kind {
+            PaymentKind::Payment => self.credited.clone(),
+            PaymentKind::Reversal | PaymentKind::Returned => -&self.credited,
+        }
+    }
+
     /// What it settles of the invoice; below 0 for what is owed again.
     pub fn settles(&self) -> BigDecimal {
         match self.kind {
             PaymentKind::Payment => &self.amount - &self.credited,
             PaymentKind::Reversal => &self.credited - &self.amount,
+            PaymentKind::Returned => self.credited.clone(),
         }
     }
 }
@@ -101,6 +113,18 @@ impl PaymentLedger {
         let reversed: BTreeSet<PaymentId> = self.entries.iter().filter_map(|entry| entry.reverses).collect();
         let stands = move |entry: &&Payment| entry.kind == PaymentKind::Payment && !reversed.contains(&entry.id);
         self.entries.iter().filter(stands)
+    }
+
+    /// The credits of reversed payments, each with what of it is owed with this invoice: what it had paid for others when its
+    /// payment was reversed, less what has returned since.
+    pub fn owed_credits(&self) -> BTreeMap<CreditId, BigDecimal> {
+        let mut owed = BTreeMap::new();
+        for entry in &self.entries {
+            let Some(credit) = entry.credit.filter(|_| entry.kind == PaymentKind::Reversal) else { continue };
+            let of_credit = self.entries.iter().filter(|entry| entry.credit == Some(credit));
+            owed.insert(credit, of_credit.map(Payment::credits).sum());
+        }
+        owed
     }
 
     /// Whether a payment that came in this way bears this reference, reversed or not: the same file of a bank counts once.

@@ -18,7 +18,7 @@ choices! {
         Drawdown = "drawdown",
         /// A drawdown came back, because its invoice was voided.
         Restored = "restored",
-        /// What remained was taken away.
+        /// What remained was taken away, or what of it nobody had paid for.
         Void = "void",
         /// What remained ran out of time.
         Expiry = "expiry",
@@ -253,6 +253,12 @@ impl CreditLedger {
             CreditStatus::Active => self.close(EntryKind::Void, entry_id, now),
             CreditStatus::Inactive => None,
         }
+    }
+
+    /// Takes away what remains up to `amount`, whatever its status; none when nothing remains.
+    pub fn void_up_to(&mut self, amount: &BigDecimal, entry_id: CreditId, at: OffsetDateTime) -> Option<&LedgerEntry> {
+        let amount = self.remaining().min(amount.clone());
+        self.append(LedgerEntry { id: entry_id, kind: EntryKind::Void, amount, invoice: None, at }).ok()
     }
 
     /// Writes off what remains once the credit has expired; none before that, or when nothing remains.

@@ -49,6 +49,7 @@ mod park_billing;
 #[cfg(feature = "service")]
 mod regenerate_api_key;
 mod renew_subscription;
+mod return_credits;
 mod reverse_payment;
 mod switch_plan;
 mod tax_lines;

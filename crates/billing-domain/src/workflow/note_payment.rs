@@ -115,14 +115,23 @@ pub(super) fn add_payment(
         reason: None,
         noted_at: now,
     };
+    append(tx, &mut invoice, &payment)?;
+    Ok((invoice, payment))
+}
+
+/// Appends an entry to the ledger of its invoice, and tells when that makes it paid.
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn append(tx: &mut dyn Transaction, invoice: &mut Invoice, entry: &Payment) -> Result<(), Error> {
     let was_paid = invoice.payment_status == PaymentStatus::Paid;
-    tx.invoices().add_payment(invoice.customer, &payment)?;
-    invoice.settle(&payment.settles());
+    tx.invoices().add_payment(invoice.customer, entry)?;
+    invoice.settle(&entry.settles());
     if invoice.payment_status == PaymentStatus::Paid && !was_paid {
         let customer = tx.customers().get_even_deleted(invoice.customer)?;
-        tell(tx, &customer, (MessageType::InvoicePaid, now), &Subject::Invoice(invoice.id))?;
+        tell(tx, &customer, (MessageType::InvoicePaid, entry.noted_at), &Subject::Invoice(invoice.id))?;
     }
-    Ok((invoice, payment))
+    Ok(())
 }
 
 /// Turns what is paid beyond what is due into a credit that never expires.

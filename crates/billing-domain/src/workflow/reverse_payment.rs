@@ -4,7 +4,8 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
-use super::note_payment::{catch_up_unless_catching_up, check_at};
+use super::note_payment::{append, catch_up_unless_catching_up, check_at};
+use super::return_credits::return_credits;
 use super::tell::tell;
 use crate::error::{Error, FieldErrors, Noun, Refusal};
 use crate::id::{CreditId, CustomerKey, InvoiceId, PaymentId};
@@ -69,8 +70,8 @@ pub fn reverse_payment(
         }
         reversal.credited -= take_away(tx, command.customer, credit, now)?;
     }
-    tx.invoices().add_payment(command.customer, &reversal)?;
-    invoice.settle(&reversal.settles());
+    append(tx, &mut invoice, &reversal)?;
+    return_credits(tx, &mut invoice, is_catching_up, now)?;
     if !is_catching_up {
         // What is due again may fall due, and the credit may have been the next thing to expire.
         catch_up(tx, command.customer, now)?;

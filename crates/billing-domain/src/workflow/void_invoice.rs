@@ -7,6 +7,7 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
+use super::return_credits::return_credits;
 use super::tell::tell;
 use crate::charge::BillingRecord;
 use crate::customer::Customer;
@@ -15,12 +16,12 @@ use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, SubscriptionI
 use crate::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
 use crate::message::{MessageType, Subject};
 use crate::money::spread;
-use crate::payment::PaymentLedger;
+use crate::payment::{Payment, PaymentKind, PaymentLedger};
 use crate::store::{InvoiceFilter, PageRequest, Transaction};
 use crate::subscription::Settled;
 
 /// Voids an unpaid invoice: what credits paid of it goes back to them, and the credit that it was to pay for is taken
-/// away.
+/// away. What came back to the credit of a payment that bounced goes on to the invoice that was overpaid.
 ///
 /// What it charged is forgiven: it is not charged again, and since nobody paid it, it does not come back when a fee is
 /// cancelled or usage falls later. What it took back is owed again and comes with the next invoice.
@@ -57,6 +58,7 @@ pub fn void_invoice(
             _ => {}
         }
     }
+    return_unpaid(tx, &invoice, now)?;
     forget_lines(tx, &invoice, now)?;
     invoice.payment_status = PaymentStatus::Voided;
     invoice.voided_at = Some(now);
@@ -64,6 +66,21 @@ pub fn void_invoice(
     tell(tx, &owner, (MessageType::InvoiceVoided, now), &Subject::Invoice(id))?;
     catch_up(tx, customer, now)?;
     Ok(invoice)
+}
+
+/// What came back to credits of payments that were reversed settles the invoices of those.
+fn return_unpaid(tx: &mut dyn Transaction, voided: &Invoice, now: OffsetDateTime) -> Result<(), Error> {
+    if !voided.lines.iter().any(|line| matches!(line.trace, Trace::CreditApplied { .. })) {
+        return Ok(());
+    }
+    let payments = tx.invoices().list_payments(voided.customer, None)?;
+    let is_of_credit = |entry: &&Payment| entry.kind == PaymentKind::Reversal && entry.credit.is_some();
+    let overpaid: BTreeSet<_> = payments.iter().filter(is_of_credit).map(|entry| entry.invoice).collect();
+    for id in overpaid {
+        let mut invoice = tx.invoices().get(id)?;
+        return_credits(tx, &mut invoice, false, now)?;
+    }
+    Ok(())
 }
 
 /// Refuses while a payment stands, and where one that was reversed left something to be paid beyond the invoice itself.

@@ -8,9 +8,11 @@ use billing_domain::invoice::{Invoice, PaymentStatus, Trace};
 use billing_domain::payment::{Payment, PaymentKind, PaymentLedger};
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::ChargeTiming;
+use billing_domain::store::Transaction;
 use billing_domain::testing::world::{World, decimal, fee, subscription, version};
 use billing_domain::workflow::{
-    NotePayment, ReversePayment, UpdateInvoice, note_payment, reverse_payment, update_invoice, void_invoice,
+    NotePayment, ReversePayment, UpdateCredit, UpdateInvoice, note_payment, reverse_payment, update_credit,
+    update_invoice, void_credit, void_invoice,
 };
 use proptest::prelude::*;
 use time::Duration;
@@ -18,7 +20,7 @@ use time::Duration;
 use crate::fewer_laws;
 use crate::life::START;
 
-/// What somebody does, to which of the invoices or payments.
+/// What somebody does, to which of the invoices, payments or credits: counted around, so that there is one.
 #[derive(Clone, Debug)]
 enum Act {
     /// Cents.
@@ -26,17 +28,22 @@ enum Act {
     PayRest(usize),
     Reverse(usize),
     Void(usize),
+    VoidCredit(usize),
+    /// A credit, and the days after which it expires.
+    Expire(usize, i64),
     /// Days.
     Wait(i64),
 }
 
 fn any_act() -> impl Strategy<Value = Act> {
     prop_oneof![
-        4 => (0..6_usize, 1..12_000_i64).prop_map(|(invoice, cents)| Act::Pay(invoice, cents)),
+        4 => (0..6_usize, 1..6_000_i64).prop_map(|(invoice, cents)| Act::Pay(invoice, cents)),
         1 => (0..6_usize).prop_map(Act::PayRest),
         3 => (0..8_usize).prop_map(Act::Reverse),
         2 => (0..6_usize).prop_map(Act::Void),
-        3 => (1..40_i64).prop_map(Act::Wait),
+        1 => (0..3_usize).prop_map(Act::VoidCredit),
+        1 => (0..3_usize, 1..60_i64).prop_map(|(credit, days)| Act::Expire(credit, days)),
+        3 => (10..40_i64).prop_map(Act::Wait),
     ]
 }
 
@@ -67,11 +74,7 @@ impl Books {
         for invoice in &self.invoices {
             let ledger = self.ledger(invoice);
             let standing: BigDecimal = ledger.standing().map(|payment| &payment.amount).sum();
-            let signed = |payment: &Payment| match payment.kind {
-                PaymentKind::Payment => payment.credited.clone(),
-                PaymentKind::Reversal => -&payment.credited,
-            };
-            let credited: BigDecimal = ledger.entries().iter().map(signed).sum();
+            let credited: BigDecimal = ledger.entries().iter().map(Payment::credits).sum();
             if invoice.payment_status == PaymentStatus::Voided {
                 assert!(standing.is_zero() && credited.is_zero() && ledger.settled().is_zero(), "{}", invoice.number);
                 continue;
@@ -84,7 +87,8 @@ impl Books {
         }
     }
 
-    /// What came and stands is what was charged and not voided, less what is due of it, and the credit that is left.
+    /// What came and stands is what was charged and not voided, less what is due of it, the credit that is left, and what of
+    /// credit was forfeited.
     fn no_money_is_lost(&self) {
         let came: BigDecimal = self
             .invoices
@@ -99,14 +103,34 @@ impl Books {
             .sum();
         let due: BigDecimal = standing().map(Invoice::amount_due).sum();
         let left: BigDecimal = self.credits.iter().map(CreditLedger::remaining).sum();
-        assert_eq!(came, charged - due + left);
+        let gone: BigDecimal =
+            self.credits.iter().map(|credit| &credit.balance().voided + &credit.balance().expired).sum();
+        let is_payment = |payment: &&Payment| payment.kind == PaymentKind::Payment;
+        let taken_back: BigDecimal =
+            self.payments.iter().filter(|payment| !is_payment(payment)).map(|payment| &payment.credited).sum();
+        assert_eq!(came, charged - due + left + gone - taken_back);
+    }
+
+    /// Nobody has credit of a payment that did not come, or is asked for what it does not pay for, while its invoice waits for money.
+    fn no_credit_is_without_money(&self) {
+        for invoice in &self.invoices {
+            for (id, owed) in self.ledger(invoice).owed_credits() {
+                let credit = self.credits.iter().find(|credit| credit.credit().id == id).expect("a credit");
+                let is_out = &credit.balance().drawn - &credit.balance().restored;
+                assert!(owed >= is_out, "{}: what {id} has paid for is owed", invoice.number);
+                if !invoice.amount_due().is_zero() {
+                    assert_eq!(owed, is_out, "{}: what came back to {id} is not owed", invoice.number);
+                    assert_eq!(credit.remaining(), BigDecimal::zero(), "{}: nobody paid for {id}", invoice.number);
+                }
+            }
+        }
     }
 }
 
 fn act(world: &World, act: &Act) {
     let customer = world.key("acme");
-    let Books { invoices, payments, .. } = Books::read(world);
-    let chosen = |place: usize| invoices.get(place).map(|invoice| invoice.id);
+    let Books { invoices, payments, credits } = Books::read(world);
+    let chosen = |place: usize| invoices[place % invoices.len()].id;
     let done: Result<(), Error> = match act {
         Act::Wait(days) => {
             let now = world.on("acme", |_, now| Ok(now)).expect("now");
@@ -114,25 +138,41 @@ fn act(world: &World, act: &Act) {
             Ok(())
         }
         Act::Pay(place, cents) => {
-            let Some(invoice) = chosen(*place) else { return };
+            let invoice = chosen(*place);
             let amount = BigDecimal::new((*cents).into(), 2);
             let command = NotePayment { customer, invoice, amount, at: None, method: None, reference: None };
             world.on("acme", |tx, now| note_payment(tx, &command, now)).map(drop)
         }
         Act::PayRest(place) => {
-            let Some(invoice) = chosen(*place) else { return };
+            let invoice = chosen(*place);
             let command = UpdateInvoice { customer, invoice, is_paid: true };
             world.on("acme", |tx, now| update_invoice(tx, &command, now)).map(drop)
         }
         Act::Reverse(place) => {
-            let Some(payment) = payments.get(*place) else { return };
+            let Some(payment) = payments.get(place % payments.len().max(1)) else { return };
             let (invoice, payment) = (payment.invoice, payment.id);
             let command = ReversePayment { customer, invoice, payment, at: None, reason: None };
             world.on("acme", |tx, now| reverse_payment(tx, &command, now)).map(drop)
         }
         Act::Void(place) => {
-            let Some(invoice) = chosen(*place) else { return };
+            let invoice = chosen(*place);
             world.on("acme", |tx, now| void_invoice(tx, customer, invoice, now)).map(drop)
+        }
+        Act::VoidCredit(place) => {
+            let Some(credit) = credits.get(place % credits.len().max(1)).map(|credit| credit.credit().id) else {
+                return;
+            };
+            world.on("acme", |tx, now| void_credit(tx, customer, credit, now)).map(drop)
+        }
+        Act::Expire(place, days) => {
+            let Some(credit) = credits.get(place % credits.len().max(1)).map(|credit| credit.credit().id) else {
+                return;
+            };
+            let expire = |tx: &mut dyn Transaction, now| {
+                let expires_at = Some(Some(now + Duration::days(*days)));
+                update_credit(tx, &UpdateCredit { customer, credit, description: None, expires_at }, now)
+            };
+            world.on("acme", expire).map(drop)
         }
     };
     match done {
@@ -142,7 +182,8 @@ fn act(world: &World, act: &Act) {
             | Refusal::InvoiceFinal
             | Refusal::InvoiceNotUnpaid
             | Refusal::InvoiceHasPayments
-            | Refusal::PaymentReversed,
+            | Refusal::PaymentReversed
+            | Refusal::CreditNotActive,
         )) => {}
         Err(error) => panic!("{act:?}: {error:?}"),
     }
@@ -164,6 +205,7 @@ proptest! {
             let books = Books::read(&world);
             books.each_invoice_adds_up();
             books.no_money_is_lost();
+            books.no_credit_is_without_money();
         }
     }
 }

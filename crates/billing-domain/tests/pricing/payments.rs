@@ -7,7 +7,7 @@ use billing_domain::payment::PaymentLedger;
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::ChargeTiming;
 use billing_domain::testing::world::{World, fee, subscription, version};
-use billing_domain::workflow::{NotePayment, ReversePayment, note_payment, reverse_payment};
+use billing_domain::workflow::{NotePayment, ReversePayment, note_payment, reverse_payment, void_invoice};
 
 use super::{BigDecimal, instant, number, table};
 
@@ -30,6 +30,11 @@ fn bounce(world: &World, amount: &BigDecimal, invoice: InvoiceId) {
     world.on("acme", |tx, now| reverse_payment(tx, &command, now)).expect("reversed");
 }
 
+fn void(world: &World, invoice: InvoiceId) {
+    let customer = world.key("acme");
+    world.on("acme", |tx, now| void_invoice(tx, customer, invoice, now)).expect("voided");
+}
+
 #[test]
 fn what_is_due_follows_from_what_came() {
     let mut rows = table(LEDGER).into_iter().peekable();
@@ -44,6 +49,7 @@ fn what_is_due_follows_from_what_came() {
         match row[0].split(' ').collect::<Vec<_>>()[..] {
             [amount, "come", "for", invoice] => pay(&world, number(amount), called(invoice)),
             ["the", amount, "for", invoice, "bounce"] => bounce(&world, &number(amount), called(invoice)),
+            [invoice, "is", "voided"] => void(&world, called(invoice)),
             [invoice, "is", "issued"] => assert_eq!(invoices.len().to_string(), invoice, "{row:?}"),
             _ => panic!("{row:?}"),
         }

@@ -24,7 +24,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get(
             "/api/invoices/{invoice_id}/payments/",
-            "List payments of an invoice and their reversals, oldest first",
+            "List payments of an invoice, their reversals and what returned, oldest first",
             list,
         )
         .lists::<PaymentView>(),
@@ -87,15 +87,15 @@ view! {
         payment_id: PaymentId,
         /// What for.
         invoice_id: InvoiceId,
-        /// Whether it came or went.
+        /// Whether it came, went, or returned from another invoice that a credit of this one had paid for.
         kind: PaymentKind,
         /// The payment that a reversal takes back; null for a payment.
         reverses: Option<PaymentId>,
-        /// How much came, or went; above 0.
+        /// How much came, went or returned; above 0.
         amount: Number,
-        /// What of a payment was more than was due and became a credit; of a reversal, what of that credit had not paid for other invoices.
+        /// What of a payment was more than was due and became a credit; of a reversal, what of that credit had not paid for other invoices; of what returned, all.
         amount_credited: Number,
-        /// The credit that an overpayment became; null where there was none.
+        /// The credit that an overpayment became, or that had paid for what returned; null where there was none.
         credit_id: Option<CreditId>,
         /// When it came or went.
         at: Instant,

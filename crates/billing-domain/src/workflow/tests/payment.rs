@@ -8,14 +8,14 @@ use crate::decimal::plain;
 use crate::error::{Error, FieldCode, Noun, Refusal};
 use crate::id::{InvoiceId, PaymentId};
 use crate::invoice::{Invoice, PaymentStatus};
-use crate::payment::Payment;
+use crate::payment::{Payment, PaymentKind};
 use crate::period::PlanDuration;
 use crate::plan::ChargeTiming::InAdvance;
 use crate::store::Transaction;
 use crate::testing::world::{World, decimal, fee, subscription, version};
 use crate::workflow::{
     NotePayment, ReversePayment, UpdateInvoice, note_payment, reverse_payment, update_credit, update_invoice,
-    void_invoice,
+    void_credit, void_invoice,
 };
 
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
@@ -179,12 +179,79 @@ fn what_an_overpayment_paid_for_keeps_its_invoice_from_being_voided() {
     reverse(&world, invoice.id, payment.id).expect("reversed");
     assert_eq!(state(&world, invoice.id).0, "50");
     assert_eq!(void(&world, invoice.id), Err(Refusal::InvoiceHasPayments.into()), "20 of it are not its own");
-    // The next one gives its credit back when it is voided: 20 owed with the first, and 20 to pay with.
     let next = world.invoices("acme").pop().expect("an invoice");
     void(&world, next.id).expect("voided");
-    assert_eq!(plain(&credit_of(&world, &payment).remaining()), "20");
-    pay(&world, invoice.id, "50");
+    void(&world, invoice.id).expect("the 20 came back, and nothing of it is others'");
+}
+
+/// What somebody does with the payments of the first invoice and with those that its credit has paid for.
+#[derive(Clone, Copy, Debug)]
+enum Deed {
+    Void(usize),
+    Bounce(usize),
+    Pay(&'static str),
+    /// The credit of the first payment expires, and what was left of it is gone.
+    Expire,
+}
+
+#[test]
+fn a_credit_without_money_comes_back_to_its_invoice_in_any_order() {
+    use Deed::{Bounce, Expire, Pay, Void};
+    #[rustfmt::skip]
+    let cases = [
+        // paid, then,                                                                    due of 1, credit, why
+        ("50", vec![Bounce(0), Void(1)],                                                  "30",     "0",    "20 were owed for the second, which nobody owes"),
+        ("50", vec![Void(1), Bounce(0)],                                                  "30",     "0",    "the other way round"),
+        ("50", vec![Bounce(0), Pay("50"), Void(1)],                                       "0",      "20",   "the 20 were paid for meanwhile"),
+        ("50", vec![Void(1), Bounce(0), Pay("50")],                                       "0",      "20",   "the other way round"),
+        ("50", vec![Bounce(0), Pay("40"), Void(1)],                                       "0",      "10",   "10 of them were"),
+        ("50", vec![Void(1), Bounce(0), Pay("40")],                                       "0",      "10",   "the other way round"),
+        ("50", vec![Bounce(0), Pay("50"), Void(1), Bounce(1)],                            "30",     "0",    "what had paid for them bounced, too"),
+        ("50", vec![Bounce(0), Pay("50"), Bounce(1), Void(1)],                            "30",     "0",    "before the void"),
+        ("75", vec![Bounce(0), Void(2)],                                                  "60",     "0",    "30 are still out"),
+        ("75", vec![Bounce(0), Pay("75"), Void(2), Bounce(1)],                            "60",     "0",    "also when the 15 were paid for meanwhile"),
+        ("50", vec![Bounce(0), Pay("50"), Void(1), Expire, Bounce(1)],                    "30",     "0",    "what was forfeited had been paid for by what bounced"),
+    ];
+    for (paid, deeds, due, left, why) in cases {
+        let (world, invoice) = world();
+        let key = world.key("acme");
+        let mut payments = vec![pay(&world, invoice.id, paid)];
+        world.advance("acme", datetime!(2024-06-02 00:00 UTC));
+        let mut invoices = world.invoices("acme");
+        invoices.sort_by_key(|invoice| invoice.issued_at);
+        for deed in deeds {
+            match deed {
+                Void(place) => drop(void(&world, invoices[place].id).expect(why)),
+                Bounce(place) => drop(reverse(&world, invoice.id, payments[place].id).expect(why)),
+                Pay(amount) => payments.push(pay(&world, invoice.id, amount)),
+                Expire => {
+                    let credit = payments[0].credit.expect("a credit");
+                    world.on("acme", |tx, now| void_credit(tx, key, credit, now)).expect(why);
+                }
+            }
+        }
+        assert_eq!(state(&world, invoice.id).0, due, "{paid}: {why}");
+        let credits = world.on("acme", |tx, _| tx.credits().list(key)).expect("credits");
+        let sum: bigdecimal::BigDecimal = credits.iter().map(CreditLedger::remaining).sum();
+        assert_eq!(plain(&sum), left, "{paid}: {why}");
+    }
+}
+
+#[test]
+fn what_came_back_can_make_an_invoice_paid() {
+    let (world, invoice) = world();
+    let payment = pay(&world, invoice.id, "50");
+    world.advance("acme", datetime!(2024-05-02 00:00 UTC));
+    reverse(&world, invoice.id, payment.id).expect("reversed");
+    pay(&world, invoice.id, "30");
+    assert_eq!(state(&world, invoice.id), ("20".to_owned(), PaymentStatus::Unpaid));
+    void(&world, world.invoices("acme").pop().expect("an invoice").id).expect("voided");
     assert_eq!(state(&world, invoice.id), ("0".to_owned(), PaymentStatus::Paid));
+    let key = world.key("acme");
+    let noted = world.on("acme", |tx, _| tx.invoices().list_payments(key, Some(invoice.id))).expect("payments");
+    let back = noted.last().expect("an entry");
+    assert_eq!((back.kind, plain(&back.amount), back.credit), (PaymentKind::Returned, "20".to_owned(), payment.credit));
+    assert_eq!(reverse(&world, invoice.id, back.id), Err(Error::NotFound(Noun::Payment)), "no payment came");
 }
 
 #[test]
