@@ -282,6 +282,9 @@ impl InvoiceRepo for MemoryTransaction {
         }
         let stored = self.tenant()?.invoices.get_mut(&payment.invoice);
         let stored = stored.filter(|invoice| invoice.customer == customer).ok_or(Error::NotFound(Noun::Invoice))?;
+        if stored.payment_status == PaymentStatus::Voided {
+            return Err(Refusal::InvoiceVoided.into());
+        }
         stored.settle(&payment.settles());
         self.account(customer)?.payments.push(payment.clone());
         Ok(())

@@ -153,7 +153,8 @@ pub trait InvoiceRepo {
     ///
     /// # Errors
     /// [`Error::NotFound`]; as the last wall [`Refusal::DuplicateResource`](crate::Refusal::DuplicateResource) for a reference that the
-    /// invoice has from a payment of the same method, [`Refusal::PaymentReversed`](crate::Refusal::PaymentReversed) for a second reversal.
+    /// invoice has from a payment of the same method, [`Refusal::PaymentReversed`](crate::Refusal::PaymentReversed) for a second reversal,
+    /// [`Refusal::InvoiceVoided`](crate::Refusal::InvoiceVoided).
     fn add_payment(&mut self, customer: CustomerKey, payment: &Payment) -> Result<(), Error>;
     /// Payments and reversals of one of the customer's invoices, or of all, in the order in which they were noted.
     fn list_payments(&mut self, customer: CustomerKey, invoice: Option<InvoiceId>) -> Result<Vec<Payment>, Error>;

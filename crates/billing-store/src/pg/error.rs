@@ -60,8 +60,8 @@ impl From<DieselError> for Failure {
     }
 }
 
-/// Constraints that a caller can run into, with what they refuse. Every other unique or exclusion constraint is
-/// on a key that this program makes up, so running into it is a bug; a test holds the two lists complete.
+/// Constraints that a caller can run into, with what they refuse; a trigger can raise one by its name. Every other unique or
+/// exclusion constraint is on a key that this program makes up, so running into it is a bug; a test holds the two lists complete.
 pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
     ("api_keys_pkey", Refusal::DuplicateResource("An API key with this prefix exists.")),
     ("currencies_pkey", Refusal::DuplicateResource("A currency with this code exists.")),
@@ -78,6 +78,7 @@ pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
     ("features_name_key", Refusal::DuplicateResource("A feature with this name exists.")),
     ("metrics_name_key", Refusal::DuplicateResource("A metric with this name exists.")),
     ("organizations_pkey", Refusal::DuplicateResource("An organization with this id exists.")),
+    ("payments_of_voided_invoice", Refusal::InvoiceVoided),
     (
         "payments_reference_excl",
         Refusal::DuplicateResource("The invoice has a payment of this method with this reference."),
@@ -142,7 +143,9 @@ fn from_database(kind: &DatabaseErrorKind, information: &(dyn DatabaseErrorInfor
             Failure::Disconnected(message.to_owned())
         }
         DatabaseErrorKind::ReadOnlyTransaction => StoreError::ReadOnly.into(),
-        DatabaseErrorKind::UniqueViolation | DatabaseErrorKind::ExclusionViolation => {
+        DatabaseErrorKind::UniqueViolation
+        | DatabaseErrorKind::ExclusionViolation
+        | DatabaseErrorKind::CheckViolation => {
             let constraint = information.constraint_name().unwrap_or_default();
             match REFUSALS.iter().find(|(name, _)| *name == constraint) {
                 Some((_, refusal)) => Error::from(refusal.clone()).into(),

@@ -37,6 +37,9 @@ const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names"];
 /// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
 const NAMING_CUSTOMERS: &[&str] = &["customer_emails", "feed_entries", "invoice_numbers", "plan_version_targets"];
 
+/// What a trigger raises as a constraint, and no table declares.
+const RAISED: &[&str] = &["payments_of_voided_invoice"];
+
 /// Unique constraints that only a bug of this program can run into, because it makes the keys up itself.
 const INTERNAL: &[&str] = &[
     "billing_due_pkey",
@@ -337,7 +340,8 @@ fn every_unique_constraint_has_a_meaning() {
         ORDER BY conname COLLATE \"C\"",
     );
     let refusals = refusals();
-    let mut known: Vec<&str> = refusals.iter().map(|(name, _)| *name).chain(INTERNAL.iter().copied()).collect();
+    let declared = refusals.iter().map(|(name, _)| *name).filter(|name| !RAISED.contains(name));
+    let mut known: Vec<&str> = declared.chain(INTERNAL.iter().copied()).collect();
     known.sort_unstable();
     assert_eq!(constraints, known, "map a new constraint to a refusal, or list it as internal");
 }

@@ -215,6 +215,7 @@ cases! {
         keeps_every_field,
         moves_what_is_paid,
         refuses_what_was_noted,
+        refuses_a_voided_invoice,
         is_noted_once,
     }
     credit {

@@ -2,6 +2,7 @@
 
 use std::thread;
 
+use bigdecimal::{BigDecimal, Zero};
 use time::Duration;
 
 use super::{Harness, Tenant};
@@ -55,13 +56,21 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         ..tenant.build(|ids| payment(ids, second, "1", acme.created_at))
     };
     let bare = Payment { reference: None, ..tenant.build(|ids| payment(ids, first, "1", acme.created_at)) };
-    let back = tenant.reversal(&full);
-    let entries = [full, bare, back];
+    let back = Payment { credited: BigDecimal::zero(), ..tenant.reversal(&full) };
+    let returned = Payment {
+        id: tenant.build(Ids::next),
+        kind: PaymentKind::Returned,
+        reverses: None,
+        amount: full.credited.clone(),
+        credited: full.credited.clone(),
+        ..back.clone()
+    };
+    let entries = [full, bare, back, returned];
     for entry in &entries {
         tenant.pay(&acme, entry).expect("noted");
     }
     assert_eq!(tenant.look(|tx, _| tx.invoices().list_payments(acme.key, None)), entries, "in the order of noting");
-    let of_second = [entries[0].clone(), entries[2].clone()];
+    let of_second = [entries[0].clone(), entries[2].clone(), entries[3].clone()];
     assert_eq!(tenant.look(|tx, _| tx.invoices().list_payments(acme.key, Some(second))), of_second);
     let other = tenant.new_customer("other");
     assert_eq!(tenant.look(|tx, _| tx.invoices().list_payments(other.key, None)), [], "of another customer");
@@ -81,6 +90,14 @@ pub(super) fn moves_what_is_paid(harness: &Harness<'_>) {
     // What the credit has paid for others stays out when its payment is taken back.
     let back = Payment { credited: decimal("0.5"), ..tenant.reversal(&rest) };
     let none = tenant.reversal(&part);
+    let returned = Payment {
+        id: tenant.build(Ids::next),
+        kind: PaymentKind::Returned,
+        reverses: None,
+        amount: decimal("1.5"),
+        credited: decimal("1.5"),
+        ..back.clone()
+    };
     #[rustfmt::skip]
     let steps = [
         // entry, amount paid, status,                amount due, why
@@ -88,6 +105,7 @@ pub(super) fn moves_what_is_paid(harness: &Harness<'_>) {
         (&rest,   "10",        PaymentStatus::Paid,   "0",        "more than the rest"),
         (&back,   "2.5",       PaymentStatus::Unpaid, "7.5",      "the rest comes back, and with it what was spent of the credit"),
         (&none,   "-1.5",      PaymentStatus::Unpaid, "11.5",     "nothing is paid"),
+        (&returned, "0",       PaymentStatus::Unpaid, "10",       "what was spent came back"),
     ];
     for (entry, paid, status, due, why) in steps {
         tenant.pay(&acme, entry).expect(why);
@@ -128,6 +146,22 @@ pub(super) fn refuses_what_was_noted(harness: &Harness<'_>) {
     assert_eq!(tenant.pay(&acme, &absent), Err(Error::NotFound(Noun::Invoice)));
     let noted = tenant.look(|tx, _| tx.invoices().list_payments(acme.key, None));
     assert_eq!(noted.len(), 5, "what was refused left nothing");
+}
+
+pub(super) fn refuses_a_voided_invoice(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer("acme");
+    let id = tenant.new_debt(&acme);
+    tenant.customer(acme.key, |tx, now| {
+        let mut invoice = tx.invoices().get(id)?;
+        (invoice.payment_status, invoice.voided_at) = (PaymentStatus::Voided, Some(now));
+        tx.invoices().update(&invoice)
+    });
+    let late = tenant.build(|ids| payment(ids, id, "1", acme.created_at));
+    assert_eq!(tenant.pay(&acme, &late), Err(Refusal::InvoiceVoided.into()));
+    let stored = tenant.look(|tx, _| tx.invoices().get(id));
+    assert_eq!(paid_of(&stored), ("0".to_owned(), PaymentStatus::Voided, "0".to_owned()), "it stays voided");
+    assert_eq!(tenant.look(|tx, _| tx.invoices().list_payments(acme.key, None)), []);
 }
 
 pub(super) fn is_noted_once(harness: &Harness<'_>) {
