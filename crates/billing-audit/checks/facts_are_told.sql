@@ -35,7 +35,8 @@ WITH kept AS (
         SELECT TRUE FROM (
             SELECT settles, sum(settles) OVER (ORDER BY position) AS settled
             FROM (
-                SELECT position, CASE kind WHEN 'payment' THEN amount - credited ELSE credited - amount END AS settles
+                SELECT position, CASE kind WHEN 'payment' THEN amount - credited WHEN 'reversal' THEN credited - amount
+                    ELSE credited END AS settles
                 FROM payments payment
                 WHERE payment.customer_key = invoice.customer_key AND payment.invoice_id = invoice.id
             ) entry
@@ -96,8 +97,8 @@ LEFT JOIN invoices invoice ON invoice.customer_key = told.customer_key
     AND told.subject = 'invoice_' || replace(invoice.id::text, '-', '')
 WHERE told.message_type LIKE 'invoice.%' AND (
     invoice.id IS NULL
-    OR told.message_type = 'invoice.paid' AND invoice.amount <> 0 AND NOT EXISTS (
-        SELECT FROM payments payment WHERE payment.customer_key = invoice.customer_key AND payment.invoice_id = invoice.id)
+    OR told.message_type = 'invoice.paid' AND (invoice.customer_key, invoice.id) NOT IN (
+        SELECT customer_key, id FROM fact WHERE message_type = 'invoice.paid')
     OR told.message_type = 'invoice.voided' AND invoice.payment_status <> 'voided'
     OR told.message_type = 'invoice.past_due' AND invoice.past_due_at IS NULL
 )

@@ -88,7 +88,7 @@ fn books() -> World {
     world.post(&cancel, &json!({"flat_fee_behavior": "refund"})).ok(200);
     track("stays", 3, "2024-04-01T00:00:00Z");
     world.advance(&clock, "2024-06-20");
-    payments(&world, "stays");
+    payments(&world, &clock, "stays");
     world.customer("real");
     let today = &crate::support::now()[..10];
     let filters = json!([{"property_name": "region", "value": "eu"}]);
@@ -104,19 +104,41 @@ fn books() -> World {
     world
 }
 
-/// Parts, an overpayment, one that bounced after its credit had paid for something, and an invoice that was voided behind its payment.
-fn payments(world: &World, customer: &str) {
-    let unpaid = world.get(&format!("/api/invoices/?customer_id={customer}&status=unpaid")).ok(200);
-    let [part, over, voided] = [0, 1, 2].map(|place| unpaid[place].id("invoice_id"));
+/// A part, an overpayment that bounced after its credit had paid for something, one that did before, one that came back from an
+/// invoice that was voided, and an invoice that was voided behind its payment.
+fn payments(world: &World, clock: &str, customer: &str) {
+    let unpaid = || world.get(&format!("/api/invoices/?customer_id={customer}&status=unpaid")).ok(200);
+    let open = unpaid();
+    let [part, over, voided, whole] = [0, 1, 2, 3].map(|place| open[place].id("invoice_id"));
     let path = |invoice: &str| format!("/api/invoices/{invoice}/payments/");
-    world.post(&path(&part), &json!({"amount": "0.01", "method": "bank", "reference": "1"})).ok(201);
-    let noted = world.post(&path(&over), &json!({"amount": 1000})).ok(201);
-    assert_eq!(noted["payment_status"], "paid");
-    let reverse = |noted: &Value, invoice: &str| format!("{}{}/reverse/", path(invoice), noted.id("payment_id"));
-    world.post(&reverse(&noted, &over), &json!({"reason": "bounced"})).ok(200);
-    let mistaken = world.post(&path(&voided), &json!({"amount": 1})).ok(201);
-    world.post(&reverse(&mistaken, &voided), &json!({})).ok(200);
-    world.post(&path(&over), &json!({"amount": 900})).ok(201);
+    let pay = |invoice: &str, body: Value| world.post(&path(invoice), &body).ok(201);
+    let reverse = |noted: &Value, invoice: &str| {
+        let path = format!("{}{}/reverse/", path(invoice), noted.id("payment_id"));
+        world.post(&path, &json!({"reason": "bounced"})).ok(200)
+    };
+    pay(&part, json!({"amount": "0.01", "method": "bank", "reference": "1"}));
+    let bounced = pay(&whole, json!({"amount": 2000}));
+    assert_eq!(reverse(&bounced, &whole)["amount_credited"], bounced["amount_credited"], "nothing of it was spent");
+    let due = |invoice: &Value| invoice["amount_due"].to_string().parse::<f64>().expect("a number");
+    // Enough for a part of the next invoice.
+    let noted = pay(&over, json!({"amount": due(&open[1]) + 5.0}));
+    assert_eq!((&noted["payment_status"], &noted["amount_credited"]), (&json!("paid"), &json!(5)));
+    world.advance(clock, "2024-07-20");
+    let back = reverse(&noted, &over);
+    assert_eq!(due(&back), due(&open[1]) + 5.0, "what the credit has paid for is due with it");
+    let is_drawn = |invoice: &&Value| {
+        let lines = invoice["line_items"].as_array().expect("lines");
+        lines.iter().any(|line| line["amount"] == -5)
+    };
+    let after = unpaid();
+    let drawn = after.as_array().expect("a list").iter().find(is_drawn).expect("an invoice that drew").id("invoice_id");
+    world.post(&format!("/api/invoices/{drawn}/void/"), &json!({})).ok(200);
+    let returned = world.get(&path(&over)).ok(200);
+    assert_eq!((&returned[2]["kind"], &returned[2]["amount"]), (&json!("returned"), &json!(5)));
+    pay(&over, json!({"amount": 900}));
+    let mistaken = pay(&voided, json!({"amount": 1}));
+    reverse(&mistaken, &voided);
+    world.post(&format!("/api/invoices/{voided}/void/"), &json!({})).ok(200);
 }
 
 /// A customer of the clock's with gauges of every sort and a rate, in use since before the subscription.
@@ -186,12 +208,24 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE billing_records SET end_at = '2024-04-28' WHERE end_at = '2024-04-30'", "intervals_follow_the_calendar"),
     ("UPDATE subscriptions SET settled_tax = settled_tax + 0.01", "subscription_settled_what_its_lines_show"),
     ("UPDATE subscriptions SET settled_adjustments = 0", "subscription_settled_what_its_lines_show"),
-    ("UPDATE payments SET amount = amount + 1", "invoice_is_paid_by_its_payments"),
+    ("UPDATE payments SET amount = amount + 1 WHERE kind <> 'returned'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments WHERE kind = 'reversal'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments", "invoice_is_paid_by_its_payments"),
-    ("UPDATE payments SET credited = 0, amount = amount - credited", "invoice_is_paid_by_its_payments"),
+    ("UPDATE payments SET credited = 0, amount = amount - credited WHERE kind <> 'returned'", "invoice_is_paid_by_its_payments"),
     ("UPDATE payments SET credit_id = (SELECT id FROM credits WHERE credits.customer_key = payments.customer_key AND amount = 12.5) WHERE credit_id IS NOT NULL", "invoice_is_paid_by_its_payments"),
     ("UPDATE invoices SET amount_paid = 0, payment_status = 'unpaid' WHERE amount_paid > 0", "invoice_is_paid_by_its_payments"),
+    // A reversal that left the credit, and one that said so but did not take it: the due is wrong by as much, or the credit is.
+    ("UPDATE invoices SET amount_paid = amount_paid - reversal.credited FROM payments reversal WHERE invoices.customer_key = reversal.customer_key AND invoices.id = reversal.invoice_id AND reversal.kind = 'reversal' AND reversal.credited > 100;
+        UPDATE payments SET credited = 0 WHERE kind = 'reversal' AND credited > 100", "invoice_is_paid_by_its_payments"),
+    ("UPDATE credits SET voided = 0 FROM payments reversal WHERE credits.customer_key = reversal.customer_key AND credits.id = reversal.credit_id AND reversal.kind = 'reversal' AND reversal.credited > 100;
+        DELETE FROM credit_entries USING payments reversal WHERE credit_entries.customer_key = reversal.customer_key AND credit_entries.credit_id = reversal.credit_id AND reversal.kind = 'reversal' AND reversal.credited > 100 AND credit_entries.kind = 'void'", "invoice_is_paid_by_its_payments"),
+    // More of the last payment became credit than was too much.
+    ("UPDATE credits SET amount = amount + 5 WHERE id = (SELECT credit_id FROM payments WHERE amount = 900);
+        UPDATE credit_entries SET amount = amount + 5 WHERE kind = 'grant' AND credit_id = (SELECT credit_id FROM payments WHERE amount = 900);
+        UPDATE invoices SET amount_paid = amount_paid - 5, payment_status = 'unpaid' FROM payments WHERE payments.amount = 900 AND invoices.id = payments.invoice_id;
+        UPDATE payments SET credited = credited + 5 WHERE amount = 900", "invoice_is_paid_by_its_payments"),
+    ("UPDATE invoices SET amount_paid = amount_paid - 5, payment_status = 'unpaid' WHERE id = (SELECT invoice_id FROM payments WHERE kind = 'returned');
+        DELETE FROM payments WHERE kind = 'returned'", "invoice_is_paid_by_its_payments"),
     ("INSERT INTO credit_entries SELECT customer_key, credit_id, position + 100, organization_id, id, kind, amount, invoice_id, at FROM credit_entries WHERE kind = 'drawdown'", "credit_is_its_ledger"),
     ("UPDATE credits SET voided = voided + 0.01 WHERE remaining > 1", "credit_is_its_ledger"),
     ("UPDATE credits SET effective_at = '2100-01-01'", "credit_is_drawn_in_its_time_and_currency"),
@@ -237,6 +271,8 @@ const CORRUPTIONS: &[(&str, &str)] = &[
         SELECT customer_key, gen_random_uuid(), organization_id, message_type, at, is_live, invoice_id, data FROM messages
         WHERE message_type = 'credit.created'", "facts_are_told"),
     ("UPDATE messages SET message_type = 'invoice.paid' WHERE message_type = 'invoice.created'", "facts_are_told"),
+    ("UPDATE messages SET message_type = 'invoice.paid' WHERE message_type = 'invoice.created'
+        AND invoice_id = (SELECT invoice_id FROM payments WHERE amount = 0.01)", "facts_are_told"),
     ("DELETE FROM invoice_lines; DELETE FROM invoices", "facts_are_told"),
     ("DELETE FROM feed_entries WHERE position = 3", "feeds_have_no_gap"),
     ("UPDATE feed_entries SET position = position + 1000 WHERE position = 3", "feeds_have_no_gap"),
