@@ -7,6 +7,7 @@ use billing_domain::payment::{Payment, PaymentKind};
 use billing_domain::store::Transaction;
 use billing_domain::workflow::{NotePayment, ReversePayment, note_payment, reverse_payment};
 use billing_domain::{Error, FieldCode, FieldError};
+use time::{Date, Month};
 
 use super::{InvoiceName, is_number};
 use crate::answer::Created;
@@ -235,10 +236,16 @@ async fn reverse(
     Ok(web::Json(noted.await?))
 }
 
-/// The number of an invoice in a text that names one invoice, however often.
+/// The number of an invoice in a text that names one invoice, however often: two words of digits that are joined, the first of them a
+/// day. What else a bank's text has of digits, as a telephone number, is none.
 fn number_in(text: &str) -> Result<String, FieldError> {
-    let words = text.split(|c: char| !c.is_ascii_digit() && c != '-');
-    let mut numbers: Vec<&str> = words.map(|word| word.trim_matches('-')).filter(|word| is_number(word)).collect();
+    let is_digit = |c: char| c.is_ascii_digit();
+    let joined = text.match_indices('-').filter_map(|(at, _)| {
+        let start = text[..at].trim_end_matches(is_digit).len();
+        let end = text.len() - text[at + 1..].trim_start_matches(is_digit).len();
+        Some(&text[start..end]).filter(|word| is_number(word) && is_day(&word[..at - start]))
+    });
+    let mut numbers: Vec<&str> = joined.collect();
     numbers.sort_unstable();
     numbers.dedup();
     let detail = match numbers[..] {
@@ -247,6 +254,13 @@ fn number_in(text: &str) -> Result<String, FieldError> {
         _ => "It has the numbers of several invoices: note a payment for each.",
     };
     Err(FieldError::new("invoice_number", FieldCode::Invalid, detail))
+}
+
+/// Whether six digits are a day: `YYMMDD`.
+fn is_day(digits: &str) -> bool {
+    let part = |range: std::ops::Range<usize>| digits.get(range).and_then(|part| part.parse::<u8>().ok());
+    let (Some(year), Some(month), Some(day)) = (part(0..2), part(2..4), part(4..6)) else { return false };
+    Month::try_from(month).is_ok_and(|month| Date::from_calendar_date(2000 + i32::from(year), month, day).is_ok())
 }
 
 #[cfg(test)]
@@ -266,7 +280,13 @@ mod tests {
             ("260331-000042 and 260331-000043",           None,                  "two invoices"),
             ("260331 000042",                             None,                  "its parts are not joined"),
             ("1260331-000042",                            None,                  "a day has six digits"),
-            ("260331-000042-7",                           None,                  "something else"),
+            ("260331-000042-7",                           Some("260331-000042"), "with the count of a payer"),
+            ("INV-2026-260331-000042",                    Some("260331-000042"), "behind a year"),
+            ("260331-000042 tel. 040000-1234567",         Some("260331-000042"), "with a telephone number"),
+            ("Ü260331-000042ß",                           Some("260331-000042"), "between letters of two bytes"),
+            ("260230-000042",                             None,                  "no February has thirty days"),
+            ("260331-000042-0000042",                     Some("260331-000042"), "digits in digits"),
+            ("260331-000042123456789012345",              None,                  "too long"),
             ("",                                          None,                  "nothing"),
         ];
         for (text, number, why) in cases {
