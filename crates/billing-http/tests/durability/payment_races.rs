@@ -1,9 +1,12 @@
 //! Payments that race: each counts once or not at all, and what came is in the books.
 
+use std::cell::Cell;
+use std::time::Duration;
+
 use bigdecimal::{BigDecimal, Zero};
 use serde_json::{Value, json};
 
-use super::races::{Ring, Shot, both, number, only_winner, shot, won};
+use super::races::{Ring, Shot, both, number, only_winner, rounds, shot, won};
 use crate::support::{Answer, Field};
 
 /// The customer's only invoice, of 9.
@@ -34,9 +37,16 @@ fn assert_told(answers: &[Answer], status: u16, code: &str) {
     }
 }
 
+/// Of all rounds some ended in the one way, and some in the other: otherwise nothing raced.
+fn assert_both(one_way: usize) {
+    let rounds = rounds() as usize;
+    assert!((1..rounds).contains(&one_way), "{one_way} of {rounds} rounds");
+}
+
 #[test]
 fn payment_against_void() {
     let ring = Ring::new();
+    let voids_won = Cell::new(0);
     ring.rounds(|customer| {
         ring.subscription(customer, &ring.plan);
         let unpaid = invoice(&ring, customer);
@@ -48,10 +58,12 @@ fn payment_against_void() {
         let after = invoice(&ring, customer);
         let due = if voided == 1 { BigDecimal::zero() } else { BigDecimal::from(9 - 2 * noted as i64) };
         assert_eq!((voided, noted > 0), (usize::from(noted == 0), voided == 0), "either, and never both");
+        voids_won.set(voids_won.get() + voided);
         assert_eq!((number(&after["amount_due"]), payments(&ring, &unpaid).len()), (due, noted));
         assert_eq!(after["payment_status"], if voided == 1 { "voided" } else { "unpaid" });
         ring.books(customer);
     });
+    assert_both(voids_won.get());
 }
 
 #[test]
@@ -91,6 +103,7 @@ fn a_bank_line_against_itself() {
 #[test]
 fn reversal_against_drawdown() {
     let ring = Ring::new();
+    let drawn = Cell::new(0);
     ring.rounds(|customer| {
         ring.subscription(customer, &ring.plan);
         let unpaid = invoice(&ring, customer);
@@ -98,14 +111,20 @@ fn reversal_against_drawdown() {
         let reverse = format!("{}{}/reverse/", pay(&unpaid, json!({})).path, noted.id("payment_id"));
         let body =
             json!({"customer_id": customer, "plan_id": ring.other_plan, "start_date": &crate::support::now()[..10]});
-        let [reversals, created] =
-            apart(ring.race(&both(&shot(reverse, json!({})), &shot("/api/subscriptions/", body))));
+        // A reversal looks for its invoice first.
+        let round: u32 = customer.trim_start_matches('c').parse().expect("the number of a round");
+        let handicap = Duration::from_millis(4) * (round % 5);
+        let shots = both(&shot(reverse, json!({})), &shot("/api/subscriptions/", body));
+        let [reversals, created] = apart(ring.race_handicapped(&shots, handicap));
         only_winner(&reversals, &[(409, "invalid_state")]);
         only_winner(&created, &[(409, "overlapping_plans")]);
         // Whether the credit of 5 has paid for the second invoice or was taken back before: 18 are owed.
         let owed: BigDecimal =
             ring.list("invoices", customer).iter().map(|invoice| number(&invoice["amount_due"])).sum();
         assert_eq!(owed, BigDecimal::from(18));
-        ring.books(customer);
+        let credit = &ring.books(customer).credits[0];
+        let changes = credit["drawdowns"].as_array().expect("a list");
+        drawn.set(drawn.get() + usize::from(changes[0]["description"] == "Applied to an invoice"));
     });
+    assert_both(drawn.get());
 }

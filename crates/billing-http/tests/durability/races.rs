@@ -75,6 +75,12 @@ impl Ring {
 
     /// Sends all at once, to the two servers in turns.
     pub fn race(&self, shots: &[Shot]) -> Vec<Answer> {
+        self.race_handicapped(shots, Duration::ZERO)
+    }
+
+    /// [`Ring::race`] in which every second shot comes a little later: of two sides that do not take the same time to come to what
+    /// they race for, the slower one would always lose.
+    pub fn race_handicapped(&self, shots: &[Shot], handicap: Duration) -> Vec<Answer> {
         let barrier = Barrier::new(shots.len());
         let addrs = self.addrs();
         thread::scope(|scope| {
@@ -87,6 +93,7 @@ impl Ring {
                         let headers = [("X-API-KEY", world.key.as_str()), ("Content-Type", "application/json")];
                         let body = shot.body.to_string();
                         barrier.wait();
+                        thread::sleep(if i % 2 == 0 { Duration::ZERO } else { handicap });
                         patiently(|| world.send_to(addrs[i % 2], "POST", &shot.path, &headers, body.as_bytes()))
                     })
                 })
