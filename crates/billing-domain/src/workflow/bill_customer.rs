@@ -122,6 +122,35 @@ pub(super) fn catch_up_or_wait(
     }
 }
 
+/// [`catch_up`] before a call that billing does not look at: an invoice whose tax rate is unknown is left to the billing run, and nobody is
+/// asked for it. Whether something is left.
+///
+/// # Errors
+/// [`Refusal::TestClockAdvancing`], [`Refusal::CatchingUp`].
+pub(super) fn catch_up_but_taxes(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    now: OffsetDateTime,
+) -> Result<bool, Error> {
+    match tx.customers().get(customer) {
+        Err(Error::NotFound(_)) => return Ok(false),
+        found => drop(found?),
+    }
+    let mut account = Account::load(tx, customer, now)?;
+    account.refuse_while_on_the_way(tx)?;
+    // The queue keeps the wait of a provider that failed.
+    if waits_for_provider(&account, now) {
+        return Ok(true);
+    }
+    match process_some(tx, &mut account, (now, CALL_WORK_MAX), UnknownRate::Leaves)? {
+        Progress::Arrived => Ok(false),
+        Progress::OnTheWay => match next_step(&account).map_or(Ok(()), |(at, step)| check_rate(&account, step, at)) {
+            Err(Error::TaxRate(_)) => Ok(true),
+            other => other.and(Err(Refusal::CatchingUp.into())),
+        },
+    }
+}
+
 /// Whether what is due first is an invoice whose tax rate the provider was asked for in vain.
 fn waits_for_provider(account: &Account, now: OffsetDateTime) -> bool {
     let due = next_step(account).filter(|(at, _)| *at <= now);
@@ -145,6 +174,9 @@ pub(super) enum UnknownRate {
     /// It fails as a whole, but where there was no answer the invoice is left to the billing run: the customer is not
     /// catching up for that.
     Waits,
+    /// It ends there, and the invoice is left to the billing run without anybody being asked: the customer is not catching up
+    /// for that.
+    Leaves,
 }
 
 impl UnknownRate {
@@ -154,6 +186,7 @@ impl UnknownRate {
             Self::Ends => has_invoiced,
             Self::Fails => false,
             Self::Waits => need.failure.is_some(),
+            Self::Leaves => true,
         }
     }
 }
@@ -194,7 +227,7 @@ pub(super) fn process_some(
         _ => until,
     };
     tx.customers().advance_instant_and_queue(key, instant, next_at)?;
-    if at_unknown_rate != UnknownRate::Waits {
+    if !matches!(at_unknown_rate, UnknownRate::Waits | UnknownRate::Leaves) {
         note_catching_up(tx, account, progress, next_at)?;
     }
     account.tell(tx, instant)?;

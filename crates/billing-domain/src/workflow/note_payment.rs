@@ -3,7 +3,7 @@
 use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
-use super::bill_customer::catch_up;
+use super::bill_customer::{catch_up, catch_up_but_taxes};
 use super::tell::tell;
 use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
@@ -37,7 +37,7 @@ pub struct NotePayment {
 ///
 /// # Errors
 /// Every bad field; [`Error::NotFound`]; [`Refusal::InvoiceVoided`]; [`Refusal::DuplicateResource`] when the invoice has a payment
-/// of this method and reference; [`Refusal::TestClockAdvancing`]; [`Refusal::CatchingUp`] when it is more than is due.
+/// of this method and reference; [`Refusal::TestClockAdvancing`]; [`Refusal::CatchingUp`] and [`Error::TaxRate`] when it is more than is due.
 ///
 /// # Source
 /// `docs/pricing.md`, "Payments".
@@ -48,7 +48,7 @@ pub fn note_payment(
 ) -> Result<(Invoice, Payment), Error> {
     let invoice = tx.invoices().get(command.invoice)?;
     command.faults(&invoice.currency, now).finish(())?;
-    let is_catching_up = catch_up_unless_catching_up(tx, command.customer, now)?;
+    let is_behind = catch_up_if_possible(tx, command.customer, now)?;
     if invoice.payment_status == PaymentStatus::Voided {
         return Err(Refusal::InvoiceVoided.into());
     }
@@ -58,44 +58,59 @@ pub fn note_payment(
             return Err(Refusal::DuplicateResource(KNOWN_REFERENCE).into());
         }
     }
-    add_payment(tx, invoice, command, is_catching_up, now)
+    add_payment(tx, invoice, command, is_behind, now)
 }
 
 /// What a payment is told that has been noted before.
 const KNOWN_REFERENCE: &str = "The invoice has a payment of this method with this reference: \
     GET /api/invoices/{invoice_id}/payments/ lists them. It counts once.";
 
-/// Billing looks at no payment, so one that came in need not wait for what is past. Whether there is something past to wait for.
+/// Billing looks at no payment, so one that came in need not wait for what is past, nor for a tax rate. Whether there is something past
+/// to wait for.
 ///
 /// # Errors
-/// As [`catch_up`].
-pub(super) fn catch_up_unless_catching_up(
+/// As [`catch_up_but_taxes`].
+pub(super) fn catch_up_if_possible(
     tx: &mut dyn Transaction,
     customer: CustomerKey,
     now: OffsetDateTime,
 ) -> Result<bool, Error> {
-    let is_catching_up = tx.customers().get_even_deleted(customer)?.catching_up;
-    if !is_catching_up {
-        catch_up(tx, customer, now)?;
+    match tx.customers().get_even_deleted(customer)?.catching_up {
+        true => Ok(true),
+        false => catch_up_but_taxes(tx, customer, now),
     }
-    Ok(is_catching_up)
+}
+
+/// Billing looks at credits, so what changes one waits for what is past.
+///
+/// # Errors
+/// [`Refusal::CatchingUp`], [`Error::TaxRate`].
+pub(super) fn wait_for_billing(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    match tx.customers().get_even_deleted(customer)?.catching_up {
+        true => Err(Refusal::CatchingUp.into()),
+        false => catch_up(tx, customer, now),
+    }
 }
 
 /// Appends a payment that was checked to the ledger of its invoice.
 ///
 /// # Errors
-/// [`Refusal::CatchingUp`] when it is more than is due: billing looks at credits.
+/// Those of [`wait_for_billing`] when it is more than is due.
 pub(super) fn add_payment(
     tx: &mut dyn Transaction,
     mut invoice: Invoice,
     command: &NotePayment,
-    is_catching_up: bool,
+    is_behind: bool,
     now: OffsetDateTime,
 ) -> Result<(Invoice, Payment), Error> {
     let credited = (&command.amount - invoice.amount_due()).max(BigDecimal::zero());
     let credit = if credited.is_positive() {
-        if is_catching_up {
-            return Err(Refusal::CatchingUp.into());
+        if is_behind {
+            wait_for_billing(tx, invoice.customer, now)?;
         }
         Some(grant_overpaid(tx, &invoice, &credited, now)?)
     } else {

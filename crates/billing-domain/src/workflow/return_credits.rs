@@ -3,9 +3,9 @@
 use bigdecimal::Signed;
 use time::OffsetDateTime;
 
-use super::note_payment::append;
+use super::note_payment::{append, wait_for_billing};
 use super::tell::tell;
-use crate::error::{Error, Refusal};
+use crate::error::Error;
 use crate::invoice::Invoice;
 use crate::message::{MessageType, Subject};
 use crate::payment::{Payment, PaymentKind, PaymentLedger};
@@ -16,14 +16,14 @@ use crate::store::Transaction;
 /// other payments have brought that money, and the rest is a credit like any other.
 ///
 /// # Errors
-/// [`Refusal::CatchingUp`] while billing may look at such a credit.
+/// Those of [`wait_for_billing`], while billing may look at such a credit.
 ///
 /// # Source
 /// `docs/pricing.md`, "Payments".
 pub(super) fn return_credits(
     tx: &mut dyn Transaction,
     invoice: &mut Invoice,
-    is_catching_up: bool,
+    is_behind: bool,
     now: OffsetDateTime,
 ) -> Result<(), Error> {
     let customer = invoice.customer;
@@ -36,8 +36,8 @@ pub(super) fn return_credits(
         if !amount.is_positive() {
             continue;
         }
-        if is_catching_up {
-            return Err(Refusal::CatchingUp.into());
+        if is_behind {
+            wait_for_billing(tx, customer, now)?;
         }
         if credit.void_up_to(&amount, tx.new_uuid().into(), now).is_some() {
             tx.credits().update(customer, &credit)?;

@@ -4,10 +4,10 @@ use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
-use super::note_payment::{append, catch_up_unless_catching_up, check_at};
+use super::note_payment::{append, catch_up_if_possible, check_at, wait_for_billing};
 use super::return_credits::return_credits;
 use super::tell::tell;
-use crate::error::{Error, FieldErrors, Noun, Refusal};
+use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::id::{CreditId, CustomerKey, InvoiceId, PaymentId};
 use crate::invoice::Invoice;
 use crate::message::{MessageType, Subject};
@@ -36,7 +36,7 @@ pub struct ReversePayment {
 ///
 /// # Errors
 /// Every bad field; [`Error::NotFound`]; [`Refusal::PaymentReversed`]; [`Refusal::TestClockAdvancing`];
-/// [`Refusal::CatchingUp`] when it was more than was due.
+/// [`Refusal::CatchingUp`] and [`Error::TaxRate`] when it was more than was due.
 ///
 /// # Source
 /// `docs/pricing.md`, "Payments".
@@ -46,12 +46,15 @@ pub fn reverse_payment(
     now: OffsetDateTime,
 ) -> Result<(Invoice, Payment), Error> {
     command.faults(now).finish(())?;
-    let is_catching_up = catch_up_unless_catching_up(tx, command.customer, now)?;
+    let is_behind = catch_up_if_possible(tx, command.customer, now)?;
     let mut invoice = tx.invoices().get(command.invoice)?;
     let ledger = PaymentLedger::from(tx.invoices().list_payments(command.customer, Some(invoice.id))?);
     let payment = ledger.find(command.payment).ok_or(Error::NotFound(Noun::Payment))?;
     if !ledger.standing().any(|standing| standing.id == payment.id) {
         return Err(Refusal::PaymentReversed.into());
+    }
+    if command.at.is_some_and(|at| at < payment.at) {
+        return Err(FieldError::new("at", FieldCode::MinValue, "The payment came later: it went behind that.").into());
     }
     let mut reversal = Payment {
         id: tx.new_uuid().into(),
@@ -65,14 +68,14 @@ pub fn reverse_payment(
         ..payment.clone()
     };
     if let Some(credit) = payment.credit {
-        if is_catching_up {
-            return Err(Refusal::CatchingUp.into());
+        if is_behind {
+            wait_for_billing(tx, command.customer, now)?;
         }
         reversal.credited -= take_away(tx, command.customer, credit, now)?;
     }
     append(tx, &mut invoice, &reversal)?;
-    return_credits(tx, &mut invoice, is_catching_up, now)?;
-    if !is_catching_up {
+    return_credits(tx, &mut invoice, is_behind, now)?;
+    if !is_behind {
         // What is due again may fall due, and the credit may have been the next thing to expire.
         catch_up(tx, command.customer, now)?;
     }

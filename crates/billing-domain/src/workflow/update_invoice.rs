@@ -2,7 +2,7 @@
 
 use time::OffsetDateTime;
 
-use super::note_payment::{NotePayment, add_payment, catch_up_unless_catching_up};
+use super::note_payment::{NotePayment, add_payment, catch_up_if_possible};
 use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId};
 use crate::invoice::{Invoice, PaymentStatus};
@@ -28,7 +28,7 @@ pub fn update_invoice(
     command: &UpdateInvoice,
     now: OffsetDateTime,
 ) -> Result<Invoice, Error> {
-    let is_catching_up = catch_up_unless_catching_up(tx, command.customer, now)?;
+    let is_behind = catch_up_if_possible(tx, command.customer, now)?;
     let invoice = tx.invoices().get(command.invoice)?;
     if invoice.payment_status != PaymentStatus::Unpaid {
         return Err(Refusal::InvoiceFinal.into());
@@ -44,6 +44,6 @@ pub fn update_invoice(
         method: None,
         reference: None,
     };
-    let (paid, _) = add_payment(tx, invoice, &payment, is_catching_up, now)?;
+    let (paid, _) = add_payment(tx, invoice, &payment, is_behind, now)?;
     Ok(paid)
 }

@@ -301,3 +301,19 @@ fn what_cannot_be_a_payment_is_refused() {
     let absent = reverse(&world, invoice.id, PaymentId::from(uuid::Uuid::nil()));
     assert_eq!(absent, Err(Error::NotFound(Noun::Payment)));
 }
+
+#[test]
+fn no_payment_went_before_it_came() {
+    let (world, invoice) = world();
+    let came = START - Duration::days(1);
+    let command = NotePayment { at: Some(came), ..payment(&world, invoice.id, "1") };
+    let noted = note(&world, &command).expect("noted").1;
+    let reverse_at = |at| {
+        let (customer, invoice, payment) = (world.key("acme"), invoice.id, noted.id);
+        let command = ReversePayment { customer, invoice, payment, at: Some(at), reason: None };
+        world.on("acme", |tx, now| reverse_payment(tx, &command, now))
+    };
+    let Err(Error::Fields(faults)) = reverse_at(came - Duration::microseconds(1)) else { panic!("it went before") };
+    assert_eq!((&*faults.0[0].attr, faults.0[0].code), ("at", FieldCode::MinValue));
+    assert_eq!(reverse_at(came).expect("at once").1.at, came);
+}

@@ -14,11 +14,11 @@ use crate::store::BillingQueue;
 use crate::subscription::{Cancellation, FlatFeeBehavior, InvoicingBehavior, UsageBehavior};
 use crate::tax::TaxProvider::{FlatRate, Http};
 use crate::tax::{TaxFailure, TaxOutcome};
-use crate::testing::world::{World, component, fee, filters, subscription, tiers, version};
+use crate::testing::world::{World, component, decimal, fee, filters, subscription, tiers, version};
 use crate::workflow::{
-    CancelSubscription, CustomerPatch, NewPlanVersion, NewTaxHook, OrganizationPatch, Progress, TaxAnswer,
-    WORKER_WORK_MAX, bill_customer, bill_customer_partly, cancel_subscription, note_tax_quote, tax_question,
-    update_customer,
+    CancelSubscription, CustomerPatch, NewPlanVersion, NewTaxHook, NotePayment, OrganizationPatch, Progress,
+    ReversePayment, TaxAnswer, WORKER_WORK_MAX, bill_customer, bill_customer_partly, cancel_subscription, note_payment,
+    note_tax_quote, reverse_payment, tax_question, update_customer,
 };
 
 /// A while behind the end of the first period.
@@ -261,4 +261,25 @@ fn an_address_that_the_provider_does_not_like_can_be_mended() {
         let customer = taxed.world.on("acme", |tx, _| tx.customers().get(key)).expect("a customer");
         assert!(!customer.catching_up, "{has_run}");
     }
+}
+
+#[test]
+fn a_payment_waits_for_no_tax_rate_but_what_becomes_credit_does() {
+    let taxed = Taxed::new(&[Http], TaxFailure::Wait);
+    let first = taxed.invoices()[0].id;
+    let customer = taxed.world.key("acme");
+    let pay = |amount: &str| {
+        let amount = decimal(amount);
+        let command = NotePayment { customer, invoice: first, amount, at: None, method: None, reference: None };
+        taxed.world.on("acme", |tx, now| note_payment(tx, &command, now)).map(|(_, payment)| payment.id)
+    };
+    taxed.world.store.set_now(NEXT);
+    let part = pay("20").expect("a part");
+    assert!(matches!(pay("101"), Err(Error::TaxRate(_))), "1 of it is a credit for the next invoice");
+    pay("100").expect("the rest");
+    let command = ReversePayment { customer, invoice: first, payment: part, at: None, reason: None };
+    taxed.world.on("acme", |tx, now| reverse_payment(tx, &command, now)).expect("a part bounced");
+    assert_eq!((taxed.invoices().len(), taxed.asked.borrow().len()), (1, 1), "nothing was billed, and nobody asked");
+    taxed.bill(&rate("21"), NEXT).expect("billed");
+    assert_eq!(taxed.amounts().pop().map(|(amount, _)| amount).as_deref(), Some("121"), "the run comes by as ever");
 }
