@@ -123,9 +123,11 @@ choices! {
 }
 
 impl Subscription {
-    /// Where it stands at `now`. One with an empty period has ended from its start on.
+    /// Where it stands at `now`. One with an empty period has ended, also before its start: nothing of it is to come.
     pub fn status(&self, now: OffsetDateTime) -> SubscriptionStatus {
-        if now < self.period.start() {
+        if self.period.is_empty() {
+            SubscriptionStatus::Ended
+        } else if now < self.period.start() {
             SubscriptionStatus::NotStarted
         } else if self.period.contains(now) {
             SubscriptionStatus::Active

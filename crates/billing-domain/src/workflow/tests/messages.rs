@@ -4,6 +4,7 @@ use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
 use crate::credit::CreditLedger;
+use crate::error::Refusal;
 use crate::id::{InvoiceId, PlanId, SubscriptionId};
 use crate::invoice::PaymentStatus;
 use crate::message::{Message, Payload};
@@ -191,6 +192,38 @@ fn switches_cancellations_and_deletions_are_told() {
     listener.heard();
     world.on("acme", |tx, now| delete_customer(tx, key, now)).expect("deleted");
     assert_eq!(listener.heard(), ["subscription.cancelled"]);
+}
+
+/// A subscription whose start is to come has no time left once it is cancelled, and is not cancelled again.
+#[test]
+fn what_was_called_off_before_its_start_stays_as_it_is() {
+    let (world, plan) = world("30");
+    let start = NOW + Duration::days(10);
+    let id = world.subscribe(&subscription("acme", plan, start)).expect("a subscription").id;
+    let end = world.subscription("acme", id).period.end();
+    let mut listener = Listener::new(&world);
+    let key = world.key("acme");
+    let cancel = CancelSubscription {
+        customer: key,
+        subscriptions: vec![id],
+        cancellation: Cancellation { flat_fee_behavior: None, usage_behavior: UsageBehavior::BillFull },
+        invoicing_behavior: InvoicingBehavior::InvoiceNow,
+    };
+    world.on("acme", |tx, now| cancel_subscription(tx, &cancel, now)).expect("cancelled");
+    let heard = listener.heard();
+    assert!(heard.starts_with(&["subscription.cancelled"]), "{heard:?}");
+    let invoices = world.invoices("acme");
+    let is_untouched = || {
+        assert_eq!(world.subscription("acme", id).uncancelled_end, Some(end), "the end that it had");
+        assert_eq!(world.invoices("acme"), invoices, "nothing comes back twice");
+    };
+    let again = world.on("acme", |tx, now| cancel_subscription(tx, &cancel, now));
+    assert_eq!(again.expect_err("it is cancelled"), Refusal::AlreadyEnded.into());
+    is_untouched();
+    let deleted = world.on("acme", |tx, now| delete_customer(tx, key, now)).expect("deleted");
+    assert_eq!((deleted.subscriptions, deleted.addons), (0, 0), "nothing is left to end");
+    assert_eq!(listener.heard(), [""; 0]);
+    is_untouched();
 }
 
 #[test]
