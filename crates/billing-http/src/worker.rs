@@ -2,9 +2,7 @@
 //! keeping statistics fresh, and making room for the events of the coming months.
 
 use std::collections::BTreeMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -17,6 +15,11 @@ use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
 use crate::feed_signals::FeedSignals;
 use crate::taxes::{self, Attempt, Job, Taxes, Undone};
+
+mod alarm;
+
+pub use alarm::Alarm;
+use alarm::{Ear, keep_working};
 
 /// How often the queue of due customers is looked at when it was empty.
 const BILLING_PAUSE: Duration = Duration::from_secs(1);
@@ -42,35 +45,6 @@ const STATISTICS_PAUSE: Duration = Duration::from_secs(60);
 
 /// How often months are looked for that have no room yet. There is always room for two more.
 const MONTHS_PAUSE: Duration = Duration::from_secs(3_600);
-
-/// A bell that wakes a worker.
-#[derive(Clone)]
-pub struct Alarm(Arc<Mutex<Option<Sender<()>>>>);
-
-impl Alarm {
-    /// A bell and the ear for it.
-    pub fn new() -> (Self, Receiver<()>) {
-        let (sender, receiver) = mpsc::channel();
-        (Self(Arc::new(Mutex::new(Some(sender)))), receiver)
-    }
-
-    /// Wakes the worker, if it still works.
-    pub fn ring(&self) {
-        if let Ok(sender) = self.0.lock()
-            && let Some(sender) = sender.as_ref()
-        {
-            // An error means that the worker has gone.
-            sender.send(()).unwrap_or_default();
-        }
-    }
-
-    /// Sends the worker home.
-    pub fn silence(&self) {
-        if let Ok(mut sender) = self.0.lock() {
-            *sender = None;
-        }
-    }
-}
 
 /// What it takes to keep the feeds.
 pub struct FeedKeeping {
@@ -99,7 +73,7 @@ impl Workers {
     pub fn start(
         backend: &Arc<dyn Backend>,
         taxes: &Arc<Taxes>,
-        clock: (Alarm, Receiver<()>),
+        clock: (Alarm, Ear),
         feeds: FeedKeeping,
     ) -> std::io::Result<Self> {
         make_months_ahead(backend.as_ref());
@@ -152,13 +126,13 @@ impl Workers {
         &mut self,
         name: &str,
         pause: Duration,
-        (alarm, ear): (Alarm, Receiver<()>),
+        (alarm, ear): (Alarm, Ear),
         backend: &Arc<dyn Backend>,
-        work: impl FnMut(&dyn Backend) -> bool + Send + 'static,
+        mut work: impl FnMut(&dyn Backend) -> bool + Send + 'static,
     ) -> std::io::Result<()> {
         let backend = backend.clone();
         let thread = thread::Builder::new().name(name.to_owned());
-        self.threads.push(thread.spawn(move || keep_working(backend.as_ref(), pause, &ear, work))?);
+        self.threads.push(thread.spawn(move || keep_working(pause, &ear, || work(backend.as_ref())))?);
         self.alarms.push(alarm);
         Ok(())
     }
@@ -177,26 +151,6 @@ impl Workers {
             if thread.join().is_err() {
                 log::error!("a worker thread had panicked");
             }
-        }
-    }
-}
-
-/// Works whenever the pause is over or the bell rings, at once again while there is more, until sent home.
-fn keep_working(
-    backend: &dyn Backend,
-    pause: Duration,
-    ear: &Receiver<()>,
-    mut work: impl FnMut(&dyn Backend) -> bool,
-) {
-    loop {
-        // A panic must not end the billing of everybody else.
-        let there_is_more = catch_unwind(AssertUnwindSafe(|| work(backend))).unwrap_or_else(|_| {
-            log::error!("a worker panicked and goes on");
-            false
-        });
-        match ear.recv_timeout(if there_is_more { Duration::ZERO } else { pause }) {
-            Ok(()) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
