@@ -215,9 +215,10 @@ impl Store for MemoryStore {
         let now = state.now_in(scope);
         let mut transaction = MemoryTransaction::new(scope.organization(), state.clone(), &self.told);
         work(&mut transaction, now)?;
+        let has_told = transaction.has_told;
         *state = transaction.state;
         drop(state);
-        self.told.ring();
+        self.told.ring_if(has_told);
         Ok(())
     }
 

@@ -44,9 +44,9 @@ impl Told {
         self.renderer.get().cloned().unwrap_or_else(|| Arc::new(Unrendered))
     }
 
-    /// A transaction was committed, which may have written messages.
-    pub fn ring(&self) {
-        if let Some(bell) = self.bell.get() {
+    /// A transaction was committed. Only messages ring: whoever is woken reads, and reading must wake nobody.
+    pub fn ring_if(&self, has_told: bool) {
+        if let Some(bell) = self.bell.get().filter(|_| has_told) {
             bell();
         }
     }
@@ -75,6 +75,7 @@ impl MessageRepo for MemoryTransaction {
     fn insert(&mut self, message: Message) -> Result<(), Error> {
         let written_at = self.state.now;
         self.tenant()?.messages.push(KeptMessage { message, written_at });
+        self.has_told = true;
         Ok(())
     }
 

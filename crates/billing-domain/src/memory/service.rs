@@ -67,16 +67,16 @@ impl MemoryStore {
             return Err(Refusal::IdempotencyKeyInUse.into());
         }
         let mut transaction = MemoryTransaction::new(organization, state.clone(), &self.told);
-        let answer = match work(&mut transaction, now)? {
+        let (answer, has_told) = match work(&mut transaction, now)? {
             Attempt::Done(answer) => {
                 *state = transaction.state;
-                answer
+                (answer, transaction.has_told)
             }
-            Attempt::Refused(answer) => answer,
+            Attempt::Refused(answer) => (answer, false),
         };
         state.keep(organization, claim, answer)?;
         drop(state);
-        self.told.ring();
+        self.told.ring_if(has_told);
         Ok(())
     }
 }

@@ -21,11 +21,13 @@ pub(super) struct MemoryTransaction {
     pub organization: OrganizationId,
     pub state: State,
     pub renderer: Arc<dyn Renderer>,
+    /// Whether it wrote messages.
+    pub has_told: bool,
 }
 
 impl MemoryTransaction {
     pub fn new(organization: OrganizationId, state: State, told: &Told) -> Self {
-        Self { organization, state, renderer: told.renderer() }
+        Self { organization, state, renderer: told.renderer(), has_told: false }
     }
 
     pub fn tenant(&mut self) -> Result<&mut Tenant, Error> {
