@@ -3,6 +3,7 @@
 //! Whoever waits holds nothing but a bell: no connection to the database and no place at it.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use billing_domain::id::OrganizationId;
@@ -19,6 +20,8 @@ pub struct FeedSignals {
 
 #[derive(Debug, Default)]
 struct Bell {
+    /// How many wait; changed under the lock of the map alone.
+    listeners: AtomicUsize,
     notify: Notify,
 }
 
@@ -36,10 +39,10 @@ impl FeedSignals {
         let bell = {
             let mut waiting = self.lock();
             let bell = waiting.entry(organization).or_default();
-            // One is the map's own.
-            if Arc::strong_count(bell) > WAITING_MAX {
+            if bell.listeners.load(Ordering::Relaxed) >= WAITING_MAX {
                 return None;
             }
+            bell.listeners.fetch_add(1, Ordering::Relaxed);
             Arc::clone(bell)
         };
         Some(Waiting { signals: Arc::clone(self), organization, bell })
@@ -78,8 +81,8 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         let mut waiting = self.signals.lock();
-        // This one's and the map's own.
-        if waiting.get(&self.organization).is_some_and(|bell| Arc::strong_count(bell) <= 2) {
+        // The last one takes the bell along. While somebody waits the map has the same bell as they.
+        if self.bell.listeners.fetch_sub(1, Ordering::Relaxed) == 1 {
             waiting.remove(&self.organization);
         }
     }
@@ -103,5 +106,21 @@ mod tests {
         all.push(signals.wait(ours).expect("the place that was left"));
         drop((all, other));
         assert_eq!(signals.organizations(), []);
+    }
+
+    /// Waiters that go at once, each before the others have let go of the bell, leave none behind either.
+    #[test]
+    fn waiters_that_go_together_leave_nothing_behind() {
+        let signals = Arc::new(FeedSignals::default());
+        let organization = OrganizationId::from(Uuid::from_u128(1));
+        for _ in 0..200 {
+            let all: Vec<_> = (0..4).map(|_| signals.wait(organization).expect("a place")).collect();
+            std::thread::scope(|threads| {
+                for waiting in all {
+                    threads.spawn(move || drop(waiting));
+                }
+            });
+            assert_eq!(signals.organizations(), []);
+        }
     }
 }
