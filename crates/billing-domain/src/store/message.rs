@@ -29,10 +29,10 @@ pub trait MessageRepo {
     fn new_id(&mut self) -> MessageId;
     /// Keeps a message, if the transaction is committed.
     fn insert(&mut self, message: Message) -> Result<(), Error>;
-    /// The message, placed or not.
+    /// The message, once it has its place in the feed.
     ///
     /// # Errors
-    /// [`Error::NotFound`], also when it was dropped because of its age.
+    /// [`Error::NotFound`], also when it has no place yet, or was dropped because of its age.
     fn get(&mut self, id: MessageId) -> Result<Message, Error>;
     /// A part of the feed, by position. Whoever asks again behind the same position gets the same again, and once a
     /// position was seen nothing ever comes to stand before it.
