@@ -1,0 +1,1 @@
+ALTER TABLE organization_messages SET (fillfactor = 80);

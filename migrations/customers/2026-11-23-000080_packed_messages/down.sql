@@ -1,0 +1,1 @@
+ALTER TABLE messages SET (fillfactor = 80);
