@@ -200,13 +200,28 @@ fn put_off(backend: &dyn Backend, one: &Leased, error: &Error) {
             log::error!(organization:%, customer_key:% = customer, failures, error:%; "billing parked");
             let (store, reason): (&dyn Store, String) = (backend, error.to_string());
             let scope = Scope::Customer(organization, one.customer);
-            store.run_for(&scope, |tx, now| park_billing(tx, one, &reason, now))
+            let told = store.run_for(&scope, |tx, now| park_billing(tx, one, &reason, now));
+            told.or_else(|error| park_untold(store, one, &reason, &error))
         }
     };
     if let Err(error) = noted {
         // The lease runs out and the customer comes up again.
         log::error!(organization:%, customer_key:% = customer, error:%; "a billing failure could not be noted");
     }
+}
+
+/// Parks the billing of a customer of whom nothing can be told, for instance because their rows cannot be read: that must not
+/// keep them in the queue for ever. What another attempt may mend is left to it.
+fn park_untold(store: &dyn Store, one: &Leased, reason: &str, untold: &Error) -> Result<(), Error> {
+    if after_failure(untold, one.failures) == AfterFailure::NotCounted {
+        return Err(untold.clone());
+    }
+    log::error!(
+        organization:% = one.organization, customer_key:% = one.customer.uuid(), error:% = untold;
+        "billing parked, but nobody could be told"
+    );
+    let scope = Scope::Customer(one.organization, one.customer);
+    store.run_for(&scope, |tx, _| tx.customers().park_billing(one.customer, one.failures, reason).map(drop))
 }
 
 /// Bills everybody who is due by `until`, otherwise by now, and says on standard error how far it is.

@@ -246,3 +246,13 @@ fn billing_that_goes_on_for_ever_is_parked_and_seen() {
     let why = runaway.failure.as_deref().unwrap_or_default();
     assert!(why.contains("more than 20 scheduled invoices of sub_"), "{why}");
 }
+
+/// Somebody of whom not even their name can be read, so that nothing can be told of them, is parked all the same.
+#[test]
+fn whoever_cannot_be_told_of_is_parked() {
+    let world = neglected(&["bad"]);
+    world.sql("UPDATE customers SET properties = '[]'; UPDATE billing_due SET failures = 7");
+    let failed =
+        run_to_the_end(world.opened.backend().as_ref(), Asking::Nobody, None).expect_err("it failed").to_string();
+    assert!(failed.starts_with("0 customers billed, 1 failed, 1 parked"), "{failed}");
+}
