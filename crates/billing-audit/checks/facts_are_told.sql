@@ -1,6 +1,7 @@
--- Each fact that is younger than the oldest message that is kept was told as often as it happened, and nothing else was.
--- Facts and messages bear the time at which they were made in their ids; what was made within an hour of messages that
--- were dropped because of their age is left alone.
+-- Of invoices, credits, add-ons and subscriptions: each fact whose row is younger than the oldest message that is kept was told as
+-- often as it happened, and what was told of an invoice, a credit or a subscription is so. Rows and messages bear the time at which
+-- they were made in their ids; what was made within an hour of messages that were dropped because of their age is left alone.
+-- Nothing is said of what leaves no row of its own: changes of subscriptions, parked billing, and what is an organization's own.
 WITH kept AS (
     SELECT message.organization_id,
         CASE WHEN counter.first_kept > 1 THEN (
@@ -108,3 +109,20 @@ FROM told
 LEFT JOIN subscriptions subscription ON subscription.customer_key = told.customer_key
     AND told.subject IN ('sub_' || replace(subscription.id::text, '-', ''), 'addon_sub_' || replace(subscription.id::text, '-', ''))
 WHERE (told.message_type LIKE 'subscription.%' OR told.message_type = 'addon.attached') AND subscription.id IS NULL
+UNION ALL
+SELECT coalesce(told.subject, 'a message that says nothing'), format('%s was told and is not so', told.message_type)
+FROM told
+LEFT JOIN credits credit ON credit.customer_key = told.customer_key AND told.subject = 'baladj_' || replace(credit.id::text, '-', '')
+WHERE told.message_type LIKE 'credit.%' AND (
+    credit.id IS NULL
+    OR told.message_type <> 'credit.created' AND NOT EXISTS (
+        SELECT FROM credit_entries entry
+        WHERE entry.customer_key = credit.customer_key AND entry.credit_id = credit.id
+            AND entry.kind = CASE told.message_type WHEN 'credit.drawn' THEN 'drawdown' WHEN 'credit.voided' THEN 'void' ELSE 'expiry' END
+    )
+)
+UNION ALL
+SELECT message.id::text, 'a customer was told to be created who is not there'
+FROM messages message
+LEFT JOIN customers customer USING (customer_key)
+WHERE message.message_type LIKE 'customer.%' AND customer.customer_key IS NULL

@@ -274,9 +274,15 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE messages SET message_type = 'invoice.paid' WHERE message_type = 'invoice.created'
         AND invoice_id = (SELECT invoice_id FROM payments WHERE amount = 0.01)", "facts_are_told"),
     ("DELETE FROM invoice_lines; DELETE FROM invoices", "facts_are_told"),
+    ("UPDATE messages SET message_type = 'credit.voided' WHERE message_type = 'credit.created'", "facts_are_told"),
+    ("DELETE FROM credit_entries; DELETE FROM credits", "facts_are_told"),
     ("DELETE FROM feed_entries WHERE position = 3", "feeds_have_no_gap"),
     ("UPDATE feed_entries SET position = position + 1000 WHERE position = 3", "feeds_have_no_gap"),
     ("UPDATE message_counters SET last_position = 2", "feeds_have_no_gap"),
+    ("DELETE FROM messages WHERE message_type = 'subscription.changed' OR message_type = 'customer.created'", "feeds_show_what_is_told"),
+    ("DELETE FROM organization_messages", "feeds_show_what_is_told"),
+    ("UPDATE feed_entries SET message_type = 'invoice.voided' WHERE message_type = 'invoice.created'", "feeds_show_what_is_told"),
+    ("DELETE FROM feed_entries WHERE position <= 2; UPDATE message_counters SET first_kept = 3", "feeds_show_what_is_told"),
 ];
 
 #[test]
