@@ -103,6 +103,19 @@ impl PaymentLedger {
         self.entries.iter().map(Payment::settles).sum()
     }
 
+    /// When a reversal last made an invoice of this amount unpaid again; `None` when it never was paid in between.
+    pub fn reopened_at(&self, amount: &BigDecimal) -> Option<OffsetDateTime> {
+        let (mut settled, mut reopened_at) = (BigDecimal::default(), None);
+        for entry in &self.entries {
+            let settles = entry.settles();
+            if settled == *amount && settles < BigDecimal::default() {
+                reopened_at = Some(entry.noted_at);
+            }
+            settled += settles;
+        }
+        reopened_at
+    }
+
     /// The payment of this id; reversals are none.
     pub fn find(&self, id: PaymentId) -> Option<&Payment> {
         self.entries.iter().find(|entry| entry.id == id && entry.kind == PaymentKind::Payment)

@@ -255,7 +255,13 @@ impl InvoiceRepo for MemoryTransaction {
                 && !noted.contains(&invoice.id)
         };
         let waiting = self.tenant()?.all_invoices().filter(waits);
-        Ok(waiting.filter_map(|invoice| Some((invoice.id, invoice.due_at?))).collect())
+        let dated: Vec<_> =
+            waiting.filter_map(|invoice| Some((invoice.id, invoice.due_at?, invoice.amount.clone()))).collect();
+        let falls_due = |(id, due_at, amount): (InvoiceId, OffsetDateTime, BigDecimal)| {
+            let ledger = PaymentLedger::from(self.list_payments(customer, Some(id))?);
+            Ok((id, ledger.reopened_at(&amount).map_or(due_at, |reopened_at| reopened_at.max(due_at))))
+        };
+        dated.into_iter().map(falls_due).collect()
     }
 
     fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error> {

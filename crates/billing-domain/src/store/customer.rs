@@ -142,7 +142,8 @@ pub trait InvoiceRepo {
     fn get(&mut self, id: InvoiceId) -> Result<Invoice, Error>;
     /// Writes back that it was voided, and when. Its payments move what is paid of it; nothing else of an issued invoice ever changes.
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error>;
-    /// The customer's unpaid invoices that have a due date and were not noted as past due, with that date; in any order.
+    /// The customer's unpaid invoices that have a due date and were not noted as past due, in any order, with the instant at
+    /// which they fall due: on that date, or when the reversal of a payment made them unpaid again after it.
     fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error>;
     /// Notes that an invoice fell due at an instant and was not paid. A store may put it off until the work is done.
     fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error>;

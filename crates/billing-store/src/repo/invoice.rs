@@ -209,6 +209,19 @@ impl PgTransaction<'_> {
     }
 }
 
+/// When an unpaid invoice falls due: on its date, or when the reversal of a payment made it unpaid again after that.
+pub(crate) const FALLS_DUE_AT: &str = "greatest(invoices.due_at, (
+    SELECT max(entry.noted_at) FROM (
+        SELECT payment.noted_at, settled.by, sum(settled.by) OVER (ORDER BY payment.position) AS behind
+        FROM payments payment
+        CROSS JOIN LATERAL (
+            SELECT CASE payment.kind WHEN 'payment' THEN payment.amount - payment.credited
+                ELSE payment.credited - payment.amount END AS by
+        ) settled
+        WHERE payment.customer_key = invoices.customer_key AND payment.invoice_id = invoices.id
+    ) entry
+    WHERE entry.by < 0 AND entry.behind - entry.by = invoices.amount))";
+
 statement! {
     /// Notes of unpaid invoices that they fell due.
     NotePastDue -> SqlUuid {
@@ -231,7 +244,7 @@ impl PgTransaction<'_> {
             .filter(checked(invoices::organization_id.eq(self.tenant())).and(invoices::customer_key.eq_any(customers)))
             .filter(invoices::payment_status.eq("unpaid").and(invoices::past_due_at.is_null()))
             .filter(invoices::due_at.is_not_null())
-            .select((invoices::customer_key, invoices::id, invoices::due_at.assume_not_null()));
+            .select((invoices::customer_key, invoices::id, sql::<Timestamptz>(FALLS_DUE_AT)));
         let rows: Vec<(Uuid, Uuid, OffsetDateTime)> = self.query(|pg| query.load(pg))?;
         Ok(rows.into_iter().map(|(customer, id, due_at)| (customer.into(), id.into(), due_at)).collect())
     }

@@ -23,6 +23,7 @@ use crate::pg::statement::statement;
 use crate::repo::api_key::{self, VALID_KEYS};
 use crate::repo::billing_record::BillingRecordRow;
 use crate::repo::customer::{COLUMNS, CustomerRow, CustomerSql};
+use crate::repo::invoice::FALLS_DUE_AT;
 use crate::repo::subscription::SubscriptionRow;
 use crate::transaction::PgTransaction;
 
@@ -90,12 +91,16 @@ static HELD_SUBSCRIPTIONS: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The unpaid invoices of `input.customer_key` that were not noted as past due, with when they fall due.
-const FALLING_DUE: &str = "ARRAY(
-    SELECT ROW(invoices.id, invoices.due_at) FROM invoices
-    WHERE invoices.customer_key = input.customer_key
-        AND (invoices.organization_id = input.organization_id) IS TRUE
-        AND invoices.payment_status = 'unpaid' AND invoices.past_due_at IS NULL AND invoices.due_at IS NOT NULL
-)";
+static FALLING_DUE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "ARRAY(
+            SELECT ROW(invoices.id, {FALLS_DUE_AT}) FROM invoices
+            WHERE invoices.customer_key = input.customer_key
+                AND (invoices.organization_id = input.organization_id) IS TRUE
+                AND invoices.payment_status = 'unpaid' AND invoices.past_due_at IS NULL AND invoices.due_at IS NOT NULL
+        )"
+    )
+});
 
 /// Whether `input.customer_key` has credit left.
 const HAS_CREDIT: &str = "EXISTS (
@@ -111,7 +116,7 @@ statement! {
         Timestamptz, Nullable<SqlUuid>, Array<Binary>, Nullable<CustomerSql>, NestedSql<BillingRecordRow>,
         NestedSql<SubscriptionRow>, Bool, Array<Record<(SqlUuid, Timestamptz)>>
     ) {
-        "SELECT held.now, catalog.version, " [VALID_KEYS] ", " [COLUMNS] ", " [&OPEN_RECORDS] ", " [&HELD_SUBSCRIPTIONS] ", " [HAS_CREDIT] ", " [FALLING_DUE] "
+        "SELECT held.now, catalog.version, " [VALID_KEYS] ", " [COLUMNS] ", " [&OPEN_RECORDS] ", " [&HELD_SUBSCRIPTIONS] ", " [HAS_CREDIT] ", " [&FALLING_DUE] "
         FROM (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " customer: Uuid as SqlUuid; "::uuid AS customer_key,
                 " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes, " look_back: i64 as BigInt; "::bigint AS look_back

@@ -6,6 +6,7 @@ use super::{Harness, Tenant, build};
 use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId, MessageId};
 use crate::message::{Message, MessageType, Payload};
+use crate::payment::PaymentKind;
 use crate::store::{FeedPage, FeedRequest, Scope, Transaction};
 
 /// The id of no invoice.
@@ -172,6 +173,24 @@ pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
     let mut both = [undated, unpaid];
     both.sort();
     assert_eq!(listed.iter().map(|invoice| invoice.id).collect::<Vec<_>>(), both);
+    let late = due_at + Duration::days(2);
+    let reopened = {
+        let mut invoice = tenant.build(|ids| build::invoice(ids, &owner, now, vec![build::line("fee", "3", now)]));
+        invoice.due_at = Some(due_at);
+        tenant.customer(customer, |tx, _| tx.invoices().issue(invoice.clone()));
+        for (amount, noted_at) in [("1", now), ("2", due_at), ("2", late)] {
+            let mut payment = tenant.build(|ids| build::payment(ids, invoice.id, amount, noted_at));
+            if noted_at == late {
+                let settled = tenant.look(|tx, _| tx.invoices().list_payments(customer, Some(invoice.id)));
+                (payment.kind, payment.reverses) = (PaymentKind::Reversal, settled.last().map(|settled| settled.id));
+            }
+            tenant.customer(customer, |tx, _| tx.invoices().add_payment(customer, &payment));
+        }
+        invoice.id
+    };
+    let all_due = tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
+    assert!(all_due.contains(&(reopened, late)), "due from when it was unpaid again: {all_due:?}");
+    tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, reopened, late));
     assert!(listed.iter().all(|invoice| !invoice.lines.is_empty()), "with their lines");
     tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, unpaid, due_at));
     assert_eq!(falling_due(), [], "noted once and for all");

@@ -8,14 +8,15 @@ use crate::decimal::plain;
 use crate::error::{Error, FieldCode, Noun, Refusal};
 use crate::id::{InvoiceId, PaymentId};
 use crate::invoice::{Invoice, PaymentStatus};
+use crate::message::MessageType;
 use crate::payment::{Payment, PaymentKind};
 use crate::period::PlanDuration;
 use crate::plan::ChargeTiming::InAdvance;
-use crate::store::Transaction;
+use crate::store::{FeedRequest, Scope, Store, Transaction};
 use crate::testing::world::{World, decimal, fee, subscription, version};
 use crate::workflow::{
-    NotePayment, ReversePayment, UpdateInvoice, note_payment, reverse_payment, update_credit, update_invoice,
-    void_credit, void_invoice,
+    NotePayment, OrganizationPatch, ReversePayment, UpdateInvoice, note_payment, reverse_payment, update_credit,
+    update_invoice, void_credit, void_invoice,
 };
 
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
@@ -316,4 +317,38 @@ fn no_payment_went_before_it_came() {
     let Err(Error::Fields(faults)) = reverse_at(came - Duration::microseconds(1)) else { panic!("it went before") };
     assert_eq!((&*faults.0[0].attr, faults.0[0].code), ("at", FieldCode::MinValue));
     assert_eq!(reverse_at(came).expect("at once").1.at, came);
+}
+
+/// What was paid on its date fell due when the payment came back, not before.
+#[test]
+fn what_is_unpaid_again_falls_due_then() {
+    #[rustfmt::skip]
+    let cases = [
+        // first, days until reversed, told at day, why
+        (None,       2,  Some(10), "unpaid again before its date"),
+        (None,       15, Some(15), "paid on its date"),
+        (Some("30"), 2,  None,     "another payment came before its date"),
+    ];
+    for (again, days, told, why) in cases {
+        let world = World::at(START);
+        let patch = OrganizationPatch { payment_grace_period_days: Some(Some(10)), ..OrganizationPatch::default() };
+        world.set(&patch);
+        world.customer("acme");
+        let plan = world.plan(Some(PlanDuration::Yearly), version(vec![fee("30", InAdvance)], Vec::new()));
+        world.subscribe(&subscription("acme", plan, START)).expect("subscribed");
+        let invoice = world.invoices("acme").pop().expect("an invoice");
+        let paid = pay(&world, invoice.id, "30");
+        world.advance("acme", START + Duration::days(days));
+        reverse(&world, invoice.id, paid.id).expect(why);
+        if let Some(amount) = again {
+            pay(&world, invoice.id, amount);
+        }
+        world.advance("acme", START + Duration::days(40));
+        let wanted = FeedRequest { after: 0, types: vec![MessageType::InvoicePastDue], limit: 10 };
+        let store: &dyn Store = &world.store;
+        let page = store.run_for(&Scope::Organization(world.organization), |tx, _| tx.messages().list(&wanted));
+        let days: Vec<_> =
+            page.expect("a feed").messages.iter().map(|(_, told)| (told.at - START).whole_days()).collect();
+        assert_eq!(days, told.into_iter().collect::<Vec<_>>(), "{why}");
+    }
 }
