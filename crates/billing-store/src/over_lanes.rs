@@ -365,8 +365,14 @@ impl BillingRecordRepo for OverLanes<'_, '_> {
 }
 
 impl InvoiceRepo for OverLanes<'_, '_> {
-    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error> {
-        Ok(self.each(|tx| tx.invoices().list_by_id(ids))?.concat())
+    fn list_by_id(&mut self, ids: &[(CustomerKey, InvoiceId)]) -> Result<Vec<Invoice>, Error> {
+        let apart = self.shared().lanes.apart(ids.iter().copied(), |(customer, _)| *customer);
+        let mut found = Vec::with_capacity(ids.len());
+        for (lane, placed) in apart {
+            let ids: Vec<_> = placed.into_iter().map(|(_, id)| id).collect();
+            found.extend(self.ask(lane, |tx| tx.invoices().list_by_id(&ids))?);
+        }
+        Ok(found)
     }
 
     in_its_lane! { invoices =>

@@ -271,7 +271,7 @@ impl InvoiceRepo for MemoryTransaction {
         Ok(())
     }
 
-    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error> {
+    fn list_by_id(&mut self, ids: &[(CustomerKey, InvoiceId)]) -> Result<Vec<Invoice>, Error> {
         let invoices = &self.tenant()?.invoices;
         Ok(ids.iter().filter_map(|id| invoices.get(id)).map(|invoice| Invoice::clone(invoice)).collect())
     }

@@ -147,8 +147,8 @@ pub trait InvoiceRepo {
     fn list_falling_due(&mut self, customer: CustomerKey) -> Result<Vec<(InvoiceId, OffsetDateTime)>, Error>;
     /// Notes that an invoice fell due at an instant and was not paid. A store may put it off until the work is done.
     fn note_past_due(&mut self, customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> Result<(), Error>;
-    /// Those of these invoices that there are, with their lines, in any order.
-    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error>;
+    /// Those of these invoices of customers that there are, with their lines, in any order.
+    fn list_by_id(&mut self, ids: &[(CustomerKey, InvoiceId)]) -> Result<Vec<Invoice>, Error>;
     /// Appends a payment, or the reversal of one, to the ledger of an invoice of the customer's, and has what is paid of the invoice
     /// and its payment status follow.
     ///

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use billing_domain::id::{InvoiceId, MessageId};
+use billing_domain::id::{CustomerKey, InvoiceId, MessageId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
 use billing_domain::message::{Message, MessageType, Payload};
 use billing_domain::store::Transaction;
@@ -53,15 +53,16 @@ impl Described for Data {
 /// # Errors
 /// Those of the store.
 pub fn views(tx: &mut dyn Transaction, messages: &[Message]) -> Result<Vec<MessageView>, Error> {
-    let ids: Vec<InvoiceId> = messages.iter().filter_map(invoice_of).collect();
+    let ids: Vec<(CustomerKey, InvoiceId)> = messages.iter().filter_map(invoice_of).collect();
     let invoices = if ids.is_empty() { Vec::new() } else { tx.invoices().list_by_id(&ids)? };
     let invoices: BTreeMap<InvoiceId, Invoice> = invoices.into_iter().map(|invoice| (invoice.id, invoice)).collect();
     messages.iter().map(|message| MessageView::new(message, &invoices)).collect()
 }
 
-fn invoice_of(message: &Message) -> Option<InvoiceId> {
+/// The invoice that a message is about, and whose it is.
+fn invoice_of(message: &Message) -> Option<(CustomerKey, InvoiceId)> {
     match &message.payload {
-        Payload::Invoice(id) => Some(*id),
+        Payload::Invoice(id) => Some((message.customer?, *id)),
         Payload::Json(_) => None,
     }
 }

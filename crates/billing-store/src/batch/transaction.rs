@@ -212,7 +212,7 @@ impl InvoiceRepo for BatchTransaction<'_, '_> {
     }
 
     hand_on! { invoices =>
-        fn list_by_id(ids: &[InvoiceId]) -> Vec<Invoice>;
+        fn list_by_id(ids: &[(CustomerKey, InvoiceId)]) -> Vec<Invoice>;
         fn get(id: InvoiceId) -> Invoice;
         fn update(invoice: &Invoice) -> ();
         fn add_payment(customer: CustomerKey, payment: &Payment) -> ();

@@ -106,7 +106,7 @@ impl InvoiceRepo for CachedTransaction<'_, '_> {
 
     hand_on! { invoices =>
         fn get(id: InvoiceId) -> Invoice;
-        fn list_by_id(ids: &[InvoiceId]) -> Vec<Invoice>;
+        fn list_by_id(ids: &[(CustomerKey, InvoiceId)]) -> Vec<Invoice>;
         fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;

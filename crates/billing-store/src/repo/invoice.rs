@@ -307,11 +307,18 @@ impl InvoiceRepo for PgTransaction<'_> {
         Ok(())
     }
 
-    fn list_by_id(&mut self, ids: &[InvoiceId]) -> Result<Vec<Invoice>, Error> {
+    fn list_by_id(&mut self, ids: &[(CustomerKey, InvoiceId)]) -> Result<Vec<Invoice>, Error> {
         self.write_deferred()?;
+        let (customers, ids): (Vec<Uuid>, Vec<Uuid>) =
+            ids.iter().map(|(customer, id)| (customer.uuid(), id.uuid())).unzip();
+        let is_wanted = sql::<Bool>("(invoices.customer_key, invoices.id) IN (SELECT * FROM unnest(")
+            .bind::<Array<SqlUuid>, _>(customers)
+            .sql(", ")
+            .bind::<Array<SqlUuid>, _>(ids)
+            .sql("))");
         let query = invoices::table
-            .filter(invoices::organization_id.eq(self.tenant()))
-            .filter(invoices::id.eq_any(ids.iter().map(|id| id.uuid())))
+            .filter(checked(invoices::organization_id.eq(self.tenant())))
+            .filter(is_wanted)
             .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
         let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(with_lines).collect()

@@ -7,6 +7,7 @@ use billing_domain::id::{InvoiceId, MessageId};
 use billing_domain::message::{Message, MessageType, Payload};
 use billing_domain::store::{FeedPage, FeedRequest, MessageRepo, Renderer};
 use billing_domain::{Error, Noun};
+use diesel::dsl::sql;
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -205,14 +206,18 @@ impl PgTransaction<'_> {
         }
         let query = messages::table
             .filter(checked(messages::organization_id.eq(self.tenant())))
-            .filter(messages::customer_key.eq_any(keys.iter().map(|(key, _)| *key)))
-            .filter(messages::id.eq_any(keys.iter().map(|(_, id)| *id)))
+            .filter(is_wanted)
             .select(MessageRow::as_select());
         let rows: Vec<MessageRow> = self.query(|pg| query.load(pg))?;
         for row in rows {
             found.push(row.try_into()?);
         }
         Ok(found)
+        let is_wanted = sql::<Bool>("(messages.customer_key, messages.id) IN (SELECT * FROM unnest(")
+            .bind::<Array<SqlUuid>, _>(keys)
+            .sql(", ")
+            .bind::<Array<SqlUuid>, _>(ids)
+            .sql("))");
     }
 
     /// Those of the messages at these places that are the organization's own.
