@@ -196,11 +196,10 @@ fn place_messages(backend: &dyn Backend, signals: &FeedSignals, seen: &mut BTree
 
 /// Drops messages that are too old, some at a time; whether there may be more.
 fn drop_messages(backend: &dyn Backend, kept: time::Duration) -> bool {
-    let dropped = backend.drop_messages(OffsetDateTime::now_utc() - kept, FORGOTTEN_MAX).unwrap_or_else(|error| {
+    backend.drop_messages(OffsetDateTime::now_utc() - kept, FORGOTTEN_MAX).unwrap_or_else(|error| {
         log::error!("old messages could not be dropped: {error}");
-        0
-    });
-    dropped >= u64::from(FORGOTTEN_MAX)
+        false
+    })
 }
 
 /// Drops old answers, some at a time; whether there may be more.

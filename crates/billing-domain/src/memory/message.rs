@@ -119,18 +119,16 @@ impl Feeds for MemoryStore {
         Ok(organizations.iter().map(last).collect())
     }
 
-    fn drop_messages(&self, before: OffsetDateTime, limit: u32) -> Result<u64, Error> {
-        let mut all = 0;
+    fn drop_messages(&self, before: OffsetDateTime, limit: u32) -> Result<bool, Error> {
+        let mut there_is_more = false;
         for tenant in self.lock().tenants.values_mut() {
             let from = usize::try_from(tenant.messages_dropped).unwrap_or(usize::MAX);
             let is_old = |kept: &&KeptMessage| kept.written_at < before;
             let dropped = tenant.messages.iter().skip(from).take(limit as usize).take_while(is_old).count() as u64;
-            if dropped > 0 {
-                tenant.messages_dropped += dropped;
-            }
-            all += dropped;
+            tenant.messages_dropped += dropped;
+            there_is_more |= dropped == u64::from(limit);
         }
-        Ok(all)
+        Ok(there_is_more)
     }
 
     fn on_messages(&self, bell: Box<dyn Fn() + Send + Sync>) {

@@ -96,9 +96,9 @@ pub trait Feeds: Send + Sync {
     fn place_messages(&self, limit: u32) -> Result<Placed, Error>;
     /// The last position of each of these feeds; 0 where there is none.
     fn last_positions(&self, organizations: &[OrganizationId]) -> Result<Vec<u64>, Error>;
-    /// Drops messages that were written before an instant of real time, at most `limit` of each organization, the oldest
-    /// first; how many.
-    fn drop_messages(&self, before: OffsetDateTime, limit: u32) -> Result<u64, Error>;
+    /// Drops messages that were written before an instant of real time, about `limit` at most, the oldest of an organization
+    /// first; whether there may be more. A reader sees that they are no longer kept before they are gone.
+    fn drop_messages(&self, before: OffsetDateTime, limit: u32) -> Result<bool, Error>;
     /// Has `bell` called whenever a transaction of this process has committed messages. Only the first that is given is.
     fn on_messages(&self, bell: Box<dyn Fn() + Send + Sync>);
     /// Has messages say of their subjects what this says. Only the first that is given does.

@@ -147,8 +147,8 @@ impl Feeds for Broken {
         self.fail()
     }
 
-    fn drop_messages(&self, _: OffsetDateTime, _: u32) -> Result<u64, Error> {
-        Ok(0)
+    fn drop_messages(&self, _: OffsetDateTime, _: u32) -> Result<bool, Error> {
+        Ok(false)
     }
 
     fn on_messages(&self, _: Box<dyn Fn() + Send + Sync>) {}

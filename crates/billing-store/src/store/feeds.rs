@@ -4,8 +4,8 @@
 //! up to the other's number would never see it. So a message is written without a place, and gets one behind its commit, by one
 //! process at a time: whatever is seen at a place, nothing will ever stand before it that is not there yet.
 //!
-//! Places are kept with the catalogue, whatever lanes the messages are in, so that there is one order. What is placed is noted with the message behind
-//! that; a process that dies in between leaves messages that are found again, and keep their places.
+//! Places are kept with the catalogue, whatever lanes the messages are in, so that there is one order. What is placed is noted
+//! with the message behind that; a process that dies in between leaves messages that are found again, and keep their places.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -92,33 +92,54 @@ statement! {
 }
 
 statement! {
-    /// Notes from where on feeds are kept: of the oldest places of each, so many at most, behind the last that was written before an
-    /// instant.
+    /// Some organizations whose feeds begin with what was written before an instant, or with what is not kept any more.
+    ListWithOld -> SqlUuid {
+        "SELECT counter.organization_id FROM message_counters counter
+        CROSS JOIN LATERAL (
+            SELECT position, written_at FROM feed_entries
+            WHERE feed_entries.organization_id = counter.organization_id
+            ORDER BY feed_entries.position LIMIT 1
+        ) oldest
+        WHERE oldest.position < counter.first_kept OR oldest.written_at < " before: OffsetDateTime as Timestamptz; "
+        LIMIT " limit: i64 as BigInt; ""
+    }
+}
+
+statement! {
+    /// Notes from where on a feed is kept: of its oldest places, so many at most, behind the last that was written before an
+    /// instant. Somebody else may have come further.
     MoveFirstKept -> SqlUuid {
-        "UPDATE message_counters SET first_kept = old.last + 1
+        "UPDATE message_counters SET first_kept = greatest(first_kept, old.last + 1)
         FROM (
-            SELECT counter.organization_id, max(entry.position) AS last
-            FROM message_counters counter
-            CROSS JOIN LATERAL (
-                SELECT position, written_at FROM feed_entries
-                WHERE feed_entries.organization_id = counter.organization_id AND feed_entries.position >= counter.first_kept
-                ORDER BY feed_entries.position LIMIT " limit: i64 as BigInt; "
+            SELECT max(entry.position) AS last
+            FROM (
+                SELECT position, written_at FROM feed_entries WHERE organization_id = " organization: Uuid as SqlUuid; "
+                ORDER BY position LIMIT " limit: i64 as BigInt; "
             ) entry
             WHERE entry.written_at < " before: OffsetDateTime as Timestamptz; "
-            GROUP BY counter.organization_id
         ) old
-        WHERE message_counters.organization_id = old.organization_id
+        WHERE message_counters.organization_id = " same_organization: Uuid as SqlUuid; " AND old.last IS NOT NULL
         RETURNING message_counters.organization_id"
     }
 }
 
 statement! {
-    /// Drops places of feeds that are not kept.
-    DropEntries -> (SqlUuid, Nullable<SqlUuid>, SqlUuid) {
-        "DELETE FROM feed_entries USING message_counters counter
-        WHERE counter.organization_id = ANY (" organizations: Vec<Uuid> as Array<SqlUuid>; ")
-            AND feed_entries.organization_id = counter.organization_id AND feed_entries.position < counter.first_kept
-        RETURNING feed_entries.organization_id, feed_entries.customer_key, feed_entries.message_id"
+    /// The oldest places of a feed that are not kept.
+    ListDropped -> (SqlUuid, BigInt, Nullable<SqlUuid>, SqlUuid) {
+        "SELECT entry.organization_id, entry.position, entry.customer_key, entry.message_id
+        FROM message_counters counter
+        JOIN feed_entries entry ON entry.organization_id = counter.organization_id AND entry.position < counter.first_kept
+        WHERE counter.organization_id = " organization: Uuid as SqlUuid; "
+        ORDER BY entry.position LIMIT " limit: i64 as BigInt; ""
+    }
+}
+
+statement! {
+    /// Drops places of a feed.
+    DropEntries -> BigInt {
+        "DELETE FROM feed_entries WHERE organization_id = " organization: Uuid as SqlUuid; "
+            AND position = ANY (" positions: Vec<i64> as Array<BigInt>; ")
+        RETURNING position"
     }
 }
 
@@ -140,6 +161,12 @@ statement! {
         RETURNING organization_messages.id"
     }
 }
+
+/// Organizations whose old messages are dropped in one go.
+const DROPPED_FROM_MAX: i64 = 50;
+
+/// The place of a message that is not kept: its organization, its position, whose it is if it is a customer's, its id.
+type Dropped = (Uuid, i64, Option<Uuid>, Uuid);
 
 /// A message without a place: its organization, whose it is if it is a customer's, its id and type, when it was written.
 type Unplaced = (Uuid, Option<Uuid>, Uuid, String, OffsetDateTime);
@@ -199,6 +226,33 @@ impl PgStore {
     }
 }
 
+impl PgStore {
+    /// Drops some of an organization's oldest messages; how many. First whoever reads is told that they are not kept, then the
+    /// messages go, and their places last: by those whoever comes after a death in between finds what is left. It takes no lock:
+    /// several at once do the same.
+    fn drop_some(&self, organization: Uuid, before: OffsetDateTime, limit: i64) -> Result<usize, Failure> {
+        let pool = &self.shared.pool;
+        let forget = MoveFirstKept { organization, limit, before, same_organization: organization };
+        pool.run(|pg| forget.clone().load::<Uuid>(pg))?;
+        let list = ListDropped { organization, limit };
+        let dropped: Vec<Dropped> = pool.run(|pg| list.clone().load(pg))?;
+        let own = dropped.iter().filter(|(_, _, key, _)| key.is_none());
+        let (organizations, ids) = own.map(|(organization, _, _, id)| (*organization, *id)).unzip();
+        let old = DropOwnMessages { organizations, ids };
+        pool.run(|pg| old.clone().load::<Uuid>(pg))?;
+        let of_customers = dropped.iter().filter_map(|(_, _, key, id)| Some(((*key)?, *id)));
+        for (lane, old) in self.shared.lanes.apart(of_customers, |(key, _)| CustomerKey::from(*key)) {
+            let (customers, ids) = old.into_iter().map(|(_, old)| old).unzip();
+            let old = DropMessages { customers, ids };
+            lane.pool.run(|pg| old.clone().load::<Uuid>(pg))?;
+        }
+        let positions = dropped.iter().map(|(_, position, ..)| *position).collect();
+        let entries = DropEntries { organization, positions };
+        pool.run(|pg| entries.clone().load::<i64>(pg))?;
+        Ok(dropped.len())
+    }
+}
+
 impl Feeds for PgStore {
     fn place_messages(&self, limit: u32) -> Result<Placed, Error> {
         let placed = self.shared.pool.transact(|pg| {
@@ -251,30 +305,15 @@ impl Feeds for PgStore {
         ids.iter().map(|id| count(last.get(id).copied().unwrap_or(0))).collect()
     }
 
-    fn drop_messages(&self, before: OffsetDateTime, limit: u32) -> Result<u64, Error> {
-        let dropped = self.shared.pool.transact(|pg| {
-            // Not beside one who gives places: the same rows are written.
-            if !try_lock(pg, LockClass::Messages)? {
-                return Ok(Vec::new());
-            }
-            let organizations = MoveFirstKept { limit: i64::from(limit), before }.load::<Uuid>(pg)?;
-            if organizations.is_empty() {
-                return Ok(Vec::new());
-            }
-            let rows = DropEntries { organizations }.load::<(Uuid, Option<Uuid>, Uuid)>(pg)?;
-            let own = rows.iter().filter(|(_, key, _)| key.is_none());
-            let (organizations, ids) = own.map(|(organization, _, id)| (*organization, *id)).unzip();
-            DropOwnMessages { organizations, ids }.load::<Uuid>(pg)?;
-            Ok(rows)
-        });
-        let dropped = dropped.map_err(Failure::into_error)?;
-        let of_customers = dropped.iter().filter_map(|(_, key, id)| Some(((*key)?, *id)));
-        for (lane, old) in self.shared.lanes.apart(of_customers, |(key, _)| CustomerKey::from(*key)) {
-            let (customers, ids) = old.into_iter().map(|(_, old)| old).unzip();
-            let old = DropMessages { customers, ids };
-            lane.pool.run(|pg| old.clone().load::<Uuid>(pg)).map_err(Failure::into_error)?;
+    fn drop_messages(&self, before: OffsetDateTime, limit: u32) -> Result<bool, Error> {
+        let list = ListWithOld { before, limit: DROPPED_FROM_MAX };
+        let organizations: Vec<Uuid> = self.shared.pool.run(|pg| list.clone().load(pg)).map_err(Failure::into_error)?;
+        let each = (i64::from(limit) / organizations.len().max(1) as i64).max(1);
+        let mut there_is_more = organizations.len() as i64 == DROPPED_FROM_MAX;
+        for organization in organizations {
+            there_is_more |= self.drop_some(organization, before, each).map_err(Failure::into_error)? == each as usize;
         }
-        Ok(dropped.len() as u64)
+        Ok(there_is_more)
     }
 
     fn on_messages(&self, bell: Box<dyn Fn() + Send + Sync>) {
