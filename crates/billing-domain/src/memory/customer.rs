@@ -273,7 +273,9 @@ impl InvoiceRepo for MemoryTransaction {
 
     fn list_by_id(&mut self, ids: &[(CustomerKey, InvoiceId)]) -> Result<Vec<Invoice>, Error> {
         let invoices = &self.tenant()?.invoices;
-        Ok(ids.iter().filter_map(|id| invoices.get(id)).map(|invoice| Invoice::clone(invoice)).collect())
+        let find =
+            |(owner, id): &(CustomerKey, InvoiceId)| invoices.get(id).filter(|invoice| invoice.customer == *owner);
+        Ok(ids.iter().filter_map(find).map(|invoice| Invoice::clone(invoice)).collect())
     }
 
     fn add_payment(&mut self, customer: CustomerKey, payment: &Payment) -> Result<(), Error> {

@@ -99,8 +99,7 @@ impl MessageRepo for MemoryTransaction {
         let is_cut = messages.len() > limit;
         messages.truncate(limit);
         let last = tenant.messages.len() as u64;
-        let reached =
-            if is_cut { messages.last().map_or(after, |(position, _)| *position) } else { last.max(wanted.after) };
+        let reached = messages.last().filter(|_| is_cut).map_or(last, |(position, _)| *position);
         Ok(FeedPage { messages, reached, first_kept: tenant.messages_dropped + 1 })
     }
 }

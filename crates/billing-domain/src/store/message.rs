@@ -56,7 +56,8 @@ pub struct FeedRequest {
 pub struct FeedPage {
     /// The messages, by position.
     pub messages: Vec<(u64, Message)>,
-    /// The feed goes on behind this position: everything of the wanted types up to it was read.
+    /// The feed goes on behind this position: everything of the wanted types up to it was read. Before what was asked for where
+    /// that lies beyond the end. A store looks at so many positions at once and answers how far it came.
     pub reached: u64,
     /// The first position that is kept: what stood before it was dropped because of its age.
     pub first_kept: u64,

@@ -12,7 +12,7 @@ use crate::wire::{Described, FromJson, Schema, Schemas};
 const VERSION: &str = "1:";
 
 /// How far the feed was read. Opaque to clients: another version may hold several positions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor(u64);
 
 impl Cursor {

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::message::{Message, MessageType};
-use billing_domain::store::{FeedRequest, PageRequest, Transaction};
+use billing_domain::store::{FeedPage, FeedRequest, PageRequest, Transaction};
 use billing_domain::{Error, FieldCode, FieldError};
 
 use crate::app::App;
@@ -61,8 +61,16 @@ view! {
 
 /// Which part of the feed is wanted, and how long that may be waited for.
 struct FeedQuery {
-    request: FeedRequest,
+    wanted: Wanted,
     wait: Duration,
+}
+
+/// Which part of the feed is wanted, and behind which cursor, if one was given.
+#[derive(Clone)]
+struct Wanted {
+    after: Option<Cursor>,
+    types: Vec<MessageType>,
+    limit: u32,
 }
 
 impl FromRequest for FeedQuery {
@@ -80,8 +88,7 @@ impl FromRequest for FeedQuery {
             let (after, types, limit, wait) = query.finish(read)?;
             let limit = within("limit", limit.unwrap_or(LIMIT_USUAL), (1, PageRequest::LIMIT_MAX))?;
             let wait = within("wait", wait.unwrap_or(0), (0, WAIT_SECONDS_MAX))?;
-            let request = FeedRequest { after: after.unwrap_or_default().position(), types, limit };
-            Ok(Self { request, wait: Duration::from_secs(wait.into()) })
+            Ok(Self { wanted: Wanted { after, types, limit }, wait: Duration::from_secs(wait.into()) })
         }))
     }
 }
@@ -99,41 +106,62 @@ fn within(attr: &str, value: u32, (least, most): (u32, u32)) -> Result<u32, ApiE
 /// `GET /api/feed/`
 ///
 /// While it waits it holds no connection and no place; the deadline of requests is that of each look.
-async fn list(app: web::Data<App>, bearer: Bearer, wanted: FeedQuery) -> Result<web::Json<FeedView>, ApiError> {
-    let until = Instant::now() + wanted.wait;
-    if wanted.wait.is_zero() {
-        return read(&app, &bearer, &wanted.request).await.map(web::Json);
+async fn list(app: web::Data<App>, bearer: Bearer, query: FeedQuery) -> Result<web::Json<FeedView>, ApiError> {
+    let until = Instant::now() + query.wait;
+    if query.wait.is_zero() {
+        return read(&app, &bearer, &query.wanted).await.map(|(page, _)| web::Json(page));
     }
     let waiting = app.feed_signals.wait(bearer.organization());
     let waiting = waiting.ok_or_else(|| ApiError::plain(&codes::TOO_MANY_IN_FLIGHT))?;
-    let mut request = wanted.request;
+    let mut wanted = query.wanted;
     loop {
         let mut rung = pin!(waiting.bell().notified());
         // From here on no bell is missed.
         rung.as_mut().enable();
-        let page = read(&app, &bearer, &request).await?;
+        let (page, reached) = read(&app, &bearer, &wanted).await?;
         let left = until.saturating_duration_since(Instant::now());
         if !page.results.is_empty() || left.is_zero() || app.is_draining() {
             return Ok(web::Json(page));
         }
-        // What was not wanted need not be passed over again.
-        request.after = page.next.parse::<Cursor>().map_or(request.after, |cursor| cursor.position());
-        tokio::time::timeout(left, rung).await.unwrap_or_default();
+        // What was not wanted need not be passed over again; and while it is passed over, the end may not have come yet.
+        let is_at_end = wanted.after == Some(reached);
+        wanted.after = Some(reached);
+        if is_at_end {
+            tokio::time::timeout(left, rung).await.unwrap_or_default();
+        }
     }
 }
 
-async fn read(app: &App, bearer: &Bearer, request: &FeedRequest) -> Result<FeedView, ApiError> {
-    let request = request.clone();
-    app.read(bearer, move |tx, _| page(tx, &request)).await
+async fn read(app: &App, bearer: &Bearer, wanted: &Wanted) -> Result<(FeedView, Cursor), ApiError> {
+    let wanted = wanted.clone();
+    app.read(bearer, move |tx, _| page(tx, &wanted)).await
 }
 
-fn page(tx: &mut dyn Transaction, request: &FeedRequest) -> Result<FeedView, Error> {
-    let page = tx.messages().list(request)?;
-    if request.after > 0 && request.after + 1 < page.first_kept {
-        let detail = "What stood behind this cursor was dropped because of its age. Without a cursor the feed begins with \
-                      what is kept.";
+/// A part of the feed, and how far it reaches.
+fn page(tx: &mut dyn Transaction, wanted: &Wanted) -> Result<(FeedView, Cursor), Error> {
+    let after = wanted.after.map(Cursor::position);
+    let request = FeedRequest { after: after.unwrap_or(0), types: wanted.types.clone(), limit: wanted.limit };
+    let page = tx.messages().list(&request)?;
+    if let Some(detail) = after.and_then(|after| fault(after, &page)) {
         return Err(FieldError::new("after", FieldCode::Invalid, detail).into());
     }
     let messages: Vec<Message> = page.messages.into_iter().map(|(_, message)| message).collect();
-    Ok(FeedView { results: views(tx, &messages)?, next: Cursor::at(page.reached).to_string() })
+    let reached = Cursor::at(page.reached);
+    Ok((FeedView { results: views(tx, &messages)?, next: reached.to_string() }, reached))
+}
+
+/// Why whoever goes on behind a position would miss something.
+fn fault(after: u64, page: &FeedPage) -> Option<&'static str> {
+    if after + 1 < page.first_kept {
+        Some(
+            "What stood behind this cursor was dropped because of its age. Without a cursor the feed begins with what is kept.",
+        )
+    } else if page.reached < after {
+        Some(
+            "This cursor is beyond the end of the feed: the database was restored from a backup made before it was given. \
+             Without a cursor the feed begins with what is kept.",
+        )
+    } else {
+        None
+    }
 }

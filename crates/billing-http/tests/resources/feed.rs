@@ -84,14 +84,10 @@ fn messages_say_what_the_calls_answered() {
 
     let addon = json!({"addon_name": "Support", "invoice_when": "invoice_on_attach", "billing_frequency": "one_time",
         "currency_code": "USD", "recurring_charges": [{"name": "support", "amount": 4, "charge_timing": "in_advance"}]});
-    let addon = world.post("/api/addons/", &addon);
-    if addon.status == 201 {
-        let addon = addon.json().id("addon_id");
-        let attach = format!("/api/subscriptions/{id}/addons/attach/");
-        let attached = world.post(&attach, &json!({"addon_id": addon})).ok(200);
-        let [told, _] = feed.data(["addon.attached", "invoice.created"]);
-        assert_eq!(told, attached);
-    }
+    let addon = world.post("/api/addons/", &addon).ok(201).id("addon_id");
+    let attached = world.post(&format!("/api/subscriptions/{id}/addons/attach/"), &json!({"addon_id": addon})).ok(200);
+    let [told, _] = feed.data(["addon.attached", "invoice.created"]);
+    assert_eq!(told, attached);
 
     let changed =
         world.post(&format!("/api/subscriptions/{id}/update/"), &json!({"turn_off_auto_renew": true})).ok(200);
@@ -182,12 +178,19 @@ fn a_feed_is_its_organizations_and_goes_on_behind_a_cursor() {
     let mut feed = Follower { world: &world, next: String::new() };
     feed.one();
     let other = world.other_key();
-    let theirs = world.send("GET", "/api/feed/", &[("X-API-KEY", &other)], b"").ok(200);
+    let of_others = |path: &str| world.send("GET", path, &[("X-API-KEY", &other)], b"");
+    let theirs = of_others("/api/feed/").ok(200);
     assert_eq!(theirs["results"], json!([]));
+    let behind_nothing = format!("/api/feed/?after={}", theirs.id("next"));
+    assert_eq!(of_others(&behind_nothing).ok(200), theirs, "nothing has come since");
+    let beyond = of_others(&format!("/api/feed/?wait=20&after={}", feed.next));
+    assert_eq!(beyond.faults(), [("after".to_owned(), "invalid".to_owned())], "their feed does not go so far");
     let path = format!("/api/feed/?after={}", feed.next);
     assert_eq!(world.get(&path).ok(200), json!({"results": [], "next": feed.next}), "nothing, and where it goes on");
     world.sql("UPDATE message_counters SET first_kept = 5, last_position = 9; DELETE FROM feed_entries");
     assert_eq!(world.get(&path).faults(), [("after".to_owned(), "invalid".to_owned())], "what followed was dropped");
+    let late = world.get(&behind_nothing);
+    assert_eq!(late.faults(), [("after".to_owned(), "invalid".to_owned())], "who began before the first, too");
     assert_eq!(world.get("/api/feed/").ok(200)["results"], json!([]), "from what is kept");
 }
 

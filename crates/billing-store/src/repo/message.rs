@@ -1,6 +1,6 @@
 //! Messages: written together with their facts, placed behind the commit, read in the order of their places.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use billing_domain::id::{InvoiceId, MessageId};
@@ -133,6 +133,9 @@ fn columns_of(payload: &Payload) -> (Option<Uuid>, Option<String>) {
     }
 }
 
+/// How many positions of a feed are looked at for messages of some types alone.
+const LOOKED_AT_MAX: i64 = 50_000;
+
 /// A place in the feed: its position, whose the message is, if it is a customer's, and its id.
 pub(crate) type Entry = (i64, Option<Uuid>, Uuid);
 
@@ -144,9 +147,13 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    /// The page with its messages; one that was dropped meanwhile is passed over.
+    /// The page with its messages. What is missing was dropped since the places were read, and so was everything before it.
     pub(crate) fn page(self, messages: Vec<Message>) -> Result<FeedPage, Error> {
-        Ok(FeedPage::new(placed(self.entries, messages)?, count(self.reached)?, count(self.first_kept)?))
+        let places = self.entries.iter().map(|(position, _, id)| (*position, *id));
+        let there: HashSet<Uuid> = messages.iter().map(|message| message.id.uuid()).collect();
+        let gone = places.filter(|(_, id)| !there.contains(id)).map(|(position, _)| position).max();
+        let first_kept = self.first_kept.max(gone.map_or(0, |position| position + 1));
+        Ok(FeedPage::new(placed(self.entries, messages)?, count(self.reached)?, count(first_kept)?))
     }
 }
 
@@ -160,16 +167,18 @@ pub(crate) fn placed(entries: Vec<Entry>, messages: Vec<Message>) -> Result<Vec<
 impl PgTransaction<'_> {
     /// A part of the feed, without the messages.
     pub(crate) fn list_entries(&mut self, wanted: &FeedRequest) -> Result<Entries, Error> {
-        let (tenant, after) = (self.tenant(), stored_count(wanted.after)?);
+        let (tenant, after): (Uuid, i64) = (self.tenant(), stored_count(wanted.after)?);
         let counter = message_counters::table
             .find(tenant)
             .select((message_counters::last_position, message_counters::first_kept));
         let counter: Option<(i64, i64)> = self.query(|pg| counter.first(pg).optional())?;
         let Some((last, first_kept)) = counter else {
-            return Ok(Entries { entries: Vec::new(), reached: after, first_kept: 1 });
+            return Ok(Entries { entries: Vec::new(), reached: 0, first_kept: 1 });
         };
-        // What stands beyond was placed after the counter was read.
-        let in_reach = feed_entries::position.gt(after.max(first_kept - 1)).and(feed_entries::position.le(last));
+        let from = after.max(first_kept - 1);
+        // What stands beyond the last was placed after the counter was read. Of all types every position is one to answer.
+        let end = if wanted.types.is_empty() { last } else { last.min(from.saturating_add(LOOKED_AT_MAX)) };
+        let in_reach = feed_entries::position.gt(from).and(feed_entries::position.le(end));
         let mut query =
             feed_entries::table.filter(feed_entries::organization_id.eq(tenant)).filter(in_reach).into_boxed();
         if !wanted.types.is_empty() {
@@ -183,7 +192,7 @@ impl PgTransaction<'_> {
         let mut entries: Vec<Entry> = self.query(|pg| query.load(pg))?;
         let is_cut = entries.len() > wanted.limit as usize;
         entries.truncate(wanted.limit as usize);
-        let reached = entries.last().filter(|_| is_cut).map_or(last.max(after), |(position, ..)| *position);
+        let reached = entries.last().filter(|_| is_cut).map_or(end, |(position, ..)| *position);
         Ok(Entries { entries, reached, first_kept })
     }
 
@@ -200,10 +209,16 @@ impl PgTransaction<'_> {
     /// The messages at these places, in any order.
     pub(crate) fn load_messages(&mut self, entries: &[Entry]) -> Result<Vec<Message>, Error> {
         let mut found = self.load_own_messages(entries)?;
-        let keys: Vec<(Uuid, Uuid)> = entries.iter().filter_map(|(_, key, id)| Some(((*key)?, *id))).collect();
+        let (keys, ids): (Vec<Uuid>, Vec<Uuid>) =
+            entries.iter().filter_map(|(_, key, id)| Some(((*key)?, *id))).unzip();
         if keys.is_empty() {
             return Ok(found);
         }
+        let is_wanted = sql::<Bool>("(messages.customer_key, messages.id) IN (SELECT * FROM unnest(")
+            .bind::<Array<SqlUuid>, _>(keys)
+            .sql(", ")
+            .bind::<Array<SqlUuid>, _>(ids)
+            .sql("))");
         let query = messages::table
             .filter(checked(messages::organization_id.eq(self.tenant())))
             .filter(is_wanted)
@@ -213,11 +228,6 @@ impl PgTransaction<'_> {
             found.push(row.try_into()?);
         }
         Ok(found)
-        let is_wanted = sql::<Bool>("(messages.customer_key, messages.id) IN (SELECT * FROM unnest(")
-            .bind::<Array<SqlUuid>, _>(keys)
-            .sql(", ")
-            .bind::<Array<SqlUuid>, _>(ids)
-            .sql("))");
     }
 
     /// Those of the messages at these places that are the organization's own.

@@ -16,6 +16,8 @@ use diesel::{Connection, PgConnection};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::sql::{execute, query};
+
 struct World {
     store: TestStore,
     organization: OrganizationId,
@@ -23,7 +25,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (store, organization) = (TestStore::new(), Uuid::now_v7().into());
+        Self::in_store(TestStore::new())
+    }
+
+    fn in_store(store: TestStore) -> Self {
+        let organization = Uuid::now_v7().into();
         let command = CreateOrganization { name: "Acme".to_owned() };
         let made = (&*store as &dyn Store)
             .run_for(&Scope::Catalog(organization), |tx, now| create_organization(tx, &command, now));
@@ -59,6 +65,10 @@ impl World {
         let wanted = FeedRequest { after, types: Vec::new(), limit };
         let page = self.store().run_for(&Scope::Organization(self.organization), |tx, _| tx.messages().list(&wanted));
         page.expect("a page")
+    }
+
+    fn execute(&self, sql: &str) {
+        execute(self.store.url(), sql).expect(sql);
     }
 
     fn place(&self) {
@@ -180,4 +190,96 @@ fn customers_of_a_batch_tell_what_they_do() {
     world.place();
     let expected: BTreeSet<String> = [customers[0], customers[2]].map(|key| format!("\"{}\"", key.uuid())).into();
     assert_eq!(texts(&world.read(begun, 100)).into_iter().collect::<BTreeSet<_>>(), expected);
+}
+
+/// Types that hardly ever come cost no reading of the whole feed at once.
+#[test]
+fn a_filter_looks_at_so_many_positions_and_says_how_far_it_came() {
+    let world = World::new();
+    world.create("acme");
+    world.place();
+    world.execute(&format!(
+        "INSERT INTO feed_entries (organization_id, position, customer_key, message_id, message_type, written_at)
+        SELECT '{0}', position, '{1}', gen_random_uuid(), 'invoice.created', now() FROM generate_series(2, 120000) position;
+        UPDATE message_counters SET last_position = 120000 WHERE organization_id = '{0}'",
+        world.organization.uuid(),
+        world.key("acme").uuid()
+    ));
+    world.tell("acme", "\"rare\"");
+    world.place();
+    let wanted = |after| FeedRequest { after, types: vec![MessageType::CustomerCreated], limit: 10 };
+    let (mut after, mut seen) = (1, Vec::new());
+    while after < 120_001 {
+        let page = world
+            .store()
+            .run_for(&Scope::Organization(world.organization), |tx, _| tx.messages().list(&wanted(after)))
+            .expect("a page");
+        seen.push((page.reached, texts(&page).len()));
+        after = page.reached;
+    }
+    assert_eq!(seen, [(50_001, 0), (100_001, 0), (120_001, 1)]);
+}
+
+/// Customers of several lanes stand in one order; a process that dies before it has noted what it placed leaves nothing to be placed
+/// twice.
+#[test]
+fn messages_of_several_lanes_are_placed_once() {
+    let world = World::in_store(TestStore::with_lanes(4));
+    let names: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
+    names.iter().for_each(|name| world.create(name));
+    world.place();
+    let begun = world.read(0, 100).reached;
+    for round in 0..3 {
+        names.iter().for_each(|name| world.tell(name, &format!("\"{name} {round}\"")));
+    }
+    world.place();
+    let told = world.read(begun, 100);
+    let positions: Vec<u64> = told.messages.iter().map(|(position, _)| *position).collect();
+    assert_eq!(positions, (begun + 1..=begun + 36).collect::<Vec<_>>(), "without a gap");
+    let rounds: Vec<String> = (0..3).flat_map(|n| names.iter().map(move |name| format!("\"{name} {n}\""))).collect();
+    assert_eq!(texts(&told), rounds, "as they came");
+    let lanes: Vec<String> = (0..4).map(|lane| format!("lane_0{lane}")).collect();
+    for lane in &lanes {
+        let there = query(world.store.url(), &format!("SELECT count(*)::text AS value FROM {lane}.messages"));
+        assert_ne!(there, ["0"], "{lane} has some");
+        world.execute(&format!("UPDATE {lane}.messages SET is_placed = false"));
+    }
+    world.place();
+    assert_eq!(world.read(begun, 100), told, "they have their places");
+    for lane in &lanes {
+        let unmarked = format!("SELECT count(*)::text AS value FROM {lane}.messages WHERE NOT is_placed");
+        assert_eq!(query(world.store.url(), &unmarked), ["0"], "{lane}: and that is noted now");
+    }
+}
+
+/// Whoever dies while dropping leaves what the next one drops, and no reader passes over what went.
+#[test]
+fn what_was_begun_to_be_dropped_is_dropped() {
+    let long_ago = OffsetDateTime::UNIX_EPOCH;
+    for lanes in [1, 4] {
+        let world = World::in_store(if lanes == 1 { TestStore::new() } else { TestStore::with_lanes(lanes) });
+        ["a", "b", "c", "d", "e"].iter().for_each(|name| world.create(name));
+        world.place();
+        let all = world.read(0, 100);
+        assert_eq!(all.reached, 5);
+        let drop_message = |position: usize| {
+            let gone = all.messages[position - 1].1.id.uuid();
+            let schemas =
+                if lanes == 1 { vec!["public".to_owned()] } else { (0..4).map(|n| format!("lane_0{n}")).collect() };
+            for schema in schemas {
+                world.execute(&format!("DELETE FROM {schema}.messages WHERE id = '{gone}'"));
+            }
+        };
+        drop_message(1);
+        let page = world.read(0, 100);
+        assert_eq!((page.messages.len(), page.first_kept), (4, 2), "gone behind the reader's look at what is kept");
+        world.execute("UPDATE message_counters SET first_kept = 3");
+        while world.store.drop_messages(long_ago, 1).expect("dropped") {}
+        let left = query(world.store.url(), "SELECT position::text AS value FROM feed_entries ORDER BY position");
+        assert_eq!(left, ["3", "4", "5"], "{lanes} lanes: one whose message was gone, and one whose message was there");
+        assert!(texts(&world.read(2, 100)).len() == 3);
+        let second = all.messages[1].1.id;
+        let found = world.store().run_for(&Scope::Organization(world.organization), |tx, _| tx.messages().get(second));
+        assert!(found.is_err(), "the message, too");
+    }
 }

@@ -71,6 +71,7 @@ pub(super) fn keeps_messages_in_one_order(harness: &Harness<'_>) {
     assert_eq!(part(0, 2), FeedPage::new(placed[..2].to_vec(), 2, 1), "a part");
     assert_eq!(part(2, 2), FeedPage::new(placed[2..].to_vec(), 4, 1), "the rest, to its end");
     assert_eq!(part(4, 2), FeedPage::new(Vec::new(), 4, 1), "nothing yet");
+    assert_eq!(part(7, 2), FeedPage::new(Vec::new(), 4, 1), "beyond the end: one sees that the end was before");
     let of = |types: &[MessageType], limit| feed(&tenant, &FeedRequest { after: 0, limit, types: types.to_vec() });
     let of_metrics = of(&[MessageType::MetricCreated], 10);
     assert_eq!((texts(&of_metrics), of_metrics.reached), (vec!["3"], 4), "what is passed over need not be read again");
@@ -190,12 +191,6 @@ pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
     let all_due = tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
     assert!(all_due.contains(&(reopened, late)), "due from when it was unpaid again: {all_due:?}");
     tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, reopened, late));
-    assert!(listed.iter().all(|invoice| !invoice.lines.is_empty()), "with their lines");
-    tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, unpaid, due_at));
-    assert_eq!(falling_due(), [], "noted once and for all");
-    let noted = tenant.look(|tx, _| tx.invoices().get(unpaid)).amount_past_due;
-    assert_eq!(noted, Some(2.into()), "with what was due then");
-}
     let falling_due = || tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
     assert_eq!(falling_due(), [(unpaid, due_at)]);
     let mut listed =
@@ -204,3 +199,9 @@ pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
     let mut both = [undated, unpaid];
     both.sort();
     assert_eq!(listed.iter().map(|invoice| invoice.id).collect::<Vec<_>>(), both);
+    assert!(listed.iter().all(|invoice| !invoice.lines.is_empty()), "with their lines");
+    tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, unpaid, due_at));
+    assert_eq!(falling_due(), [], "noted once and for all");
+    let noted = tenant.look(|tx, _| tx.invoices().get(unpaid)).amount_past_due;
+    assert_eq!(noted, Some(2.into()), "with what was due then");
+}
