@@ -14,11 +14,11 @@ const ALLOWED: [(&str, &[&str]); 7] = [
     ("billing-domain", &["bigdecimal", "serde", "serde_json", "sqlparser", "thiserror", "time", "uuid"]),
     ("billing-http", &[
         "actix-http", "actix-service", "actix-tls", "actix-web", "anyhow", "bigdecimal", "billing-audit", "billing-domain", "billing-outbound",
-        "billing-store", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "indicatif", "jiff", "log", "mimalloc", "postgres-local", "rustix", "rustls", "serde",
+        "billing-store", "clap", "clap_complete", "env_logger", "flate2", "getrandom", "hmac", "indicatif", "jiff", "log", "mimalloc", "postgres-local", "ring", "rustix", "rustls", "serde",
         "serde_json", "sha2", "subtle", "time", "tokio", "ureq", "utoipa", "uuid",
     ]),
     ("billing-outbound", &[
-        "base64", "getrandom", "hmac", "rustls", "rustls-native-certs", "sha2", "subtle", "thiserror", "ureq",
+        "base64", "getrandom", "hmac", "httpdate", "ring", "rustls", "rustls-native-certs", "sha2", "subtle", "thiserror", "ureq",
     ]),
     ("billing-store", &[
         "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "quick_cache", "r2d2",

@@ -21,8 +21,8 @@ const CRATES: [Floors; 3] = [
         floors: &[
             &["choice", "decimal", "id", "nearest"],
             &["country", "error", "money", "test_clock", "tier", "timezone"],
-            &["api_key", "billing_run", "currency", "idempotency", "period", "text"],
-            &["address", "adjustment", "credit", "payment", "tax"],
+            &["api_key", "billing_run", "currency", "idempotency", "message_type", "period", "text"],
+            &["address", "adjustment", "credit", "payment", "tax", "webhook"],
             &["customer", "organization"],
             &["access", "event", "plan"],
             &["addon", "subscription"],
@@ -67,8 +67,10 @@ const CRATES: [Floors; 3] = [
                 "answer", "backend", "compress", "connections", "feed_signals", "places", "request_id", "secret", "tls", "usual_time",
                 "wire", "zone",
             ],
-            &["taxes"],
-            &["billing_run", "clock_turns", "error", "telemetry"],
+            &["taxes", "webhook_view"],
+            &["billing_run", "clock_turns", "error"],
+            &["delivery"],
+            &["telemetry"],
             // Requests, and who sends them.
             &["caller", "path", "settings", "unread", "worker"],
             &["body", "server_settings", "startup"],
@@ -87,7 +89,7 @@ const CRATES: [Floors; 3] = [
             &["subscription"],
             &["customer"],
             &["message"],
-            &["feed"],
+            &["feed", "webhook"],
             // All of them, and what serves them.
             &["routes"],
             &["decimal_form"],

@@ -150,6 +150,10 @@ id! {
     MessageId, prefix = "msg_"
 }
 id! {
+    /// Where an organization has messages sent.
+    WebhookEndpointId, prefix = "webhook_endpoint_"
+}
+id! {
     /// A clock that a customer can live by in place of the real one.
     TestClockId, prefix = "test_clock_"
 }

@@ -181,7 +181,7 @@
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`payment`], [`billing_run`] |
 //! | whether they may | [`access`] |
-//! | what is told of it | [`message`] |
+//! | what is told of it, and to whom | [`message`], [`webhook`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
 //! | where it is kept | [`store`], and [`memory`], which is complete |
 //! | trying prices out | [`simulate`] |
@@ -235,6 +235,7 @@ pub mod idempotency;
 pub mod invoice;
 pub mod memory;
 pub mod message;
+mod message_type;
 pub mod metric;
 pub mod money;
 pub mod nearest;
@@ -253,6 +254,7 @@ pub mod text;
 pub mod tier;
 pub mod timezone;
 pub mod usage;
+pub mod webhook;
 pub mod workflow;
 
 pub use bigdecimal::BigDecimal;

@@ -18,6 +18,8 @@ use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Noun};
 use crate::event::{Event, Ingested, is_within_window};
+#[cfg(feature = "service")]
+use crate::id::WebhookEndpointId;
 use crate::id::{AddonId, BillingRecordId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
 use crate::id::{PlanId, PlanVersionId, SubscriptionId, TestClockId};
 #[cfg(feature = "service")]
@@ -44,10 +46,14 @@ mod message;
 mod service;
 mod shared;
 mod transaction;
+#[cfg(feature = "service")]
+mod webhook;
 
 use message::KeptMessage;
 use shared::Shared;
 use transaction::MemoryTransaction;
+#[cfg(feature = "service")]
+use webhook::EndpointState;
 
 /// Keeps everything in memory.
 ///
@@ -100,6 +106,8 @@ struct Tenant {
     messages: Shared<Vec<KeptMessage>>,
     /// Messages that were dropped because of their age.
     messages_dropped: u64,
+    #[cfg(feature = "service")]
+    endpoints: Shared<BTreeMap<WebhookEndpointId, EndpointState>>,
     #[cfg(feature = "service")]
     answers: Shared<BTreeMap<String, (KeptAnswer, OffsetDateTime)>>,
 }

@@ -14,6 +14,8 @@ mod event;
 mod message;
 #[cfg(feature = "service")]
 mod question;
+#[cfg(feature = "service")]
+mod webhook;
 
 #[cfg(feature = "service")]
 pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
@@ -29,6 +31,8 @@ pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
 pub use self::message::{Feeds, Placed};
 #[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
+#[cfg(feature = "service")]
+pub use self::webhook::{Deliveries, DeliveryRecord, EndpointStanding, LeaseRequest, WebhookRepo};
 
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -233,6 +237,9 @@ pub trait Transaction {
     fn events(&mut self) -> &mut dyn EventRepo;
     /// Messages about what became true.
     fn messages(&mut self) -> &mut dyn MessageRepo;
+    #[cfg(feature = "service")]
+    /// Webhook endpoints.
+    fn webhooks(&mut self) -> &mut dyn WebhookRepo;
 }
 
 /// Which part of a list is wanted.

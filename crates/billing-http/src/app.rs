@@ -12,6 +12,7 @@ use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Reply, Scope, Store, Transaction};
 use billing_domain::{Error, TaxNeed};
+use billing_outbound::Client;
 use billing_store::{Company, Deadline, Load};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -20,6 +21,7 @@ use tokio::sync::oneshot;
 use crate::backend::Backend;
 use crate::caller::{Bearer, KnownKeys, Pepper};
 use crate::connections::Connections;
+use crate::delivery::Deliverer;
 use crate::error::{ApiError, codes};
 use crate::feed_signals::FeedSignals;
 use crate::places::{Holder, Places};
@@ -52,6 +54,8 @@ pub struct App {
     pub clock_alarm: Alarm,
     /// Asks organizations' own tax providers.
     pub taxes: Arc<Taxes>,
+    /// Sends messages to webhook endpoints.
+    pub deliverer: Arc<Deliverer>,
     /// Who waits for messages.
     pub feed_signals: Arc<FeedSignals>,
     /// What is counted about the service.
@@ -78,6 +82,7 @@ impl App {
             known_keys: KnownKeys::default(),
             clock_alarm,
             taxes,
+            deliverer: Arc::new(Deliverer::new(Client::new(settings.reach), settings.pepper.bytes())),
             feed_signals: Arc::default(),
             telemetry: Telemetry::default(),
             connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
@@ -410,7 +415,7 @@ mod tests {
     use std::sync::mpsc::{self, Receiver};
 
     use billing_domain::memory::MemoryStore;
-    use billing_outbound::{Client, Reach};
+    use billing_outbound::Reach;
 
     use super::*;
 

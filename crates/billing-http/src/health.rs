@@ -62,7 +62,13 @@ async fn metrics(app: web::Data<App>) -> impl Responder {
     let backlog = app.block(None, |backend| backend.backlog().map_err(Into::into));
     let backlog = tokio::time::timeout(BACKLOG_BUDGET, backlog).await.ok().and_then(Result::ok);
     let (places, load) = ((app.places_free(), app.places()), app.load());
-    let moment = Moment { connections: app.connections.counts(), places, backlog, load: load.as_ref() };
+    let moment = Moment {
+        connections: app.connections.counts(),
+        places,
+        backlog,
+        load: load.as_ref(),
+        deliveries: app.deliverer.figures(),
+    };
     HttpResponse::Ok().content_type(telemetry::MEDIA_TYPE).body(app.telemetry.page(moment))
 }
 

@@ -51,9 +51,11 @@ impl Server {
         let taxes = Arc::new(Taxes::new(Client::new(settings.reach)));
         message::render_on(backend.as_ref());
         let feed_signals = Arc::new(FeedSignals::default());
-        let feeds = FeedKeeping::new(Arc::clone(&feed_signals), settings.feed_days);
-        let workers = Workers::start(&backend, &taxes, (alarm.clone(), ear), feeds)?;
-        let app = App::new(backend, settings, alarm, taxes).with_feed_signals(feed_signals);
+        let app = App::new(Arc::clone(&backend), settings, alarm.clone(), Arc::clone(&taxes));
+        app.deliverer.show_as(message::bodies);
+        let app = app.with_feed_signals(Arc::clone(&feed_signals));
+        let feeds = FeedKeeping::new(feed_signals, settings.feed_days, Arc::clone(&app.deliverer));
+        let workers = Workers::start(&backend, &taxes, (alarm, ear), feeds)?;
         let app = web::Data::new(app);
         let (sender, receiver) = mpsc::channel();
         let (data, served) = (app.clone(), settings.clone());
@@ -97,11 +99,13 @@ impl RunningServer {
         self.app.drain();
         // They finish the customer they are at while requests are drained.
         self.workers.silence();
+        self.app.deliverer.silence();
         thread::sleep(self.notice);
         // The future only waits; the command itself is sent at once.
         drop(self.handle.stop(true));
         let served = self.thread.join().map_err(|_| anyhow::anyhow!("the server thread panicked"))?;
         self.workers.stop();
+        self.app.deliverer.stop();
         Ok(served?)
     }
 }

@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use crate::backend::Backend;
 use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
+use crate::delivery::Deliverer;
 use crate::feed_signals::FeedSignals;
 use crate::taxes::{self, Attempt, Job, Taxes, Undone};
 
@@ -35,6 +36,10 @@ const FORGOTTEN_MAX: u32 = 1_000;
 const FEED_PAUSE: Duration = Duration::from_secs(1);
 /// How long messages are waited for that are placed together with the first.
 const FEED_GROUPING: Duration = Duration::from_millis(20);
+/// How often webhook endpoints are looked for that have something to be sent, without being told.
+const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
+/// How often it is measured how webhook endpoints stand.
+const FIGURES_PAUSE: Duration = Duration::from_secs(5);
 /// Messages placed at once.
 const PLACED_MAX: u32 = 1_000;
 /// How often metrics are looked for that are younger than their events.
@@ -50,12 +55,13 @@ const MONTHS_PAUSE: Duration = Duration::from_secs(3_600);
 pub struct FeedKeeping {
     signals: Arc<FeedSignals>,
     days: u32,
+    deliverer: Arc<Deliverer>,
 }
 
 impl FeedKeeping {
-    /// With those who wait for messages, which are kept for so many days.
-    pub fn new(signals: Arc<FeedSignals>, days: u32) -> Self {
-        Self { signals, days }
+    /// With those who wait for messages, which are kept for so many days, and the one who sends them.
+    pub fn new(signals: Arc<FeedSignals>, days: u32, deliverer: Arc<Deliverer>) -> Self {
+        Self { signals, days, deliverer }
     }
 }
 
@@ -116,10 +122,35 @@ impl Workers {
         let bell = alarm.clone();
         backend.on_messages(Box::new(move || bell.ring()));
         let days = time::Duration::days(feeds.days.into());
+        let sending = self.add_deliveries(backend, &feeds.deliverer, days)?;
         let mut seen = BTreeMap::new();
-        let place = move |backend: &dyn Backend| place_messages(backend, &feeds.signals, &mut seen);
+        let place = move |backend: &dyn Backend| place_messages(backend, &feeds.signals, &sending, &mut seen);
         self.add("feeds", FEED_PAUSE, (alarm, ear), backend, place)?;
         self.add("feed-retention", RETENTION_PAUSE, Alarm::new(), backend, move |backend| drop_messages(backend, days))
+    }
+
+    /// Those that see to webhook endpoints: one has messages sent, one measures how they stand. What wakes the first.
+    fn add_deliveries(
+        &mut self,
+        backend: &Arc<dyn Backend>,
+        deliverer: &Arc<Deliverer>,
+        kept: time::Duration,
+    ) -> std::io::Result<Alarm> {
+        let (alarm, ear) = Alarm::new();
+        let bell = alarm.clone();
+        deliverer.on_left(move || bell.ring());
+        let (sending, to_send) = (Arc::clone(deliverer), Arc::clone(backend));
+        let dispatch = move |_: &dyn Backend| {
+            sending.dispatch(&to_send);
+            // Whoever is left rings.
+            false
+        };
+        self.add("webhooks", DELIVERY_PAUSE, (alarm.clone(), ear), backend, dispatch)?;
+        let measured = Arc::clone(deliverer);
+        let look =
+            move |backend: &dyn Backend| measured.look_after(backend, OffsetDateTime::now_utc() - kept, FORGOTTEN_MAX);
+        self.add("webhook-figures", FIGURES_PAUSE, Alarm::new(), backend, look)?;
+        Ok(alarm)
     }
 
     fn add(
@@ -170,7 +201,12 @@ fn bill_due(backend: &dyn Backend, taxes: &Taxes) -> bool {
 
 /// Gives new messages their places, and wakes those who wait for them or for what another process has placed; whether there
 /// may be more.
-fn place_messages(backend: &dyn Backend, signals: &FeedSignals, seen: &mut BTreeMap<OrganizationId, u64>) -> bool {
+fn place_messages(
+    backend: &dyn Backend,
+    signals: &FeedSignals,
+    sending: &Alarm,
+    seen: &mut BTreeMap<OrganizationId, u64>,
+) -> bool {
     // What is committed in the meantime is placed together.
     thread::sleep(FEED_GROUPING);
     let placed = backend.place_messages(PLACED_MAX).unwrap_or_else(|error| {
@@ -178,6 +214,9 @@ fn place_messages(backend: &dyn Backend, signals: &FeedSignals, seen: &mut BTree
         Placed::default()
     });
     signals.ring(&placed.organizations);
+    if !placed.organizations.is_empty() {
+        sending.ring();
+    }
     let waiting = signals.organizations();
     if !waiting.is_empty() {
         match backend.last_positions(&waiting) {

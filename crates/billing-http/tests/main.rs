@@ -8,10 +8,11 @@
 //! | `docs` | that the service is what it says of itself |
 //!
 //! Beside them: `support` (a service on an empty database, and its client), `samples` (a valid request for every
-//! route), `seen` (which codes the answers of all tests had).
+//! route), `receiver` (somebody on this machine whom messages are sent to), `seen` (which codes the answers of all tests had).
 
 mod docs;
 mod durability;
+mod receiver;
 mod resources;
 mod rules;
 mod samples;

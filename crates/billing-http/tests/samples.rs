@@ -79,6 +79,11 @@ impl Fixture {
         let payments = format!("/api/invoices/{paid}/payments/");
         self.keep(world, "payment", "payment_id", &payments, &json!({"amount": 1}), 201);
         self.ids.insert("paid_invoice", paid);
+        // Nothing is told of this type: no message is sent.
+        let hook = json!({"url": "https://hooks.invalid/", "event_types": ["webhook_endpoint.disabled"]});
+        self.keep(world, "endpoint", "webhook_endpoint_id", "/api/webhook_endpoints/", &hook, 201);
+        let told = self.send(world, "GET", "/api/feed/?types=customer.created&wait=20", None).ok(200);
+        self.ids.insert("message", told["results"][0].id("id"));
     }
 
     fn post(&self, world: &World, path: &str, body: &Value, status: u16) -> Value {
@@ -277,6 +282,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "credit_id") => "$credit",
         (_, "addon_id") => "$addon",
         (_, "test_clock_id") => "$clock",
+        (_, "webhook_endpoint_id") => "$endpoint",
         _ => panic!("{path}: no sample of {parameter}"),
     }
 }
@@ -288,6 +294,7 @@ fn name_in_query(path: &str, parameter: &str) -> Option<&'static str> {
         (_, "plan_id") => Some("$plan"),
         (_, "metric_id") => Some("$metric"),
         (_, "feature_id") => Some("$feature"),
+        (_, "message_id") => Some("$message"),
         (_, "idempotency_id") => Some("$event"),
         (_, "feature_name") => Some("sso"),
         ("/api/usage/", "start") | (_, "start_date") => Some("2024-01-01"),
@@ -376,6 +383,15 @@ fn bodies_of_payments(method: &str, path: &str, today: &str) -> Vec<Value> {
             vec![json!({"invoice_number": format!("{day}-000001"), "amount": 1})]
         }
         ("POST", "/api/invoices/{invoice_id}/payments/{payment_id}/reverse/") => vec![json!({"reason": "sample"})],
+        _ => bodies_of_webhooks(method, path),
+    }
+}
+
+fn bodies_of_webhooks(method: &str, path: &str) -> Vec<Value> {
+    match (method, path) {
+        ("POST", "/api/webhook_endpoints/") => vec![json!({"url": "https://sample.invalid/"})],
+        ("PATCH", "/api/webhook_endpoints/{webhook_endpoint_id}/") => vec![json!({"description": "sample"})],
+        ("POST", "/api/webhook_endpoints/{webhook_endpoint_id}/replay/") => vec![json!({"message_id": "$message"})],
         _ => Vec::new(),
     }
 }

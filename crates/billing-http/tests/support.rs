@@ -56,6 +56,7 @@ pub struct World {
     pub organization: OrganizationId,
     pub key: String,
     agent: Agent,
+    settings: ServerSettings,
     store: TestStore,
 }
 
@@ -87,7 +88,7 @@ impl World {
         change(&mut settings);
         let server = Server::start(&settings, opened.backend()).expect("a server");
         let agent = Agent::config_builder().http_status_as_error(false).build().into();
-        Self { server: Some(server), opened, organization, key: key.reveal().to_owned(), agent, store }
+        Self { server: Some(server), opened, organization, key: key.reveal().to_owned(), agent, settings, store }
     }
 
     /// Stops the service and starts it again on the same database.
@@ -115,10 +116,7 @@ impl World {
 
     /// Starts the service on its database again.
     pub fn start(&mut self) {
-        let mut settings =
-            ServerSettings::new("127.0.0.1:0".parse().expect("an address"), self.opened.pepper.clone(), 8);
-        settings.notice = Duration::ZERO;
-        self.server = Some(Server::start(&settings, self.opened.backend()).expect("a server"));
+        self.server = Some(Server::start(&self.settings, self.opened.backend()).expect("a server"));
     }
 
     /// Where the database is.
@@ -264,6 +262,7 @@ impl World {
             "currencies",
             "api_keys",
             "organization",
+            "webhook_endpoints",
         ];
         let mut shown: Vec<_> =
             lists.iter().map(|list| (list.to_string(), self.get(&format!("/api/{list}/")).text)).collect();

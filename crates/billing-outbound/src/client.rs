@@ -5,11 +5,12 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustls::crypto::ring;
 use ureq::config::Config;
 use ureq::http::Uri;
+use ureq::http::header::RETRY_AFTER;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
@@ -55,6 +56,8 @@ pub struct Answer {
     pub body: Vec<u8>,
     /// Whether there was more.
     pub is_cut: bool,
+    /// How long it asks to be left alone, where it says so.
+    pub retry_after: Option<Duration>,
 }
 
 /// Why nothing came back. The texts are for people, and say nothing that only this machine may know.
@@ -139,13 +142,15 @@ impl Client {
         let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
         let mut response = request.send(body).map_err(failure)?;
         let status = response.status().as_u16();
+        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+        let retry_after = retry_after.and_then(|value| wait_of(value.trim(), SystemTime::now()));
         let mut answer = Vec::new();
         let limit = u64::try_from(ANSWER_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
         let read = response.body_mut().as_reader().take(limit).read_to_end(&mut answer);
         read.map_err(|error| failure(Error::from(error)))?;
         let is_cut = answer.len() > ANSWER_BYTES_MAX;
         answer.truncate(ANSWER_BYTES_MAX);
-        Ok(Answer { status, body: answer, is_cut })
+        Ok(Answer { status, body: answer, is_cut, retry_after })
     }
 }
 
@@ -192,6 +197,14 @@ impl fmt::Debug for Guard {
     }
 }
 
+/// What a `Retry-After` asks for, in seconds or as a date, by a clock that shows `now`.
+fn wait_of(text: &str, now: SystemTime) -> Option<Duration> {
+    match text.parse() {
+        Ok(seconds) => Some(Duration::from_secs(seconds)),
+        Err(_) => httpdate::parse_http_date(text).ok()?.duration_since(now).ok(),
+    }
+}
+
 fn failure(error: Error) -> Failure {
     match error {
         Error::Other(inner) => match inner.downcast::<Failure>() {
@@ -207,5 +220,27 @@ fn failure(error: Error) -> Failure {
         Error::Tls(why) => Failure::Tls(why.to_owned()),
         Error::Rustls(error) => Failure::Tls(error.to_string()),
         other => Failure::Broken(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wait_is_asked_for_in_seconds_or_as_a_date() {
+        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
+        #[rustfmt::skip]
+        let cases = [
+            // text,                            seconds,    why
+            ("120",                             Some(120),  "seconds"),
+            ("Sun, 06 Nov 1994 08:50:37 GMT",   Some(60),   "a date"),
+            ("Sun, 06 Nov 1994 08:49:36 GMT",   None,       "one that has passed"),
+            ("-1",                              None,       "less than none"),
+            ("soon",                            None,       "neither"),
+        ];
+        for (text, seconds, why) in cases {
+            assert_eq!(wait_of(text, now), seconds.map(Duration::from_secs), "{why}");
+        }
     }
 }

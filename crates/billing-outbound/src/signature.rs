@@ -1,10 +1,11 @@
-//! Signatures by the Standard Webhooks specification, version 1 of its symmetric scheme.
+//! Signatures by the Standard Webhooks specification: version 1 of its symmetric scheme, and of its asymmetric one.
 
 use std::fmt;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
+use ring::signature::{Ed25519KeyPair, KeyPair};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
@@ -12,6 +13,10 @@ use subtle::ConstantTimeEq;
 const PREFIX: &str = "whsec_";
 /// What signatures begin with.
 const VERSION: &str = "v1,";
+/// What signatures by a private key begin with.
+const PUBLIC_VERSION: &str = "v1a,";
+/// What public keys begin with.
+const PUBLIC_PREFIX: &str = "whpk_";
 /// Bytes that a secret may have, by the specification.
 const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
 /// Bytes of a secret that is made here.
@@ -52,7 +57,7 @@ pub struct SignedHeaders {
     pub id: String,
     /// `webhook-timestamp`
     pub timestamp: String,
-    /// `webhook-signature`: one signature for each secret, apart by spaces.
+    /// `webhook-signature`: two signatures for each secret, apart by spaces: `v1` for whoever has it, `v1a` for whoever has its public key.
     pub signature: String,
 }
 
@@ -95,12 +100,33 @@ impl Secret {
 
     /// [`Secret::sign`] by several secrets, the newest first.
     pub fn sign_with(secrets: &[&Self], message: &Message<'_>) -> SignedHeaders {
-        let signatures: Vec<String> = secrets.iter().map(|secret| secret.signature(message)).collect();
+        let shared = secrets.iter().map(|secret| secret.signature(message));
+        let public = secrets.iter().filter_map(|secret| secret.public_signature(message));
+        let signatures: Vec<String> = shared.chain(public).collect();
         SignedHeaders {
             id: message.id.to_owned(),
             timestamp: message.timestamp.to_string(),
             signature: signatures.join(" "),
         }
+    }
+
+    /// What verifies the `v1a` signatures: `whpk_` and an ed25519 public key in base64.
+    pub fn public_key(&self) -> String {
+        let key = self.key_pair().map(|pair| STANDARD.encode(pair.public_key().as_ref()));
+        format!("{PUBLIC_PREFIX}{}", key.unwrap_or_default())
+    }
+
+    /// The key pair that follows from the secret.
+    fn key_pair(&self) -> Option<Ed25519KeyPair> {
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
+        mac.update(b"the ed25519 key of a webhook secret");
+        Ed25519KeyPair::from_seed_unchecked(&mac.finalize().into_bytes()).ok()
+    }
+
+    /// The signature that whoever has the public key verifies.
+    fn public_signature(&self, message: &Message<'_>) -> Option<String> {
+        let signed = [format!("{}.{}.", message.id, message.timestamp).as_bytes(), message.body].concat();
+        Some(format!("{PUBLIC_VERSION}{}", STANDARD.encode(self.key_pair()?.sign(&signed))))
     }
 
     /// Checks that one of the signatures is this secret's, at `now` in seconds since 1970. How long it takes says nothing of how far off a wrong
@@ -155,8 +181,15 @@ mod tests {
     #[test]
     fn signatures_are_those_of_the_specification() {
         // The example of the specification's reference libraries.
-        let (_, headers) = signed();
-        assert_eq!(headers.signature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        let (secret, headers) = signed();
+        let (shared, public) = headers.signature.split_once(' ').expect("two signatures");
+        assert_eq!(shared, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        let key = STANDARD.decode(secret.public_key().trim_start_matches("whpk_")).expect("base64");
+        let signature = STANDARD.decode(public.trim_start_matches("v1a,")).expect("base64");
+        let key = ring::signature::UnparsedPublicKey::new(&ring::signature::ED25519, key);
+        let signed = format!("msg_p5jXN8AQM9LWM0D4loKWxJek.{NOW}.{}", r#"{"test": 2432232314}"#);
+        assert!(key.verify(signed.as_bytes(), &signature).is_ok());
+        assert!(key.verify(signed.to_uppercase().as_bytes(), &signature).is_err());
         assert_eq!(headers.as_pairs()[1], ("webhook-timestamp", "1614265330"));
     }
 

@@ -83,7 +83,7 @@ fn call(client: &Client, url: &str) -> Result<Answer, Failure> {
 fn a_call_arrives_with_its_headers_and_comes_back_with_its_answer() {
     let (addr, heads) = server(answer_with("HTTP/1.1 422 Unprocessable\r\ncontent-length: 4\r\n\r\nnope"));
     let answer = call(&Client::new(Reach::Anywhere), &format!("http://{addr}/hook?a=b")).expect("an answer");
-    assert_eq!(answer, Answer { status: 422, body: b"nope".to_vec(), is_cut: false });
+    assert_eq!(answer, Answer { status: 422, body: b"nope".to_vec(), is_cut: false, retry_after: None });
     let head = heads.recv().expect("a request");
     assert!(head.starts_with("POST /hook?a=b HTTP/1.1\r\n") && head.ends_with("\r\n\r\n{}"), "{head}");
     assert!(head.contains("content-type: application/json\r\n") && head.contains(&format!("host: {addr}")), "{head}");

@@ -22,7 +22,7 @@ use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
     FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
-    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
+    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::test_clock::TestClock;
@@ -38,7 +38,7 @@ use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::repo::customer::{list_key_of, page_of};
 use crate::repo::invoice::Cursor;
-use crate::repo::message::Entry;
+use crate::repo::message::{Entry, placed};
 use crate::shared::Shared;
 use crate::transaction::{PgTransaction, hand_on, repositories};
 
@@ -198,6 +198,7 @@ impl Transaction for OverLanes<'_, '_> {
         metrics: MetricRepo,
         features: FeatureRepo,
         addons: AddonRepo,
+        webhooks: WebhookRepo,
     }
 }
 
@@ -239,6 +240,12 @@ impl MessageRepo for OverLanes<'_, '_> {
         let entries = self.inner.inner.list_entries(wanted)?;
         let messages = self.load_messages(&entries.entries)?;
         entries.page(messages)
+    }
+
+    fn list_by_id(&mut self, ids: &[MessageId]) -> Result<Vec<(u64, Message)>, Error> {
+        let entries = self.inner.inner.find_entries(ids)?;
+        let messages = self.load_messages(&entries)?;
+        placed(entries, messages)
     }
 }
 

@@ -119,6 +119,8 @@ pub enum Noun {
     TestClock,
     /// A message.
     Message,
+    /// An endpoint that messages are sent to.
+    WebhookEndpoint,
 }
 
 impl fmt::Display for Noun {
@@ -141,6 +143,7 @@ impl fmt::Display for Noun {
             Self::Payment => "payment",
             Self::TestClock => "test clock",
             Self::Message => "message",
+            Self::WebhookEndpoint => "webhook endpoint",
         })
     }
 }

@@ -59,6 +59,9 @@ pub enum Refusal {
     /// A later invoice, which this names by its number, took back what the invoice charged.
     #[error("Invoice {0} took back what this one charged; void that one first.")]
     LinesTakenBack(String),
+    /// Nothing is sent to the endpoint.
+    #[error("The webhook endpoint is disabled: enable it first.")]
+    EndpointDisabled,
     /// The credit is expired, used up or voided.
     #[error("The credit is not active.")]
     CreditNotActive,
@@ -103,7 +106,8 @@ impl Refusal {
             | Self::InvoiceHasPayments
             | Self::PaymentReversed
             | Self::CreditDrawn
-            | Self::LinesTakenBack(_) => "invalid_state",
+            | Self::LinesTakenBack(_)
+            | Self::EndpointDisabled => "invalid_state",
             Self::InvalidKey => "not_authenticated",
             Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",

@@ -43,6 +43,8 @@ impl OrganizationRepo for MemoryTransaction {
             messages: Shared::default(),
             messages_dropped: 0,
             #[cfg(feature = "service")]
+            endpoints: Shared::default(),
+            #[cfg(feature = "service")]
             answers: Shared::default(),
         };
         self.state.tenants.insert(organization.id, Shared::new(tenant));

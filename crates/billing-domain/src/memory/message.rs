@@ -26,6 +26,14 @@ pub(super) struct KeptMessage {
     written_at: OffsetDateTime,
 }
 
+#[cfg(feature = "service")]
+impl KeptMessage {
+    /// When it was written, in the store's own time.
+    pub fn written_at(&self) -> OffsetDateTime {
+        self.written_at
+    }
+}
+
 /// Who says what stands in messages, and who wants to know of them.
 #[derive(Default)]
 pub(super) struct Told {
@@ -84,6 +92,13 @@ impl MessageRepo for MemoryTransaction {
         let dropped = usize::try_from(tenant.messages_dropped).unwrap_or(usize::MAX);
         let mut kept = tenant.messages.iter().skip(dropped).map(|kept| &kept.message);
         kept.find(|message| message.id == id).cloned().ok_or(Error::NotFound(Noun::Message))
+    }
+
+    fn list_by_id(&mut self, ids: &[MessageId]) -> Result<Vec<(u64, Message)>, Error> {
+        let tenant = self.tenant()?;
+        let kept = (1_u64..).zip(tenant.messages.iter()).filter(|(position, _)| *position > tenant.messages_dropped);
+        let wanted = kept.filter(|(_, kept)| ids.contains(&kept.message.id));
+        Ok(wanted.map(|(position, kept)| (position, kept.message.clone())).collect())
     }
 
     fn list(&mut self, wanted: &FeedRequest) -> Result<FeedPage, Error> {

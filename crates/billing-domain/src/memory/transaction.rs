@@ -8,13 +8,13 @@ use super::message::Told;
 use super::{AccountState, State, Tenant};
 use crate::error::{Error, Noun};
 use crate::id::{CustomerKey, OrganizationId};
-#[cfg(feature = "service")]
-use crate::store::ApiKeyRepo;
 use crate::store::{
     AddonRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo,
     MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo,
     Transaction,
 };
+#[cfg(feature = "service")]
+use crate::store::{ApiKeyRepo, WebhookRepo};
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
@@ -120,6 +120,11 @@ impl Transaction for MemoryTransaction {
     }
 
     fn messages(&mut self) -> &mut dyn MessageRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn webhooks(&mut self) -> &mut dyn WebhookRepo {
         self
     }
 }

@@ -34,6 +34,8 @@ pub trait MessageRepo {
     /// # Errors
     /// [`Error::NotFound`], also when it has no place yet, or was dropped because of its age.
     fn get(&mut self, id: MessageId) -> Result<Message, Error>;
+    /// Those of these messages that stand in the feed, with their positions, in its order.
+    fn list_by_id(&mut self, ids: &[MessageId]) -> Result<Vec<(u64, Message)>, Error>;
     /// A part of the feed, by position. Whoever asks again behind the same position gets the same again, and once a
     /// position was seen nothing ever comes to stand before it.
     fn list(&mut self, wanted: &FeedRequest) -> Result<FeedPage, Error>;

@@ -31,8 +31,12 @@ mod create_plan;
 mod create_plan_version;
 mod create_subscription;
 mod create_test_clock;
+#[cfg(feature = "service")]
+mod create_webhook_endpoint;
 mod daily_usage;
 mod delete_customer;
+#[cfg(feature = "service")]
+mod disable_webhook_endpoint;
 mod draft_invoice;
 mod draft_lines;
 mod find_currency;
@@ -49,8 +53,12 @@ mod park_billing;
 #[cfg(feature = "service")]
 mod regenerate_api_key;
 mod renew_subscription;
+#[cfg(feature = "service")]
+mod replay_webhooks;
 mod return_credits;
 mod reverse_payment;
+#[cfg(feature = "service")]
+mod rotate_webhook_secret;
 mod switch_plan;
 mod tax_lines;
 mod tell;
@@ -64,6 +72,8 @@ mod update_organization;
 mod update_plan;
 mod update_plan_version;
 mod update_subscription;
+#[cfg(feature = "service")]
+mod update_webhook_endpoint;
 mod usages;
 mod void_credit;
 mod void_invoice;
@@ -101,7 +111,11 @@ pub use create_plan_version::{
 };
 pub use create_subscription::{CreateSubscription, VersionChoice, create_subscription};
 pub use create_test_clock::{CreateTestClock, create_test_clock};
+#[cfg(feature = "service")]
+pub use create_webhook_endpoint::{CreateWebhookEndpoint, create_webhook_endpoint};
 pub use delete_customer::{DeletedCustomer, delete_customer};
+#[cfg(feature = "service")]
+pub use disable_webhook_endpoint::disable_webhook_endpoint;
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
 pub use find_currency::find_currency;
 pub use find_feature::find_feature;
@@ -115,7 +129,11 @@ pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 pub use park_billing::park_billing;
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
+#[cfg(feature = "service")]
+pub use replay_webhooks::{Replay, replay_webhooks};
 pub use reverse_payment::{ReversePayment, reverse_payment};
+#[cfg(feature = "service")]
+pub use rotate_webhook_secret::rotate_webhook_secret;
 pub use switch_plan::{SwitchPlan, switch_plan};
 pub use update_credit::{UpdateCredit, update_credit};
 pub use update_customer::{CustomerPatch, update_customer};
@@ -125,6 +143,8 @@ pub use update_organization::{NewTaxHook, OrganizationPatch, update_organization
 pub use update_plan::{UpdatePlan, delete_plan, update_plan};
 pub use update_plan_version::{UpdatePlanVersion, delete_plan_version, update_plan_version};
 pub use update_subscription::{UpdateSubscription, update_subscription};
+#[cfg(feature = "service")]
+pub use update_webhook_endpoint::{WebhookEndpointPatch, update_webhook_endpoint};
 pub use void_credit::void_credit;
 pub use void_invoice::void_invoice;
 

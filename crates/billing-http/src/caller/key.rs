@@ -144,6 +144,11 @@ impl Pepper {
         }
     }
 
+    /// The pepper itself, for deriving keys from it.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
     /// What the database knows this pepper by: a keyed digest of a text that is no key.
     pub fn mark(&self) -> Vec<u8> {
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return Vec::new() };

@@ -109,7 +109,8 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         | Refusal::InvoiceHasPayments
         | Refusal::PaymentReversed
         | Refusal::CreditDrawn
-        | Refusal::LinesTakenBack(_) => &INVALID_STATE,
+        | Refusal::LinesTakenBack(_)
+        | Refusal::EndpointDisabled => &INVALID_STATE,
         Refusal::InvalidKey => &NOT_AUTHENTICATED,
         Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,

@@ -13,6 +13,7 @@ use crate::customer::CustomerView;
 use crate::metric::MetricView;
 use crate::plan::{Catalog, PlanVersionView};
 use crate::subscription::{AddonSubscriptionView, Holder, Names, SubscriptionView};
+use crate::webhook_view::EndpointView;
 use crate::wire::{CustomerBriefView, view};
 
 view! {
@@ -45,6 +46,7 @@ impl Renderer for Views {
                 text(&PlanVersionView::new(tx, &mut catalog, plan, version)?)
             }
             Subject::Metric(metric) => text(&MetricView::from(metric)),
+            Subject::WebhookEndpoint(endpoint) => text(&EndpointView::from(endpoint)),
             other => Err(StoreError::Internal(format!("no view of {other:?}")).into()),
         }
     }

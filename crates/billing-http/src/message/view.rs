@@ -12,9 +12,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::invoice::{InvoiceView, VoidedInvoiceView};
-use crate::wire::{Described, Instant, Schema, Schemas, view, words_of};
-
-words_of! { MessageType }
+use crate::wire::{Described, Instant, Schema, Schemas, view};
 
 view! {
     /// Something that became true.

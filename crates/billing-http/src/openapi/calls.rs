@@ -108,6 +108,7 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/credits/{credit_id}/void/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/test_clocks/{test_clock_id}/advance/", &[&TEST_CLOCK_ADVANCING]),
     ("/api/currencies/", &[&DUPLICATE_RESOURCE]),
+    ("/api/webhook_endpoints/{webhook_endpoint_id}/replay/", &[&INVALID_STATE]),
     ("/api/api_keys/{prefix}/regenerate/", &[&INVALID_STATE]),
 ];
 

@@ -33,6 +33,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("addons",                  "What is sold beside plans."),
     ("features",                "What a plan grants beside usage."),
     ("feed",                    "All that became true, in one order."),
+    ("webhook_endpoints",       "Who is told of it, and what came of telling them."),
     ("test_clocks",             "Months in a moment, for some customers."),
     ("organization",            "Who issues invoices, and the settings of all this."),
     ("currencies",              "What prices are in."),

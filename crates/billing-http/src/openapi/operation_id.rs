@@ -18,6 +18,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/subscriptions/add/",                 "add_subscription"),
     ("POST", "/api/subscriptions/{subscription_id}/switch_plan/", "switch_plan"),
     ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/", "change_prepaid_units"),
+    ("POST", "/api/webhook_endpoints/{webhook_endpoint_id}/rotate_secret/", "rotate_webhook_endpoint_secret"),
+    ("GET", "/api/webhook_endpoints/{webhook_endpoint_id}/deliveries/", "list_webhook_endpoint_deliveries"),
 ];
 
 /// A verb and a noun: stable, unique, and a function's name in any language.

@@ -116,10 +116,10 @@ mod tests {
             (302,      r#"{"tax_rate": 20}"#,                                    Err(()),      "it is elsewhere"),
         ];
         for (status, body, expected, why) in cases {
-            let answer = Answer { status, body: body.as_bytes().to_vec(), is_cut: false };
+            let answer = Answer { status, body: body.as_bytes().to_vec(), is_cut: false, retry_after: None };
             assert_eq!(read(&answer).map(|said| said.outcome).map_err(drop), expected, "{body}: {why}");
         }
-        let cut = Answer { status: 200, body: br#"{"tax_rate": 20}"#.to_vec(), is_cut: true };
+        let cut = Answer { status: 200, body: br#"{"tax_rate": 20}"#.to_vec(), is_cut: true, retry_after: None };
         assert!(read(&cut).is_err(), "who knows what came behind it");
     }
 }

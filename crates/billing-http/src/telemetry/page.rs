@@ -7,12 +7,14 @@ use std::sync::atomic::Ordering;
 use billing_domain::decimal::plain;
 use billing_domain::store::Backlog;
 use billing_store::{IssuedAmount, Load, OWN_CURRENCIES};
+use time::OffsetDateTime;
 
 use super::latency::seconds;
 use super::log::unreadable;
 use super::process::Process;
 use super::{Calls, Telemetry, locked};
 use crate::connections::ConnectionCounts;
+use crate::delivery::Figures;
 
 /// The media type of the format.
 pub const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
@@ -27,18 +29,21 @@ pub struct Moment<'m> {
     pub backlog: Option<Backlog>,
     /// What the store is busy with, where it tells.
     pub load: Option<&'m Load>,
+    /// How messages are delivered.
+    pub deliveries: Figures,
 }
 
 impl Telemetry {
     /// The page of [`MEDIA_TYPE`].
     pub fn page(&self, moment: Moment<'_>) -> String {
-        let Moment { connections, places: (free, all), backlog, load } = moment;
+        let Moment { connections, places: (free, all), backlog, load, deliveries } = moment;
         let mut page = Page::default();
         page.service(self);
         page.process();
         page.connections(connections);
         page.places(free, all);
         page.database(backlog);
+        page.deliveries(&deliveries);
         if let Some(load) = load {
             page.load(load);
         }
@@ -198,6 +203,40 @@ impl Page {
             "How long the first of them has been due that is not catching up.",
             seconds(lag_us),
         );
+    }
+
+    fn deliveries(&mut self, figures: &Figures) {
+        let name = "billing_webhook_attempts_total";
+        self.head(name, "counter", "Attempts of this process to deliver messages to webhook endpoints.");
+        self.line(name, "outcome=\"delivered\"", figures.delivered);
+        self.line(name, "outcome=\"failed\"", figures.failed);
+        self.one(
+            "billing_webhook_endpoints_disabled_total",
+            "counter",
+            "Webhook endpoints that this process has disabled: they failed for five days, or said that they are gone.",
+            figures.disabled,
+        );
+        let now = OffsetDateTime::now_utc();
+        let since = |instant: OffsetDateTime| seconds(u64::try_from((now - instant).whole_microseconds()).unwrap_or(0));
+        let standings = &figures.standings;
+        let oldest = standings.iter().filter_map(|standing| standing.oldest).min();
+        let meaning = "How long the oldest message has not been delivered that is to be.";
+        self.one(
+            "billing_webhook_oldest_undelivered_seconds",
+            "gauge",
+            meaning,
+            oldest.map_or_else(|| seconds(0), since),
+        );
+        let waiting: u64 =
+            standings.iter().filter(|standing| !standing.is_disabled).map(|standing| standing.waiting).sum();
+        self.one("billing_webhook_waiting_messages", "gauge", "Messages that are to be sent again.", waiting);
+        let name = "billing_webhook_endpoint_failing_seconds";
+        self.head(name, "gauge", "How long every attempt at a webhook endpoint has failed; a hundred at most.");
+        for standing in standings.iter().filter(|standing| !standing.is_disabled) {
+            if let Some(failing_since) = standing.failing_since {
+                self.line(name, &format!("webhook_endpoint_id=\"{}\"", standing.endpoint), since(failing_since));
+            }
+        }
     }
 
     fn load(&mut self, load: &Load) {

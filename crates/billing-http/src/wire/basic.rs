@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
     AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, MessageId, MetricId, OrganizationId,
-    PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
+    PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -108,7 +108,8 @@ ids!(
     PlanId,
     PlanVersionId,
     SubscriptionId,
-    TestClockId
+    TestClockId,
+    WebhookEndpointId
 );
 
 impl FromJson for CustomerId {

@@ -42,6 +42,11 @@ impl Drop for Process {
 
 impl Process {
     pub fn start(database_url: &str, data_dir: &Path) -> Self {
+        Self::start_with(database_url, data_dir, &[])
+    }
+
+    /// With variables of its own.
+    pub fn start_with(database_url: &str, data_dir: &Path, variables: &[(&str, &str)]) -> Self {
         let port =
             TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port").port();
         let child = Command::new(env!("CARGO_BIN_EXE_billing-http"))
@@ -49,6 +54,7 @@ impl Process {
             .env("BILLING_DATA_DIR", data_dir)
             .env("BILLING_BOOTSTRAP_API_KEY", KEY)
             .env("DATABASE_URL", database_url)
+            .envs(variables.iter().copied())
             .stdout(Stdio::null())
             .spawn()
             .expect("the server starts");
@@ -90,6 +96,10 @@ impl Process {
 
     pub fn post(&self, path: &str, body: &Value) -> Value {
         self.call("POST", path, Some(body)).expect("an answer")
+    }
+
+    pub fn get(&self, path: &str) -> Value {
+        self.call("GET", path, None).expect("an answer")
     }
 }
 

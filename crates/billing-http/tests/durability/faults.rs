@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use billing_domain::api_key::{ApiKey, Fingerprint};
 use billing_domain::event::{Event, Ingested};
-use billing_domain::id::{CustomerKey, OrganizationId, TestClockId};
+use billing_domain::id::{CustomerKey, OrganizationId, TestClockId, WebhookEndpointId};
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::store::{
-    ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, EventIngest, Feeds, Leased, Parked, Placed, Renderer, Reply,
-    Requester, Scope, Store, Window, Work,
+    ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding, EventIngest, Feeds,
+    LeaseRequest, Leased, Parked, Placed, Renderer, Reply, Requester, Scope, Store, Window, Work,
 };
 use billing_domain::{Error, StoreError};
 use billing_http::caller::Pepper;
@@ -20,6 +20,7 @@ use billing_store::testing::TestStore;
 use clap::Parser;
 use time::OffsetDateTime;
 use ureq::Agent;
+use uuid::Uuid;
 
 use crate::seen;
 
@@ -154,6 +155,38 @@ impl Feeds for Broken {
     fn on_messages(&self, _: Box<dyn Fn() + Send + Sync>) {}
 
     fn render_with(&self, _: Arc<dyn Renderer>) {}
+}
+
+impl Deliveries for Broken {
+    fn lease_endpoints(&self, _: &LeaseRequest) -> Result<Vec<(OrganizationId, WebhookEndpointId)>, Error> {
+        self.fail()
+    }
+
+    fn renew_leases(&self, _: Uuid, _: OffsetDateTime, _: time::Duration) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn release_endpoint(&self, _: Uuid, _: OrganizationId, _: WebhookEndpointId) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn record_deliveries(
+        &self,
+        _: Uuid,
+        _: OrganizationId,
+        _: WebhookEndpointId,
+        _: &DeliveryRecord,
+    ) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn list_standings(&self, _: u32) -> Result<Vec<EndpointStanding>, Error> {
+        self.fail()
+    }
+
+    fn drop_attempts(&self, _: OffsetDateTime, _: u32) -> Result<u64, Error> {
+        self.fail()
+    }
 }
 
 impl Backend for Broken {

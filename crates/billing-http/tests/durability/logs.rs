@@ -121,6 +121,11 @@ fn the_books_are_told_once_they_are_committed_and_secrets_never() {
     let late = subscribe("late", today.previous_day().and_then(time::Date::previous_day).expect("a day"));
     assert_eq!(logged.post("/api/subscriptions/", &once, &late), logged.post("/api/subscriptions/", &once, &late));
 
+    let hook = logged.post("/api/webhook_endpoints/", &[], &json!({"url": "https://hooks.invalid/canary-path"}));
+    let hook_path = format!("/api/webhook_endpoints/{}", hook["webhook_endpoint_id"].as_str().expect("an id"));
+    let rotated = logged.post(&format!("{hook_path}/rotate_secret/"), &[], &json!({}));
+    logged.post(&format!("{hook_path}/test/"), &[], &json!({}));
+    let hook_secrets = [hook, rotated].map(|made| made["secret"].as_str().expect("a secret").to_owned());
     fail_to_commit(&logged, &folder, &subscribe("lost", today));
     let counted = logged
         .agent
@@ -135,10 +140,10 @@ fn the_books_are_told_once_they_are_committed_and_secrets_never() {
     );
     let id = made["subscription_id"].as_str().expect("an id");
     logged.post(&format!("/api/subscriptions/{id}/cancel/"), &[("X-Request-Id", "end")], &json!({}));
-    what_the_log_says(logged);
+    what_the_log_says(logged, &hook_secrets);
 }
 
-fn what_the_log_says(logged: Logged) {
+fn what_the_log_says(logged: Logged, hook_secrets: &[String]) {
     let (told, lines) = logged.read();
     let issued =
         of(&lines, "invoice issued").into_iter().filter(|fields| fields["request_id"] != "end").collect::<Vec<_>>();
@@ -174,7 +179,8 @@ fn what_the_log_says(logged: Logged) {
     );
 
     let secret_of_key = KEY.split('.').nth(1).expect("a secret");
-    for secret in SECRETS.into_iter().chain([secret_of_key, "canary-pepper"]) {
+    let hook_secrets = hook_secrets.iter().map(|secret| secret.trim_start_matches("whsec_"));
+    for secret in SECRETS.into_iter().chain([secret_of_key, "canary-pepper", "canary-path"]).chain(hook_secrets) {
         assert!(!told.contains(secret), "{secret} is in the log: {told}");
     }
 }

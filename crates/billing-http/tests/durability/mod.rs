@@ -19,3 +19,4 @@ mod pepper;
 mod races;
 mod renewal_races;
 mod scenarios;
+mod webhook_kills;

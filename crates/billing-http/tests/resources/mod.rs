@@ -27,4 +27,6 @@ mod tiers;
 mod track;
 mod usage;
 mod usage_laws;
+mod webhook_retries;
+mod webhooks;
 mod words;

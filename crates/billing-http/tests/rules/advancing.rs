@@ -25,6 +25,7 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/test_clocks/",
     "/api/track/",
     "/api/verify_idems_received/",
+    "/api/webhook_endpoints/",
 ];
 
 fn changes_a_customer(endpoint: &Endpoint) -> bool {

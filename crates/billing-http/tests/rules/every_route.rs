@@ -242,7 +242,8 @@ fn shape(text: &str) -> Value {
         let hexadecimal =
             text.rsplit('_').next().is_some_and(|id| id.len() == 32 && id.bytes().all(|b| b.is_ascii_hexdigit()));
         let instant = text.len() > 10 && text.ends_with('Z') && text.as_bytes()[4] == b'-';
-        let key = text.len() == 41 && text.as_bytes()[8] == b'.';
+        let key =
+            text.len() == 41 && text.as_bytes()[8] == b'.' || text.starts_with("whsec_") || text.starts_with("whpk_");
         hexadecimal || instant || key || text.len() == 8 && text.bytes().all(|b| b.is_ascii_alphanumeric())
     }
     let mut value = serde_json::from_str(text).unwrap_or(Value::Null);

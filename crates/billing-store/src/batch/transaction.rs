@@ -17,7 +17,7 @@ use billing_domain::payment::Payment;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
     FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, Page,
-    PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
+    PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -103,6 +103,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         plans: PlanRepo,
         addons: AddonRepo,
         test_clocks: TestClockRepo,
+        webhooks: WebhookRepo,
     }
 }
 
@@ -240,6 +241,7 @@ impl MessageRepo for BatchTransaction<'_, '_> {
 
     hand_on! { messages =>
         fn get(id: MessageId) -> Message;
+        fn list_by_id(ids: &[MessageId]) -> Vec<(u64, Message)>;
         fn list(wanted: &FeedRequest) -> FeedPage;
     }
 }

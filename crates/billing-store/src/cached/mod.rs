@@ -14,6 +14,7 @@ use billing_domain::id::OrganizationId;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
     InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
+    WebhookRepo,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -126,5 +127,6 @@ impl Transaction for CachedTransaction<'_, '_> {
         test_clocks: TestClockRepo,
         events: EventRepo,
         messages: MessageRepo,
+        webhooks: WebhookRepo,
     }
 }

@@ -18,3 +18,4 @@ pub(crate) mod sql_file;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 pub(crate) mod transact;
+pub(crate) mod webhook_schema;

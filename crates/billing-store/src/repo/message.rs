@@ -273,6 +273,12 @@ impl MessageRepo for PgTransaction<'_> {
         self.load_messages(&entries)?.pop().ok_or(Error::NotFound(Noun::Message))
     }
 
+    fn list_by_id(&mut self, ids: &[MessageId]) -> Result<Vec<(u64, Message)>, Error> {
+        let entries = self.find_entries(ids)?;
+        let messages = self.load_messages(&entries)?;
+        placed(entries, messages)
+    }
+
     fn list(&mut self, wanted: &FeedRequest) -> Result<FeedPage, Error> {
         let entries = self.list_entries(wanted)?;
         let messages = self.load_messages(&entries.entries)?;

@@ -1,6 +1,7 @@
 //! The store as others see it: connecting, health, durability, and the doors that need no scope.
 
 mod billing_queue;
+mod deliveries;
 mod feeds;
 mod idempotency;
 mod lane_status;

@@ -83,6 +83,9 @@ const INTERNAL: &[&str] = &[
     "subscriptions_pkey",
     "test_clocks_pkey",
     "usage_rollup_pkey",
+    "webhook_attempts_pkey",
+    "webhook_endpoints_pkey",
+    "webhook_pending_pkey",
 ];
 
 fn assert_none(store: &TestStore, what: &str, sql: &'static str) {

@@ -16,14 +16,14 @@ fn no_invoice() -> InvoiceId {
 
 const ALL: FeedRequest = FeedRequest { after: 0, types: Vec::new(), limit: 100 };
 
-fn message(tx: &mut dyn Transaction, customer: Option<CustomerKey>, data: &str) -> Message {
+pub(super) fn message(tx: &mut dyn Transaction, customer: Option<CustomerKey>, data: &str) -> Message {
     let id = MessageId::from(tx.new_uuid());
     let message_type = if customer.is_some() { MessageType::CustomerCreated } else { MessageType::MetricCreated };
     let at = OffsetDateTime::UNIX_EPOCH + Duration::microseconds(7);
     Message::new((id, message_type), customer, (at, customer.is_none()), Payload::Json(data.to_owned()))
 }
 
-fn place(tenant: &Tenant<'_>) {
+pub(super) fn place(tenant: &Tenant<'_>) {
     while tenant.harness.feeds.place_messages(2).expect("placed").there_is_more {}
 }
 
@@ -78,6 +78,9 @@ pub(super) fn keeps_messages_in_one_order(harness: &Harness<'_>) {
     let first = of(&[MessageType::CustomerCreated], 1);
     assert_eq!((first.messages.len(), first.reached), (1, 1), "cut behind the first");
     assert_eq!(harness.feeds.last_positions(&[tenant.id]), Ok(vec![4]));
+    let both = [kept[2].id, no_invoice().uuid().into(), kept[0].id];
+    let found = tenant.look(|tx, _| tx.messages().list_by_id(&both));
+    assert_eq!(found, [placed[0].clone(), placed[2].clone()], "by id, in the order of the feed");
     for message in &kept {
         assert_eq!(tenant.look(|tx, _| tx.messages().get(message.id)), *message);
     }

@@ -33,6 +33,7 @@ mod test_clock;
 mod together;
 mod transaction;
 mod usage;
+mod webhook;
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -45,7 +46,7 @@ use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
-use crate::store::{ApiKeyLookup, BillingQueue, EventIngest, Feeds, Scope, Store, Transaction};
+use crate::store::{ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Scope, Store, Transaction};
 
 /// A store under test, seen from all its sides.
 #[derive(Clone, Copy)]
@@ -62,15 +63,17 @@ pub struct Harness<'s> {
     pub answers: &'s dyn IdempotencyStore,
     /// Its feeds.
     pub feeds: &'s dyn Feeds,
+    /// Its webhook endpoints, as whoever delivers sees them.
+    pub deliveries: &'s dyn Deliveries,
 }
 
 impl<'s> Harness<'s> {
     /// One store, which is all of them.
     pub fn of<S>(store: &'s S) -> Self
     where
-        S: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds,
+        S: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds + Deliveries,
     {
-        Self { store, ingest: store, keys: store, queue: store, answers: store, feeds: store }
+        Self { store, ingest: store, keys: store, queue: store, answers: store, feeds: store, deliveries: store }
     }
 }
 
@@ -146,6 +149,12 @@ cases! {
         keeps_feeds_apart,
         drops_old_messages,
         notes_what_falls_due,
+    }
+    webhook {
+        keeps_endpoints,
+        keeps_what_waits,
+        keeps_endpoints_apart,
+        leases_endpoints_to_one_at_a_time,
     }
     together {
         finds_keys,

@@ -1,0 +1,362 @@
+//! Delivering messages: each endpoint has a lane of its own, so that one that is slow or down keeps nobody else waiting.
+//!
+//! A process leases the endpoints that have something to be sent, and serves each on a thread of its own, turn by turn: what is to be
+//! sent again and what the feed has behind the endpoint's position is read, sent a few at a time, each customer's messages one after
+//! the other, and what came of it is written at once. Endpoints that fail have half of the lanes at most. A process that dies in
+//! between leaves its leases to run out; what it had sent and not written is sent once more, under the same ids.
+
+mod seal;
+mod send;
+mod turn;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Instant;
+
+use billing_domain::id::{MessageId, OrganizationId, WebhookEndpointId};
+use billing_domain::message::Message;
+use billing_domain::store::{EndpointStanding, LeaseRequest, Scope, Store, Transaction};
+use billing_domain::webhook::{DeliveryAttempt, FAILING_MAX, WebhookEndpoint};
+use billing_domain::workflow::disable_webhook_endpoint;
+use billing_domain::{Error, StoreError};
+use billing_outbound::{Client, Reach};
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::backend::Backend;
+use crate::error::{ApiError, codes};
+use crate::webhook_view::EndpointView;
+use crate::wire::Instant as WireInstant;
+pub use seal::Sealer;
+use send::{Addressee, Clock, Letter};
+use turn::{Done, Turn};
+
+/// Endpoints that one process serves at once.
+const LANES_MAX: usize = 64;
+/// Those of them that fail: the others never wait for them.
+const FAILING_LANES_MAX: usize = 32;
+/// An endpoint that keeps its lane this long lets others go first.
+const LANE_TIME: std::time::Duration = std::time::Duration::from_secs(5);
+/// How long an endpoint is a process's own without being heard of.
+const LEASE: Duration = Duration::seconds(60);
+/// How often leases are prolonged.
+const RENEW_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
+/// How long a server that stops waits for what is on its way.
+const STOP_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
+/// Endpoints that are tried out at once, of all organizations.
+const TESTS_MAX: usize = 8;
+/// Endpoints whose standing is measured, the longest failing first.
+const STANDINGS_MAX: u32 = 100;
+
+/// An endpoint, and whose it is.
+pub type Place = (OrganizationId, WebhookEndpointId);
+
+/// Sends messages to endpoints, in one process.
+pub struct Deliverer {
+    client: Client,
+    sealer: Sealer,
+    /// By which the process holds leases.
+    owner: Uuid,
+    /// The endpoints that are served, and whether they were failing when that began.
+    lanes: Mutex<BTreeMap<WebhookEndpointId, bool>>,
+    /// At most one lane is at the database, so that requests find connections however many endpoints there are.
+    at_database: Mutex<()>,
+    renewed_at: Mutex<Option<Instant>>,
+    is_stopping: AtomicBool,
+    tests: AtomicUsize,
+    bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    bodies: OnceLock<Box<Bodies>>,
+    figures: Mutex<Figures>,
+}
+
+/// Messages as they are sent, in their order.
+pub type Bodies = dyn Fn(&mut dyn Transaction, &[Message]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync;
+
+/// What is measured of deliveries.
+#[derive(Clone, Debug, Default)]
+pub struct Figures {
+    /// Attempts of this process that the endpoint took.
+    pub delivered: u64,
+    /// Attempts of this process that failed.
+    pub failed: u64,
+    /// Endpoints that this process has disabled, since they failed for too long or said that they are gone.
+    pub disabled: u64,
+    /// How the endpoints of all organizations stand that are behind, failing or disabled.
+    pub standings: Vec<EndpointStanding>,
+}
+
+impl Deliverer {
+    /// Sends through `client`, signing with secrets that are sealed by a key that follows from the pepper.
+    pub fn new(client: Client, pepper: &[u8]) -> Self {
+        Self {
+            client,
+            sealer: Sealer::new(pepper),
+            owner: Uuid::now_v7(),
+            lanes: Mutex::default(),
+            at_database: Mutex::default(),
+            renewed_at: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+            tests: AtomicUsize::new(0),
+            bell: OnceLock::new(),
+            bodies: OnceLock::new(),
+            figures: Mutex::default(),
+        }
+    }
+
+    /// Has messages look like this. Only the first that is given does.
+    pub fn show_as(
+        &self,
+        bodies: impl Fn(&mut dyn Transaction, &[Message]) -> Result<Vec<Vec<u8>>, Error> + Send + Sync + 'static,
+    ) {
+        // An error means that there is one.
+        drop(self.bodies.set(Box::new(bodies)));
+    }
+
+    /// How far it reaches.
+    pub fn reach(&self) -> Reach {
+        self.client.reach()
+    }
+
+    /// Seals secrets.
+    pub fn sealer(&self) -> &Sealer {
+        &self.sealer
+    }
+
+    /// What was measured so far.
+    pub fn figures(&self) -> Figures {
+        lock(&self.figures).clone()
+    }
+
+    /// Has `bell` called whenever an endpoint is left, for which something may have come meanwhile. Only the first that is given is.
+    pub fn on_left(&self, bell: impl Fn() + Send + Sync + 'static) {
+        // An error means that there is one.
+        drop(self.bell.set(Box::new(bell)));
+    }
+
+    /// Begins to serve the endpoints that have something to be sent, each on a thread of its own. Whoever is left rings.
+    pub fn dispatch(self: &Arc<Self>, backend: &Arc<dyn Backend>) {
+        let now = OffsetDateTime::now_utc();
+        self.renew(backend.as_ref(), now);
+        for (are_failing, place) in self.lease(backend.as_ref(), now) {
+            lock(&self.lanes).insert(place.1, are_failing);
+            let (deliverer, lane) = (Arc::clone(self), Arc::clone(backend));
+            let thread = thread::Builder::new().name("webhook-lane".to_owned());
+            if let Err(error) = thread.spawn(move || deliverer.serve(lane.as_ref(), place)) {
+                log::error!("no thread to serve a webhook endpoint: {error}");
+                self.leave(backend.as_ref(), place);
+            }
+        }
+    }
+
+    /// Serves every endpoint that has something to be sent at `now`, one turn each and one after the other; how many those were.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn go_round(&self, backend: &dyn Backend, now: OffsetDateTime) -> Result<usize, Error> {
+        let leased = self.lease(backend, now);
+        for (_, place) in &leased {
+            let turned = self.turn(backend, *place, &Clock::at(now));
+            backend.release_endpoint(self.owner, place.0, place.1)?;
+            turned?;
+        }
+        Ok(leased.len())
+    }
+
+    /// Leases what there is room for, and says of each whether it fails.
+    fn lease(&self, backend: &dyn Backend, now: OffsetDateTime) -> Vec<(bool, Place)> {
+        let mut leased = Vec::new();
+        for (are_failing, most) in [(false, LANES_MAX), (true, FAILING_LANES_MAX)] {
+            let (all, failing) = {
+                let lanes = lock(&self.lanes);
+                (lanes.len() + leased.len(), lanes.values().filter(|fails| **fails).count())
+            };
+            let room = LANES_MAX.saturating_sub(all).min(most.saturating_sub(if are_failing { failing } else { 0 }));
+            if room == 0 || self.is_stopping.load(Ordering::Relaxed) {
+                continue;
+            }
+            let limit = u32::try_from(room).unwrap_or(u32::MAX);
+            let wanted = LeaseRequest { owner: self.owner, limit, are_failing, now, lease: LEASE };
+            match backend.lease_endpoints(&wanted) {
+                Ok(places) => leased.extend(places.into_iter().map(|place| (are_failing, place))),
+                Err(error) => log::error!("webhook endpoints could not be leased: {error}"),
+            }
+        }
+        leased
+    }
+
+    /// Prolongs the leases of what is served, now and then.
+    fn renew(&self, backend: &dyn Backend, now: OffsetDateTime) {
+        let mut renewed_at = lock(&self.renewed_at);
+        if lock(&self.lanes).is_empty() || renewed_at.is_some_and(|at| at.elapsed() < RENEW_EVERY) {
+            return;
+        }
+        *renewed_at = Some(Instant::now());
+        if let Err(error) = backend.renew_leases(self.owner, now, LEASE) {
+            log::error!("leases of webhook endpoints could not be prolonged: {error}");
+        }
+    }
+
+    /// Turn after turn, while there is something to be sent and it goes well.
+    fn serve(&self, backend: &dyn Backend, place: Place) {
+        let began = Instant::now();
+        let turns = AssertUnwindSafe(|| {
+            while !self.is_stopping.load(Ordering::Relaxed) && began.elapsed() < LANE_TIME {
+                match self.turn(backend, place, &Clock::at(OffsetDateTime::now_utc())) {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => {
+                        log::error!("messages could not be sent webhook_endpoint_id={} error={error}", place.1);
+                        break;
+                    }
+                }
+            }
+        });
+        if catch_unwind(turns).is_err() {
+            log::error!("a webhook lane panicked webhook_endpoint_id={}", place.1);
+        }
+        self.leave(backend, place);
+    }
+
+    fn leave(&self, backend: &dyn Backend, (organization, endpoint): Place) {
+        if let Err(error) = backend.release_endpoint(self.owner, organization, endpoint) {
+            // The lease runs out.
+            log::warn!("a webhook endpoint could not be released webhook_endpoint_id={endpoint} error={error}");
+        }
+        lock(&self.lanes).remove(&endpoint);
+        if let Some(bell) = self.bell.get().filter(|_| !self.is_stopping.load(Ordering::Relaxed)) {
+            bell();
+        }
+    }
+
+    /// Sends what is to be sent to an endpoint that is leased, some at a time; whether to go on at once.
+    fn turn(&self, backend: &dyn Backend, place: Place, clock: &Clock) -> Result<bool, Error> {
+        let (organization, endpoint) = place;
+        let store: &dyn Store = backend;
+        let read = {
+            let bodies =
+                self.bodies.get().ok_or_else(|| StoreError::Internal("nothing says how messages look".to_owned()))?;
+            let _alone = lock(&self.at_database);
+            store.run_for(&Scope::Organization(organization), |tx, _| Turn::read(tx, endpoint, clock, bodies.as_ref()))
+        };
+        let turn = match read {
+            // It was deleted.
+            Err(Error::NotFound(_)) => return Ok(false),
+            read => read?,
+        };
+        let Some(turn) = turn else { return Ok(false) };
+        let addressee = Addressee::new(&self.client, &self.sealer, (organization, &turn.endpoint), clock.now());
+        let may_go_on = || !self.is_stopping.load(Ordering::Relaxed);
+        let done = turn.send(clock, may_go_on, |letter| addressee.send(&self.client, letter, clock));
+        let Done { record, is_gone, attempts: (delivered, failed) } = done;
+        {
+            let mut figures = lock(&self.figures);
+            figures.delivered += delivered;
+            figures.failed += failed;
+        }
+        let is_kept = {
+            let _alone = lock(&self.at_database);
+            backend.record_deliveries(self.owner, organization, endpoint, &record)?
+        };
+        let fails_long = record.failing_since.is_some_and(|since| clock.now() - since >= FAILING_MAX);
+        if is_gone || (fails_long && failed > 0) {
+            self.disable(
+                store,
+                place,
+                if is_gone { "It answered 410." } else { "Every attempt has failed for five days." },
+            )?;
+            return Ok(false);
+        }
+        Ok(is_kept && record.failing_since.is_none())
+    }
+
+    /// Disables an endpoint, and says so.
+    fn disable(&self, store: &dyn Store, (organization, endpoint): Place, reason: &str) -> Result<(), Error> {
+        store.run_for(&Scope::Catalog(organization), |tx, now| {
+            disable_webhook_endpoint(tx, endpoint, reason, now).map(drop)
+        })?;
+        lock(&self.figures).disabled += 1;
+        log::error!(
+            organization:%, webhook_endpoint_id:% = endpoint, reason; "a webhook endpoint was disabled"
+        );
+        Ok(())
+    }
+
+    /// Measures how endpoints stand, and drops some attempts that were made before an instant; whether there may be more.
+    pub fn look_after(&self, backend: &dyn Backend, before: OffsetDateTime, limit: u32) -> bool {
+        match backend.list_standings(STANDINGS_MAX) {
+            Ok(standings) => lock(&self.figures).standings = standings,
+            Err(error) => log::error!("webhook endpoints could not be measured: {error}"),
+        }
+        let dropped = backend.drop_attempts(before, limit).unwrap_or_else(|error| {
+            log::error!("old attempts at webhook endpoints could not be dropped: {error}");
+            0
+        });
+        dropped >= u64::from(limit)
+    }
+
+    /// Sends an endpoint a message that is about itself, and answers what came of it. It is not in the feed, and never sent again.
+    ///
+    /// # Errors
+    /// [`codes::TOO_MANY_IN_FLIGHT`] when too many are tried out at once.
+    pub async fn try_out(
+        self: &Arc<Self>,
+        organization: OrganizationId,
+        endpoint: WebhookEndpoint,
+    ) -> Result<DeliveryAttempt, ApiError> {
+        if self.tests.fetch_add(1, Ordering::AcqRel) >= TESTS_MAX {
+            self.tests.fetch_sub(1, Ordering::AcqRel);
+            return Err(ApiError::plain(&codes::TOO_MANY_IN_FLIGHT));
+        }
+        let deliverer = Arc::clone(self);
+        let (sender, receiver) = oneshot::channel();
+        // A thread of its own: those that block on the database are as many as it has connections.
+        let sending = thread::Builder::new().name("webhook-test".to_owned()).spawn(move || {
+            let attempt = deliverer.send_test(organization, &endpoint);
+            deliverer.tests.fetch_sub(1, Ordering::AcqRel);
+            drop(sender.send(attempt));
+        });
+        if let Err(error) = sending {
+            self.tests.fetch_sub(1, Ordering::AcqRel);
+            return Err(ApiError::internal(error));
+        }
+        receiver.await.map_err(|_| ApiError::internal("no answer from a webhook test"))
+    }
+
+    fn send_test(&self, organization: OrganizationId, endpoint: &WebhookEndpoint) -> DeliveryAttempt {
+        let (now, message) = (OffsetDateTime::now_utc(), MessageId::from(Uuid::now_v7()));
+        let addressee = Addressee::new(&self.client, &self.sealer, (organization, endpoint), now);
+        let body = json!({
+            "id": message,
+            "type": "webhook_endpoint.test",
+            "timestamp": WireInstant(now),
+            "livemode": true,
+            "data": EndpointView::from(endpoint),
+        });
+        let body = body.to_string();
+        let letter = Letter { message, attempt: 1, body: body.as_bytes() };
+        addressee.send(&self.client, &letter, &Clock::at(now)).attempt
+    }
+
+    /// Begins nothing more.
+    pub fn silence(&self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits a moment for what is on its way; what is not done by then is sent again by another process.
+    pub fn stop(&self) {
+        self.silence();
+        let began = Instant::now();
+        while !lock(&self.lanes).is_empty() && began.elapsed() < STOP_WAIT {
+            thread::sleep(std::time::Duration::from_millis(10));
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

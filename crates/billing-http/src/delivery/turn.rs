@@ -1,0 +1,197 @@
+//! One turn at an endpoint: what is to be sent to it is read, sent, and what came of it is put down.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use billing_domain::Error;
+use billing_domain::id::{CustomerKey, MessageId, WebhookEndpointId};
+use billing_domain::message::Message;
+use billing_domain::store::{DeliveryRecord, FeedRequest, Transaction};
+use billing_domain::webhook::{EndpointStatus, PendingDelivery, WebhookEndpoint};
+
+use super::Bodies;
+use super::send::{Clock, Letter, Outcome};
+
+/// Messages of one turn.
+const TURN_MAX: u32 = 32;
+/// Messages that are on their way to one endpoint at once; to one that fails, one.
+const IN_FLIGHT_MAX: usize = 4;
+/// A turn sends nothing more once it has taken so long: what is left is written down to be sent next.
+const TURN_TIME: std::time::Duration = std::time::Duration::from_secs(10);
+
+/// What there is to do at an endpoint.
+pub struct Turn {
+    /// The endpoint.
+    pub endpoint: WebhookEndpoint,
+    jobs: Vec<Job>,
+    /// From where to where it goes through the feed.
+    reached: Option<(u64, u64)>,
+    /// Messages that wait and are not kept any more.
+    lost: Vec<MessageId>,
+}
+
+/// A message to be sent.
+struct Job {
+    pending: PendingDelivery,
+    /// Whether it is among what waits: otherwise it comes from the feed.
+    is_waiting: bool,
+    customer: Option<CustomerKey>,
+    body: Vec<u8>,
+}
+
+/// What came of a turn.
+pub struct Done {
+    /// What is to be written of it.
+    pub record: DeliveryRecord,
+    /// Whether the endpoint says that it is gone for good.
+    pub is_gone: bool,
+    /// Attempts that succeeded, and those that failed.
+    pub attempts: (u64, u64),
+}
+
+impl Turn {
+    /// What is to be sent to an endpoint by `clock`: what is due again, and behind that what the feed has. `None`: nothing is.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn read(
+        tx: &mut dyn Transaction,
+        id: WebhookEndpointId,
+        clock: &Clock,
+        bodies: &Bodies,
+    ) -> Result<Option<Self>, Error> {
+        let endpoint = tx.webhooks().get(id)?;
+        if endpoint.status == EndpointStatus::Disabled {
+            return Ok(None);
+        }
+        let now = clock.now();
+        let waiting = tx.webhooks().list_pending(id, now, TURN_MAX)?;
+        let ids: Vec<MessageId> = waiting.iter().map(|one| one.message).collect();
+        let kept = if ids.is_empty() { Vec::new() } else { tx.messages().list_by_id(&ids)? };
+        let mut waiting: BTreeMap<MessageId, PendingDelivery> =
+            waiting.into_iter().map(|one| (one.message, one)).collect();
+        let mut found = Vec::new();
+        for (_, message) in kept {
+            found.extend(waiting.remove(&message.id).map(|pending| (pending, true, message)));
+        }
+        let room = TURN_MAX - u32::try_from(found.len()).unwrap_or(TURN_MAX);
+        let mut reached = None;
+        if room > 0 {
+            let wanted = FeedRequest { after: endpoint.position, types: endpoint.event_types.clone(), limit: room };
+            let page = tx.messages().list(&wanted)?;
+            reached = Some((endpoint.position, page.reached)).filter(|(from, to)| from != to);
+            let fresh =
+                |(position, message): (u64, Message)| (PendingDelivery::new(position, message.id, now), false, message);
+            found.extend(page.messages.into_iter().map(fresh));
+        }
+        let messages: Vec<Message> = found.iter().map(|(.., message)| message.clone()).collect();
+        let jobs = found.into_iter().zip(bodies(tx, &messages)?).map(|((pending, is_waiting, message), body)| Job {
+            pending,
+            is_waiting,
+            customer: message.customer,
+            body,
+        });
+        let turn = Self { endpoint, jobs: jobs.collect(), reached, lost: waiting.into_keys().collect() };
+        let is_idle = turn.jobs.is_empty() && turn.lost.is_empty() && turn.reached.is_none();
+        Ok((!is_idle).then_some(turn))
+    }
+
+    /// Sends everything, each customer's messages one after the other, until there is no more time or `may_go_on` says no.
+    pub fn send(
+        self,
+        clock: &Clock,
+        may_go_on: impl Fn() -> bool + Sync,
+        send: impl Fn(&Letter) -> Outcome + Sync,
+    ) -> Done {
+        let Self { endpoint, jobs, reached, lost } = self;
+        let in_flight = if endpoint.failing_since.is_some() { 1 } else { IN_FLIGHT_MAX };
+        let queues = Mutex::new(by_customer(jobs));
+        let next = || queues.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let done: Mutex<Vec<(Job, Option<Outcome>)>> = Mutex::default();
+        let work = || {
+            while let Some(queue) = next() {
+                for job in queue {
+                    let outcome = (clock.elapsed() < TURN_TIME && may_go_on()).then(|| send(&job.letter()));
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((job, outcome));
+                }
+            }
+        };
+        let others = in_flight.min(queues.lock().unwrap_or_else(PoisonError::into_inner).len()).saturating_sub(1);
+        thread::scope(|threads| {
+            for _ in 0..others {
+                // Without a thread those that there are do it all.
+                drop(thread::Builder::new().name("webhook-send".to_owned()).spawn_scoped(threads, work));
+            }
+            work();
+        });
+        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+        done.sort_by_key(|(job, _)| job.pending.position);
+        sum_up(&endpoint, done, reached, lost)
+    }
+}
+
+impl Job {
+    fn letter(&self) -> Letter<'_> {
+        Letter { message: self.pending.message, attempt: self.pending.attempts + 1, body: &self.body }
+    }
+}
+
+/// Messages of each customer, in their order; those of the organization's own stand together.
+fn by_customer(mut jobs: Vec<Job>) -> VecDeque<Vec<Job>> {
+    jobs.sort_by_key(|job| job.pending.position);
+    let mut queues: Vec<(Option<CustomerKey>, Vec<Job>)> = Vec::new();
+    for job in jobs {
+        match queues.iter_mut().find(|(customer, _)| *customer == job.customer) {
+            Some((_, queue)) => queue.push(job),
+            None => queues.push((job.customer, vec![job])),
+        }
+    }
+    queues.into_iter().map(|(_, queue)| queue).collect()
+}
+
+/// What came of a turn, of which `done` was sent, or was not for want of time.
+fn sum_up(
+    endpoint: &WebhookEndpoint,
+    done: Vec<(Job, Option<Outcome>)>,
+    reached: Option<(u64, u64)>,
+    lost: Vec<MessageId>,
+) -> Done {
+    let mut record = DeliveryRecord::new(endpoint.failing_since);
+    (record.reached, record.settled) = (reached, lost);
+    let (mut is_gone, mut attempts, mut ends) = (false, (0, 0), Vec::new());
+    for (job, outcome) in done {
+        let Some(Outcome { attempt, ended_at, retry_after }) = outcome else {
+            // It goes on being what waits, or begins to.
+            record.pending.extend((!job.is_waiting).then_some(job.pending));
+            continue;
+        };
+        if attempt.is_delivered() {
+            attempts.0 += 1;
+            record.settled.extend(job.is_waiting.then_some(job.pending.message));
+        } else {
+            attempts.1 += 1;
+            is_gone |= attempt.is_gone();
+            match job.pending.failed(ended_at, jitter(), retry_after) {
+                Some(again) => record.pending.push(again),
+                None => record.settled.push(job.pending.message),
+            }
+        }
+        ends.push((ended_at, attempt.is_delivered()));
+        record.attempts.push(attempt);
+    }
+    record.attempts.sort_by_key(|attempt| attempt.at);
+    ends.sort_unstable();
+    for (ended_at, is_delivered) in ends {
+        record.failing_since = (!is_delivered).then(|| record.failing_since.unwrap_or(ended_at));
+    }
+    Done { record, is_gone, attempts }
+}
+
+/// Up to a thousand, as chance has it: retries of many are spread.
+fn jitter() -> u16 {
+    let mut bytes = [0; 2];
+    // Without chance all wait as long, which does no harm.
+    getrandom::fill(&mut bytes).unwrap_or_default();
+    u16::from_le_bytes(bytes) % 1_001
+}

@@ -1,0 +1,1 @@
+DROP TABLE webhook_attempts, webhook_pending, webhook_endpoints;
