@@ -20,7 +20,7 @@ pub fn write(client: &Client, catalog: &Catalog, commits: &Commits, out: &mut dy
     invoices.sort_by_cached_key(|invoice| std::cmp::Reverse(amount(invoice)));
     let total: BigDecimal = invoices.iter().map(amount).sum();
     let (all, priced) = (commits.events.len(), priced(&invoices));
-    let share = if priced == BigDecimal::from(all as u64) {
+    let share = if priced == all as u64 {
         format!("All {} commits", thousands(all))
     } else {
         // The books of another demo are beneath this one.
