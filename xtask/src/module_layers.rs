@@ -30,7 +30,7 @@ const CRATES: [Floors; 3] = [
             &["metric"],
             &["message"],
             &["invoice", "usage"],
-            &["charge"],
+            &["charge", "statement"],
             &["store"],
             &["faults", "memory"],
             &["workflow"],

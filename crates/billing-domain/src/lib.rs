@@ -179,7 +179,7 @@
 //! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
 //! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
-//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`payment`], [`billing_run`] |
+//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`payment`], [`statement`], [`billing_run`] |
 //! | whether they may | [`access`] |
 //! | what is told of it, and to whom | [`message`], [`webhook`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
@@ -244,6 +244,7 @@ pub mod payment;
 pub mod period;
 pub mod plan;
 pub mod simulate;
+pub mod statement;
 pub mod store;
 pub mod subscription;
 pub mod tax;

@@ -123,6 +123,8 @@ pub struct InvoiceSummary {
     pub due_at: Option<OffsetDateTime>,
     /// [`Invoice::payment_status`].
     pub payment_status: PaymentStatus,
+    /// [`Invoice::voided_at`].
+    pub voided_at: Option<OffsetDateTime>,
     /// The first day that its charges are for; the day of issue when it has none.
     pub start_date: Date,
     /// The last day that its charges are for; the day of issue when it has none.
@@ -188,6 +190,7 @@ impl Invoice {
             issued_at: self.issued_at,
             due_at: self.due_at,
             payment_status: self.payment_status,
+            voided_at: self.voided_at,
             start_date: self.charged().map(|period| period.start()).min().unwrap_or(self.issued_at).date(),
             end_date: self.charged().map(|period| period.last_instant()).max().unwrap_or(self.issued_at).date(),
             amount: self.amount.clone(),

@@ -50,6 +50,7 @@ mod note_payment;
 mod note_tax_quote;
 #[cfg(feature = "service")]
 mod park_billing;
+mod read_statement;
 #[cfg(feature = "service")]
 mod regenerate_api_key;
 mod renew_subscription;
@@ -127,6 +128,7 @@ pub use note_payment::{NotePayment, note_payment};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use park_billing::park_billing;
+pub use read_statement::{ReadStatement, STATEMENT_ENTRIES_MAX, read_statement};
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
 #[cfg(feature = "service")]

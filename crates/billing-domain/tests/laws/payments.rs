@@ -8,6 +8,7 @@ use billing_domain::invoice::{Invoice, PaymentStatus, Trace};
 use billing_domain::payment::{Payment, PaymentKind, PaymentLedger};
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::ChargeTiming;
+use billing_domain::statement::{Statement, StatementBalance};
 use billing_domain::store::Transaction;
 use billing_domain::testing::world::{World, decimal, fee, subscription, version};
 use billing_domain::workflow::{
@@ -111,6 +112,23 @@ impl Books {
         assert_eq!(came, charged - due + left + gone - taken_back);
     }
 
+    /// The statement comes to what is due and what is left, wherever it is divided.
+    fn the_statement_goes_on(&self) {
+        let invoices: Vec<_> = self.invoices.iter().map(Invoice::summary).collect();
+        let read = |span| Statement::new(&invoices, &self.credits, &self.payments, span);
+        let whole = read((None, None));
+        let due: BigDecimal = self.invoices.iter().map(Invoice::amount_due).sum();
+        let credit: BigDecimal = self.credits.iter().map(CreditLedger::remaining).sum();
+        assert_eq!(whole.closing["USD"], StatementBalance { due, credit });
+        for entry in &whole.entries {
+            let (before, behind) = (read((None, Some(entry.at))), read((Some(entry.at), None)));
+            let opening = |code: &str| behind.opening.get(code).cloned().unwrap_or_default();
+            assert_eq!(before.closing.get("USD").cloned().unwrap_or_default(), opening("USD"));
+            assert_eq!([before.entries, behind.entries.clone()].concat(), whole.entries);
+            assert_eq!(behind.closing, whole.closing);
+        }
+    }
+
     /// Nobody has credit of a payment that did not come, or is asked for what it does not pay for, while its invoice waits for money.
     fn no_credit_is_without_money(&self) {
         for invoice in &self.invoices {
@@ -206,6 +224,7 @@ proptest! {
             books.each_invoice_adds_up();
             books.no_money_is_lost();
             books.no_credit_is_without_money();
+            books.the_statement_goes_on();
         }
     }
 }

@@ -7,12 +7,15 @@ use billing_domain::payment::PaymentLedger;
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::ChargeTiming;
 use billing_domain::testing::world::{World, fee, subscription, version};
-use billing_domain::workflow::{NotePayment, ReversePayment, note_payment, reverse_payment, void_invoice};
+use billing_domain::workflow::{
+    NotePayment, ReadStatement, ReversePayment, note_payment, read_statement, reverse_payment, void_invoice,
+};
 
 use super::{BigDecimal, instant, number, table};
 
 const LEDGER: &str = "| what happens | on | due of 1 | status of 1 | due of 2 | credit left |";
-pub const TABLES: [&str; 1] = [LEDGER];
+const STATEMENT: &str = "| on | entry | invoice | due +/- | credit +/- | due | credit | balance |";
+pub const TABLES: [&str; 2] = [LEDGER, STATEMENT];
 
 fn pay(world: &World, amount: BigDecimal, invoice: InvoiceId) {
     let customer = world.key("acme");
@@ -62,4 +65,31 @@ fn what_is_due_follows_from_what_came() {
         let is = [due(invoices.first()), status.to_owned(), due(invoices.get(1)), plain(&left)];
         assert_eq!(is.as_slice(), &row[2..], "{row:?}");
     }
+}
+
+#[test]
+fn a_statement_goes_on_from_entry_to_entry() {
+    let world = World::at(instant("2026-01-01"));
+    world.customer("acme");
+    let plan = world.plan(Some(PlanDuration::Monthly), version(vec![fee("30", ChargeTiming::InAdvance)], Vec::new()));
+    world.subscribe(&subscription("acme", plan, instant("2026-01-01"))).expect("subscribed");
+    world.advance("acme", instant("2026-01-05"));
+    let first = world.invoices("acme")[0].id;
+    pay(&world, number("50"), first);
+    world.advance("acme", instant("2026-02-03"));
+    bounce(&world, &number("50"), first);
+    world.advance("acme", instant("2026-02-04"));
+    void(&world, world.invoices("acme")[1].id);
+    let numbers: Vec<_> = world.invoices("acme").into_iter().map(|invoice| invoice.number).collect();
+
+    let command = ReadStatement { customer: world.key("acme"), from: None, to: None };
+    let statement = world.on("acme", |tx, _| read_statement(tx, &command)).expect("a statement");
+    let rows = statement.entries.iter().map(|entry| {
+        let place = |(_, number): &(InvoiceId, String)| numbers.iter().position(|other| other == number);
+        let invoice = entry.invoice.as_ref().and_then(place).map_or_else(String::new, |place| (place + 1).to_string());
+        let (change, balance) = (&entry.change, &entry.balance);
+        let sums = [&change.due, &change.credit, &balance.due, &balance.credit, &balance.net()].map(plain);
+        [vec![entry.at.date().to_string(), entry.kind.as_str().to_owned(), invoice], sums.to_vec()].concat()
+    });
+    assert_eq!(rows.collect::<Vec<_>>(), table(STATEMENT));
 }

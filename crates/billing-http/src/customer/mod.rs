@@ -4,6 +4,7 @@ mod body;
 mod change_body;
 mod cost_analysis;
 mod draft_invoice;
+mod statement;
 mod view;
 
 use actix_web::web;
@@ -22,6 +23,7 @@ use crate::list::{ListAnswer, Paging};
 use crate::path::PathParam;
 use cost_analysis::CostAnalysisView;
 use draft_invoice::DraftInvoicesView;
+use statement::StatementView;
 pub use view::CustomerView;
 use view::DeletedCustomerView;
 
@@ -63,6 +65,13 @@ pub fn endpoints() -> Vec<Endpoint> {
         )
         .parameters(cost_analysis::PARAMETERS)
         .answers::<CostAnalysisView>(200),
+        get(
+            "/api/customers/{customer_id}/statement/",
+            "List a customer's documents and payments in order, with running balances",
+            statement::show,
+        )
+        .parameters(statement::PARAMETERS)
+        .answers::<StatementView>(200),
     ]
 }
 

@@ -9,6 +9,7 @@ use billing_domain::organization::AccessPolicy;
 use billing_domain::payment::PaymentKind;
 use billing_domain::period::{IntervalUnit, PlanDuration};
 use billing_domain::plan::{ChargeBehavior, ChargeTiming, PlanVersionStatus, PriceAdjustmentKind};
+use billing_domain::statement::StatementKind;
 use billing_domain::subscription::{
     FlatFeeBehavior, InvoicingBehavior, SubscriptionStatus, SwitchUsageBehavior, UsageBehavior,
 };
@@ -57,6 +58,6 @@ words_of! {
     AccessPolicy, AddonType, AdjustmentKind, BatchRounding, BillingFrequency, BillingType, ChargeBehavior, ChargeTiming, CreditStatus,
     DecimalForm, FlatFeeBehavior,
     IntervalUnit, InvoiceWhen, InvoicingBehavior, PaymentKind, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
-    PriceAdjustmentKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TaxFailure, TaxProvider, TestClockStatus,
+    PriceAdjustmentKind, StatementKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TaxFailure, TaxProvider, TestClockStatus,
     UsageBehavior,
 }

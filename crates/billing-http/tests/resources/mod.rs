@@ -20,6 +20,7 @@ mod payments;
 mod plan_changes;
 mod plans;
 mod shapes;
+mod statement;
 mod subscriptions;
 mod tax_providers;
 mod test_clocks;

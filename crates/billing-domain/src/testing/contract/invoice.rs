@@ -285,7 +285,7 @@ pub(super) fn lists_of_many_customers(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let [acme, beta, coop] = ["acme", "beta", "coop"].map(|id| tenant.new_customer(id));
     let first = issue(&tenant, &acme, 1, 3, PaymentStatus::Paid);
-    issue(&tenant, &acme, 2, 2, PaymentStatus::Voided);
+    let voided = issue(&tenant, &acme, 2, 2, PaymentStatus::Voided);
     let third = issue(&tenant, &beta, 3, 1, PaymentStatus::Unpaid);
     issue(&tenant, &coop, 4, 9, PaymentStatus::Paid);
     let ask = |customers: &[CustomerKey], statuses: &[PaymentStatus]| {
@@ -294,6 +294,9 @@ pub(super) fn lists_of_many_customers(harness: &Harness<'_>) {
     let statuses = [PaymentStatus::Paid, PaymentStatus::Unpaid];
     assert_eq!(ask(&[acme.key, beta.key], &statuses), [third.summary(), first.summary()], "newest first");
     assert_eq!(ask(&[beta.key, acme.key], &[PaymentStatus::Paid]), [first.summary()]);
+    let void = ask(&[acme.key], &[PaymentStatus::Voided]);
+    assert!(void[0].voided_at.is_some(), "when it was voided");
+    assert_eq!(void, [voided.summary()]);
     assert_eq!((ask(&[], &statuses), ask(&[acme.key], &[])), (vec![], vec![]));
 }
 

@@ -24,6 +24,7 @@ mod payment;
 mod plan;
 mod prepaid;
 mod records;
+mod statement;
 mod subscription;
 mod switch;
 mod tax_providers;
