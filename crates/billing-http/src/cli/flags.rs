@@ -24,6 +24,7 @@ const MEANT: &[(&str, &[&[&str]])] = &[
     ("migrate", &[DATABASE, &["lanes"]]),
     ("database-url", &[DATABASE]),
     ("health", &[&["addr", "tls_cert", "tls_key", "log"]]),
+    ("listen", &[&["addr", "data_dir", "tls_cert", "tls_key", "log"]]),
     ("completions", &[&["log"]]),
 ];
 

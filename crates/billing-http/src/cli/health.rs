@@ -34,6 +34,14 @@ pub fn ask(settings: &Settings, url: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The service at `url`, otherwise where the settings say that it listens.
+///
+/// # Errors
+/// When it is no URL, or another machine's over HTTPS.
+pub fn base(settings: &Settings, url: Option<&str>) -> anyhow::Result<String> {
+    Ok(address(settings.addr, settings.tls().is_some(), url)?.0)
+}
+
 /// Whom to ask. An address that the service listens on is this machine's; one that was named has to be, over HTTPS.
 fn address(addr: SocketAddr, has_tls: bool, url: Option<&str>) -> anyhow::Result<(String, Uri)> {
     let base = url.map_or_else(|| own_base(addr, has_tls), |url| url.trim_end_matches('/').to_owned());

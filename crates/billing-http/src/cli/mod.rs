@@ -2,6 +2,7 @@
 
 mod flags;
 mod health;
+mod listen;
 
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
@@ -173,6 +174,8 @@ pub enum Command {
         #[arg(long)]
         url: Option<String>,
     },
+    /// Follow the feed of a running service, and post its messages to a developer's machine, signed; begun anew, it goes on where it was.
+    Listen(listen::Listening),
     /// Print what makes a shell complete this program's commands and flags.
     Completions {
         /// For which shell.
@@ -224,6 +227,7 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
         Command::BillRun { until, retry_parked, json } => bill_run(&settings, until, retry_parked, json),
         Command::Audit { json } => audit(&settings, json),
         Command::Health { url } => health::ask(&settings, url.as_deref()),
+        Command::Listen(listening) => listen::follow(&settings, &listening),
         Command::ListOrganizations { json } => {
             let organizations = Opened::open_beside(&settings)?.organizations()?;
             if json {

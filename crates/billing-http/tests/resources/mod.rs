@@ -13,6 +13,7 @@ mod feed;
 mod invoices;
 mod late_usage;
 mod levels;
+mod listen;
 mod lists;
 mod matching;
 mod metrics;
