@@ -1,7 +1,8 @@
 //! Batchers: callers leave what they want and go on; workers serve what has come in, as much of it at once as fits into one batch.
 //!
 //! Each organization has a queue of its own, and the queues take turns: whoever asks for much waits behind itself. In company a
-//! batch is small, so that a turn is short.
+//! batch is small, so that a turn is short; where it is so cheap to ask that one organization could keep all processors at it, that
+//! organization rests in company before its next turn.
 //!
 //! There is no timer. A worker that is free takes what is there, if only one job; what comes in while it is busy it takes
 //! together as soon as it is free again. So a lone caller never waits, and a crowd shares statements and commits. The other
@@ -42,6 +43,8 @@ pub(crate) struct Batcher<J> {
     company: Arc<Company>,
     /// Jobs that waited longer are told that everybody is busy; `None`: they wait as long as it takes.
     timeout: Option<Duration>,
+    /// How long an organization waits in company for its next turn, when one was not enough for it.
+    rest: Duration,
 }
 
 impl<J: Job> Batcher<J> {
@@ -54,7 +57,12 @@ impl<J: Job> Batcher<J> {
     pub(crate) fn without_timeout(weight_max: usize, company: &Arc<Company>) -> Self {
         let queue = Queue::with_room(weight_max);
         let company = Arc::clone(company);
-        Self { queue: Mutex::new(queue), filled: Condvar::new(), company, timeout: None }
+        Self { queue: Mutex::new(queue), filled: Condvar::new(), company, timeout: None, rest: Duration::ZERO }
+    }
+
+    /// The same, where an organization of which more waits than one turn is for waits so long for the next, in company.
+    pub(crate) fn resting(self, rest: Duration) -> Self {
+        Self { rest, ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<J>> {
@@ -131,7 +139,9 @@ impl<J: Job> Batcher<J> {
         }
         let Some((owner, mut jobs)) = queue.next() else { return Some(Vec::new()) };
         let Some(first) = jobs.pop_front() else { return Some(Vec::new()) };
-        let mut budget = BatchBudget::new(self.company.is_company(Instant::now()));
+        let now = Instant::now();
+        let is_company = self.company.is_company(now);
+        let mut budget = BatchBudget::new(is_company);
         first.job.joins_batch(&first.job, &mut budget);
         let mut weight = first.weight;
         let (mut taken, mut left) = (vec![first], VecDeque::new());
@@ -145,6 +155,9 @@ impl<J: Job> Batcher<J> {
         }
         if !left.is_empty() {
             queue.waiting.push((owner, left));
+            if is_company {
+                queue.rest(owner, now + self.rest);
+            }
         }
         queue.release(owner, weight);
         queue.busy += 1;

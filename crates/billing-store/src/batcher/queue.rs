@@ -40,6 +40,8 @@ pub(super) struct Queue<J> {
     /// When each organization was last served, in turns; not of all that ever were.
     turns: BTreeMap<Owner, u64>,
     turn: u64,
+    /// Who has no turn until then.
+    resting: Vec<(Owner, Instant)>,
     /// The weight of what waits of each organization, where there is any.
     weights: BTreeMap<Owner, usize>,
     /// That of all, where nobody counts for more than is allowed to one.
@@ -69,6 +71,7 @@ impl<J> Queue<J> {
             waiting: Vec::new(),
             turns: BTreeMap::new(),
             turn: 0,
+            resting: Vec::new(),
             weights: BTreeMap::new(),
             room_taken: 0,
             room: Room::of(total),
@@ -96,12 +99,26 @@ impl<J> Queue<J> {
 
     /// How long a free worker has nothing to do.
     pub(super) fn idle(&self) -> Duration {
-        let firsts = self.waiting.iter().filter_map(|(_, jobs)| jobs.front());
-        match firsts.map(|first| first.since).min() {
-            None => IDLE_POLL,
-            Some(_) if self.busy == 0 => Duration::ZERO,
-            Some(since) => SECOND_WORKER_DELAY.saturating_sub(since.elapsed()),
-        }
+        let now = Instant::now();
+        let ready_in = |owner: &Owner, since: Instant| {
+            let late = match self.busy {
+                0 => since,
+                _ => since + SECOND_WORKER_DELAY,
+            };
+            late.max(self.rests_until(owner).unwrap_or(late)).saturating_duration_since(now)
+        };
+        let firsts = self.waiting.iter().filter_map(|(owner, jobs)| Some(ready_in(owner, jobs.front()?.since)));
+        firsts.min().unwrap_or(IDLE_POLL)
+    }
+
+    /// Whoever it is has no turn until then.
+    pub(super) fn rest(&mut self, owner: Owner, until: Instant) {
+        self.resting.retain(|(other, _)| *other != owner);
+        self.resting.push((owner, until));
+    }
+
+    fn rests_until(&self, owner: &Owner) -> Option<Instant> {
+        self.resting.iter().find(|(resting, _)| resting == owner).map(|(_, until)| *until)
     }
 
     fn weight_of(&self, owner: Owner) -> usize {
@@ -117,10 +134,14 @@ impl<J> Queue<J> {
         self.room_taken = self.room_taken - self.room.counted(before) + self.room.counted(weight);
     }
 
-    /// Takes out the jobs of the organization whose turn it is: it was served longest ago, or has only just come.
+    /// Takes out the jobs of the organization whose turn it is: of those that do not rest it was served longest ago, or has only
+    /// just come.
     pub(super) fn next(&mut self) -> Option<(Owner, VecDeque<Waiting<J>>)> {
         let turn_of = |owner: &Owner| self.turns.get(owner).copied().unwrap_or_default();
-        let next = (0..self.waiting.len()).min_by_key(|place| turn_of(&self.waiting[*place].0))?;
+        let now = Instant::now();
+        self.resting.retain(|(_, until)| *until > now);
+        let ready = (0..self.waiting.len()).filter(|place| self.rests_until(&self.waiting[*place].0).is_none());
+        let next = ready.min_by_key(|place| turn_of(&self.waiting[*place].0))?;
         let taken = self.waiting.remove(next);
         if self.turns.len() >= TURNS_MAX {
             self.turns.retain(|owner, _| self.weights.contains_key(owner));

@@ -60,6 +60,31 @@ fn one_worker_takes_all_until_somebody_has_waited_for_long() {
 }
 
 #[test]
+fn in_company_whoever_asks_without_end_rests_and_nobody_else_does() {
+    let company = Arc::<Company>::default();
+    let batcher = Batcher::without_timeout(100, &company).resting(Duration::from_secs(3_600));
+    let submit = |of: u128, job: u32| batcher.submit(Numbered(of, job), 1);
+    (1..=6).for_each(|job| submit(1, job));
+    assert_eq!(numbers(batcher.take()), [1, 2, 3]);
+    batcher.finish();
+    assert!(batcher.lock().idle().is_zero(), "alone, nobody rests");
+    for n in [1, 2] {
+        company.note(organization(n), Instant::now());
+    }
+    assert_eq!(numbers(batcher.take()), [4, 5], "more waits than one turn is for");
+    batcher.finish();
+    assert!(!batcher.lock().idle().is_zero() && batcher.lock().next().is_none(), "it rests");
+    submit(2, 10);
+    assert_eq!(numbers(batcher.take()), [10], "others are served at once");
+    batcher.finish();
+    submit(2, 11);
+    assert_eq!(numbers(batcher.take()), [11], "and again: one turn is enough for them");
+    batcher.finish();
+    batcher.lock().rest(Some(organization(1)), Instant::now());
+    assert_eq!(take(&batcher), [6], "when it has rested");
+}
+
+#[test]
 fn organizations_take_turns() {
     let company = Arc::<Company>::default();
     let batcher = Batcher::without_timeout(100, &company);

@@ -57,6 +57,10 @@ const KEY_WORKERS: usize = 2;
 const QUESTION_WORKERS: usize = 2;
 /// Workers that look for answers under idempotency keys: one may hang with its connection.
 const ANSWER_WORKERS: usize = 2;
+/// How long an organization that asks questions about usage without end waits for its next turn in company, and one that asks for
+/// answers under idempotency keys: to ask again costs so little that it would take processors and database from others.
+const QUESTIONS_REST: Duration = Duration::from_millis(1);
+const ANSWERS_REST: Duration = Duration::from_millis(4);
 /// Most memory that waiting events may take; beyond that callers are told to come back.
 const WAITING_BYTES_MAX: usize = 24 * 1024 * 1024;
 /// Most look-ups of a kind, and most questions, that may wait.
@@ -91,8 +95,8 @@ impl Queues {
                 .map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS, &company)))
                 .collect(),
             keys: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
-            questions: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
-            answers: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
+            questions: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX).resting(QUESTIONS_REST)),
+            answers: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX).resting(ANSWERS_REST)),
             company,
         };
         for batcher in &queues.arrivals {
