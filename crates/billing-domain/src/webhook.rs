@@ -75,7 +75,7 @@ impl WebhookEndpoint {
     }
 
     /// What is wrong with what is said of it, but for the URL.
-    pub(crate) fn faults(&self) -> FieldErrors {
+    pub fn faults(&self) -> FieldErrors {
         let mut errors = FieldErrors::default();
         if let Some(description) = &self.description {
             errors.keep("description", text::check_length(description, text::DESCRIPTION_CHARACTERS_MAX));
