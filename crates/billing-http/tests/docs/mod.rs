@@ -10,4 +10,5 @@ mod page;
 mod promises;
 mod sentences;
 mod telemetry;
+mod webhook_receiver;
 mod wrong_inputs;

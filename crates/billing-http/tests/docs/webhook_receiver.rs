@@ -1,0 +1,95 @@
+//! A receiver in another language, which verifies messages with the official package of the specification.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use billing_outbound::Reach;
+use serde_json::{Value, json};
+
+use crate::support::{Field, World, ago};
+
+const PACKAGE: &str = "standardwebhooks==1.1.0";
+const SCRIPT: &str = include_str!("webhook_receiver.py");
+
+/// A folder with the package in it; installed once for each build folder.
+fn package() -> Result<PathBuf, String> {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standardwebhooks-1.1.0");
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
+    let target = fresh.path().join("packages");
+    let mut pip = Command::new("python3");
+    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]).arg(&target);
+    let output = pip.arg(PACKAGE).output().map_err(|error| format!("python3: {error}"))?;
+    if !output.status.success() {
+        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+    }
+    // Another process may have been faster; then its folder is as good.
+    match std::fs::rename(&target, &folder) {
+        Err(_) if !folder.exists() => Err("the installed package could not be put in place".to_owned()),
+        _ => Ok(folder),
+    }
+}
+
+struct Receiver(Child);
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+#[test]
+#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
+fn the_official_python_package_verifies_every_message() {
+    let packages = match package() {
+        Ok(folder) => folder,
+        Err(reason) => {
+            assert!(std::env::var_os("CI").is_none(), "CI must be able to install {PACKAGE}: {reason}");
+            eprintln!("SKIPPED: {PACKAGE} could not be installed: {reason}");
+            return;
+        }
+    };
+    let world = World::with(|settings| settings.reach = Reach::Anywhere);
+    let mut python = Command::new("python3");
+    python.args(["-W", "ignore", "-c", SCRIPT]).env("PYTHONPATH", packages);
+    let mut receiver = Receiver(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3"));
+    let mut lines = BufReader::new(receiver.0.stdout.take().expect("what it prints")).lines();
+    let mut line = || lines.next().expect("it runs").expect("text");
+    let url = format!("http://127.0.0.1:{}/", line());
+    let endpoint = world.post("/api/webhook_endpoints/", &json!({"url": url})).ok(201);
+    let mut stdin = receiver.0.stdin.take().expect("what it reads");
+    writeln!(stdin, "{}", endpoint.id("secret")).expect("told");
+    let plan = world.plan(&world.metric());
+    world.customer("acme");
+    let start = ago(time::Duration::DAY);
+    world.post("/api/subscriptions/", &json!({"customer_id": "acme", "plan_id": plan, "start_date": start})).ok(200);
+    let (mut verified, mut told) = (Vec::new(), Vec::new());
+    while !verified.iter().any(|one: &Value| one["type"] == "invoice.created") {
+        verified.push(serde_json::from_str(&line()).expect("JSON"));
+    }
+    while verified.len() != told.len() {
+        if told.len() > verified.len() {
+            verified.push(serde_json::from_str(&line()).expect("JSON"));
+        }
+        let feed = world.get("/api/feed/?wait=20").ok(200);
+        let brief = |one: &Value| json!({"id": one["id"], "type": one["type"]});
+        told = feed["results"].as_array().expect("a list").iter().map(brief).collect();
+    }
+    let in_order = |mut all: Vec<Value>| {
+        all.sort_by_key(|one| one.to_string());
+        all
+    };
+    assert_eq!(in_order(verified), in_order(told), "each was verified");
+    // Messages that another secret has signed are not.
+    world
+        .post(&format!("/api/webhook_endpoints/{}/rotate_secret/", endpoint.id("webhook_endpoint_id")), &json!({}))
+        .ok(200);
+    world.sql("UPDATE webhook_endpoints SET old_secret_until = now()");
+    world.post("/api/metrics/", &json!({"event_name": "late"})).ok(201);
+    let refused: Value = serde_json::from_str(&line()).expect("JSON");
+    assert!(refused["refused"].is_string(), "{refused}");
+}
