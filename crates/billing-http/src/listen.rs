@@ -24,7 +24,7 @@ use crate::body::{BodyBudget, BodyDeadline};
 use crate::connections::{Connections, Paced};
 use crate::openapi::Description;
 use crate::server_settings::{CONNECTIONS_MAX, ServerSettings, workers};
-use crate::{endpoint, middleware, routes};
+use crate::{endpoint, message, middleware, routes};
 
 /// Time for the rest of a request's head.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
@@ -62,7 +62,7 @@ pub fn listen(app: &web::Data<App>, settings: &ServerSettings) -> io::Result<(Se
     let addr = listener.local_addr()?;
     let served = Served {
         app: app.clone(),
-        description: web::Data::new(Description::new(routes::table)),
+        description: web::Data::new(Description::new(routes::table, message::webhooks)),
         deadline: BodyDeadline(settings.body_deadline),
         budget: BodyBudget::default(),
     };

@@ -3,6 +3,7 @@
 pub mod calls;
 mod finish;
 mod operation_id;
+mod webhooks;
 
 use std::sync::OnceLock;
 
@@ -27,6 +28,7 @@ use crate::error::{ApiError, PROBLEM_JSON, ProblemView};
 use crate::query::Query;
 use crate::wire::{DecimalForm, Described, Direction, Schema, Schemas};
 pub use operation_id::operation_id;
+pub use webhooks::{Webhook, Webhooks};
 
 const SCHEME: &str = "api_key";
 /// The parameters of [`show`].
@@ -41,14 +43,15 @@ const LINK_MEANING: &str = "`<address>; rel=\"next\"`: where the list goes on. N
 /// The description of all calls, in each form of numbers made when it is first asked for.
 pub struct Description {
     table: fn() -> Vec<Endpoint>,
+    webhooks: fn() -> Webhooks,
     with_numbers: OnceLock<Bytes>,
     with_text: OnceLock<Bytes>,
 }
 
 impl Description {
-    /// Of the calls of a table.
-    pub fn new(table: fn() -> Vec<Endpoint>) -> Self {
-        Self { table, with_numbers: OnceLock::new(), with_text: OnceLock::new() }
+    /// Of the calls of a table, and of messages.
+    pub fn new(table: fn() -> Vec<Endpoint>, webhooks: fn() -> Webhooks) -> Self {
+        Self { table, webhooks, with_numbers: OnceLock::new(), with_text: OnceLock::new() }
     }
 
     /// The document as it is sent: whoever asks again gets the same bytes.
@@ -57,7 +60,7 @@ impl Description {
             DecimalForm::Number => &self.with_numbers,
             DecimalForm::Text => &self.with_text,
         };
-        made.get_or_init(|| document(&(self.table)(), form).to_string().into()).clone()
+        made.get_or_init(|| document(&(self.table)(), &(self.webhooks)(), form).to_string().into()).clone()
     }
 }
 
@@ -72,8 +75,9 @@ pub async fn show(request: HttpRequest, description: web::Data<Description>) -> 
     Ok(HttpResponse::Ok().content_type(ContentType::json()).body(description.document(form)))
 }
 
-/// The document that describes a table of calls, with the decimals of answers in one form.
-pub fn document(table: &[Endpoint], form: DecimalForm) -> Value {
+/// The document that describes a table of calls, with the decimals of answers in one form, and the messages that webhook endpoints
+/// get: those have JSON numbers, so they stand in the description of that form.
+pub fn document(table: &[Endpoint], webhooks: &Webhooks, form: DecimalForm) -> Value {
     let mut schemas = Schemas::default();
     schemas.set_direction(Direction::Out(form));
     let problem = ProblemView::describe(&mut schemas);
@@ -106,11 +110,16 @@ pub fn document(table: &[Endpoint], form: DecimalForm) -> Value {
         }));
         paths = paths.path(endpoint.path, PathItem::new(http_method(&endpoint.method), operation.build()));
     }
+    schemas.set_direction(Direction::Out(form));
+    let webhooks = (form == DecimalForm::Number).then(|| webhooks::described(webhooks, &mut schemas));
     let key = SecurityScheme::ApiKey(ApiKey::Header(ApiKeyValue::new("X-API-KEY")));
     let components = ComponentsBuilder::new().schemas_from_iter(schemas.into_named()).security_scheme(SCHEME, key);
     let info = InfoBuilder::new().title("Billing and usage metering").version(env!("CARGO_PKG_VERSION"));
     let document = OpenApiBuilder::new().info(info.build()).paths(paths.build()).components(Some(components.build()));
-    let document = serde_json::to_value(document.build()).unwrap_or_default();
+    let mut document = serde_json::to_value(document.build()).unwrap_or_default();
+    if let Some(webhooks) = webhooks {
+        document["webhooks"] = webhooks;
+    }
     finish::finished(document, table, form)
 }
 

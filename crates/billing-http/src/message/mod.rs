@@ -2,6 +2,7 @@
 
 mod render;
 mod view;
+mod webhooks;
 
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use billing_domain::store::{Feeds, Transaction};
 use billing_domain::{Error, StoreError};
 
 pub use view::{MessageView, views};
+pub use webhooks::webhooks;
 
 /// Has what a store tells say the same as answers do.
 pub fn render_on(feeds: &(impl Feeds + ?Sized)) {

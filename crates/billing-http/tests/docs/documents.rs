@@ -2,8 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use billing_domain::message::MessageType;
 use billing_http::endpoint::{Access, Endpoint};
 use billing_http::error::codes;
+use billing_http::message::webhooks;
 use billing_http::openapi::{calls, document};
 use billing_http::routes;
 use billing_http::unknown_field::UnknownFields;
@@ -18,9 +20,12 @@ fn the_description_covers_every_route() {
     let world = World::new();
     let document = world.send("GET", "/openapi.json", &[], b"").ok(200);
     assert_eq!(document["openapi"], "3.1.0");
-    assert_eq!(document, self::document(&routes::table(), DecimalForm::Number));
+    assert_eq!(document, self::document(&routes::table(), &webhooks(), DecimalForm::Number));
+    let told: BTreeSet<&str> = MessageType::ALL.iter().map(|told| told.as_str()).collect();
+    let sent: BTreeSet<&str> = document["webhooks"].as_object().expect("webhooks").keys().map(String::as_str).collect();
+    assert_eq!(sent, told, "a description of each message");
     let of_texts = world.send("GET", "/openapi.json?numbers=text", &[], b"").ok(200);
-    assert_eq!(of_texts, self::document(&routes::table(), DecimalForm::Text));
+    assert_eq!(of_texts, self::document(&routes::table(), &webhooks(), DecimalForm::Text));
     let paths = document["paths"].as_object().expect("paths");
     let described: BTreeSet<(String, String)> = paths
         .iter()
@@ -49,7 +54,7 @@ fn the_description_covers_every_route() {
 
 #[test]
 fn the_description_tells_types_and_requirements() {
-    let document = document(&routes::table(), DecimalForm::Number);
+    let document = document(&routes::table(), &webhooks(), DecimalForm::Number);
     let schema = |name: &str| document["components"]["schemas"][name].clone();
     let required = |name: &str| schema(name)["required"].as_array().cloned().unwrap_or_default();
     assert_eq!(required("CreateSubscriptionBody"), ["customer_id", "start_date"]);
@@ -121,7 +126,7 @@ fn the_api_document_has_the_tables_of_the_code() {
 #[test]
 fn the_checked_in_description_is_that_of_the_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
-    let document = document(&routes::table(), DecimalForm::Number);
+    let document = document(&routes::table(), &webhooks(), DecimalForm::Number);
     let text = serde_json::to_string_pretty(&document).expect("json") + "\n";
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(path, &text).expect("written");

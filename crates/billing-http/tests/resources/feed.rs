@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::rules::poison::fits;
 use crate::support::{Field, World, plan_body, version_body};
 
 /// Reads along, waiting for what comes.
@@ -96,6 +97,21 @@ fn messages_say_what_the_calls_answered() {
     let cancelled = world.post(&format!("/api/subscriptions/{id}/cancel/"), &json!({})).ok(200);
     let [told] = feed.data(["subscription.cancelled"]);
     assert_eq!(told, cancelled);
+    assert_described(&world);
+}
+
+/// All that was told is as the document describes the messages that webhook endpoints get.
+fn assert_described(world: &World) {
+    let document = world.get("/openapi.json").ok(200);
+    let told = world.get("/api/feed/?limit=1000").ok(200);
+    for message in told["results"].as_array().expect("messages") {
+        let described = &document["webhooks"][message["type"].as_str().expect("a type")]["post"];
+        let [all, own] =
+            [0, 1].map(|part| &described["requestBody"]["content"]["application/json"]["schema"]["allOf"][part]);
+        assert_eq!(fits(message, all, &document), Ok(()));
+        assert_eq!(own["properties"]["type"]["const"], message["type"]);
+        assert_eq!(fits(&message["data"], &own["properties"]["data"], &document), Ok(()), "{message}");
+    }
 }
 
 #[test]
@@ -115,6 +131,7 @@ fn an_invoice_that_is_withdrawn_says_what_that_means() {
     let [told] = feed.data(["invoice.voided"]);
     assert_eq!(told, voided);
     assert!(!told["forgiven"].as_array().expect("a list").is_empty());
+    assert_described(&world);
 }
 
 #[test]

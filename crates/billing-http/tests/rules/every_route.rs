@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use billing_http::endpoint::{Access, Endpoint};
 use billing_http::error::CHALLENGE;
+use billing_http::message::webhooks;
 use billing_http::openapi;
 use billing_http::openapi::calls;
 use billing_http::routes;
@@ -159,7 +160,7 @@ fn generalized(pointer: &str) -> String {
 #[test]
 fn samples_have_every_place_that_an_id_can_be_in() {
     let table = protected();
-    let document = openapi::document(&table, DecimalForm::Number);
+    let document = openapi::document(&table, &webhooks(), DecimalForm::Number);
     for endpoint in &table {
         let (method, path) = (endpoint.method.as_str().to_lowercase(), endpoint.path);
         let all: Vec<Sample> = samples(endpoint);
@@ -256,7 +257,7 @@ fn fields_that_are_not_for_callers_change_nothing() {
     let world = World::new();
     let theirs = Fixture::new(&world, "theirs");
     let table = protected();
-    let document = openapi::document(&table, DecimalForm::Number);
+    let document = openapi::document(&table, &webhooks(), DecimalForm::Number);
     for endpoint in table.iter().filter(|endpoint| endpoint.request.is_some()) {
         let known = field_names(endpoint, &document);
         for sample in samples(endpoint) {

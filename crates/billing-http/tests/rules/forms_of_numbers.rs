@@ -1,5 +1,6 @@
 //! Decimals as text, for whoever asks: the same answers, as the description of that form says.
 
+use billing_http::message::webhooks;
 use billing_http::openapi;
 use billing_http::wire::DecimalForm;
 use serde_json::{Value, json};
@@ -26,7 +27,7 @@ fn every_answer_to_reading_has_its_decimals_as_text_when_asked() {
     let world = World::new();
     let ours = Fixture::new(&world, "ours");
     let table = protected();
-    let document = openapi::document(&table, DecimalForm::Text);
+    let document = openapi::document(&table, &webhooks(), DecimalForm::Text);
     let mut changed = 0;
     for endpoint in table.iter().filter(|endpoint| endpoint.method == "GET") {
         let schema = &document["paths"][endpoint.path]["get"]["responses"]["200"];

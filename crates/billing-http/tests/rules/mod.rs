@@ -11,7 +11,7 @@ mod fairness;
 mod faults_together;
 mod forms_of_numbers;
 mod isolation;
-mod poison;
+pub(crate) mod poison;
 mod refusals;
 mod retries;
 mod statements;

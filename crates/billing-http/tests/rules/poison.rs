@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use billing_domain::BigDecimal;
 use billing_http::endpoint::Endpoint;
+use billing_http::message::webhooks;
 use billing_http::openapi;
 use billing_http::wire::DecimalForm;
 use serde_json::{Value, json};
@@ -99,7 +100,7 @@ fn poisoned(sample: &Sample, endpoint: &Endpoint, fields: &BTreeSet<String>) -> 
 fn poison_is_refused_without_a_trace_and_never_a_fault() {
     let world = World::new();
     let table = protected();
-    let document = openapi::document(&table, DecimalForm::Number);
+    let document = openapi::document(&table, &webhooks(), DecimalForm::Number);
     let (mut sent, mut accepted) = (0_u32, 0_u32);
     for endpoint in &table {
         let operation = &document["paths"][endpoint.path][endpoint.method.as_str().to_lowercase()];
@@ -140,7 +141,7 @@ fn poison_is_refused_without_a_trace_and_never_a_fault() {
 }
 
 /// Whether a value is as its schema says.
-pub(super) fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
+pub(crate) fn fits(value: &Value, schema: &Value, document: &Value) -> Result<(), String> {
     if let Some(reference) = schema["$ref"].as_str() {
         let target = document.pointer(reference.trim_start_matches('#')).ok_or_else(|| format!("no {reference}"))?;
         return fits(value, target, document);
