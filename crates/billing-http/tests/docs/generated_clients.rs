@@ -2,11 +2,12 @@
 //! long list to its end, and get every decimal as it is.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use serde_json::json;
 
+use super::packages::{installed, installed_by_pip, printed};
 use crate::support::{Field, World, now};
 
 /// What npm installs; the generator of types works with TypeScript 5.
@@ -15,41 +16,6 @@ const NPM_PACKAGES: [&str; 4] =
 const PIP_PACKAGES: [&str; 1] = ["openapi-python-client==0.29.1"];
 /// So many invoices that the first answer has not all of them.
 const COPIES: u32 = 2_500;
-
-/// Runs a program that must end well, and gives what it printed.
-fn printed(command: &mut Command) -> Result<String, String> {
-    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
-    let out = String::from_utf8_lossy(&output.stdout).into_owned();
-    if output.status.success() { Ok(out) } else { Err(format!("{out}\n{}", String::from_utf8_lossy(&output.stderr))) }
-}
-
-/// A folder of the build in which `install` has put packages, once.
-fn installed(name: &str, install: impl Fn(&Path) -> Result<String, String>) -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    if !folder.exists() {
-        let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
-        install(fresh.path())?;
-        // Another process may have been faster; then its folder is as good.
-        if let Err(error) = fs::rename(fresh.path(), &folder)
-            && !folder.exists()
-        {
-            return Err(error.to_string());
-        }
-    }
-    Ok(folder)
-}
-
-/// What is installed, unless that is impossible here: then it is said, and not accepted of CI.
-#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
-fn or_skip(what: &str, packages: Result<PathBuf, String>) -> Option<PathBuf> {
-    packages
-        .inspect_err(|reason| {
-            let is_ci = std::env::var_os("CI").is_some();
-            assert!(!is_ci, "CI must be able to install {what}: {reason}");
-            eprintln!("SKIPPED: {what} could not be installed: {reason}");
-        })
-        .ok()
-}
 
 /// A service with more invoices than one answer holds, and the description of answers whose decimals are text, in `folder`.
 fn world(folder: &Path) -> World {
@@ -77,7 +43,7 @@ fn a_typescript_client_is_generated_and_works() {
         npm.args(["install", "--silent", "--no-audit", "--no-fund"]).args(NPM_PACKAGES).current_dir(folder);
         printed(&mut npm)
     });
-    let Some(packages) = or_skip("openapi-typescript", packages) else { return };
+    let Some(packages) = packages else { return };
     let folder = tempfile::tempdir_in(&packages).expect("a folder");
     let world = world(folder.path());
     let run = |program: &str, arguments: &[&str]| {
@@ -96,12 +62,7 @@ fn a_typescript_client_is_generated_and_works() {
 
 #[test]
 fn a_python_client_is_generated_and_works() {
-    let packages = installed("openapi-python-client-0.29.1", |folder| {
-        let mut pip = Command::new("python3");
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]).arg(folder);
-        printed(pip.args(PIP_PACKAGES))
-    });
-    let Some(packages) = or_skip("openapi-python-client", packages) else { return };
+    let Some(packages) = installed_by_pip("openapi-python-client-0.29.1", &PIP_PACKAGES) else { return };
     let folder = tempfile::tempdir().expect("a folder");
     let world = world(folder.path());
     let python = || {

@@ -6,6 +6,7 @@ mod documents;
 mod generated_clients;
 mod guides;
 mod lotus_python;
+mod packages;
 mod page;
 mod promises;
 mod sentences;

@@ -1,37 +1,16 @@
 //! A receiver in another language, which verifies messages with the official package of the specification.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use billing_outbound::Reach;
 use serde_json::{Value, json};
 
+use super::packages::installed_by_pip;
 use crate::support::{Field, World, ago};
 
 const PACKAGE: &str = "standardwebhooks==1.1.0";
 const SCRIPT: &str = include_str!("webhook_receiver.py");
-
-/// A folder with the package in it; installed once for each build folder.
-fn package() -> Result<PathBuf, String> {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("standardwebhooks-1.1.0");
-    if folder.exists() {
-        return Ok(folder);
-    }
-    let fresh = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).map_err(|error| error.to_string())?;
-    let target = fresh.path().join("packages");
-    let mut pip = Command::new("python3");
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--target"]).arg(&target);
-    let output = pip.arg(PACKAGE).output().map_err(|error| format!("python3: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-    }
-    // Another process may have been faster; then its folder is as good.
-    match std::fs::rename(&target, &folder) {
-        Err(_) if !folder.exists() => Err("the installed package could not be put in place".to_owned()),
-        _ => Ok(folder),
-    }
-}
 
 struct Receiver(Child);
 
@@ -43,16 +22,8 @@ impl Drop for Receiver {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
 fn the_official_python_package_verifies_every_message() {
-    let packages = match package() {
-        Ok(folder) => folder,
-        Err(reason) => {
-            assert!(std::env::var_os("CI").is_none(), "CI must be able to install {PACKAGE}: {reason}");
-            eprintln!("SKIPPED: {PACKAGE} could not be installed: {reason}");
-            return;
-        }
-    };
+    let Some(packages) = installed_by_pip("standardwebhooks-1.1.0", &[PACKAGE]) else { return };
     let world = World::with(|settings| settings.reach = Reach::Anywhere);
     let mut python = Command::new("python3");
     python.args(["-W", "ignore", "-c", SCRIPT]).env("PYTHONPATH", packages);
