@@ -47,8 +47,16 @@ fn what_was_committed_is_delivered_however_often_the_sender_is_killed() {
         server = start();
     }
     let told = || -> Vec<Value> {
-        let feed = server.get("/api/feed/?limit=1000");
-        feed["results"].as_array().expect("a list").clone()
+        let (mut told, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = server.get(&format!("/api/feed/?limit=1000&after={after}"));
+            let some = page["results"].as_array().expect("a list").clone();
+            if some.is_empty() {
+                return told;
+            }
+            told.extend(some);
+            after = page["next"].as_str().expect("a cursor").to_owned();
+        }
     };
     until("all is placed", || told().len() == kills * CUSTOMERS_PER_KILL);
     let mut sent: BTreeMap<String, Vec<Value>> = BTreeMap::new();
