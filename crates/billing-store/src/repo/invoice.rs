@@ -216,7 +216,7 @@ pub(crate) const FALLS_DUE_AT: &str = "greatest(invoices.due_at, (
         FROM payments payment
         CROSS JOIN LATERAL (
             SELECT CASE payment.kind WHEN 'payment' THEN payment.amount - payment.credited
-                ELSE payment.credited - payment.amount END AS by
+                WHEN 'reversal' THEN payment.credited - payment.amount ELSE payment.credited END AS by
         ) settled
         WHERE payment.customer_key = invoices.customer_key AND payment.invoice_id = invoices.id
     ) entry

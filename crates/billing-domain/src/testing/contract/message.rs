@@ -3,10 +3,11 @@
 use time::{Duration, OffsetDateTime};
 
 use super::{Harness, Tenant, build};
+use crate::customer::Customer;
 use crate::error::{Error, Refusal};
 use crate::id::{CustomerKey, InvoiceId, MessageId};
 use crate::message::{Message, MessageType, Payload};
-use crate::payment::PaymentKind;
+use crate::payment::{Payment, PaymentKind};
 use crate::store::{FeedPage, FeedRequest, Scope, Transaction};
 
 /// The id of no invoice.
@@ -194,6 +195,10 @@ pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
     let all_due = tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
     assert!(all_due.contains(&(reopened, late)), "due from when it was unpaid again: {all_due:?}");
     tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, reopened, late));
+    let (id, at) = paid_again_and_bounced(&tenant, &owner, due_at);
+    let all_due = tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
+    assert!(all_due.contains(&(id, at)), "what returned counts as paid: {all_due:?}");
+    tenant.customer(customer, |tx, _| tx.invoices().note_past_due(customer, id, at));
     let falling_due = || tenant.customer(customer, |tx, _| tx.invoices().list_falling_due(customer));
     assert_eq!(falling_due(), [(unpaid, due_at)]);
     let mut listed =
@@ -207,4 +212,40 @@ pub(super) fn notes_what_falls_due(harness: &Harness<'_>) {
     assert_eq!(falling_due(), [], "noted once and for all");
     let noted = tenant.look(|tx, _| tx.invoices().get(unpaid)).amount_past_due;
     assert_eq!(noted, Some(2.into()), "with what was due then");
+}
+
+/// An invoice of 3 whose overpayment bounced and whose credit came back, which was paid then and is unpaid again: since when.
+fn paid_again_and_bounced(
+    tenant: &Tenant<'_>,
+    owner: &Customer,
+    due_at: OffsetDateTime,
+) -> (InvoiceId, OffsetDateTime) {
+    let (customer, now) = (owner.key, tenant.now());
+    let mut invoice = tenant.build(|ids| build::invoice(ids, owner, now, vec![build::line("fee", "3", now)]));
+    invoice.due_at = Some(due_at);
+    tenant.customer(customer, |tx, _| tx.invoices().issue(invoice.clone()));
+    let credit = tenant.new_credit(owner, "2", now);
+    let note = |amount: &str, noted_at, change: &dyn Fn(&mut Payment)| {
+        let mut payment = tenant.build(|ids| build::payment(ids, invoice.id, amount, noted_at));
+        change(&mut payment);
+        tenant.customer(customer, |tx, _| tx.invoices().add_payment(customer, &payment));
+        payment.id
+    };
+    let of_credit = |payment: &mut Payment| payment.credit = Some(credit.credit().id);
+    let too_much = note("5", now, &|payment| {
+        of_credit(payment);
+        payment.credited = 2.into();
+    });
+    note("5", now, &|payment| {
+        of_credit(payment);
+        (payment.kind, payment.reverses) = (PaymentKind::Reversal, Some(too_much));
+    });
+    note("2", now, &|payment| {
+        of_credit(payment);
+        (payment.kind, payment.credited) = (PaymentKind::Returned, 2.into());
+    });
+    let rest = note("3", now, &|_| {});
+    let bounced_at = due_at + Duration::days(5);
+    note("3", bounced_at, &|payment| (payment.kind, payment.reverses) = (PaymentKind::Reversal, Some(rest)));
+    (invoice.id, bounced_at)
 }
