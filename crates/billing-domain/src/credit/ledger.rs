@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 
 use super::{Credit, CreditError, CreditStatus};
 use crate::decimal;
+use crate::error::StoreError;
 use crate::id::{CreditId, InvoiceId};
 use crate::period::instant;
 
@@ -259,6 +260,18 @@ impl CreditLedger {
     pub fn void_up_to(&mut self, amount: &BigDecimal, entry_id: CreditId, at: OffsetDateTime) -> Option<&LedgerEntry> {
         let amount = self.remaining().min(amount.clone());
         self.append(LedgerEntry { id: entry_id, kind: EntryKind::Void, amount, invoice: None, at }).ok()
+    }
+
+    /// Checks that it goes on from these entries: one that was read before another of them came would write over it.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`] when it does not.
+    pub fn check_begins_with(&self, entries: &[CreditId]) -> Result<(), StoreError> {
+        let same = |(one, other): (&LedgerEntry, &CreditId)| one.id == *other;
+        match entries.len() <= self.entries.len() && self.entries.iter().zip(entries).all(same) {
+            true => Ok(()),
+            false => Err(StoreError::Internal(format!("credit {} would lose entries of its ledger", self.credit.id))),
+        }
     }
 
     /// Writes off what remains once the credit has expired; none before that, or when nothing remains.

@@ -385,7 +385,10 @@ impl CreditRepo for MemoryTransaction {
 
     fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error> {
         let stored = self.account(customer)?.credits.get_mut(&ledger.credit().id);
-        ledger.clone_into(stored.ok_or(Error::NotFound(Noun::Credit))?);
+        let stored = stored.ok_or(Error::NotFound(Noun::Credit))?;
+        let entries: Vec<CreditId> = stored.entries().iter().map(|entry| entry.id).collect();
+        ledger.check_begins_with(&entries)?;
+        ledger.clone_into(stored);
         Ok(())
     }
 }

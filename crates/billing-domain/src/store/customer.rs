@@ -191,6 +191,7 @@ pub trait CreditRepo {
     fn list(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error>;
     /// The customer's credits that have something left, oldest first.
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error>;
-    /// Writes description and expiry back and appends the entries that are new; no entry ever changes.
+    /// Writes description and expiry back and appends the entries that are new; no entry ever changes, and a ledger that lacks one
+    /// is not written.
     fn update(&mut self, customer: CustomerKey, ledger: &CreditLedger) -> Result<(), Error>;
 }

@@ -1,11 +1,13 @@
 //! Takes credit back for which no money came.
 
-use bigdecimal::Signed;
+use bigdecimal::{BigDecimal, Signed};
 use time::OffsetDateTime;
 
 use super::note_payment::{append, wait_for_billing};
 use super::tell::tell;
+use crate::credit::CreditLedger;
 use crate::error::Error;
+use crate::id::{CreditId, CustomerKey};
 use crate::invoice::Invoice;
 use crate::message::{MessageType, Subject};
 use crate::payment::{Payment, PaymentKind, PaymentLedger};
@@ -29,16 +31,13 @@ pub(super) fn return_credits(
     let customer = invoice.customer;
     let ledger = PaymentLedger::from(tx.invoices().list_payments(customer, Some(invoice.id))?);
     for (id, owed) in ledger.owed_credits() {
-        let mut credit = tx.credits().get(customer, id)?;
-        // What has expired of it or was voided since came back, too.
-        let is_out = &credit.balance().drawn - &credit.balance().restored;
-        let amount = (owed - is_out).min(invoice.amount_due());
-        if !amount.is_positive() {
-            continue;
-        }
-        if is_behind {
+        let mut found = returned(tx, invoice, (id, &owed))?;
+        if is_behind && found.is_some() {
+            // It may have drawn on the credit, or seen it expire.
             wait_for_billing(tx, customer, now)?;
+            found = returned(tx, invoice, (id, &owed))?;
         }
+        let Some((mut credit, amount)) = found else { continue };
         if credit.void_up_to(&amount, tx.new_uuid().into(), now).is_some() {
             tx.credits().update(customer, &credit)?;
             let owner = tx.customers().get_even_deleted(customer)?;
@@ -61,4 +60,43 @@ pub(super) fn return_credits(
         append(tx, invoice, &entry)?;
     }
     Ok(())
+}
+
+/// A credit, and what came back of what is owed of it, as far as that is due; none when nothing did.
+fn returned(
+    tx: &mut dyn Transaction,
+    invoice: &Invoice,
+    (id, owed): (CreditId, &BigDecimal),
+) -> Result<Option<(CreditLedger, BigDecimal)>, Error> {
+    let credit = tx.credits().get(invoice.customer, id)?;
+    // What has expired of it or was voided since came back, too.
+    let amount = (owed - out_of(&credit)).min(invoice.amount_due());
+    Ok(amount.is_positive().then_some((credit, amount)))
+}
+
+/// Takes away what is left of a credit; what of it has paid for invoices that stand.
+///
+/// # Errors
+/// [`Error::NotFound`] for the credit.
+pub(super) fn take_away(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    id: CreditId,
+    now: OffsetDateTime,
+) -> Result<BigDecimal, Error> {
+    let mut credit = tx.credits().get(customer, id)?;
+    // Whatever its status: that of a deleted customer has expired without anybody writing it off.
+    let left = credit.remaining();
+    if credit.void_up_to(&left, tx.new_uuid().into(), now).is_some() {
+        tx.credits().update(customer, &credit)?;
+        let owner = tx.customers().get_even_deleted(customer)?;
+        tell(tx, &owner, (MessageType::CreditVoided, now), &Subject::Credit(customer, credit.clone(), now))?;
+    }
+    Ok(out_of(&credit))
+}
+
+/// What of a credit has paid for invoices that stand.
+fn out_of(credit: &CreditLedger) -> BigDecimal {
+    let balance = credit.balance();
+    &balance.drawn - &balance.restored
 }

@@ -1,16 +1,13 @@
 //! Takes a payment back.
 
-use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
 use super::note_payment::{append, catch_up_if_possible, check_at, wait_for_billing};
-use super::return_credits::return_credits;
-use super::tell::tell;
+use super::return_credits::{return_credits, take_away};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
-use crate::id::{CreditId, CustomerKey, InvoiceId, PaymentId};
+use crate::id::{CustomerKey, InvoiceId, PaymentId};
 use crate::invoice::Invoice;
-use crate::message::{MessageType, Subject};
 use crate::payment::{Payment, PaymentKind, PaymentLedger};
 use crate::period::instant;
 use crate::store::Transaction;
@@ -80,23 +77,6 @@ pub fn reverse_payment(
         catch_up(tx, command.customer, now)?;
     }
     Ok((invoice, reversal))
-}
-
-/// Takes away what is left of a credit; what of it has paid for invoices that stand.
-fn take_away(
-    tx: &mut dyn Transaction,
-    customer: CustomerKey,
-    credit: CreditId,
-    now: OffsetDateTime,
-) -> Result<BigDecimal, Error> {
-    let mut ledger = tx.credits().get(customer, credit)?;
-    if ledger.void(tx.new_uuid().into(), now).is_some() {
-        tx.credits().update(customer, &ledger)?;
-        let owner = tx.customers().get_even_deleted(customer)?;
-        tell(tx, &owner, (MessageType::CreditVoided, now), &Subject::Credit(customer, ledger.clone(), now))?;
-    }
-    let balance = ledger.balance();
-    Ok(&balance.drawn - &balance.restored)
 }
 
 impl ReversePayment {

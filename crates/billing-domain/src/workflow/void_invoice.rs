@@ -7,7 +7,7 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
-use super::return_credits::return_credits;
+use super::return_credits::{return_credits, take_away};
 use super::tell::tell;
 use crate::charge::BillingRecord;
 use crate::customer::Customer;
@@ -48,7 +48,9 @@ pub fn void_invoice(
     for line in &invoice.lines {
         match &line.trace {
             Trace::CreditPurchase { credit_id } | Trace::CreditGranted { credit_id } => {
-                take_away(tx, &owner, *credit_id, now)?;
+                if take_away(tx, customer, *credit_id, now)?.is_positive() {
+                    return Err(Refusal::CreditDrawn.into());
+                }
             }
             Trace::CreditApplied { drawdowns } => {
                 for drawdown in drawdowns {
@@ -307,18 +309,6 @@ fn taxes_of(line: &LineItem) -> Vec<Tax<'_>> {
         AdjustmentBasis::PlanAdjustment { .. } => None,
     });
     taxes.collect()
-}
-
-fn take_away(tx: &mut dyn Transaction, owner: &Customer, credit: CreditId, now: OffsetDateTime) -> Result<(), Error> {
-    let mut ledger = tx.credits().get(owner.key, credit)?;
-    if ledger.balance().drawn > ledger.balance().restored {
-        return Err(Refusal::CreditDrawn.into());
-    }
-    if ledger.void(tx.new_uuid().into(), now).is_some() {
-        tx.credits().update(owner.key, &ledger)?;
-        tell(tx, owner, (MessageType::CreditVoided, now), &Subject::Credit(owner.key, ledger, now))?;
-    }
-    Ok(())
 }
 
 /// What comes back to a credit that has expired meanwhile expires again.

@@ -6,14 +6,13 @@ use bigdecimal::BigDecimal;
 use billing_domain::credit::{Credit, CreditLedger, EntryKind, LedgerEntry};
 use billing_domain::id::{CreditId, CustomerKey};
 use billing_domain::store::CreditRepo;
-use billing_domain::{Error, Noun, StoreError};
-use diesel::dsl::count_star;
+use billing_domain::{Error, Noun};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::pg::column::{checked, choice, count, unreadable};
+use crate::pg::column::{checked, choice, unreadable};
 use crate::pg::schema::{credit_entries, credits};
 use crate::transaction::PgTransaction;
 
@@ -207,11 +206,11 @@ impl CreditRepo for PgTransaction<'_> {
         let stored = credit_entries::table
             .filter(credit_entries::customer_key.eq(customer.uuid()))
             .filter(credit_entries::credit_id.eq(credit.id.uuid()))
-            .select(count_star());
-        let stored: usize = count(self.query(|pg| stored.first::<i64>(pg))?)?;
-        if stored > ledger.entries().len() {
-            return Err(StoreError::Internal(format!("credit {} would lose entries of its ledger", credit.id)).into());
-        }
+            .order(credit_entries::position)
+            .select(credit_entries::id);
+        let stored: Vec<CreditId> = self.query(|pg| stored.load::<Uuid>(pg))?.into_iter().map(CreditId::from).collect();
+        ledger.check_begins_with(&stored)?;
+        let stored = stored.len();
         self.append_entries(customer, ledger, stored)
     }
 }

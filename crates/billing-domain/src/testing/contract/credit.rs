@@ -62,6 +62,15 @@ pub(super) fn keeps_every_entry(harness: &Harness<'_>) {
     ledger.expire(tenant.build(Ids::next), now + Duration::days(1)).expect("expired");
     tenant.customer(acme.key, |tx, _| tx.credits().update(acme.key, &ledger));
     assert_eq!(kept(), ledger, "every kind of entry");
+    let stale = Credit { id: tenant.build(Ids::next), ..ledger.credit().clone() };
+    let stale = CreditLedger::grant(stale, tenant.build(Ids::next)).expect("a valid credit");
+    tenant.customer(acme.key, |tx, _| tx.credits().insert(acme.key, &stale));
+    let [mut one, mut other] = [stale.clone(), stale];
+    one.draw(decimal("1"), paid, tenant.build(Ids::next), now).expect("drawn");
+    tenant.customer(acme.key, |tx, _| tx.credits().update(acme.key, &one));
+    other.void(tenant.build(Ids::next), now).expect("voided");
+    let lost = tenant.run(&Scope::Customer(tenant.id, acme.key), |tx, _| tx.credits().update(acme.key, &other));
+    assert!(matches!(lost, Err(Error::Store(_))), "what was read before another entry came writes over none: {lost:?}");
     assert_eq!(tenant.look(|tx, _| tx.credits().customer_of(id)), acme.key);
     let (absent, scope) = (tenant.build(Ids::next), Scope::Organization(tenant.id));
     let missing = tenant.run(&scope, |tx, _| tx.credits().get(acme.key, absent));

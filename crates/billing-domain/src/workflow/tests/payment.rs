@@ -15,8 +15,8 @@ use crate::plan::ChargeTiming::InAdvance;
 use crate::store::{FeedRequest, Scope, Store, Transaction};
 use crate::testing::world::{World, decimal, fee, subscription, version};
 use crate::workflow::{
-    NotePayment, OrganizationPatch, ReversePayment, UpdateInvoice, note_payment, reverse_payment, update_credit,
-    update_invoice, void_credit, void_invoice,
+    NotePayment, OrganizationPatch, ReversePayment, UpdateCredit, UpdateInvoice, delete_customer, note_payment,
+    reverse_payment, update_credit, update_invoice, void_credit, void_invoice,
 };
 
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
@@ -236,6 +236,23 @@ fn a_credit_without_money_comes_back_to_its_invoice_in_any_order() {
         let sum: bigdecimal::BigDecimal = credits.iter().map(CreditLedger::remaining).sum();
         assert_eq!(plain(&sum), left, "{paid}: {why}");
     }
+}
+
+/// Nobody bills a deleted customer any more, so what has expired of a credit is still in its ledger when its payment bounces.
+#[test]
+fn a_deleted_customers_payment_takes_its_credit_along_although_that_has_expired() {
+    let (world, invoice) = world();
+    let payment = pay(&world, invoice.id, "50");
+    let (key, credit) = (world.key("acme"), payment.credit.expect("a credit"));
+    let expires_at = Some(Some(datetime!(2024-04-20 00:00 UTC)));
+    let change = UpdateCredit { customer: key, credit, description: None, expires_at };
+    world.on("acme", |tx, now| update_credit(tx, &change, now)).expect("changed");
+    world.on("acme", |tx, now| delete_customer(tx, key, now)).expect("deleted");
+    world.store.set_now(datetime!(2024-05-02 00:00 UTC));
+    assert_eq!(plain(&credit_of(&world, &payment).remaining()), "20", "nobody has looked");
+    let (reversed, reversal) = reverse(&world, invoice.id, payment.id).expect("reversed");
+    assert_eq!((plain(&reversed.amount_due()), plain(&reversal.credited)), ("30".to_owned(), "20".to_owned()));
+    assert_eq!(plain(&credit_of(&world, &payment).remaining()), "0", "no credit without money");
 }
 
 #[test]
