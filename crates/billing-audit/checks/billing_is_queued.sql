@@ -18,7 +18,7 @@ CROSS JOIN LATERAL (
             AND subscription.replaced_by IS NULL
         UNION ALL
         SELECT credit.expires_at, grace.minutes FROM credits credit
-        WHERE credit.customer_key = customer.customer_key AND credit.remaining > 0
+        WHERE credit.customer_key = customer.customer_key AND customer.deleted_at IS NULL AND credit.remaining > 0
         UNION ALL
         SELECT invoice.due_at, interval '0' FROM invoices invoice
         WHERE invoice.customer_key = customer.customer_key AND customer.deleted_at IS NULL

@@ -101,6 +101,12 @@ fn books() -> World {
             "time_created": crate::support::ago(time::Duration::hours(2)), "properties": {"n": n + 1, "region": region}})
     });
     world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
+    // Nobody bills a customer who was deleted, so nothing of theirs has to be in the queue.
+    world.customer("departed");
+    let soon = crate::support::ago(-time::Duration::DAY);
+    let credit = json!({"customer_id": "departed", "amount": 5, "currency_code": "USD", "expires_at": soon});
+    world.post("/api/credits/", &credit).ok(201);
+    world.post("/api/customers/departed/delete/", &json!({})).ok(200);
     world
 }
 
@@ -228,7 +234,7 @@ const CORRUPTIONS: &[(&str, &str)] = &[
         DELETE FROM payments WHERE kind = 'returned'", "invoice_is_paid_by_its_payments"),
     ("INSERT INTO credit_entries SELECT customer_key, credit_id, position + 100, organization_id, id, kind, amount, invoice_id, at FROM credit_entries WHERE kind = 'drawdown'", "credit_is_its_ledger"),
     ("UPDATE credits SET voided = voided + 0.01 WHERE remaining > 1", "credit_is_its_ledger"),
-    ("UPDATE credits SET effective_at = '2100-01-01'", "credit_is_drawn_in_its_time_and_currency"),
+    ("UPDATE credits SET effective_at = '2100-01-01' WHERE expires_at IS NULL", "credit_is_drawn_in_its_time_and_currency"),
     ("DELETE FROM credit_entries WHERE kind = 'drawdown'", "drawdowns_are_on_their_invoice"),
     ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{credit_id}', '\"baladj_00000000000000000000000000000001\"') WHERE trace ->> 'kind' = 'credit_granted'", "granted_credit_exists"),
     ("UPDATE subscriptions SET start_at = start_at - interval '10 days', filters = '{\"a\": \"b\"}' WHERE id = (SELECT id FROM subscriptions WHERE NOT is_new LIMIT 1)", "subscriptions_do_not_overlap"),
