@@ -44,7 +44,7 @@ pub enum Refusal {
     InvoiceVoided,
     /// Payments of the invoice stand, or what one had overpaid is still owed with it.
     #[error(
-        "The invoice has payments: reverse them first, POST /api/invoices/{{invoice_id}}/payments/{{payment_id}}/reverse/. Where one of them had overpaid and that has paid for others, it cannot be voided any more."
+        "The invoice has payments: reverse them first, POST /api/invoices/{{invoice_id}}/payments/{{payment_id}}/reverse/. Where one that was reversed had overpaid and that has paid for other invoices, void those first."
     )]
     InvoiceHasPayments,
     /// The payment was reversed before.
