@@ -2,6 +2,9 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use billing_outbound::Reach;
 use serde_json::{Value, json};
@@ -10,6 +13,8 @@ use super::packages::installed_by_pip;
 use crate::support::{Field, World, ago};
 
 const PACKAGE: &str = "standardwebhooks==1.1.0";
+/// How long a message may take before the test gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
 const SCRIPT: &str = include_str!("webhook_receiver.py");
 
 struct Receiver(Child);
@@ -28,8 +33,10 @@ fn the_official_python_package_verifies_every_message() {
     let mut python = Command::new("python3");
     python.args(["-W", "ignore", "-c", SCRIPT]).env("PYTHONPATH", packages);
     let mut receiver = Receiver(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3"));
-    let mut lines = BufReader::new(receiver.0.stdout.take().expect("what it prints")).lines();
-    let mut line = || lines.next().expect("it runs").expect("text");
+    let printed = BufReader::new(receiver.0.stdout.take().expect("what it prints"));
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let line = || lines.recv_timeout(PATIENCE).expect("it prints a line for each message");
     let url = format!("http://127.0.0.1:{}/", line());
     let endpoint = world.post("/api/webhook_endpoints/", &json!({"url": url})).ok(201);
     let mut stdin = receiver.0.stdin.take().expect("what it reads");
