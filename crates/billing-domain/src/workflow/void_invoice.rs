@@ -48,7 +48,8 @@ pub fn void_invoice(
     for line in &invoice.lines {
         match &line.trace {
             Trace::CreditPurchase { credit_id } | Trace::CreditGranted { credit_id } => {
-                if take_away(tx, customer, *credit_id, now)?.is_positive() {
+                let drawn = take_away(tx, customer, *credit_id, now)?;
+                if drawn.is_positive() {
                     return Err(Refusal::CreditDrawn.into());
                 }
             }

@@ -144,7 +144,7 @@ fn a_reversal_takes_back_what_is_left_of_the_credit_and_the_rest_is_due() {
 fn what_expired_of_a_credit_is_not_owed_again() {
     let (world, invoice) = world();
     let payment = pay(&world, invoice.id, "50");
-    let command = crate::workflow::UpdateCredit {
+    let command = UpdateCredit {
         customer: world.key("acme"),
         credit: payment.credit.expect("a credit"),
         description: None,
