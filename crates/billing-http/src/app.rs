@@ -43,6 +43,8 @@ pub struct App {
     backend: Arc<dyn Backend>,
     /// One per database connection: the pool of blocking threads has an endless queue of its own.
     places: Arc<Places>,
+    /// One per processor, for what computes.
+    processors: Arc<Places>,
     company: Arc<Company>,
     usual_times: UsualTimes,
     request_deadline: Duration,
@@ -74,7 +76,8 @@ impl App {
         let company = backend.company();
         Self {
             backend,
-            places: Places::new(settings.connections, Arc::clone(&company)),
+            places: Places::of_connections(settings.connections, Arc::clone(&company)),
+            processors: Places::of_processors(Arc::clone(&company)),
             company,
             usual_times: UsualTimes::default(),
             request_deadline: settings.request_deadline,
@@ -164,6 +167,25 @@ impl App {
         let done = done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?;
         self.usual_times.note(kind, began.elapsed());
         done.map_err(|error| self.with_reason(error))
+    }
+
+    /// Runs `work` that needs a processor and no database, once there is one for `holder`.
+    ///
+    /// # Errors
+    /// Those of `work`; [`codes::TOO_MANY_IN_FLIGHT`] when there was none before the deadline of a request.
+    pub async fn compute<T, W>(&self, holder: Holder, work: W) -> Result<T, ApiError>
+    where
+        T: Send + 'static,
+        W: FnOnce() -> Result<T, ApiError> + Send + 'static,
+    {
+        let place = tokio::time::timeout(self.request_deadline, self.processors.take(holder)).await;
+        let Ok(place) = place else { return Err(ApiError::plain(&codes::TOO_MANY_IN_FLIGHT)) };
+        let request = request_id::carried();
+        let done = web::block(move || {
+            let _place = place;
+            request_id::within(request, work)
+        });
+        done.await.map_err(|_| ApiError::internal("a blocking job panicked"))?
     }
 
     /// A database that is gone because its disk is full says nothing itself: this does.

@@ -1,6 +1,6 @@
-//! The places that may block on the database at once, shared out between organizations.
+//! The places for what is scarce, shared out between organizations: connections to the database, and the processors.
 //!
-//! Each place stands for one connection. No organization gets all of them: a quarter is always left for others, and while
+//! Each place stands for one of them. No organization gets all of them: a quarter is always left for others, and while
 //! another organization waits, whoever holds least comes first. So however much one of them asks for, another one's call
 //! begins at once. And it goes on: in company an organization holds no more than keep the processors at work, since what more
 //! of them would do at once only makes everybody's calls take longer.
@@ -17,9 +17,6 @@ use tokio::sync::oneshot;
 
 /// Whose a place is; `None`: the service's own.
 pub type Holder = Option<OrganizationId>;
-
-/// Places in company for each processor.
-const PLACES_PER_PROCESSOR: usize = 1;
 
 /// The places there are.
 pub struct Places {
@@ -49,14 +46,20 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many, for whom `company` says whether they share them.
-    pub fn new(total: usize, company: Arc<Company>) -> Arc<Self> {
-        let processors = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        Self::of(total, processors, company)
+    /// One for each connection to the database; `company` says whether organizations share them. In company each has as many
+    /// as there are processors.
+    pub fn of_connections(connections: usize, company: Arc<Company>) -> Arc<Self> {
+        Self::of(connections, processors(), company)
     }
 
-    fn of(total: usize, processors: usize, company: Arc<Company>) -> Arc<Self> {
-        Arc::new(Self { total, most_in_company: PLACES_PER_PROCESSOR * processors, company, state: Mutex::default() })
+    /// One for each processor. In company each organization has half of them: what computes leaves the rest to everybody else,
+    /// whose requests are also taken up, and answered, by a processor.
+    pub fn of_processors(company: Arc<Company>) -> Arc<Self> {
+        Self::of(processors(), processors().div_ceil(2), company)
+    }
+
+    fn of(total: usize, most_in_company: usize, company: Arc<Company>) -> Arc<Self> {
+        Arc::new(Self { total, most_in_company, company, state: Mutex::default() })
     }
 
     /// How many there are.
@@ -127,6 +130,10 @@ impl Places {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn processors() -> usize {
+    thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
 impl State {
@@ -236,7 +243,7 @@ mod tests {
 
     #[test]
     fn whoever_stops_waiting_takes_nothing() {
-        let places = Places::new(1, Arc::default());
+        let places = Places::of(1, 1, Arc::default());
         let held = at_once(&places, organization(1)).expect("the only one");
         assert!(at_once(&places, organization(2)).is_none(), "and gone again");
         drop(held);

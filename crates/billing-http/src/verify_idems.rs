@@ -4,10 +4,11 @@ use actix_web::{HttpRequest, web};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::CustomerKey;
 use billing_domain::{FieldCode, FieldErrors};
+use serde_json::Value;
 use time::Duration;
 
 use crate::app::App;
-use crate::body::{RawBody, decode, parse_or_empty};
+use crate::body::{INLINE_BYTES_MAX, RawBody, decode, parse_or_empty};
 use crate::caller::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
@@ -45,8 +46,7 @@ body! {
 }
 
 impl VerifyBody {
-    fn read(request: &HttpRequest, text: &str) -> Result<Self, ApiError> {
-        let value = parse_or_empty(text)?;
+    fn read(request: &HttpRequest, value: Value) -> Result<Self, ApiError> {
         let unknown = unknown_field::of_body(request, &value);
         let body = known(Self::from_json(value), unknown)?;
         Ok(body.faults().finish(body)?)
@@ -96,7 +96,13 @@ async fn verify(
     request: HttpRequest,
     body: RawBody<BODY_BYTES_MAX>,
 ) -> Result<web::Json<VerifyView>, ApiError> {
-    let body = VerifyBody::read(&request, &decode(body, BODY_BYTES_MAX)?)?;
+    let size = body.size();
+    let read = move || parse_or_empty(&decode(body, BODY_BYTES_MAX)?);
+    let value = match size {
+        ..=INLINE_BYTES_MAX => read()?,
+        _ => app.compute(Some(caller.organization), read).await?,
+    };
+    let body = VerifyBody::read(&request, value)?;
     let missing = app.read(&caller, move |tx, now| {
         let customer = body.customer_id.as_ref().map(|id| CustomerKey::derive(tx.organization(), id));
         let now = match customer {

@@ -8,5 +8,8 @@ mod unpack;
 
 pub use budget::BodyBudget;
 pub use fields::read_fields;
-pub use receive::{BODY_BYTES_MAX, BodyDeadline, BodyError, RawBody, decode, parse, parse_or_empty, peek, receive_all};
+pub use receive::{
+    BODY_BYTES_MAX, BodyDeadline, BodyError, INLINE_BYTES_MAX, RawBody, decode, parse, parse_or_empty, peek,
+    receive_all,
+};
 pub use scan::{DEPTH_MAX, JsonFault, scan};

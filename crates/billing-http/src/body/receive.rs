@@ -27,6 +27,8 @@ use crate::unread::hold;
 
 /// Largest ordinary body, in bytes, as sent and decompressed.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
+/// Up to this size a body is read by whoever received it; others would have to wait longer.
+pub const INLINE_BYTES_MAX: usize = 16 * 1024;
 /// Most bytes that room is made for because they are announced, until so many have come.
 const EXPECTED_BYTES_MAX: usize = 1024 * 1024;
 /// From so many bytes on it is believed that the others will come: who is slow on purpose sends few.

@@ -11,7 +11,7 @@ use actix_web::{HttpRequest, Responder, web};
 use billing_domain::store::Window;
 
 use crate::app::App;
-use crate::body::RawBody;
+use crate::body::{INLINE_BYTES_MAX, RawBody};
 use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
@@ -21,9 +21,6 @@ pub use cloud_event::{is_cloud_event, read_cloud_event};
 use described::{BatchBody, CloudEventBody, TrackView};
 pub use event::{Rejected, read_event};
 use form::{CLOUD_EVENT, CLOUD_EVENTS, Form};
-
-/// Up to this size a body is read by whoever received it; others would have to wait longer.
-const INLINE_BYTES_MAX: usize = 16 * 1024;
 
 /// The calls that take events in.
 pub fn endpoints() -> Vec<Endpoint> {
@@ -75,9 +72,11 @@ async fn store(
     request: HttpRequest,
     (body, form, others): (RawBody<BODY_BYTES_MAX>, Form, Others),
 ) -> Result<impl Responder, ApiError> {
-    let read = match body.size() {
-        ..=INLINE_BYTES_MAX => batch::read(body, &form, others)?,
-        _ => app.block(Some(bearer.organization()), move |_| batch::read(body, &form, others)).await?,
+    let size = body.size();
+    let read = move || batch::read(body, &form, others);
+    let read = match size {
+        ..=INLINE_BYTES_MAX => read()?,
+        _ => app.compute(Some(bearer.organization()), read).await?,
     };
     let Batch { mut outcome, events, others } = read;
     let refused = unknown_field::of_fields(&request, others.found);
