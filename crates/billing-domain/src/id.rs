@@ -158,6 +158,33 @@ id! {
     TestClockId, prefix = "test_clock_"
 }
 
+/// A line of an issued invoice: the invoice and the line's place on it. Neither ever changes, so it names the line for good, and
+/// nothing is kept for it; on the wire it is `line_`, the invoice's 32 digits, `_` and the place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LineId {
+    invoice: InvoiceId,
+    place: usize,
+}
+
+impl LineId {
+    /// The line that stands at `place` on an invoice, counted from 1.
+    pub fn new(invoice: InvoiceId, place: usize) -> Self {
+        Self { invoice, place }
+    }
+}
+
+impl fmt::Display for LineId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line_{}_{}", self.invoice.uuid().simple(), self.place)
+    }
+}
+
+impl Serialize for LineId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// A customer inside the system: derived from the organization and the caller's own id, never looked up
 /// ([`CustomerKey::derive`]).
 ///

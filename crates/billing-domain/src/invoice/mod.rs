@@ -6,7 +6,7 @@ use time::{Date, OffsetDateTime, UtcOffset};
 
 use crate::address::Address;
 use crate::currency::Currency;
-use crate::id::{CustomerKey, InvoiceId};
+use crate::id::{CustomerKey, InvoiceId, LineId};
 use crate::period::Period;
 
 mod line;
@@ -213,18 +213,19 @@ impl Invoice {
         self.payment_status = if is_paid { PaymentStatus::Paid } else { PaymentStatus::Unpaid };
     }
 
-    /// The lines that charge for something: voiding the invoice forgives them.
-    pub fn forgiven_when_voided(&self) -> impl Iterator<Item = &LineItem> {
-        self.charges().filter(|line| line.charges())
+    /// Each line by its id, in the order in which they stand on the invoice.
+    pub fn named_lines(&self) -> impl Iterator<Item = (LineId, &LineItem)> {
+        (1..).zip(&self.lines).map(|(place, line)| (LineId::new(self.id, place), line))
     }
 
-    /// The lines that take back what earlier invoices charged: voiding the invoice makes it owed again.
-    pub fn owed_again_when_voided(&self) -> impl Iterator<Item = &LineItem> {
-        self.charges().filter(|line| line.takes_back())
+    /// The lines that charge for something, by their ids: voiding the invoice forgives them.
+    pub fn forgiven_when_voided(&self) -> impl Iterator<Item = (LineId, &LineItem)> {
+        self.named_lines().filter(|(_, line)| line.subscription.is_some() && line.charges())
     }
 
-    fn charges(&self) -> impl Iterator<Item = &LineItem> {
-        self.lines.iter().filter(|line| line.subscription.is_some())
+    /// The lines that take back what earlier invoices charged, by their ids: voiding the invoice makes it owed again.
+    pub fn owed_again_when_voided(&self) -> impl Iterator<Item = (LineId, &LineItem)> {
+        self.named_lines().filter(|(_, line)| line.subscription.is_some() && line.takes_back())
     }
 
     fn charged(&self) -> impl Iterator<Item = Period> {

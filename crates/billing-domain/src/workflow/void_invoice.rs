@@ -12,7 +12,7 @@ use super::tell::tell;
 use crate::charge::BillingRecord;
 use crate::customer::Customer;
 use crate::error::{Error, Refusal};
-use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, LineId, SubscriptionId};
 use crate::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
 use crate::message::{MessageType, Subject};
 use crate::money::spread;
@@ -205,13 +205,13 @@ fn forget_lines(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime
         let is_adjusted = tx.plans().get_version(subscription.version)?.price_adjustment.is_some();
         let mut records = tx.billing_records().list(customer, id)?;
         let mut changed = BTreeSet::new();
-        let is_of_subscription = |line: &&LineItem| line.subscription == Some(id);
-        for line in invoice.forgiven_when_voided().filter(is_of_subscription) {
+        let is_of_subscription = |(_, line): &(LineId, &LineItem)| line.subscription == Some(id);
+        for (_, line) in invoice.forgiven_when_voided().filter(is_of_subscription) {
             let record = records.iter_mut().find(|record| Some(record.id) == line.record);
             changed.extend(line.record);
             forgive(line, &mut subscription.settled, record, is_adjusted);
         }
-        for line in invoice.owed_again_when_voided().filter(is_of_subscription) {
+        for (_, line) in invoice.owed_again_when_voided().filter(is_of_subscription) {
             // An adjustment that stands alone comes with any record of its subscription.
             let named = records.iter().position(|record| Some(record.id) == line.record);
             let Some(record) = named.or(records.len().checked_sub(1)).map(|i| &mut records[i]) else { continue };

@@ -1,6 +1,6 @@
 //! How each line of an invoice came about.
 
-use billing_domain::id::{InvoiceId, SubscriptionId};
+use billing_domain::id::{InvoiceId, LineId, SubscriptionId};
 use billing_domain::invoice::{Adjustment, AdjustmentKind, Invoice, LineItem};
 use serde_json::Value;
 
@@ -26,6 +26,8 @@ view! {
 view! {
     /// One line and how it came about.
     ExplainedLineView {
+        /// Its id.
+        line_id: LineId,
         /// What it is for.
         name: String,
         /// The recurring charge that it is for, by its name in the plan version.
@@ -70,14 +72,15 @@ impl ExplanationView {
             invoice_number: invoice.number.clone(),
             currency: (&invoice.currency).into(),
             amount: (&invoice.amount).into(),
-            line_items: invoice.lines.iter().map(ExplainedLineView::new).collect::<Result<_, _>>()?,
+            line_items: invoice.named_lines().map(ExplainedLineView::new).collect::<Result<_, _>>()?,
         })
     }
 }
 
 impl ExplainedLineView {
-    fn new(line: &LineItem) -> Result<Self, ApiError> {
+    fn new((line_id, line): (LineId, &LineItem)) -> Result<Self, ApiError> {
         Ok(Self {
+            line_id,
             name: line.name.clone(),
             charge_name: line.charge_name().map(str::to_owned),
             subscription_id: line.subscription,

@@ -1,7 +1,7 @@
 //! Invoices as answers show them.
 
 use billing_domain::decimal;
-use billing_domain::id::InvoiceId;
+use billing_domain::id::{InvoiceId, LineId};
 use billing_domain::invoice::{
     Adjustment, AdjustmentKind, BilledTo, BillingType, Invoice, InvoiceSummary, LineItem, PaymentStatus, Seller,
 };
@@ -13,7 +13,7 @@ view! {
     InvoiceView {
         ..brief: InvoiceBriefView,
         /// What is charged.
-        line_items: Vec<LineItemView>,
+        line_items: Vec<InvoiceLineView>,
         /// Whose it is, as they were on the day of issue.
         customer: InvoiceCustomerView,
     }
@@ -59,7 +59,8 @@ view! {
 
 impl From<&Invoice> for InvoiceView {
     fn from(invoice: &Invoice) -> Self {
-        let line_items = invoice.lines.iter().map(Into::into).collect();
+        let line_items =
+            invoice.named_lines().map(|(line_id, line)| InvoiceLineView { line_id, line: line.into() }).collect();
         Self { brief: invoice.into(), line_items, customer: (&invoice.billed_to).into() }
     }
 }
@@ -78,6 +79,8 @@ view! {
 view! {
     /// A line of a voided invoice.
     ForgottenLineView {
+        /// Its id.
+        line_id: LineId,
         /// What it was for.
         name: String,
         /// The recurring charge that it was for, by its name in the plan version.
@@ -93,7 +96,8 @@ view! {
 
 impl From<&Invoice> for VoidedInvoiceView {
     fn from(invoice: &Invoice) -> Self {
-        let view = |line: &LineItem| ForgottenLineView {
+        let view = |(line_id, line): (LineId, &LineItem)| ForgottenLineView {
+            line_id,
             name: line.name.clone(),
             charge_name: line.charge_name().map(str::to_owned),
             start_date: Instant(line.period.start()),
@@ -180,7 +184,16 @@ impl From<&Seller> for SellerView {
 }
 
 view! {
-    /// One line of an invoice.
+    /// A line of an issued invoice.
+    InvoiceLineView {
+        ..line: LineItemView,
+        /// Its id: it names the line for good.
+        line_id: LineId,
+    }
+}
+
+view! {
+    /// One line of an invoice or of a preview.
     LineItemView {
         /// What it is for.
         name: String,

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, MessageId, MetricId, OrganizationId,
-    PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, WebhookEndpointId,
+    AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, LineId, MessageId, MetricId,
+    OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -111,6 +111,12 @@ ids!(
     TestClockId,
     WebhookEndpointId
 );
+
+impl Described for LineId {
+    fn describe(_: &mut Schemas) -> Schema {
+        plain(Type::String, "The id of a line of an issued invoice.")
+    }
+}
 
 impl FromJson for CustomerId {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {

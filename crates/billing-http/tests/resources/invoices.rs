@@ -149,6 +149,12 @@ fn a_void_says_what_it_forgives_and_cannot_follow_what_took_it_back() {
     assert_eq!(line(&voided["forgiven"]), [("Large Flat Fee".to_owned(), json!(30))]);
     assert_eq!(line(&voided["owed_again"]), [("Small Flat Fee".to_owned(), json!(15))]);
     assert_eq!(voided["forgiven"][0]["start_date"], "2024-04-16T00:00:00Z");
+    let id_of = |amount: i64| {
+        let lines = voided["line_items"].as_array().expect("lines");
+        lines.iter().find(|line| line["amount"] == amount).expect("the line").id("line_id")
+    };
+    let named = [voided["forgiven"][0].id("line_id"), voided["owed_again"][0].id("line_id")];
+    assert_eq!(named, [id_of(30), id_of(-15)], "one of the two is not the first line of the invoice");
     let voided = void(first).ok(200);
     assert_eq!((line(&voided["forgiven"]).len(), line(&voided["owed_again"]).len()), (1, 0));
 
@@ -238,4 +244,47 @@ fn fees_of_one_plan_are_told_apart_by_their_names() {
     world.post(&format!("/api/subscriptions/{subscription}/cancel/"), &cancel).ok(200);
     let lines = of(&world.get("/api/invoices/?customer_id=acme").ok(200)[0]["line_items"]);
     assert!(lines.starts_with(&fees(-1)), "{lines:?}");
+}
+
+#[test]
+fn a_line_has_one_id_wherever_it_is_shown() {
+    let world = World::new();
+    let clock = world.clock("2025-01-01T00:00:00Z");
+    world.customer_at("acme", &clock);
+    let mut plan = plan_body("A", &world.metric());
+    let fee = |name: &str| json!({"name": name, "amount": 10, "charge_timing": "in_advance"});
+    plan["initial_version"]["recurring_charges"] = json!([fee("platform"), fee("support")]);
+    let plan = world.post("/api/plans/", &plan).ok(201).id("plan_id");
+    let credit = json!({"customer_id": "acme", "amount": 4, "currency_code": "USD"});
+    world.post("/api/credits/", &credit).ok(201);
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": "2025-01-01"});
+    world.post("/api/subscriptions/", &body).ok(200);
+    world.advance(&clock, "2025-02-01T01:00:00Z");
+
+    let ids = |lines: &Value| {
+        let lines = lines.as_array().expect("lines").iter();
+        lines.map(|line| line.id("line_id")).collect::<Vec<_>>()
+    };
+    let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
+    for invoice in invoices.as_array().expect("invoices") {
+        let digits = invoice.id("invoice_id").replace("invoice_", "");
+        let count = invoice["line_items"].as_array().map_or(0, Vec::len);
+        let expected: Vec<_> = (1..=count).map(|place| format!("line_{digits}_{place}")).collect();
+        assert_eq!(ids(&invoice["line_items"]), expected, "the invoice's digits and the place on it");
+        let path = format!("/api/invoices/{}/", invoice.id("invoice_number"));
+        assert_eq!(ids(&world.get(&path).ok(200)["line_items"]), expected);
+        assert_eq!(ids(&world.get(&format!("{path}explain/")).ok(200)["line_items"]), expected);
+    }
+
+    let first = &invoices[1];
+    let voided = world.post(&format!("/api/invoices/{}/void/", first.id("invoice_id")), &json!({})).ok(200);
+    let charges = first["line_items"].as_array().expect("lines").iter().filter(|line| !line["charge_name"].is_null());
+    assert_eq!(ids(&voided["line_items"]), ids(&first["line_items"]), "a void renames none");
+    assert_eq!(ids(&voided["forgiven"]), charges.map(|line| line.id("line_id")).collect::<Vec<_>>());
+    let draft = world.get("/api/customers/acme/draft_invoice/").ok(200);
+    let drafted = &draft["invoices"][0]["line_items"][0]["sub_items"][0];
+    assert!(
+        drafted.get("name").is_some() && drafted.get("line_id").is_none(),
+        "what was not issued has none: {drafted}"
+    );
 }

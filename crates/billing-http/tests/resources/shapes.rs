@@ -108,7 +108,7 @@ fn customer_object() -> Value {
 }
 
 fn invoice_line(metric_plan: &Value) -> Value {
-    json!({"name": "Starter Flat Fee", "charge_name": "base", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+    json!({"line_id": "<line_>", "name": "Starter Flat Fee", "charge_name": "base", "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
         "quantity": null, "billing_type": "in_advance", "metadata": {}, "plan": metric_plan, "subscription_filters": [],
         "base": 9, "adjustments": [{"amount": "0.69", "account": "41100", "adjustment_type": "sales_tax"}],
         "amount": 9.69, "subtotal": 9})
@@ -329,7 +329,7 @@ fn lines_of_usage_with_an_adjustment_and_tax() {
     world.advance(&clock, "2024-02-01T01:00:00Z");
     let billing_plan = json!({"plan_name": "Starter", "plan_id": plan, "version_id": "<plan_version_>", "version": 1});
     let expected = json!([{
-        "name": "count of api_call", "charge_name": null, "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
+        "line_id": "<line_>", "name": "count of api_call", "charge_name": null, "start_date": "2024-01-01T00:00:00Z", "end_date": "2024-01-31T23:59:59.999999Z",
         "quantity": 2, "billing_type": "in_arrears", "metadata": {}, "plan": billing_plan, "subscription_filters": filters,
         "base": 4, "amount": 3.96, "subtotal": 4,
         "adjustments": [{"amount": "-0.4", "account": "21000", "adjustment_type": "plan_adjustment"},

@@ -151,9 +151,9 @@ fn what_a_voided_invoice_took_back_comes_with_the_next_one() {
     let plan = life.plan(version(vec![fee("60", InAdvance)], Vec::new()));
     life.switch(plan);
     let switched = life.world.invoices("acme").remove(1);
-    let named: Vec<_> = switched.owed_again_when_voided().map(|line| plain(&line.amount)).collect();
+    let named: Vec<_> = switched.owed_again_when_voided().map(|(_, line)| plain(&line.amount)).collect();
     assert_eq!(named, ["-15"], "without tax, as it was paid");
-    let named: Vec<_> = switched.forgiven_when_voided().map(|line| plain(&line.amount)).collect();
+    let named: Vec<_> = switched.forgiven_when_voided().map(|(_, line)| plain(&line.amount)).collect();
     assert_eq!(named, ["36"]);
     life.void(switched.id).expect("voided");
     life.at(datetime!(2024-05-01 00:30 UTC));
