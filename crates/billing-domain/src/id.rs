@@ -154,6 +154,10 @@ id! {
     WebhookEndpointId, prefix = "webhook_endpoint_"
 }
 id! {
+    /// A person who signs in.
+    UserId, prefix = "user_"
+}
+id! {
     /// A clock that a customer can live by in place of the real one.
     TestClockId, prefix = "test_clock_"
 }

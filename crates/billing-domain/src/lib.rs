@@ -255,6 +255,8 @@ pub mod text;
 pub mod tier;
 pub mod timezone;
 pub mod usage;
+#[cfg(feature = "service")]
+pub mod user;
 pub mod webhook;
 pub mod workflow;
 

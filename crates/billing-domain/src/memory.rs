@@ -47,11 +47,15 @@ mod service;
 mod shared;
 mod transaction;
 #[cfg(feature = "service")]
+mod user;
+#[cfg(feature = "service")]
 mod webhook;
 
 use message::KeptMessage;
 use shared::Shared;
 use transaction::MemoryTransaction;
+#[cfg(feature = "service")]
+use user::People;
 #[cfg(feature = "service")]
 use webhook::EndpointState;
 
@@ -84,6 +88,8 @@ struct State {
     uuids_given: u128,
     messages_given: u64,
     tenants: BTreeMap<OrganizationId, Shared<Tenant>>,
+    #[cfg(feature = "service")]
+    people: Shared<People>,
 }
 
 /// Everything of one organization.
@@ -153,7 +159,14 @@ impl AccountState {
 impl MemoryStore {
     /// An empty store whose clock stands at `now`.
     pub fn at(now: OffsetDateTime) -> Self {
-        let state = State { now: instant::whole(now), uuids_given: 0, messages_given: 0, tenants: BTreeMap::new() };
+        let state = State {
+            now: instant::whole(now),
+            uuids_given: 0,
+            messages_given: 0,
+            tenants: BTreeMap::new(),
+            #[cfg(feature = "service")]
+            people: Shared::default(),
+        };
         Self { state: Mutex::new(state), told: message::Told::default() }
     }
 

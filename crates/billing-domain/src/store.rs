@@ -15,6 +15,8 @@ mod message;
 #[cfg(feature = "service")]
 mod question;
 #[cfg(feature = "service")]
+mod user;
+#[cfg(feature = "service")]
 mod webhook;
 
 #[cfg(feature = "service")]
@@ -31,6 +33,8 @@ pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
 pub use self::message::{Feeds, Placed};
 #[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
+#[cfg(feature = "service")]
+pub use self::user::Users;
 #[cfg(feature = "service")]
 pub use self::webhook::{Deliveries, DeliveryRecord, EndpointStanding, LeaseRequest, WebhookRepo};
 

@@ -121,6 +121,8 @@ pub enum Noun {
     Message,
     /// An endpoint that messages are sent to.
     WebhookEndpoint,
+    /// A person who signs in.
+    User,
 }
 
 impl fmt::Display for Noun {
@@ -144,6 +146,7 @@ impl fmt::Display for Noun {
             Self::TestClock => "test clock",
             Self::Message => "message",
             Self::WebhookEndpoint => "webhook endpoint",
+            Self::User => "user",
         })
     }
 }

@@ -1,6 +1,7 @@
 //! The tables as Diesel sees them. A test compares this with what the migrations make.
 
 pub(crate) use super::message_schema::{feed_entries, message_counters, messages, organization_messages};
+pub(crate) use super::user_schema::{memberships, user_sessions, users};
 pub(crate) use super::webhook_schema::{webhook_attempts, webhook_endpoints, webhook_pending};
 
 diesel::table! {
@@ -555,6 +556,8 @@ diesel::table! {
         latest_id -> Nullable<Text>,
     }
 }
+
+diesel::allow_tables_to_appear_in_same_query!(memberships, organizations, user_sessions, users);
 
 diesel::allow_tables_to_appear_in_same_query!(
     api_keys,

@@ -33,6 +33,7 @@ mod test_clock;
 mod together;
 mod transaction;
 mod usage;
+mod user;
 mod webhook;
 
 use std::cell::RefCell;
@@ -46,7 +47,7 @@ use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
-use crate::store::{ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Scope, Store, Transaction};
+use crate::store::{ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Scope, Store, Transaction, Users};
 
 /// A store under test, seen from all its sides.
 #[derive(Clone, Copy)]
@@ -65,15 +66,26 @@ pub struct Harness<'s> {
     pub feeds: &'s dyn Feeds,
     /// Its webhook endpoints, as whoever delivers sees them.
     pub deliveries: &'s dyn Deliveries,
+    /// The people who sign in.
+    pub users: &'s dyn Users,
 }
 
 impl<'s> Harness<'s> {
     /// One store, which is all of them.
     pub fn of<S>(store: &'s S) -> Self
     where
-        S: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds + Deliveries,
+        S: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds + Deliveries + Users,
     {
-        Self { store, ingest: store, keys: store, queue: store, answers: store, feeds: store, deliveries: store }
+        Self {
+            store,
+            ingest: store,
+            keys: store,
+            queue: store,
+            answers: store,
+            feeds: store,
+            deliveries: store,
+            users: store,
+        }
     }
 }
 
@@ -163,6 +175,12 @@ cases! {
         answers_questions,
         answers_whoever_has_a_valid_key,
         works_for_whoever_has_a_valid_key,
+    }
+    user {
+        keeps_users_and_their_roles,
+        changes_roles_and_passwords,
+        keeps_sessions,
+        ends_sessions,
     }
     test_clock {
         keeps_clocks,

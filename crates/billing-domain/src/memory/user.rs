@@ -1,0 +1,151 @@
+//! Users and their sessions.
+
+use std::collections::BTreeMap;
+
+use super::{MemoryStore, State};
+use crate::api_key::Fingerprint;
+use crate::error::{Error, Noun};
+use crate::id::{OrganizationId, UserId};
+use crate::store::Users;
+use crate::user::{Membership, Role, Session, SignedIn, User};
+
+/// Everybody, whatever organization they belong to.
+#[derive(Clone, Debug, Default)]
+pub(super) struct People {
+    /// By address.
+    accounts: BTreeMap<String, Account>,
+    /// By prefix.
+    sessions: BTreeMap<String, Session>,
+}
+
+#[derive(Clone, Debug)]
+struct Account {
+    id: UserId,
+    password_hash: String,
+    roles: BTreeMap<OrganizationId, Role>,
+}
+
+impl State {
+    fn membership(&self, organization: OrganizationId, role: Role) -> Result<Membership, Error> {
+        let organization_name = self.tenant(organization)?.organization.name.clone();
+        Ok(Membership { organization, organization_name, role })
+    }
+}
+
+impl Users for MemoryStore {
+    fn has_users(&self) -> Result<bool, Error> {
+        Ok(!self.lock().people.accounts.is_empty())
+    }
+
+    fn find_user(&self, email: &str) -> Result<Option<User>, Error> {
+        let state = self.lock();
+        let Some(account) = state.people.accounts.get(email) else { return Ok(None) };
+        let memberships = account.roles.iter().map(|(organization, role)| state.membership(*organization, *role));
+        let mut memberships: Vec<Membership> = memberships.collect::<Result<_, _>>()?;
+        memberships.sort_by(|a, b| {
+            (&a.organization_name, a.organization.uuid()).cmp(&(&b.organization_name, b.organization.uuid()))
+        });
+        let password_hash = account.password_hash.clone();
+        Ok(Some(User { id: account.id, email: email.to_owned(), password_hash, memberships }))
+    }
+
+    fn put_user(
+        &self,
+        email: &str,
+        password_hash: &str,
+        organization: OrganizationId,
+        role: Role,
+    ) -> Result<bool, Error> {
+        let mut state = self.lock();
+        state.tenant(organization)?;
+        let id = state.new_uuid().into();
+        let is_new = !state.people.accounts.contains_key(email);
+        let made = || Account { id, password_hash: password_hash.to_owned(), roles: BTreeMap::new() };
+        state.people.accounts.entry(email.to_owned()).or_insert_with(made).roles.insert(organization, role);
+        Ok(is_new)
+    }
+
+    fn set_password(&self, email: &str, password_hash: &str) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let Some(account) = state.people.accounts.get_mut(email) else { return Ok(false) };
+        account.password_hash = password_hash.to_owned();
+        let id = account.id;
+        state.people.sessions.retain(|_, session| session.user != id);
+        Ok(true)
+    }
+
+    fn remove_member(&self, organization: OrganizationId, email: &str) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let Some(account) = state.people.accounts.get_mut(email) else { return Ok(false) };
+        let (id, was_member) = (account.id, account.roles.remove(&organization).is_some());
+        state.people.sessions.retain(|_, session| session.user != id || session.organization != organization);
+        Ok(was_member)
+    }
+
+    fn list_members(&self, organization: OrganizationId) -> Result<Vec<(String, Role)>, Error> {
+        let state = self.lock();
+        let role = |(email, account): (&String, &Account)| Some((email.clone(), *account.roles.get(&organization)?));
+        Ok(state.people.accounts.iter().filter_map(role).collect())
+    }
+
+    fn begin_session(
+        &self,
+        fingerprint: &Fingerprint,
+        user: UserId,
+        organization: OrganizationId,
+        browser: &str,
+    ) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        if !state.people.accounts.values().any(|account| account.id == user) {
+            return Err(Error::NotFound(Noun::User));
+        }
+        state.people.sessions.retain(|_, session| session.user != user || !session.is_over(now));
+        let session = Session {
+            fingerprint: fingerprint.clone(),
+            user,
+            organization,
+            browser: browser.to_owned(),
+            created_at: now,
+            seen_at: now,
+        };
+        state.people.sessions.insert(fingerprint.prefix.clone(), session);
+        Ok(())
+    }
+
+    fn find_session(&self, prefix: &str) -> Result<Option<SignedIn>, Error> {
+        let state = self.lock();
+        let Some(session) = state.people.sessions.get(prefix) else { return Ok(None) };
+        let user = state.people.accounts.iter().find(|(_, account)| account.id == session.user);
+        let role = user.and_then(|(email, account)| Some((email, *account.roles.get(&session.organization)?)));
+        let Some((email, role)) = role else { return Ok(None) };
+        let membership = state.membership(session.organization, role)?;
+        Ok(Some(SignedIn { session: session.clone(), email: email.clone(), membership, now: state.now }))
+    }
+
+    fn note_seen(&self, prefix: &str) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        if let Some(session) = state.people.sessions.get_mut(prefix) {
+            session.seen_at = now;
+        }
+        Ok(())
+    }
+
+    fn end_session(&self, user: UserId, prefix: &str) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let is_theirs = state.people.sessions.get(prefix).is_some_and(|session| session.user == user);
+        if is_theirs {
+            state.people.sessions.remove(prefix);
+        }
+        Ok(is_theirs)
+    }
+
+    fn list_sessions(&self, user: UserId) -> Result<Vec<Session>, Error> {
+        let state = self.lock();
+        let mut sessions: Vec<Session> =
+            state.people.sessions.values().filter(|session| session.user == user).cloned().collect();
+        sessions.sort_by(|a, b| (b.created_at, &b.fingerprint.prefix).cmp(&(a.created_at, &a.fingerprint.prefix)));
+        Ok(sessions)
+    }
+}

@@ -1,0 +1,30 @@
+//! The tables of people, as Diesel sees them.
+
+diesel::table! {
+    memberships (user_id, organization_id) {
+        user_id -> Uuid,
+        organization_id -> Uuid,
+        role -> Text,
+    }
+}
+
+diesel::table! {
+    user_sessions (prefix) {
+        prefix -> Text,
+        digest -> Bytea,
+        user_id -> Uuid,
+        organization_id -> Uuid,
+        browser -> Text,
+        created_at -> Timestamptz,
+        seen_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    users (id) {
+        id -> Uuid,
+        email -> Text,
+        password_hash -> Text,
+        created_at -> Timestamptz,
+    }
+}

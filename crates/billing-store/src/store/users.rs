@@ -1,0 +1,76 @@
+//! Users and their sessions, each by one short piece of work on a connection.
+
+use billing_domain::Error;
+use billing_domain::api_key::Fingerprint;
+use billing_domain::id::{OrganizationId, UserId};
+use billing_domain::store::Users;
+use billing_domain::user::{Role, Session, SignedIn, User};
+use diesel::PgConnection;
+
+use super::PgStore;
+use crate::pg::error::Failure;
+use crate::repo::user;
+
+impl PgStore {
+    fn on_users<T>(&self, work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Error> {
+        self.shared.pool.try_run(work).map_err(Failure::into_error)
+    }
+}
+
+impl Users for PgStore {
+    fn has_users(&self) -> Result<bool, Error> {
+        self.on_users(|pg| Ok(user::has_any(pg)?))
+    }
+
+    fn find_user(&self, email: &str) -> Result<Option<User>, Error> {
+        self.on_users(|pg| user::find(pg, email))
+    }
+
+    fn put_user(
+        &self,
+        email: &str,
+        password_hash: &str,
+        organization: OrganizationId,
+        role: Role,
+    ) -> Result<bool, Error> {
+        self.on_users(|pg| user::put(pg, email, password_hash, organization, role))
+    }
+
+    fn set_password(&self, email: &str, password_hash: &str) -> Result<bool, Error> {
+        self.on_users(|pg| user::set_password(pg, email, password_hash))
+    }
+
+    fn remove_member(&self, organization: OrganizationId, email: &str) -> Result<bool, Error> {
+        self.on_users(|pg| Ok(user::remove_member(pg, organization, email)?))
+    }
+
+    fn list_members(&self, organization: OrganizationId) -> Result<Vec<(String, Role)>, Error> {
+        self.on_users(|pg| user::list_members(pg, organization))
+    }
+
+    fn begin_session(
+        &self,
+        fingerprint: &Fingerprint,
+        user: UserId,
+        organization: OrganizationId,
+        browser: &str,
+    ) -> Result<(), Error> {
+        self.on_users(|pg| Ok(user::begin_session(pg, fingerprint, user, organization, browser)?))
+    }
+
+    fn find_session(&self, prefix: &str) -> Result<Option<SignedIn>, Error> {
+        self.on_users(|pg| user::find_session(pg, prefix))
+    }
+
+    fn note_seen(&self, prefix: &str) -> Result<(), Error> {
+        self.on_users(|pg| Ok(user::note_seen(pg, prefix)?))
+    }
+
+    fn end_session(&self, user: UserId, prefix: &str) -> Result<bool, Error> {
+        self.on_users(|pg| Ok(user::end_session(pg, user, prefix)?))
+    }
+
+    fn list_sessions(&self, user: UserId) -> Result<Vec<Session>, Error> {
+        self.on_users(|pg| Ok(user::list_sessions(pg, user)?))
+    }
+}
