@@ -64,7 +64,7 @@ const CRATES: [Floors; 3] = [
         floors: &[
             // Ground: what knows nothing of calls.
             &[
-                "answer", "backend", "compress", "connections", "feed_signals", "places", "request_id", "secret", "tls", "usual_time",
+                "answer", "backend", "client_address", "compress", "connections", "feed_signals", "password", "places", "request_id", "secret", "tls", "usual_time",
                 "wire", "zone",
             ],
             &["taxes", "webhook_view"],
@@ -73,7 +73,8 @@ const CRATES: [Floors; 3] = [
             &["telemetry"],
             // Requests, and who sends them.
             &["caller", "path", "settings", "unread", "worker"],
-            &["body", "server_settings", "startup"],
+            &["body", "first_link", "startup"],
+            &["server_settings"],
             &["app", "query"],
             &["idempotency", "list"],
             &["auth", "unknown_field"],
@@ -92,6 +93,7 @@ const CRATES: [Floors; 3] = [
             &["feed", "webhook"],
             // All of them, and what serves them.
             &["routes"],
+            &["console"],
             &["decimal_form"],
             &["middleware"],
             &["listen"],

@@ -13,6 +13,7 @@
 //! | [`idempotency`] | requests that are sent twice and take effect once |
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
 //! | [`server`], [`worker`], [`middleware`], [`tls`] | the running service and what surrounds a request |
+//! | [`console`] | pages for people, over the calls of the API: sessions, signing in, what `billing-console` renders |
 //! | [`docs`] | the interactive description, and an example of every call |
 //! | [`taxes`] | tax providers that are asked over HTTP |
 //! | [`telemetry`] | what the service counts about itself |
@@ -29,9 +30,11 @@ pub mod billing_run;
 pub mod body;
 pub mod caller;
 pub mod cli;
+pub mod client_address;
 mod clock_turns;
 mod compress;
 pub mod connections;
+pub mod console;
 mod credit;
 mod currency;
 mod customer;
@@ -47,6 +50,7 @@ mod feature;
 mod feature_access;
 mod feed;
 mod feed_signals;
+pub mod first_link;
 mod health;
 pub mod idempotency;
 pub mod import;
@@ -61,6 +65,7 @@ mod metric_access;
 pub mod middleware;
 pub mod openapi;
 mod organization;
+pub mod password;
 mod path;
 mod ping;
 mod places;

@@ -22,9 +22,10 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::app::App;
 use crate::body::{BodyBudget, BodyDeadline};
 use crate::connections::{Connections, Paced};
+use crate::console::Console;
 use crate::openapi::Description;
 use crate::server_settings::{CONNECTIONS_MAX, ServerSettings, workers};
-use crate::{endpoint, message, middleware, routes};
+use crate::{console, endpoint, message, middleware, routes};
 
 /// Time for the rest of a request's head.
 const HEAD_DEADLINE: Duration = Duration::from_secs(5);
@@ -51,6 +52,8 @@ struct Served {
     description: web::Data<Description>,
     deadline: BodyDeadline,
     budget: BodyBudget,
+    /// The pages for people, where there are any.
+    console: Option<web::Data<Console>>,
 }
 
 /// Listens, and serves `app` to whoever connects.
@@ -65,6 +68,7 @@ pub fn listen(app: &web::Data<App>, settings: &ServerSettings) -> io::Result<(Se
         description: web::Data::new(Description::new(routes::table, message::webhooks)),
         deadline: BodyDeadline(settings.body_deadline),
         budget: BodyBudget::default(),
+        console: settings.has_console.then(|| web::Data::new(Console::new(settings))),
     };
     let builder = Server::build()
         .workers(workers())
@@ -144,13 +148,18 @@ where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
     F: Future<Output = ()> + 'static,
 {
-    let Served { app, description, deadline, budget } = served;
+    let Served { app, description, deadline, budget, console } = served;
     let calls = actix_web::App::new()
         .app_data(app)
         .app_data(description)
         .app_data(deadline)
         .app_data(budget)
-        .configure(|config| endpoint::configure(config, routes::table()))
+        .configure(|config| {
+            if let Some(console) = console {
+                console::configure(config, console);
+            }
+            endpoint::configure(config, routes::table());
+        })
         .wrap(from_fn(middleware::surround));
     let calls = calls.into_factory().map_err(|error: actix_web::Error| error.error_response());
     HttpService::build()

@@ -123,7 +123,9 @@ fn add_headers(response: &mut ServiceResponse<BoxBody>, known: &Request) {
     if let Some(Ok(value)) = known.trace.as_ref().map(|trace| HeaderValue::from_str(&trace.response())) {
         headers.insert(TRACERESPONSE, value);
     }
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if !headers.contains_key(CACHE_CONTROL) {
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    }
     headers.insert(CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
 }
 

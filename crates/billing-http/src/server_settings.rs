@@ -9,6 +9,8 @@ use std::time::Duration;
 use billing_outbound::Reach;
 
 use crate::caller::Pepper;
+use crate::client_address::Network;
+use crate::first_link::FirstLink;
 
 /// Most open connections of one worker.
 pub const CONNECTIONS_MAX: usize = 2_000;
@@ -49,6 +51,12 @@ pub struct ServerSettings {
     pub reach: Reach,
     /// How long messages are kept, in days.
     pub feed_days: u32,
+    /// Whether there are pages for people.
+    pub has_console: bool,
+    /// The proxies that are believed about where a request comes from.
+    pub trusted_proxies: Vec<Network>,
+    /// What makes the first user, where there is none.
+    pub first_link: Option<Arc<FirstLink>>,
     /// Whether the disk of the database is full, where that can be told from here.
     pub is_disk_full: Option<DiskCheck>,
 }
@@ -74,6 +82,9 @@ impl ServerSettings {
             tls: None,
             reach: Reach::Public,
             feed_days: FEED_DAYS_USUAL,
+            has_console: true,
+            trusted_proxies: Vec::new(),
+            first_link: None,
             is_disk_full: None,
         }
     }

@@ -5,11 +5,22 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use billing_outbound::Reach;
-use clap::Args;
+use clap::{Args, ValueEnum};
 
+use crate::client_address::Network;
 use crate::secret::{file_named, has_password, secret};
 use crate::telemetry::log::LogFormat;
 use crate::tls::TlsFiles;
+
+/// Whether something is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// It is.
+    #[default]
+    On,
+    /// It is not.
+    Off,
+}
 
 /// What the program is told about itself.
 #[derive(Args, Clone, Debug)]
@@ -50,6 +61,13 @@ pub struct Settings {
     /// Let what organizations name be called over plain HTTP and at private addresses too: only where all organizations are your own.
     #[arg(long, env = "BILLING_WEBHOOKS_ALLOW_PRIVATE", global = true)]
     webhooks_allow_private: bool,
+    /// Whether there are pages for people under /console/; `off`: `/` says where the API is described.
+    #[arg(long, env = "BILLING_CONSOLE", value_enum, default_value_t, global = true)]
+    pub console: Switch,
+    /// The proxies that are believed about where a request comes from and whether it was encrypted: addresses or networks,
+    /// with commas between them.
+    #[arg(long, env = "BILLING_TRUSTED_PROXIES", value_delimiter = ',', global = true)]
+    pub trusted_proxies: Vec<Network>,
     /// How the log looks.
     #[arg(long, env = "BILLING_LOG", value_enum, default_value_t, global = true)]
     pub log: LogFormat,

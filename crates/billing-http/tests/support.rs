@@ -114,6 +114,11 @@ impl World {
         );
     }
 
+    /// Settings for when it is started again.
+    pub fn change_settings(&mut self, change: impl FnOnce(&mut ServerSettings)) {
+        change(&mut self.settings);
+    }
+
     /// Starts the service on its database again.
     pub fn start(&mut self) {
         self.server = Some(Server::start(&self.settings, self.opened.backend()).expect("a server"));
@@ -175,6 +180,11 @@ impl World {
 
     pub fn get(&self, path: &str) -> Answer {
         self.send("GET", path, &[("X-API-KEY", &self.key)], b"")
+    }
+
+    /// What whoever has this key is shown.
+    pub fn get_as(&self, key: &str, path: &str) -> Answer {
+        self.send("GET", path, &[("X-API-KEY", key)], b"")
     }
 
     pub fn post(&self, path: &str, body: &Value) -> Answer {

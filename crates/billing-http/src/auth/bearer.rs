@@ -13,7 +13,7 @@ use actix_web::http::header::{AUTHORIZATION, HeaderMap};
 use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError};
 
-use super::key_check::{API_KEY_HEADER, app_of, check, find_api_key, not_authenticated, single};
+use super::key_check::{API_KEY_HEADER, app_of, check, find_api_key, not_authenticated, single, vouched};
 use crate::app::App;
 use crate::caller::{Bearer, Caller, KeyText};
 use crate::error::ApiError;
@@ -81,7 +81,11 @@ pub async fn recognize(
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let app = app_of(&request)?;
-    let bearer = match Bearer::of(&app, request.headers()).await {
+    let known = match vouched(&request) {
+        Some(caller) => Ok(Bearer::from(caller)),
+        None => Bearer::of(&app, request.headers()).await,
+    };
+    let bearer = match known {
         Ok(bearer) => bearer,
         Err(error) => return Ok(refuse(request, &error)),
     };

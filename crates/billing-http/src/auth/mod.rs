@@ -4,4 +4,4 @@ mod bearer;
 mod key_check;
 
 pub use bearer::recognize;
-pub use key_check::authenticate;
+pub use key_check::{Vouched, authenticate};

@@ -3,6 +3,7 @@
 mod flags;
 mod health;
 mod listen;
+mod user;
 
 use std::future::{Future, poll_fn};
 use std::net::TcpListener;
@@ -36,7 +37,7 @@ use crate::secret::{file_named, secret};
 use crate::server::Server;
 use crate::server_settings::DiskCheck;
 use crate::server_settings::ServerSettings;
-use crate::settings::Settings;
+use crate::settings::{Settings, Switch};
 use crate::startup::{Database, FIRST_ORGANIZATION, Opened, migrate, named, say};
 use crate::taxes::Taxes;
 use crate::wire::{FromJson, Instant};
@@ -51,6 +52,7 @@ Examples:
   billing-http --install-postgres demo            see the main job done on real events
   billing-http create-key deploy                  one more key, also while the service runs
   billing-http list-organizations                 the tenants there are
+  billing-http create-user --email me@example.com --role owner --password-stdin < file
   billing-http import-events 2024.csv             back-fill; run it again after an interruption, nothing counts twice
   pg_dump -Fc \"$(billing-http database-url)\"      a backup of the running service
   billing-http completions bash > /etc/bash_completion.d/billing-http
@@ -158,6 +160,10 @@ pub enum Command {
         #[arg(long, value_parser = read_instant)]
         expires_at: Option<OffsetDateTime>,
     },
+    /// Make a user of the console, or give one that there is a role in an organization.
+    CreateUser(user::CreateUser),
+    /// Give a user of the console another password, and end all its sessions.
+    ResetPassword(user::ResetPassword),
     /// Look at the lanes that customers are divided into.
     Lanes {
         /// What to do.
@@ -245,6 +251,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
             let key = opened.create_key(organization, &name, expires_at)?;
             Ok(say(&format!("API key of {organization}, shown this once: {}", key.reveal()))?)
         }
+        Command::CreateUser(command) => command.run(&settings),
+        Command::ResetPassword(command) => command.run(&settings),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut flags::fitted(Cli::command()), PROGRAM, &mut script);
@@ -338,11 +346,15 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     let mut opened = Opened::open(settings)?;
     let mut given_up = opened.cluster.as_mut().map(watch).transpose()?;
     let first_key = opened.bootstrap(settings)?;
+    let (first_link, first_page) = user::first_link(&opened, settings)?.unzip();
     let connections = usize::try_from(settings.pool_size)?;
     let mut server = ServerSettings::new(settings.addr, opened.pepper.clone(), connections);
     server.tls = tls;
     server.reach = settings.reach();
     server.feed_days = settings.feed_days;
+    server.has_console = settings.console == Switch::On;
+    server.trusted_proxies.clone_from(&settings.trusted_proxies);
+    server.first_link = first_link.map(Arc::new);
     server.is_disk_full = opened.cluster.is_some().then(|| disk_check(settings.data_dir()));
     let system = System::new();
     let mut stop_signal = system.block_on(async { StopSignal::new() })?;
@@ -350,6 +362,9 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     if let Ok(running) = &started {
         let base = format!("{}://{}", if server.tls.is_some() { "https" } else { "http" }, running.addr);
         say(&format!("Serving on {base}\nThe interface, to read and to try: {base}/docs/"))?;
+        if let Some(path) = first_page {
+            say(&format!("The console, for its first user, open once and for 15 minutes: {base}{path}"))?;
+        }
     }
     // Last, where it is seen; and also when nothing can be served, because nobody can read it again.
     first_key.map_or(Ok(()), |told| say(&told))?;

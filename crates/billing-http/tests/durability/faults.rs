@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use billing_domain::api_key::{ApiKey, Fingerprint};
 use billing_domain::event::{Event, Ingested};
-use billing_domain::id::{CustomerKey, OrganizationId, TestClockId, WebhookEndpointId};
+use billing_domain::id::{CustomerKey, OrganizationId, TestClockId, UserId, WebhookEndpointId};
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::store::{
     ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding, EventIngest, Feeds,
-    LeaseRequest, Leased, Parked, Placed, Renderer, Reply, Requester, Scope, Store, Window, Work,
+    LeaseRequest, Leased, Parked, Placed, Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
 };
+use billing_domain::user::{Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
 use billing_http::caller::Pepper;
 use billing_http::cli::Cli;
@@ -89,6 +90,52 @@ impl ApiKeyLookup for Broken {
     }
 
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {
+        self.fail()
+    }
+}
+
+impl Users for Broken {
+    fn has_users(&self) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn find_user(&self, _: &str) -> Result<Option<User>, Error> {
+        self.fail()
+    }
+
+    fn put_user(&self, _: &str, _: &str, _: OrganizationId, _: Role) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn set_password(&self, _: &str, _: &str) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn remove_member(&self, _: OrganizationId, _: &str) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn list_members(&self, _: OrganizationId) -> Result<Vec<(String, Role)>, Error> {
+        self.fail()
+    }
+
+    fn begin_session(&self, _: &Fingerprint, _: UserId, _: OrganizationId, _: &str) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn find_session(&self, _: &str) -> Result<Option<SignedIn>, Error> {
+        self.fail()
+    }
+
+    fn note_seen(&self, _: &str) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn end_session(&self, _: UserId, _: &str) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn list_sessions(&self, _: UserId) -> Result<Vec<Session>, Error> {
         self.fail()
     }
 }

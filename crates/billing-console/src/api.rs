@@ -1,0 +1,54 @@
+//! What a page asks of the service.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use serde_json::Value;
+
+/// What a call of the API answered.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The JSON body.
+    pub value: Value,
+    /// The cursor with which a list goes on, if it does.
+    pub next: Option<String>,
+}
+
+/// Why a call was not answered as asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// The HTTP status.
+    pub status: u16,
+    /// The code of the problem, as the API names it.
+    pub code: String,
+    /// What is wrong, for people.
+    pub detail: String,
+}
+
+impl Failure {
+    /// Nothing is at this address, or nothing that may be known of.
+    pub fn not_found() -> Self {
+        Self::new(404, "not_found", crate::text::NOT_FOUND)
+    }
+
+    /// The role does not allow it.
+    pub fn forbidden() -> Self {
+        Self::new(403, "forbidden", crate::text::FORBIDDEN)
+    }
+
+    /// A failure of this kind.
+    pub fn new(status: u16, code: &str, detail: &str) -> Self {
+        Self { status, code: code.to_owned(), detail: detail.to_owned() }
+    }
+}
+
+/// An answer to come. Pages run on one thread, as requests do.
+pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + 'a>>;
+
+/// The API, on behalf of the viewer: in their organization, and within their role.
+pub trait Api {
+    /// Asks for something that is shown. `path` begins with `/api/`.
+    fn get(&self, path: String) -> Asking<'_>;
+    /// Has something done, once for all requests with the same `once`.
+    fn post(&self, path: String, body: Value, once: String) -> Asking<'_>;
+}

@@ -1,0 +1,126 @@
+//! What surrounds a page.
+
+use maud::{DOCTYPE, Markup, html};
+
+use crate::api::Failure;
+use crate::asset;
+use crate::text;
+use crate::visit::Viewer;
+
+/// What stands in the navigation: path, and text.
+const NAVIGATION: [(&str, &str); 6] = [
+    ("/console/", text::HOME),
+    ("/console/customers/", text::CUSTOMERS),
+    ("/console/invoices/", text::INVOICES),
+    ("/console/plans/", text::PLANS),
+    ("/console/metrics/", text::METRICS),
+    ("/console/webhooks/", text::WEBHOOKS),
+];
+
+fn document(title: &str, body: &Markup) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { (title) " \u{b7} " (text::PRODUCT) }
+                link rel="icon" href=(asset::ICON_PATH);
+                link rel="stylesheet" href=(asset::STYLE_PATH);
+                script defer src=(asset::SCRIPT_PATH) {}
+            }
+            (body)
+        }
+    };
+    page.into_string()
+}
+
+/// A page of somebody who is signed in. `path` is the page's own.
+pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> String {
+    let is_here = |to: &str| if to == "/console/" { path == to } else { path.starts_with(to) };
+    let body = html! {
+        body {
+            a.skip href="#content" { (text::SKIP) }
+            header.head {
+                a.product href="/console/" { (viewer.organization_name) }
+                form.search role="search" action="/console/search/" method="get" {
+                    label.hidden for="search" { (text::SEARCH) }
+                    input id="search" type="search" name="q" placeholder=(text::SEARCH_HINT) maxlength="300"
+                        aria-keyshortcuts="/" autocomplete="off";
+                }
+                details.account {
+                    summary { (viewer.email) }
+                    div.menu {
+                        p { (viewer.role.as_str()) " \u{b7} " (viewer.organization_name) }
+                        a href="/console/sessions/" { (text::SESSIONS) }
+                        a href="/docs/" { (text::API_DOCUMENTS) }
+                        form method="post" action="/console/sign-out/" {
+                            (form_token(&viewer.form_token))
+                            button.quiet type="submit" { (text::SIGN_OUT) }
+                        }
+                    }
+                }
+            }
+            nav.main aria-label=(text::NAVIGATION) {
+                ul {
+                    @for (to, name) in NAVIGATION {
+                        li { a href=(to) aria-current=[is_here(to).then_some("page")] { (name) } }
+                    }
+                }
+            }
+            main id="content" { (content) }
+            footer { (text::TIMES_ARE_UTC) }
+        }
+    };
+    document(title, &body)
+}
+
+/// A page of nobody in particular: signing in, and what comes before.
+pub fn bare(title: &str, content: &Markup) -> String {
+    document(title, &html! { body.bare { main id="content" { h1 { (title) } (content) } } })
+}
+
+/// What a form carries so that nobody else's does anything.
+pub fn form_token(token: &str) -> Markup {
+    html! { input type="hidden" name="form_token" value=(token); }
+}
+
+/// A failure as the content of a page: its title and what can be said about it.
+pub fn failure(failure: &Failure, reference: &str) -> (&'static str, Markup) {
+    let title = match failure.status {
+        404 => text::NOT_FOUND_TITLE,
+        403 => text::FORBIDDEN_TITLE,
+        _ => text::FAILED_TITLE,
+    };
+    let content = html! {
+        h1 { (title) }
+        div.notice.bad role="alert" {
+            p { (failure.detail) }
+            @if failure.status >= 500 || failure.status == 429 { p { (text::TRY_AGAIN) } }
+            p.quiet { (text::REFERENCE) " " code { (reference) } }
+        }
+        p { a href="/console/" { (text::HOME) } }
+    };
+    (title, content)
+}
+
+/// A part of a page that failed by itself.
+pub fn failed_part(failure: &Failure) -> Markup {
+    html! { div.notice.bad { p { (text::SECTION_FAILED) " " (failure.detail) } } }
+}
+
+/// The way to the rest of a list. `path` has the query but for the cursor.
+pub fn pager(path: &str, is_first: bool, next: Option<&str>) -> Markup {
+    let joint = if path.contains('?') { '&' } else { '?' };
+    html! {
+        @if !is_first || next.is_some() {
+            nav.pager aria-label=(text::NEXT) {
+                @if !is_first { a href=(path) { (text::PREVIOUS) } }
+                @if let Some(cursor) = next {
+                    a rel="next" href={ (path) (joint) "cursor=" (crate::visit::escaped(cursor)) } { (text::NEXT) }
+                }
+            }
+        }
+    }
+}

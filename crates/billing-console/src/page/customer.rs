@@ -1,0 +1,221 @@
+//! A customer: what it holds, uses, owes and has to its credit.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::{customer_path, invoice_table};
+use crate::api::Failure;
+use crate::layout::failed_part;
+use crate::route::{Method, Outcome, is_open_to};
+use crate::visit::{Visit, escaped};
+use crate::{show, text};
+
+const CREDITS_SHOWN: u32 = 50;
+/// Most plans of one customer whose metrics are shown, and most metrics.
+const PLANS_LOOKED_AT: usize = 10;
+const METRICS_LOOKED_AT: usize = 30;
+const CANCEL: &str = "/console/subscriptions/{subscription_id}/cancel/";
+
+type Part = Result<Value, Failure>;
+
+/// `GET /console/customers/{customer_id}/`
+///
+/// # Errors
+/// When there is no such customer; each part fails by itself.
+pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    let id = escaped(&visit.id);
+    let customer = visit.get(format!("/api/customers/{id}/")).await?;
+    let usage = usage(visit, &id, show::items(&customer["subscriptions"])).await;
+    let draft = visit.get(format!("/api/customers/{id}/draft_invoice/")).await;
+    let credits = visit.get(format!("/api/credits/?customer_id={id}&limit={CREDITS_SHOWN}")).await;
+    let may_cancel = is_open_to(visit.viewer.role, Method::Get, CANCEL);
+    let invoices = show::items(&customer["invoices"]);
+    let title = show::name(&customer);
+    let content = html! {
+        nav.path { a href="/console/customers/" { (text::CUSTOMERS) } }
+        h1.long { (title) }
+        (head(&customer))
+        p.links {
+            a href={ (customer_path(&visit.id)) "events/" } { (text::EVENTS) }
+            a href={ (customer_path(&visit.id)) "statement/" } { (text::STATEMENT) }
+        }
+        section { h2 { (text::SUBSCRIPTIONS) } (subscriptions(show::items(&customer["subscriptions"]), may_cancel)) }
+        section { h2 { (text::USAGE) } (part(&usage, usage_table)) }
+        section { h2 { (text::DRAFT) } (part(&draft, drafts)) }
+        section {
+            h2 { (text::INVOICES) }
+            @if invoices.is_empty() { p.empty { (text::NO_INVOICES) } } @else { (invoice_table(invoices, false)) }
+        }
+        section { h2 { (text::CREDITS) } (part(&credits, credit_table)) }
+    };
+    Ok(Outcome::Page(title.to_owned(), content))
+}
+
+fn part(read: &Part, shown: impl FnOnce(&Value) -> Markup) -> Markup {
+    match read {
+        Ok(value) => shown(value),
+        Err(failure) => failed_part(failure),
+    }
+}
+
+fn head(customer: &Value) -> Markup {
+    let address = &customer["billing_address"];
+    let address = if address.is_null() { &customer["address"] } else { address };
+    let lines = ["line1", "line2", "postal_code", "city", "state", "country"].map(|field| show::plain(&address[field]));
+    let address = lines.into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>().join(", ");
+    html! {
+        dl.facts {
+            div { dt { (text::ID) } dd.long { code { (show::plain(&customer["customer_id"])) } } }
+            div { dt { (text::EMAIL) } dd.long { (show::or_none(&customer["email"])) } }
+            @for due in show::items(&customer["total_amounts_due"]) {
+                div { dt { (text::AMOUNT_DUE) } dd { (show::amount(&due["amount"], &due["currency"])) } }
+            }
+            div { dt { (text::TIMEZONE) } dd { (show::plain(&customer["timezone"])) } }
+            @if !address.is_empty() { div { dt { (text::ADDRESS) } dd.long { (address) } } }
+            @if !customer["test_clock_id"].is_null() { div { dt { (text::STATUS) } dd { (text::TEST_CLOCK) } } }
+            @if customer["catching_up"] == true { div { dt { (text::STATUS) } dd { (text::CATCHING_UP) } } }
+        }
+        @if let Some(failed) = customer["tax_failure"].as_str() {
+            div.notice.bad { p { (text::TAX_FAILURE) ": " (failed) } }
+        }
+    }
+}
+
+fn subscriptions(held: &[Value], may_cancel: bool) -> Markup {
+    html! {
+        @if held.is_empty() { p.empty { (text::NO_SUBSCRIPTIONS) } } @else { div.scroll { table {
+            thead { tr {
+                th { (text::PLAN) } th { (text::PERIOD) } th { (text::FILTERS) } th { (text::STATUS) }
+                @if may_cancel { th { span.hidden { (text::CANCEL) } } }
+            } }
+            tbody { @for one in held {
+                @let plan = &one["billing_plan"];
+                @let id = show::plain(&one["subscription_id"]);
+                tr {
+                    td.long {
+                        a href={ "/console/plans/" (escaped(&show::plain(&plan["plan_id"]))) "/" } {
+                            (show::plain(&plan["plan_name"]))
+                        }
+                        " " span.quiet { "v" (show::plain(&plan["version"])) }
+                        @for addon in show::items(&one["addons"]) {
+                            div.quiet { "+ " (show::plain(&addon["addon"]["addon_name"])) }
+                        }
+                    }
+                    td { (show::days(&one["start_date"], &one["end_date"])) }
+                    td.long { (filters(&one["subscription_filters"])) }
+                    td { @if one["auto_renew"] == true { (text::RENEWS) } @else { (text::ENDS) } }
+                    @if may_cancel {
+                        td.right { a href={ "/console/subscriptions/" (escaped(&id)) "/cancel/" } { (text::CANCEL) } }
+                    }
+                }
+            } }
+        } } }
+    }
+}
+
+fn filters(filters: &Value) -> String {
+    let each = show::items(filters)
+        .iter()
+        .map(|one| format!("{} = {}", show::plain(&one["property_name"]), show::plain(&one["value"])));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// What the customer uses of each metric of its plans, with its name.
+async fn usage(visit: &Visit<'_>, customer: &str, held: &[Value]) -> Part {
+    let mut metrics: Vec<(String, String)> = Vec::new();
+    let mut plans: Vec<String> = held.iter().map(|one| show::plain(&one["billing_plan"]["plan_id"])).collect();
+    plans.sort_unstable();
+    plans.dedup();
+    for plan in plans.iter().take(PLANS_LOOKED_AT) {
+        let plan = visit.get(format!("/api/plans/{}/", escaped(plan))).await?;
+        for component in show::items(&plan["versions"]).iter().flat_map(|version| show::items(&version["components"])) {
+            let metric = &component["billable_metric"];
+            let named = (show::plain(&metric["metric_id"]), show::plain(&metric["metric_name"]));
+            if !metrics.contains(&named) {
+                metrics.push(named);
+            }
+        }
+    }
+    let mut rows = Vec::new();
+    for (id, name) in metrics.iter().take(METRICS_LOOKED_AT) {
+        let path = format!("/api/metric_access/?customer_id={customer}&metric_id={}", escaped(id));
+        let access = visit.get(path).await?;
+        for one in show::items(&access["access_per_subscription"]).iter().filter(|one| one["has_metric"] != false) {
+            let mut row = one.clone();
+            row["metric_name"] = Value::from(name.as_str());
+            rows.push(row);
+        }
+    }
+    Ok(Value::Array(rows))
+}
+
+fn usage_table(usage: &Value) -> Markup {
+    let rows = show::items(usage);
+    html! {
+        @if rows.is_empty() { p.empty { (text::NO_USAGE) } } @else { div.scroll { table {
+            thead { tr {
+                th { (text::METRIC) } th { (text::PLAN) } th.right { (text::USED) }
+                th.right { (text::FREE_UP_TO) } th.right { (text::LIMIT) }
+            } }
+            tbody { @for one in rows {
+                @let held = &one["subscription"];
+                tr {
+                    td.long { (show::plain(&one["metric_name"])) }
+                    td.long { (show::plain(&held["plan"]["plan_name"])) " " span.quiet { (filters(&held["subscription_filters"])) } }
+                    td.right { (show::number(&one["metric_usage"])) }
+                    td.right { (show::number(&one["metric_free_limit"])) }
+                    td.right {
+                        @if one["metric_total_limit"].is_null() { span.quiet { (text::NO_LIMIT) } }
+                        @else { (show::number(&one["metric_total_limit"])) }
+                    }
+                }
+            } }
+        } } }
+    }
+}
+
+fn drafts(drafts: &Value) -> Markup {
+    let invoices = show::items(&drafts["invoices"]);
+    html! {
+        @if invoices.is_empty() { p.empty { (text::NO_DRAFT) } }
+        @for invoice in invoices {
+            div.scroll { table {
+                thead { tr { th { (text::LINES) } th { (text::PERIOD) } th.right { (text::QUANTITY) } th.right { (text::AMOUNT) } } }
+                tbody {
+                    @for group in show::items(&invoice["line_items"]) {
+                        @for line in show::items(&group["sub_items"]) { tr {
+                            td.long { (show::plain(&line["name"])) }
+                            td { (show::days(&line["start_date"], &line["end_date"])) }
+                            td.right { (show::number(&line["quantity"])) }
+                            td.right { (show::amount(&line["amount"], &invoice["currency"])) }
+                        } }
+                    }
+                }
+                tfoot { tr {
+                    th colspan="3" { (text::TOTAL) }
+                    td.right { (show::amount(&invoice["cost_due"], &invoice["currency"])) }
+                } }
+            } }
+        }
+    }
+}
+
+fn credit_table(credits: &Value) -> Markup {
+    let credits = show::items(credits);
+    html! {
+        @if credits.is_empty() { p.empty { (text::NO_CREDITS) } } @else { div.scroll { table {
+            thead { tr {
+                th { (text::KIND) } th { (text::SINCE) } th { (text::EXPIRES) } th { (text::STATUS) }
+                th.right { (text::AMOUNT) } th.right { (text::REMAINING) }
+            } }
+            tbody { @for one in credits { tr {
+                td.long { (show::or_none(&one["description"])) }
+                td { (show::day(&one["effective_at"])) }
+                td { @if one["expires_at"].is_null() { (text::NEVER) } @else { (show::day(&one["expires_at"])) } }
+                td { (show::badge(one["status"].as_str().unwrap_or_default())) }
+                td.right { (show::amount(&one["amount"], &one["currency"])) }
+                td.right { (show::amount(&one["amount_remaining"], &one["currency"])) }
+            } } }
+        } } }
+    }
+}

@@ -1,0 +1,84 @@
+//! An invoice: every line opens to how it came about.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use super::invoice_line::line;
+use super::{customer_path, invoice_badge};
+use crate::api::Failure;
+use crate::layout::failed_part;
+use crate::route::{Method, Outcome, is_open_to};
+use crate::visit::{Visit, escaped};
+use crate::{show, text};
+
+const VOID: &str = "/console/invoices/{invoice_id}/void/";
+const PAYMENTS: &str = "/console/invoices/{invoice_id}/payments/";
+
+/// `GET /console/invoices/{invoice_id}/`
+///
+/// # Errors
+/// When there is no such invoice; its payments fail by themselves.
+pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    let id = escaped(&visit.id);
+    let invoice = visit.get(format!("/api/invoices/{id}/")).await?;
+    let explained = visit.get(format!("/api/invoices/{id}/explain/")).await?;
+    let payments = visit.get(format!("/api/invoices/{id}/payments/")).await;
+    let customer = &invoice["customer"];
+    let customer_id = show::plain(&customer["customer_id"]);
+    let number = show::plain(&invoice["invoice_number"]);
+    let currency = &invoice["currency"];
+    let here = super::invoice_path(&invoice);
+    let is_unpaid = invoice["payment_status"] == "unpaid";
+    let may = |path| is_unpaid && is_open_to(visit.viewer.role, Method::Get, path);
+    let content = html! {
+        nav.path { a href="/console/invoices/" { (text::INVOICES) } }
+        h1 { (text::INVOICE) " " (number) " " (invoice_badge(&invoice)) }
+        dl.facts {
+            div { dt { (text::BILLED_TO) } dd.long { a href=(customer_path(&customer_id)) { (show::name(customer)) } } }
+            div { dt { (text::TOTAL) } dd { (show::amount(&invoice["amount"], currency)) } }
+            div { dt { (text::AMOUNT_DUE) } dd { (show::amount(&invoice["amount_due"], currency)) } }
+            div { dt { (text::ISSUED) } dd { (show::instant(&invoice["issue_date"])) } }
+            div { dt { (text::DUE) } dd { (show::day(&invoice["due_date"])) } }
+            div { dt { (text::PERIOD) } dd { (show::days(&invoice["start_date"], &invoice["end_date"])) } }
+            div { dt { (text::SELLER) } dd.long { (show::plain(&invoice["seller"]["name"])) } }
+        }
+        p.links {
+            @if may(PAYMENTS) { a.button href={ (here) "payments/" } { (text::NOTE_PAYMENT) } }
+            @if may(VOID) { a.button.danger href={ (here) "void/" } { (text::VOID) } }
+        }
+        section {
+            h2 { (text::LINES) }
+            p.quiet { (text::LINES_HINT) }
+            div.lines {
+                @for explained in show::items(&explained["line_items"]) { (line(explained, currency, &customer_id)) }
+                div.sum { span { (text::TOTAL) } (show::amount(&explained["amount"], currency)) }
+            }
+        }
+        section {
+            h2 { (text::PAYMENTS) }
+            @match &payments {
+                Ok(payments) => { (payment_table(show::items(payments), currency)) }
+                Err(failure) => { (failed_part(failure)) }
+            }
+        }
+    };
+    Ok(Outcome::Page(format!("{} {number}", text::INVOICE), content))
+}
+
+fn payment_table(payments: &[Value], currency: &Value) -> Markup {
+    html! {
+        @if payments.is_empty() { p.empty { (text::NO_PAYMENTS) } } @else { div.scroll { table {
+            thead { tr {
+                th { (text::AT) } th { (text::KIND) } th { (text::METHOD) } th { (text::REFERENCE_OF_PAYMENT) }
+                th.right { (text::AMOUNT) }
+            } }
+            tbody { @for one in payments { tr {
+                td { (show::instant(&one["at"])) }
+                td { (show::plain(&one["kind"])) }
+                td.long { (show::or_none(&one["method"])) }
+                td.long { (show::or_none(&one["reference"])) }
+                td.right { (show::amount(&one["amount"], currency)) }
+            } } }
+        } } }
+    }
+}

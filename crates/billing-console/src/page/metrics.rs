@@ -1,0 +1,42 @@
+//! The list of metrics: what each counts.
+
+use maud::html;
+use serde_json::Value;
+
+use super::{is_first, paged};
+use crate::api::Failure;
+use crate::layout::pager;
+use crate::route::Outcome;
+use crate::visit::Visit;
+use crate::{show, text};
+
+/// `GET /console/metrics/`
+///
+/// # Errors
+/// Those of the list.
+pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    let list = visit.list(paged("/api/metrics/", visit)).await?;
+    let metrics = show::items(&list.value);
+    let content = html! {
+        h1 { (text::METRICS) }
+        @if metrics.is_empty() { p.empty { (text::NO_METRICS) } } @else { div.scroll { table {
+            thead { tr { th { (text::NAME) } th { (text::EVENT) } th { (text::METRIC_KIND) } th { (text::AGGREGATION) } } }
+            tbody { @for metric in metrics { tr {
+                td.long { (show::plain(&metric["metric_name"])) }
+                td.long { code { (show::plain(&metric["event_name"])) } }
+                td { (show::plain(&metric["metric_type"])) }
+                td.long { (aggregation(metric)) }
+            } } }
+        } } }
+        (pager("/console/metrics/", is_first(visit), list.next.as_deref()))
+    };
+    Ok(Outcome::Page(text::METRICS.to_owned(), content))
+}
+
+fn aggregation(metric: &Value) -> String {
+    let verb = show::plain(&metric["usage_aggregation_type"]);
+    match metric["property_name"].as_str() {
+        Some(property) => format!("{verb} {} {property}", text::OF),
+        None => verb,
+    }
+}

@@ -1,0 +1,88 @@
+//! The pages, one file each: what it asks the API for, and how that looks.
+
+pub mod cancel_subscription;
+pub mod customer;
+pub mod customers;
+pub mod events;
+pub mod home;
+pub mod invoice;
+pub mod invoice_line;
+pub mod invoices;
+pub mod metrics;
+pub mod note_payment;
+pub mod plan;
+pub mod plans;
+pub mod search;
+pub mod sign_in;
+pub mod statement;
+pub mod void_invoice;
+pub mod webhooks;
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::show;
+use crate::text;
+use crate::visit::{Visit, escaped};
+
+/// Rows of a list on one page. As many customers are read at once by the API, and no more than a hundred.
+const ROWS: u32 = 50;
+
+/// The query of one page of a list.
+fn paged(path: &str, visit: &Visit<'_>) -> String {
+    let joint = if path.contains('?') { '&' } else { '?' };
+    let cursor = visit.query.get("cursor").map(|cursor| format!("&cursor={}", escaped(cursor)));
+    format!("{path}{joint}limit={ROWS}{}", cursor.unwrap_or_default())
+}
+
+/// Whether a list is shown from its beginning.
+fn is_first(visit: &Visit<'_>) -> bool {
+    visit.query.get("cursor").is_none()
+}
+
+/// Where a customer is shown.
+fn customer_path(id: &str) -> String {
+    format!("/console/customers/{}/", escaped(id))
+}
+
+/// Where an invoice is shown.
+fn invoice_path(invoice: &Value) -> String {
+    format!("/console/invoices/{}/", escaped(&show::plain(&invoice["invoice_id"])))
+}
+
+/// The status of an invoice, by what it asks of people.
+fn invoice_badge(invoice: &Value) -> Markup {
+    show::badge(invoice["payment_status"].as_str().unwrap_or_default())
+}
+
+/// Invoices in a table, with their customers where the list is of several.
+fn invoice_table(invoices: &[Value], of_several: bool) -> Markup {
+    html! {
+        div.scroll { table {
+            thead { tr {
+                th { (text::NUMBER) }
+                @if of_several { th { (text::CUSTOMER) } }
+                th { (text::ISSUED) }
+                th { (text::STATUS) }
+                th.right { (text::TOTAL) }
+                th.right { (text::AMOUNT_DUE) }
+            } }
+            tbody {
+                @for invoice in invoices {
+                    tr {
+                        td.number { a href=(invoice_path(invoice)) { (show::plain(&invoice["invoice_number"])) } }
+                        @if of_several {
+                            td.long { a href=(customer_path(&show::plain(&invoice["customer"]["customer_id"]))) {
+                                (show::name(&invoice["customer"]))
+                            } }
+                        }
+                        td { (show::day(&invoice["issue_date"])) }
+                        td { (invoice_badge(invoice)) }
+                        td.right { (show::amount(&invoice["amount"], &invoice["currency"])) }
+                        td.right { (show::amount(&invoice["amount_due"], &invoice["currency"])) }
+                    }
+                }
+            }
+        } }
+    }
+}

@@ -1,0 +1,79 @@
+//! A plan: each version with its fees and its prices of usage.
+
+use maud::{Markup, html};
+use serde_json::Value;
+
+use crate::api::Failure;
+use crate::route::Outcome;
+use crate::visit::{Visit, escaped};
+use crate::{show, text};
+
+/// `GET /console/plans/{plan_id}/`
+///
+/// # Errors
+/// When there is no such plan.
+pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    let plan = visit.get(format!("/api/plans/{}/", escaped(&visit.id))).await?;
+    let title = show::plain(&plan["plan_name"]);
+    let content = html! {
+        nav.path { a href="/console/plans/" { (text::PLANS) } }
+        h1.long { (title) }
+        dl.facts {
+            div { dt { (text::ID) } dd.long { code { (show::plain(&plan["plan_id"])) } } }
+            div { dt { (text::DURATION) } dd { (show::or_none(&plan["plan_duration"])) } }
+            div { dt { (text::ACTIVE_SUBSCRIPTIONS) } dd { (show::number(&plan["active_subscriptions"])) } }
+        }
+        @if let Some(words) = plan["plan_description"].as_str() { p.long { (words) } }
+        @for version in show::items(&plan["versions"]) { (shown(version)) }
+    };
+    Ok(Outcome::Page(title, content))
+}
+
+fn shown(version: &Value) -> Markup {
+    let currency = &version["currency"];
+    let fees = show::items(&version["recurring_charges"]);
+    let features = show::items(&version["features"]);
+    html! {
+        section {
+            h2 {
+                (text::VERSION) " " (show::plain(&version["version"])) " "
+                (show::badge(version["status"].as_str().unwrap_or_default()))
+            }
+            p.quiet { (show::code(currency)) " \u{b7} " (text::SINCE) " " (show::day(&version["active_from"])) }
+            @if !fees.is_empty() { div.scroll { table {
+                thead { tr { th { (text::RECURRING_CHARGES) } th { (text::TIMING) } th.right { (text::AMOUNT) } } }
+                tbody { @for fee in fees { tr {
+                    td.long { (show::plain(&fee["name"])) }
+                    td { (show::plain(&fee["charge_timing"]).replace('_', " ")) }
+                    td.right { (show::amount(&fee["amount"], currency)) }
+                } } }
+            } } }
+            @for component in show::items(&version["components"]) { (prices(component, currency)) }
+            @if !features.is_empty() {
+                p { (text::FEATURES) ": "
+                    @for feature in features { span.item { (show::plain(&feature["feature_name"])) } }
+                }
+            }
+        }
+    }
+}
+
+fn prices(component: &Value, currency: &Value) -> Markup {
+    html! {
+        h3.long { (show::plain(&component["billable_metric"]["metric_name"])) }
+        div.scroll { table {
+            thead { tr { th { (text::FROM_TO) } th { (text::KIND) } th.right { (text::PRICE) } th.right { (text::PER) } } }
+            tbody { @for tier in show::items(&component["tiers"]) { tr {
+                td {
+                    (show::number(&tier["range_start"])) " "
+                    @if tier["range_end"].is_null() { (text::ABOVE) } @else { "\u{2013} " (show::number(&tier["range_end"])) }
+                }
+                td { (show::plain(&tier["type"]).replace('_', " ")) }
+                td.right { @if tier["cost_per_batch"].is_null() { (text::FREE) } @else {
+                    (show::amount(&tier["cost_per_batch"], currency))
+                } }
+                td.right { (show::number(&tier["metric_units_per_batch"])) }
+            } } }
+        } }
+    }
+}

@@ -1,0 +1,38 @@
+//! The list of plans.
+
+use maud::html;
+
+use super::{is_first, paged};
+use crate::api::Failure;
+use crate::layout::pager;
+use crate::route::Outcome;
+use crate::visit::{Visit, escaped};
+use crate::{show, text};
+
+/// `GET /console/plans/`
+///
+/// # Errors
+/// Those of the list.
+pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    let list = visit.list(paged("/api/plans/", visit)).await?;
+    let plans = show::items(&list.value);
+    let content = html! {
+        h1 { (text::PLANS) }
+        @if plans.is_empty() { p.empty { (text::NO_PLANS) } } @else { div.scroll { table {
+            thead { tr {
+                th { (text::NAME) } th { (text::DURATION) } th.right { (text::VERSIONS) }
+                th.right { (text::ACTIVE_SUBSCRIPTIONS) }
+            } }
+            tbody { @for plan in plans { tr {
+                td.long { a href={ "/console/plans/" (escaped(&show::plain(&plan["plan_id"]))) "/" } {
+                    (show::plain(&plan["plan_name"]))
+                } }
+                td { (show::or_none(&plan["plan_duration"])) }
+                td.right { (show::plain(&plan["num_versions"])) }
+                td.right { (show::number(&plan["active_subscriptions"])) }
+            } } }
+        } } }
+        (pager("/console/plans/", is_first(visit), list.next.as_deref()))
+    };
+    Ok(Outcome::Page(text::PLANS.to_owned(), content))
+}

@@ -1,0 +1,92 @@
+//! Pages before and around a session: signing in, the first user, the browsers that are signed in.
+
+use maud::{Markup, html};
+
+use crate::layout::form_token;
+use crate::text;
+
+/// The form to sign in with, and then go to `to`. `wrong` says what was wrong the last time.
+pub fn form(token: &str, to: &str, email: &str, wrong: Option<&str>) -> Markup {
+    html! {
+        (notice(wrong))
+        form.act method="post" action="/console/sign-in/" {
+            (form_token(token))
+            input type="hidden" name="to" value=(to);
+            label for="email" { (text::EMAIL) }
+            input id="email" name="email" type="email" required maxlength="254" autocomplete="username" value=(email)
+                autofocus[email.is_empty()];
+            label for="password" { (text::PASSWORD) }
+            input id="password" name="password" type="password" required maxlength="200" autocomplete="current-password"
+                autofocus[!email.is_empty()];
+            button type="submit" { (text::SIGN_IN) }
+        }
+        p.quiet { a href="/docs/" { (text::API_DOCUMENTS) } }
+    }
+}
+
+/// The form that makes the first user.
+pub fn welcome(token: &str, action: &str, email: &str, wrong: Option<&str>) -> Markup {
+    html! {
+        p { (text::WELCOME_HINT) }
+        (notice(wrong))
+        form.act method="post" action=(action) {
+            (form_token(token))
+            label for="email" { (text::EMAIL) }
+            input id="email" name="email" type="email" required maxlength="254" autocomplete="username" value=(email);
+            label for="password" { (text::PASSWORD) }
+            input id="password" name="password" type="password" required minlength="12" maxlength="200"
+                autocomplete="new-password" aria-describedby="password-hint";
+            p.hint id="password-hint" { (text::PASSWORD_HINT) }
+            button type="submit" { (text::MAKE_USER) }
+        }
+    }
+}
+
+/// What a person is told in place of a form.
+pub fn told(words: &str) -> Markup {
+    html! { div.notice { p { (words) } } p { a href="/console/" { (text::SIGN_IN) } } }
+}
+
+fn notice(wrong: Option<&str>) -> Markup {
+    html! { @if let Some(wrong) = wrong { div.notice.bad role="alert" { p { (wrong) } } } }
+}
+
+/// A browser that is signed in.
+pub struct SessionRow {
+    /// What may be shown of its cookie.
+    pub prefix: String,
+    /// As it calls itself.
+    pub browser: String,
+    /// Since when, as RFC 3339.
+    pub created_at: String,
+    /// When it was last used, as RFC 3339.
+    pub seen_at: String,
+    /// Whether it is the one that looks.
+    pub is_this: bool,
+}
+
+/// Where one is signed in.
+pub fn sessions(rows: &[SessionRow], token: &str) -> Markup {
+    let shown = |instant: &str| crate::show::instant(&instant.into());
+    html! {
+        h1 { (text::SESSIONS) }
+        p.quiet { (text::SESSIONS_HINT) }
+        div.scroll { table {
+            thead { tr {
+                th { (text::BROWSER) } th { (text::SINCE) } th { (text::LAST_SEEN) }
+                th { span.hidden { (text::END_SESSION) } }
+            } }
+            tbody { @for row in rows { tr {
+                td.long { (row.browser) @if row.is_this { " " span.badge.good { (text::THIS_BROWSER) } } }
+                td { (shown(&row.created_at)) }
+                td { (shown(&row.seen_at)) }
+                td.right {
+                    form method="post" action={ "/console/sessions/" (row.prefix) "/" } {
+                        (form_token(token))
+                        button.quiet type="submit" { (text::END_SESSION) }
+                    }
+                }
+            } } }
+        } }
+    }
+}

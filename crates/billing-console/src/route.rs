@@ -1,0 +1,112 @@
+//! Every page and action, in one table.
+
+use std::future::Future;
+use std::pin::Pin;
+
+use billing_domain::user::Role;
+use billing_domain::user::Role::{Finance, Owner, Support};
+use maud::Markup;
+
+use crate::api::Failure;
+use crate::page;
+use crate::visit::Visit;
+
+/// How a page is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Method {
+    /// To look.
+    Get,
+    /// To do something.
+    Post,
+}
+
+/// What came of a request.
+pub enum Outcome {
+    /// A page: its title, and what is inside its surroundings.
+    Page(String, Markup),
+    /// Done, or found: look there.
+    Go(String),
+}
+
+/// An outcome to come.
+pub type Rendering<'v> = Pin<Box<dyn Future<Output = Result<Outcome, Failure>> + 'v>>;
+
+/// One page or action.
+#[derive(Clone, Copy)]
+pub struct Route {
+    /// How it is asked for.
+    pub method: Method,
+    /// Its path with at most one name in braces.
+    pub path: &'static str,
+    /// Who may.
+    pub roles: &'static [Role],
+    /// What renders or does it.
+    pub render: for<'v> fn(&'v Visit<'v>) -> Rendering<'v>,
+}
+
+macro_rules! route {
+    ($method:ident $path:literal $roles:expr, $render:path) => {
+        Route { method: Method::$method, path: $path, roles: $roles, render: |visit| Box::pin($render(visit)) }
+    };
+}
+
+const ALL: &[Role] = Role::ALL;
+const MONEY: &[Role] = &[Owner, Finance];
+const SUBSCRIPTIONS: &[Role] = &[Owner, Finance, Support];
+
+/// The table, in the order in which people use it.
+pub const fn table() -> &'static [Route] {
+    &[
+        route!(Get "/console/" ALL, page::home::show),
+        route!(Get "/console/search/" ALL, page::search::show),
+        route!(Get "/console/customers/" ALL, page::customers::show),
+        route!(Get "/console/customers/{customer_id}/" ALL, page::customer::show),
+        route!(Get "/console/customers/{customer_id}/events/" ALL, page::events::show),
+        route!(Get "/console/customers/{customer_id}/statement/" ALL, page::statement::show),
+        route!(Get "/console/invoices/" ALL, page::invoices::show),
+        route!(Get "/console/invoices/{invoice_id}/" ALL, page::invoice::show),
+        route!(Get "/console/invoices/{invoice_id}/void/" MONEY, page::void_invoice::confirm),
+        route!(Post "/console/invoices/{invoice_id}/void/" MONEY, page::void_invoice::act),
+        route!(Get "/console/invoices/{invoice_id}/payments/" MONEY, page::note_payment::ask),
+        route!(Post "/console/invoices/{invoice_id}/payments/" MONEY, page::note_payment::act),
+        route!(Get "/console/subscriptions/{subscription_id}/cancel/" SUBSCRIPTIONS, page::cancel_subscription::confirm),
+        route!(Post "/console/subscriptions/{subscription_id}/cancel/" SUBSCRIPTIONS, page::cancel_subscription::act),
+        route!(Get "/console/plans/" ALL, page::plans::show),
+        route!(Get "/console/plans/{plan_id}/" ALL, page::plan::show),
+        route!(Get "/console/metrics/" ALL, page::metrics::show),
+        route!(Get "/console/webhooks/" ALL, page::webhooks::show),
+    ]
+}
+
+/// Whether a role may open a page, by the path that the table has for it.
+pub fn is_open_to(role: Role, method: Method, path: &str) -> bool {
+    table().iter().any(|route| route.method == method && route.path == path && route.roles.contains(&role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_one_of_a_kind_and_end_in_a_slash() {
+        let mut seen = Vec::new();
+        for route in table() {
+            let (method, path) = (route.method, route.path);
+            assert!(path.starts_with("/console/") && path.ends_with('/'), "{path}");
+            assert!(path.matches('{').count() <= 1, "{path}: one name at most");
+            assert!(!seen.contains(&(method as u8, path)), "{path} is there twice");
+            assert!(route.roles.contains(&Owner), "{path}: the owner may everything");
+            seen.push((method as u8, path));
+        }
+    }
+
+    #[test]
+    fn who_may_act_may_open_its_form() {
+        for action in table().iter().filter(|route| route.method == Method::Post) {
+            for role in Role::ALL {
+                let may = action.roles.contains(role);
+                assert_eq!(is_open_to(*role, Method::Get, action.path), may, "{}: {role}", action.path);
+            }
+        }
+    }
+}

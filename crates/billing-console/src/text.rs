@@ -1,0 +1,221 @@
+//! Every English text of the console. Another language is another file like this one.
+
+#![allow(missing_docs, reason = "each text says itself what it is")]
+
+// Surroundings.
+pub const PRODUCT: &str = "Billing";
+pub const HOME: &str = "Home";
+pub const CUSTOMERS: &str = "Customers";
+pub const CUSTOMER: &str = "Customer";
+pub const INVOICES: &str = "Invoices";
+pub const INVOICE: &str = "Invoice";
+pub const PLANS: &str = "Plans";
+pub const PLAN: &str = "Plan";
+pub const METRICS: &str = "Metrics";
+pub const WEBHOOKS: &str = "Webhooks";
+pub const SESSIONS: &str = "Signed-in browsers";
+pub const API_DOCUMENTS: &str = "API documentation";
+pub const SKIP: &str = "Skip to the content";
+pub const NAVIGATION: &str = "Main";
+pub const SEARCH: &str = "Search";
+pub const SEARCH_HINT: &str = "Customer id or e-mail, invoice number";
+pub const SIGN_OUT: &str = "Sign out";
+pub const TIMES_ARE_UTC: &str = "All times are UTC.";
+pub const PREVIOUS: &str = "First page";
+pub const NEXT: &str = "Next page";
+pub const BACK: &str = "Back";
+pub const NONE: &str = "none";
+
+// Signing in.
+pub const SIGN_IN: &str = "Sign in";
+pub const EMAIL: &str = "E-mail";
+pub const PASSWORD: &str = "Password";
+pub const PASSWORD_HINT: &str = "At least 12 characters.";
+pub const WRONG_PASSWORD: &str = "E-mail or password is wrong.";
+pub const TOO_MANY_TRIES: &str = "Too many tries. Wait a few minutes and try again.";
+pub const NO_ORGANIZATION: &str = "You do not belong to any organization any more. Ask an owner.";
+pub const WELCOME: &str = "Make the first user";
+pub const WELCOME_HINT: &str =
+    "It owns the organization. This page opens once, and for fifteen minutes after the service was started.";
+pub const MAKE_USER: &str = "Make user and sign in";
+pub const LINK_IS_OVER: &str = "This link has been used, or its time is over. Make a user on the machine of the service: billing-http create-user --help";
+pub const PASSWORD_IS_SHORT: &str = "The password must have at least 12 characters, and at most 200.";
+pub const EMAIL_IS_BAD: &str = "This is not an e-mail address.";
+pub const THIS_BROWSER: &str = "this browser";
+pub const BROWSER: &str = "Browser";
+pub const SINCE: &str = "Since";
+pub const LAST_SEEN: &str = "Last used";
+pub const END_SESSION: &str = "End";
+pub const SESSIONS_HINT: &str = "A browser is signed out after two hours of rest, and after twelve hours in any case.";
+
+// Errors.
+pub const NOT_FOUND: &str = "There is nothing at this address, or it belongs to another organization.";
+pub const NOT_FOUND_TITLE: &str = "Not found";
+pub const FORBIDDEN: &str = "Your role does not allow this.";
+pub const FORBIDDEN_TITLE: &str = "Not allowed";
+pub const FAILED_TITLE: &str = "That did not work";
+pub const FORM_IS_BROKEN: &str = "The form was incomplete or too old. Open it again.";
+pub const FORM_IS_FOREIGN: &str =
+    "This form did not come from this page, or you have signed in anew since. Open it again.";
+pub const SECTION_FAILED: &str = "This part could not be read:";
+pub const TRY_AGAIN: &str = "Reload the page to try again.";
+pub const REFERENCE: &str = "Reference for the log:";
+
+// Home.
+pub const WEBHOOKS_FAILING: &str = "Failing webhooks";
+pub const UNPAID_INVOICES: &str = "Unpaid invoices";
+pub const NEWEST_UNPAID: &str = "Newest unpaid invoices";
+pub const NOTHING_UNPAID: &str = "Nothing is unpaid.";
+
+// Lists.
+pub const NO_CUSTOMERS: &str = "No customers yet. They are made through the API: POST /api/customers/.";
+pub const NO_INVOICES: &str = "No invoices here.";
+pub const NO_PLANS: &str = "No plans yet. They are made through the API: POST /api/plans/.";
+pub const NO_METRICS: &str = "No metrics yet. They are made through the API: POST /api/metrics/.";
+pub const NO_WEBHOOKS: &str = "No webhook endpoints. They are made through the API: POST /api/webhook_endpoints/.";
+pub const NO_EVENTS: &str = "No events.";
+pub const FILTER: &str = "Show";
+pub const ALL: &str = "All";
+pub const UNPAID: &str = "unpaid";
+pub const PAID: &str = "paid";
+pub const VOIDED: &str = "voided";
+pub const NAME: &str = "Name";
+pub const ID: &str = "Id";
+pub const STATUS: &str = "Status";
+pub const DUE: &str = "Due";
+pub const TOTAL: &str = "Total";
+pub const AMOUNT: &str = "Amount";
+pub const AMOUNT_DUE: &str = "Amount due";
+pub const NUMBER: &str = "Number";
+pub const ISSUED: &str = "Issued";
+pub const SUBSCRIPTIONS: &str = "Subscriptions";
+pub const PERIOD: &str = "Period";
+pub const VERSION: &str = "Version";
+pub const RENEWS: &str = "renews";
+pub const ENDS: &str = "ends";
+pub const CANCEL: &str = "Cancel";
+
+// A customer.
+pub const USAGE: &str = "Usage against limits";
+pub const METRIC: &str = "Metric";
+pub const USED: &str = "Used";
+pub const FREE_UP_TO: &str = "Free up to";
+pub const LIMIT: &str = "Limit";
+pub const NO_LIMIT: &str = "no limit";
+pub const NO_USAGE: &str = "No usage is metered by the present subscriptions.";
+pub const NO_SUBSCRIPTIONS: &str = "No subscriptions.";
+pub const DRAFT: &str = "Next invoice, as it would be now";
+pub const NO_DRAFT: &str = "Nothing to invoice.";
+pub const CREDITS: &str = "Credits";
+pub const NO_CREDITS: &str = "No credits.";
+pub const REMAINING: &str = "Remaining";
+pub const EXPIRES: &str = "Expires";
+pub const NEVER: &str = "never";
+pub const EVENTS: &str = "Events";
+pub const STATEMENT: &str = "Payments and statement";
+pub const TEST_CLOCK: &str = "lives by a test clock";
+pub const CATCHING_UP: &str = "catching up";
+pub const TAX_FAILURE: &str = "Tax";
+pub const TIMEZONE: &str = "Time zone";
+pub const ADDRESS: &str = "Address";
+pub const FILTERS: &str = "Filters";
+
+// A statement.
+pub const AT: &str = "When";
+pub const KIND: &str = "What";
+pub const CREDIT_CHANGE: &str = "Credit";
+pub const BALANCE: &str = "Balance";
+pub const NO_ENTRIES: &str = "Nothing in this time.";
+
+// Events.
+pub const EVENT: &str = "Event";
+pub const IDEMPOTENCY_ID: &str = "Idempotency id";
+pub const PROPERTIES: &str = "Properties";
+pub const COUNTS_FOR: &str = "Counts for";
+pub const UNUSABLE_FOR: &str = "unusable for";
+pub const COUNTS_FOR_NOTHING: &str = "nothing";
+
+// An invoice.
+pub const LINES: &str = "Lines";
+pub const LINES_HINT: &str = "Open a line to see how it came about.";
+pub const PAYMENTS: &str = "Payments";
+pub const NO_PAYMENTS: &str = "No payment was noted.";
+pub const NOTE_PAYMENT: &str = "Note a payment";
+pub const VOID: &str = "Void";
+pub const VOID_INVOICE: &str = "Void this invoice";
+pub const SELLER: &str = "Seller";
+pub const BILLED_TO: &str = "Billed to";
+pub const SALES_TAX: &str = "Sales tax";
+pub const PLAN_ADJUSTMENT: &str = "Price adjustment";
+pub const WINDOW: &str = "Time";
+pub const EVENT_COUNT: &str = "Events";
+pub const QUANTITY: &str = "Quantity";
+pub const BILLED_BEFORE: &str = "Quantity billed before";
+pub const TIER: &str = "Tier";
+pub const FROM_TO: &str = "Range";
+pub const UNITS: &str = "Units";
+pub const BATCHES: &str = "Batches";
+pub const PRICE: &str = "Price";
+pub const PER: &str = "per";
+pub const FREE: &str = "free";
+pub const FLAT: &str = "flat";
+pub const ABOVE: &str = "and above";
+pub const EXACT: &str = "Exact so far";
+pub const GIVEN_BEFORE: &str = "On earlier invoices";
+pub const FORGIVEN: &str = "Forgiven by voided invoices";
+pub const ROUNDED: &str = "Rounded to";
+pub const DECIMALS: &str = "decimals";
+pub const LINE_AMOUNT: &str = "This line";
+pub const UNIT_AMOUNT: &str = "Full price";
+pub const COPIES: &str = "Quantity of the subscription";
+pub const FRACTION: &str = "Part of the full interval";
+pub const OF: &str = "of";
+pub const PREPAID: &str = "Prepaid units cost";
+pub const SEGMENT: &str = "Prepaid";
+pub const SHOW_EVENTS: &str = "Show the events";
+pub const RATE: &str = "Rate";
+pub const TAXABLE: &str = "Taxable";
+
+// Actions.
+pub const CONFIRM_VOID: &str = "Void the invoice";
+pub const VOID_EXPLAINED: &str = "The invoice stays, marked as voided, and keeps its number. What credits paid of it goes back to them, and what it billed \
+     is not billed again. This cannot be undone.";
+pub const KEEP: &str = "Keep it";
+pub const REFERENCE_OF_PAYMENT: &str = "Reference";
+pub const REFERENCE_HINT: &str =
+    "What tells it from other payments, such as the bank's reference. An invoice takes each only once.";
+pub const METHOD: &str = "Way";
+pub const METHOD_HINT: &str = "In your words: bank, card.";
+pub const AMOUNT_HINT: &str = "What is more than due becomes a credit.";
+pub const CANCEL_SUBSCRIPTION: &str = "Cancel this subscription";
+pub const CONFIRM_CANCEL: &str = "Cancel the subscription";
+pub const CANCEL_EXPLAINED: &str = "The subscription ends now.";
+pub const FEES: &str = "Fees of the present period";
+pub const FEES_AS_AGREED: &str = "as each fee says itself";
+pub const FEES_REFUND: &str = "refund them";
+pub const FEES_PRORATE: &str = "charge the time until now";
+pub const FEES_FULL: &str = "charge them in full";
+pub const USAGE_UNTIL_NOW: &str = "Usage that is not billed yet";
+pub const USAGE_BILL: &str = "bill it";
+pub const USAGE_DROP: &str = "drop it";
+pub const INVOICING: &str = "Invoice";
+pub const INVOICE_NOW: &str = "now";
+pub const INVOICE_LATER: &str = "at the end of the period";
+
+// Plans, metrics, webhooks.
+pub const VERSIONS: &str = "Versions";
+pub const ACTIVE_SUBSCRIPTIONS: &str = "Active subscriptions";
+pub const DURATION: &str = "Duration";
+pub const RECURRING_CHARGES: &str = "Fees";
+pub const FEATURES: &str = "Features";
+pub const TIMING: &str = "Timing";
+pub const AGGREGATION: &str = "Aggregation";
+pub const METRIC_KIND: &str = "Kind";
+pub const URL: &str = "Address";
+pub const FAILING_SINCE: &str = "Failing since";
+pub const EVENT_TYPES: &str = "Messages";
+pub const EVERY_TYPE: &str = "all";
+
+// Search.
+pub const NOTHING_FOUND: &str = "Nothing has this id, e-mail or number.";
+pub const SEARCH_EMPTY: &str = "Type the id or e-mail of a customer, or the number of an invoice.";

@@ -1,0 +1,147 @@
+//! One request of a person's.
+
+use billing_domain::user::Role;
+use serde_json::Value;
+
+use crate::api::{Answer, Api, Failure};
+
+/// Fields of a form or of a query, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Fields(pub Vec<(String, String)>);
+
+impl Fields {
+    /// The fields of a text as browsers send it: `a=b&c=d`, escaped.
+    pub fn parse(text: &str) -> Self {
+        let pairs = text.split('&').filter(|pair| !pair.is_empty());
+        let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+        Self(pairs.map(|(name, value)| (unescaped(name, true), unescaped(value, true))).collect())
+    }
+
+    /// The first value of a field, without space around it; nothing when it is empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        let value = self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.trim());
+        value.filter(|value| !value.is_empty())
+    }
+}
+
+/// A text out of a URL. What is not UTF-8 becomes a sign that stands for it; a `+` is a space only in a form.
+pub fn unescaped(text: &str, is_form: bool) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&byte, behind)) = rest.split_first() {
+        let hex = behind.get(..2).and_then(|hex| u8::from_str_radix(std::str::from_utf8(hex).ok()?, 16).ok());
+        match (byte, hex) {
+            (b'%', Some(value)) => {
+                bytes.push(value);
+                rest = &behind[2..];
+                continue;
+            }
+            (b'+', _) if is_form => bytes.push(b' '),
+            _ => bytes.push(byte),
+        }
+        rest = behind;
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A text as one part of a path or query.
+pub fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => escaped.push(char::from(byte)),
+            _ => escaped.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    escaped
+}
+
+/// Who looks.
+#[derive(Clone, Debug)]
+pub struct Viewer {
+    /// Their address.
+    pub email: String,
+    /// What they are in the organization.
+    pub role: Role,
+    /// Its name.
+    pub organization_name: String,
+    /// What every form of theirs carries, so that nobody else's does anything.
+    pub form_token: String,
+}
+
+/// One request: who looks, and at what.
+pub struct Visit<'v> {
+    /// The service.
+    pub api: &'v dyn Api,
+    /// Who looks.
+    pub viewer: &'v Viewer,
+    /// The part of the path that is named in braces, unescaped.
+    pub id: String,
+    /// The path, as the browser shows it.
+    pub path: String,
+    /// The query.
+    pub query: Fields,
+    /// The form, of an action.
+    pub form: Fields,
+    /// A text that no other request has: the key under which a form that is made now is done once.
+    pub once: String,
+}
+
+impl Visit<'_> {
+    /// The value that a call answers.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub async fn get(&self, path: impl Into<String>) -> Result<Value, Failure> {
+        Ok(self.list(path).await?.value)
+    }
+
+    /// A list, with where it goes on.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub async fn list(&self, path: impl Into<String>) -> Result<Answer, Failure> {
+        self.api.get(path.into()).await
+    }
+
+    /// Has something done, once for the form that was sent.
+    ///
+    /// # Errors
+    /// Those of the call; without the key of a form.
+    pub async fn post(&self, path: String, body: Value) -> Result<Value, Failure> {
+        let once = self.form.get("once").ok_or_else(|| Failure::new(400, "invalid", crate::text::FORM_IS_BROKEN))?;
+        Ok(self.api.post(path, body, format!("console-{once}")).await?.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_go_through_a_url_and_back() {
+        for text in ["plain", "a b+c", "50% off/é?&=#", "\u{1F600}", ""] {
+            assert_eq!(unescaped(&escaped(text), false), text);
+            assert_eq!(unescaped(&escaped(text), true), text);
+        }
+        #[rustfmt::skip]
+        let cases = [
+            // sent,       read,       why
+            ("a+b",        "a b",      "a plus is a space in a form"),
+            ("%2",         "%2",       "half an escape is none"),
+            ("%zz",        "%zz",      "nor are other letters"),
+            ("%ff",        "\u{FFFD}", "what is no text is shown as such"),
+        ];
+        for (sent, read, why) in cases {
+            assert_eq!(unescaped(sent, true), read, "{sent}: {why}");
+        }
+    }
+
+    #[test]
+    fn forms_are_read_in_order() {
+        let fields = Fields::parse("a=1&b=%20x%20&a=2&c&d=");
+        assert_eq!(fields.get("a"), Some("1"));
+        assert_eq!(fields.get("b"), Some("x"));
+        assert_eq!([fields.get("c"), fields.get("d"), fields.get("e")], [None; 3]);
+    }
+}

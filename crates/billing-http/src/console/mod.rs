@@ -1,0 +1,204 @@
+//! The console: pages for people. Here is what needs the web server: cookies, sessions, forms and their tokens, signing in. What
+//! the pages show is rendered by `billing-console`, which asks the API in this process for everything.
+
+mod form;
+mod in_process;
+mod reply;
+mod session;
+mod sign_in;
+mod sign_out;
+mod throttle;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix_web::guard::fn_guard;
+use actix_web::http::Method;
+use actix_web::{HttpRequest, HttpResponse, web};
+use billing_console::{Failure, Outcome, Route, Visit, asset, layout};
+
+use crate::app::App;
+use crate::caller::{Caller, KeyText};
+use crate::client_address::{Network, Way, way_of};
+use crate::endpoint::Matched;
+use crate::first_link::FirstLink;
+use crate::request_id;
+use crate::server_settings::ServerSettings;
+use form::Form;
+use in_process::{InProcess, OnBehalf};
+use session::{Session, Visitor};
+use throttle::Throttle;
+
+/// What all pages share.
+pub struct Console {
+    throttle: Throttle,
+    trusted: Vec<Network>,
+    first_link: Option<Arc<FirstLink>>,
+    /// Two passwords are hashed at once: each takes 19 MB and a processor.
+    hashing: tokio::sync::Semaphore,
+}
+
+impl Console {
+    /// That of a server.
+    pub fn new(settings: &ServerSettings) -> Self {
+        Self {
+            throttle: Throttle::default(),
+            trusted: settings.trusted_proxies.clone(),
+            first_link: settings.first_link.clone(),
+            hashing: tokio::sync::Semaphore::new(2),
+        }
+    }
+
+    fn way(&self, app: &App, request: &HttpRequest) -> Way {
+        way_of(request, &self.trusted, app.serves_tls)
+    }
+}
+
+/// Routes the pages. Comes before the API, whose page at `/` it takes the place of.
+pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
+    config.app_data(console).app_data(Rc::new(InProcess::default()));
+    config.service(at("/").route(looking().to(home)));
+    config.service(at("/console").route(looking().to(home)));
+    for (path, media_type, text) in asset::ALL {
+        let served = move || async move { reply::asset(media_type, text) };
+        config.service(at(path).route(looking().to(served)));
+    }
+    config.service(at("/console/sign-in/").route(looking().to(sign_in::ask)).route(web::post().to(sign_in::act)));
+    let welcome = at("/console/welcome/{link}/");
+    config.service(welcome.route(looking().to(sign_in::welcome)).route(web::post().to(sign_in::make_owner)));
+    config.service(at("/console/sign-out/").route(web::post().to(sign_out::sign_out)));
+    config.service(at("/console/sessions/").route(looking().to(sign_out::sessions)));
+    config.service(at("/console/sessions/{prefix}/").route(web::post().to(sign_out::end)));
+    let mut done: Vec<&str> = Vec::new();
+    for Route { path, .. } in billing_console::table() {
+        if !done.contains(path) {
+            done.push(path);
+            config.service(at(path).route(looking().to(look)).route(web::post().to(act)));
+        }
+    }
+    config.service(web::resource("/console/{rest:.*}").app_data(Matched("/console/*")).to(nothing));
+}
+
+fn at(path: &'static str) -> actix_web::Resource {
+    web::resource(path).app_data(Matched(path))
+}
+
+fn looking() -> actix_web::Route {
+    web::route().guard(fn_guard(|context| matches!(context.head().method, Method::GET | Method::HEAD)))
+}
+
+/// `GET /`: the console, which leads to the form to sign in.
+async fn home() -> HttpResponse {
+    reply::go("/console/")
+}
+
+/// A page of somebody who is signed in.
+async fn look(request: HttpRequest, app: web::Data<App>, console: web::Data<Console>) -> HttpResponse {
+    serve(&request, &app, &console, None).await
+}
+
+/// Something that somebody who is signed in does.
+async fn act(request: HttpRequest, app: web::Data<App>, console: web::Data<Console>, form: Form) -> HttpResponse {
+    serve(&request, &app, &console, Some(form)).await
+}
+
+/// Where there is no page.
+async fn nothing(request: HttpRequest, app: web::Data<App>, console: web::Data<Console>) -> HttpResponse {
+    match Visitor::of(&request, &app, &console).await {
+        Visitor::Known(session) => failed(&session, &request, &Failure::not_found()),
+        other => other.into_sign_in(&request),
+    }
+}
+
+async fn serve(
+    request: &HttpRequest,
+    app: &web::Data<App>,
+    console: &web::Data<Console>,
+    form: Option<Form>,
+) -> HttpResponse {
+    let session = match Visitor::of(request, app, console).await {
+        Visitor::Known(session) => session,
+        other => return other.into_sign_in(request),
+    };
+    session.note(request);
+    match outcome(request, app, &session, form).await {
+        Ok(Outcome::Page(title, content)) => {
+            reply::html(200, layout::page(&session.viewer(app), request.path(), &title, &content))
+        }
+        Ok(Outcome::Go(to)) => reply::go(&to),
+        Err(failure) => failed(&session, request, &failure),
+    }
+}
+
+async fn outcome(
+    request: &HttpRequest,
+    app: &web::Data<App>,
+    session: &Session,
+    form: Option<Form>,
+) -> Result<Outcome, Failure> {
+    let method = if form.is_some() { billing_console::Method::Post } else { billing_console::Method::Get };
+    let Matched(path) = *request.app_data::<Matched>().ok_or_else(Failure::not_found)?;
+    let on_path = || billing_console::table().iter().filter(|route| route.path == path);
+    let Some(route) = on_path().find(|route| route.method == method) else {
+        return Err(Failure::new(405, "method_not_allowed", billing_console::text::FORM_IS_BROKEN));
+    };
+    let form = form.unwrap_or_default();
+    if method == billing_console::Method::Post && !session.has_sent(app, &form) {
+        return Err(Failure::new(403, "forbidden", billing_console::text::FORM_IS_FOREIGN));
+    }
+    let role = session.signed_in.membership.role;
+    if !route.roles.contains(&role) {
+        return Err(Failure::forbidden());
+    }
+    let api = request.app_data::<Rc<InProcess>>().ok_or_else(Failure::not_found)?;
+    let organization = session.signed_in.membership.organization;
+    app.note_request(organization);
+    let caller = Caller { organization, key_prefix: session.key.prefix().to_owned(), claim: None };
+    let api = OnBehalf { api, app, caller, role };
+    let viewer = session.viewer(app);
+    let once = KeyText::generate().map_err(|_| Failure::new(500, "internal_error", ""))?;
+    let visit = Visit {
+        api: &api,
+        viewer: &viewer,
+        id: named_part(path, request.uri().path()),
+        path: request.path().to_owned(),
+        query: billing_console::Fields::parse(request.query_string()),
+        form: form.0,
+        once: once.reveal().to_owned(),
+    };
+    (route.render)(&visit).await
+}
+
+/// The part of a path that stands where the pattern has a name in braces. Read from the path as it was sent: an id may have slashes
+/// in it, which are escaped there.
+fn named_part(pattern: &str, path: &str) -> String {
+    let place = pattern.split('/').position(|part| part.starts_with('{'));
+    let part = place.and_then(|place| path.split('/').nth(place));
+    part.map(|part| billing_console::visit::unescaped(part, false)).unwrap_or_default()
+}
+
+/// A failure as a page, with the status that it has.
+fn failed(session: &Session, request: &HttpRequest, failure: &Failure) -> HttpResponse {
+    let (title, content) = layout::failure(failure, &request_id::current());
+    reply::html(failure.status, layout::page(&session.viewer_of(request), request.path(), title, &content))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_read_as_they_were_sent() {
+        #[rustfmt::skip]
+        let cases = [
+            // pattern,                                  path,                               id,      why
+            ("/console/customers/{customer_id}/",        "/console/customers/acme/",         "acme",  "plain"),
+            ("/console/customers/{customer_id}/events/", "/console/customers/a%2Fb/events/", "a/b",   "with a slash"),
+            ("/console/customers/{customer_id}/",        "/console/customers/a+b%20c/",      "a+b c", "a plus is a plus in a path"),
+            ("/console/customers/",                      "/console/customers/",              "",      "no name, no id"),
+        ];
+        for (pattern, path, id, why) in cases {
+            assert_eq!(named_part(pattern, path), id, "{why}");
+        }
+    }
+}

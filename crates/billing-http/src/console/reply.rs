@@ -1,0 +1,38 @@
+//! Answers of the console: every one says what a browser may do with it.
+
+use actix_web::HttpResponse;
+use actix_web::http::StatusCode;
+use actix_web::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS,
+};
+use billing_console::asset::POLICY;
+
+const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+fn answer(status: StatusCode) -> actix_web::HttpResponseBuilder {
+    let mut answer = HttpResponse::build(status);
+    answer
+        .insert_header((CONTENT_SECURITY_POLICY, POLICY))
+        .insert_header((REFERRER_POLICY, "no-referrer"))
+        .insert_header((X_FRAME_OPTIONS, "DENY"))
+        .insert_header((OPENER_POLICY, "same-origin"))
+        .insert_header((RESOURCE_POLICY, "same-origin"));
+    answer
+}
+
+/// A page.
+pub fn html(status: u16, page: String) -> HttpResponse {
+    let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    answer(status).content_type("text/html; charset=utf-8").body(page)
+}
+
+/// What pages load. Its address has the version in it, so it is kept.
+pub fn asset(media_type: &'static str, text: &'static str) -> HttpResponse {
+    answer(StatusCode::OK).content_type(media_type).insert_header((CACHE_CONTROL, "public, max-age=86400")).body(text)
+}
+
+/// Sends the browser there, with a request that only looks: going back or reloading repeats nothing.
+pub fn go(to: &str) -> HttpResponse {
+    answer(StatusCode::SEE_OTHER).insert_header((LOCATION, to)).finish()
+}

@@ -1,0 +1,181 @@
+//! Who looks: the cookie of a session, and the session that it opens.
+
+use actix_web::cookie::time::Duration;
+use actix_web::cookie::{Cookie, SameSite};
+use actix_web::http::header::USER_AGENT;
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use billing_console::Viewer;
+use billing_console::visit::escaped;
+use billing_domain::id::{OrganizationId, UserId};
+use billing_domain::user::SignedIn;
+
+use super::form::{self, Form};
+use super::{Console, reply};
+use crate::app::App;
+use crate::caller::{Caller, KeyText};
+use crate::error::ApiError;
+
+/// Longest name of a browser that is kept, in characters.
+const BROWSER_CHARACTERS_MAX: usize = 120;
+
+/// A cookie of ours, by its name where the way is encrypted and where it is not. With `__Host-` no other host can set or see it.
+#[derive(Clone, Copy)]
+pub struct Named {
+    secure: &'static str,
+    plain: &'static str,
+    same_site: SameSite,
+}
+
+/// Opens a session. Sent along when somebody follows a link from elsewhere, but not with a form from there.
+pub const SESSION: Named = Named { secure: "__Host-session", plain: "session", same_site: SameSite::Lax };
+/// Before there is a session: what the forms to sign in with belong to.
+pub const BEFORE: Named = Named { secure: "__Host-before", plain: "before", same_site: SameSite::Strict };
+
+impl Named {
+    fn name(self, is_encrypted: bool) -> &'static str {
+        if is_encrypted { self.secure } else { self.plain }
+    }
+
+    /// The key in the cookie of a request, if there is one.
+    pub fn of(self, request: &HttpRequest, is_encrypted: bool) -> Option<KeyText> {
+        KeyText::parse(request.cookie(self.name(is_encrypted))?.value())
+    }
+
+    /// The cookie with a key in it, gone when the browser is closed.
+    pub fn with(self, key: &KeyText, is_encrypted: bool) -> Cookie<'static> {
+        Cookie::build(self.name(is_encrypted), key.reveal().to_owned())
+            .path("/")
+            .http_only(true)
+            .secure(is_encrypted)
+            .same_site(self.same_site)
+            .finish()
+    }
+
+    /// The cookie that takes it away.
+    pub fn gone(self, is_encrypted: bool) -> Cookie<'static> {
+        Cookie::build(self.name(is_encrypted), "")
+            .path("/")
+            .http_only(true)
+            .secure(is_encrypted)
+            .same_site(self.same_site)
+            .max_age(Duration::ZERO)
+            .finish()
+    }
+}
+
+/// A session that is not over, and the key that opened it.
+pub struct Session {
+    /// What the store knows of it.
+    pub signed_in: SignedIn,
+    /// The key in its cookie.
+    pub key: KeyText,
+}
+
+/// Whoever sends a request.
+pub enum Visitor {
+    /// Somebody who is signed in.
+    Known(Box<Session>),
+    /// Nobody, or somebody whose session is over.
+    Nobody,
+    /// That could not be found out.
+    Unclear(ApiError),
+}
+
+impl Visitor {
+    /// Who sends this request, looked up now: a session that was ended opens nothing from then on.
+    pub async fn of(request: &HttpRequest, app: &web::Data<App>, console: &Console) -> Self {
+        let Some(key) = SESSION.of(request, console.way(app, request).is_encrypted) else { return Self::Nobody };
+        let prefix = key.prefix().to_owned();
+        let found = app.block(None, move |backend| {
+            let found = backend.find_session(&prefix)?;
+            if found
+                .as_ref()
+                .is_some_and(|found| !found.session.is_over(found.now) && found.session.is_to_be_noted(found.now))
+            {
+                backend.note_seen(&prefix)?;
+            }
+            Ok(found)
+        });
+        match found.await {
+            Err(error) => Self::Unclear(error),
+            Ok(Some(signed_in))
+                if app.pepper.matches(&key, &signed_in.session.fingerprint.digest)
+                    && !signed_in.session.is_over(signed_in.now) =>
+            {
+                Self::Known(Box::new(Session { signed_in, key }))
+            }
+            Ok(_) => Self::Nobody,
+        }
+    }
+
+    /// What is answered to somebody who is not signed in: where to do it, and where to go from there.
+    pub fn into_sign_in(self, request: &HttpRequest) -> HttpResponse {
+        match self {
+            Self::Unclear(error) => actix_web::ResponseError::error_response(&error),
+            _ if request.method().is_safe() && request.uri().path() != "/console/" => {
+                let here = request.uri().path_and_query().map_or("", |uri| uri.as_str());
+                reply::go(&format!("/console/sign-in/?to={}", escaped(here)))
+            }
+            _ => reply::go("/console/sign-in/"),
+        }
+    }
+}
+
+impl Session {
+    /// Who looks, as pages know them.
+    pub fn viewer(&self, app: &App) -> Viewer {
+        Viewer {
+            email: self.signed_in.email.clone(),
+            role: self.signed_in.membership.role,
+            organization_name: self.signed_in.membership.organization_name.clone(),
+            form_token: form::token(&app.pepper, &self.key),
+        }
+    }
+
+    /// [`Session::viewer`], out of a request.
+    pub fn viewer_of(&self, request: &HttpRequest) -> Viewer {
+        match request.app_data::<web::Data<App>>() {
+            Some(app) => self.viewer(app),
+            None => unreachable!("every request has the app"),
+        }
+    }
+
+    /// Whether a form was made for this session.
+    pub fn has_sent(&self, app: &App, form: &Form) -> bool {
+        form::is_ours(form, &app.pepper, &self.key)
+    }
+
+    /// Tells the log whose request it is, by the part of the cookie that may be shown.
+    pub fn note(&self, request: &HttpRequest) {
+        let organization = self.signed_in.membership.organization;
+        let caller = Caller { organization, key_prefix: self.key.prefix().to_owned(), claim: None };
+        request.extensions_mut().insert(caller);
+    }
+}
+
+/// Begins a session, with a key that nobody has seen before; one that the browser had is ended.
+pub async fn begin(
+    request: &HttpRequest,
+    app: &web::Data<App>,
+    is_encrypted: bool,
+    user: UserId,
+    organization: OrganizationId,
+) -> Result<Cookie<'static>, ApiError> {
+    let key = KeyText::generate().map_err(ApiError::internal)?;
+    let fingerprint = app.pepper.fingerprint(&key);
+    let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+    let browser: String = agent.chars().take(BROWSER_CHARACTERS_MAX).collect();
+    let before = SESSION.of(request, is_encrypted);
+    let pepper = app.pepper.clone();
+    let begun = app.block(Some(organization), move |backend| {
+        if let Some(before) = before
+            && let Some(old) = backend.find_session(before.prefix())?
+            && pepper.matches(&before, &old.session.fingerprint.digest)
+        {
+            backend.end_session(old.session.user, before.prefix())?;
+        }
+        Ok(backend.begin_session(&fingerprint, user, organization, &browser)?)
+    });
+    begun.await?;
+    Ok(SESSION.with(&key, is_encrypted))
+}

@@ -1,0 +1,114 @@
+//! How often somebody may try to sign in.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// How long a try counts.
+const WINDOW: Duration = Duration::from_secs(15 * 60);
+/// Tries from one address on one account: a person who has forgotten is done before.
+const OF_BOTH_MAX: u32 = 6;
+/// Tries from one address on whatever accounts, in an office behind one address.
+const OF_ADDRESS_MAX: u32 = 60;
+/// Tries on one account from wherever: many addresses at once are no way around it.
+const OF_ACCOUNT_MAX: u32 = 60;
+/// Most counters that are kept.
+const COUNTERS_MAX: usize = 20_000;
+
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Both(Option<IpAddr>, String),
+    Address(Option<IpAddr>),
+    Account(String),
+}
+
+/// Counts tries, in this process. A try counts before its password is looked at, so that many at once are no way around it.
+#[derive(Default)]
+pub struct Throttle(Mutex<HashMap<Key, (u32, Instant)>>);
+
+impl Throttle {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, (u32, Instant)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a try, and says whether it may be made.
+    pub fn may_try(&self, address: Option<IpAddr>, account: &str, now: Instant) -> bool {
+        let mut counters = self.lock();
+        if counters.len() >= COUNTERS_MAX {
+            counters.retain(|_, (_, until)| *until > now);
+        }
+        if counters.len() >= COUNTERS_MAX {
+            // A flood of made-up names: nobody new gets in until some of it is over.
+            return false;
+        }
+        let limits = [
+            (Key::Both(address, account.to_owned()), OF_BOTH_MAX),
+            (Key::Address(address), OF_ADDRESS_MAX),
+            (Key::Account(account.to_owned()), OF_ACCOUNT_MAX),
+        ];
+        limits.into_iter().fold(true, |may, (key, most)| {
+            let (tries, until) = counters.entry(key).or_insert((0, now + WINDOW));
+            if *until <= now {
+                (*tries, *until) = (0, now + WINDOW);
+            }
+            *tries = tries.saturating_add(1);
+            may && *tries <= most
+        })
+    }
+
+    /// Forgets the tries of somebody who has signed in.
+    pub fn succeeded(&self, address: Option<IpAddr>, account: &str) {
+        let mut counters = self.lock();
+        counters.remove(&Key::Both(address, account.to_owned()));
+        for key in [Key::Address(address), Key::Account(account.to_owned())] {
+            if let Some((tries, _)) = counters.get_mut(&key) {
+                *tries = tries.saturating_sub(1);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tries_are_counted_by_account_and_address() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        for _ in 0..OF_BOTH_MAX {
+            assert!(throttle.may_try(address(1), "ada", now));
+        }
+        assert!(!throttle.may_try(address(1), "ada", now), "one too many");
+        assert!(throttle.may_try(address(2), "ada", now), "from elsewhere she may");
+        assert!(throttle.may_try(address(1), "bob", now), "and others from there");
+        assert!(throttle.may_try(address(1), "ada", now + WINDOW), "until the time is over");
+        let spread = (0..=u8::MAX).filter(|last| throttle.may_try(address(*last), "eve", now)).count();
+        assert_eq!(spread, OF_ACCOUNT_MAX as usize, "one account from everywhere");
+        let names = (0..1_000).filter(|n| throttle.may_try(address(9), &n.to_string(), now)).count();
+        assert!(names <= OF_ADDRESS_MAX as usize, "every account from one address: {names}");
+    }
+
+    #[test]
+    fn who_signs_in_begins_anew() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        for _ in 0..10 * OF_ADDRESS_MAX {
+            assert!(throttle.may_try(None, "ada", now));
+            throttle.succeeded(None, "ada");
+        }
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        for n in 0..3 * COUNTERS_MAX {
+            throttle.may_try(None, &n.to_string(), now);
+        }
+        assert!(throttle.lock().len() <= COUNTERS_MAX + 3);
+        assert!(throttle.may_try(None, "ada", now + WINDOW), "and it passes");
+    }
+}

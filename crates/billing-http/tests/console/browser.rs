@@ -1,0 +1,191 @@
+//! A real browser, driven over WebDriver: Debian's `chromium` and `chromium-driver`. Where they are not installed the test is left
+//! out, except in continuous integration, which installs them. Screenshots are written into the folder of the build.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use std::{env, fs, thread};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use billing_domain::user::Role;
+use serde_json::{Value, json};
+use ureq::Agent;
+
+use super::{PASSWORD, user};
+use crate::support::{Field, World, ago};
+
+const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
+/// Widths of a phone and of a desk, in both schemes.
+const LOOKS: [(u32, &str); 4] = [(390, "light"), (390, "dark"), (1440, "light"), (1440, "dark")];
+
+/// A browser without a window.
+struct Driver {
+    process: Child,
+    agent: Agent,
+    session: String,
+    base: String,
+    screenshots: PathBuf,
+}
+
+impl Driver {
+    /// `None` where no browser is installed, and none has to be.
+    fn start(base: String) -> Option<Self> {
+        let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut process = match started {
+            Ok(process) => process,
+            Err(error) => {
+                assert!(env::var_os("CI").is_none(), "chromium-driver is not installed: {error}");
+                return None;
+            }
+        };
+        let mut lines = BufReader::new(process.stdout.take().expect("its output")).lines();
+        let port = lines.find_map(|line| {
+            let line = line.expect("a line");
+            line.split_once("successfully on port ").map(|(_, port)| port.trim_end_matches('.').to_owned())
+        });
+        let session = format!("http://127.0.0.1:{}/session", port.expect("it says where it listens"));
+        let agent: Agent = Agent::config_builder().http_status_as_error(false).build().into();
+        let screenshots = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("console");
+        fs::create_dir_all(&screenshots).expect("a folder");
+        let mut driver = Self { process, agent, session, base, screenshots };
+        let options = json!({"args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"]});
+        let wanted = json!({"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}});
+        let made = driver.post("", &json!({"capabilities": {"alwaysMatch": wanted}}));
+        driver.session = format!("{}/{}", driver.session, made["sessionId"].as_str().expect("a session"));
+        Some(driver)
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let sent = self.agent.post(format!("{}{path}", self.session)).send_json(body);
+        let answer: Value = sent.expect("an answer").body_mut().read_json().expect("JSON");
+        assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
+        answer["value"].clone()
+    }
+
+    fn open(&self, path: &str) {
+        self.post("/url", &json!({"url": format!("{}{path}", self.base)}));
+    }
+
+    /// What a script returns.
+    fn script(&self, script: &str) -> Value {
+        self.post("/execute/sync", &json!({"script": script, "args": []}))
+    }
+
+    fn element(&self, selector: &str) -> String {
+        let found = self.post("/element", &json!({"using": "css selector", "value": selector}));
+        found[ELEMENT].as_str().expect("an element").to_owned()
+    }
+
+    fn write(&self, selector: &str, text: &str) {
+        self.post(&format!("/element/{}/value", self.element(selector)), &json!({"text": text}));
+    }
+
+    fn click(&self, selector: &str) {
+        self.post(&format!("/element/{}/click", self.element(selector)), &json!({}));
+    }
+
+    /// Waits until a page whose path begins like this is there.
+    fn arrives(&self, path: &str) {
+        let began = Instant::now();
+        loop {
+            let here = self.script("return document.readyState === 'complete' ? location.pathname : ''");
+            if here.as_str().is_some_and(|here| here.starts_with(path)) {
+                return;
+            }
+            assert!(began.elapsed() < Duration::from_secs(30), "{path} is not reached: {here}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn devtools(&self, command: &str, parameters: &Value) -> Value {
+        self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
+    }
+
+    /// Photographs a page as it looks on a phone and on a desk, light and dark. Nothing may be wider than the screen.
+    fn photograph(&self, name: &str) {
+        for (width, scheme) in LOOKS {
+            let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+            self.devtools("Emulation.setEmulatedMedia", &json!({"features": [feature]}));
+            let size =
+                |height: u64| json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
+            self.devtools("Emulation.setDeviceMetricsOverride", &size(900));
+            let is = self.script("const page = document.documentElement; return [page.scrollWidth, page.scrollHeight]");
+            assert!(is[0].as_u64() <= Some(u64::from(width)), "{name} is {} wide on {width}", is[0]);
+            let height = is[1].as_u64().unwrap_or_default().clamp(600, 4_000);
+            self.devtools("Emulation.setDeviceMetricsOverride", &size(height));
+            let picture = self.devtools("Page.captureScreenshot", &json!({"format": "png"}));
+            let bytes = STANDARD.decode(picture["data"].as_str().expect("a picture")).expect("base64");
+            fs::write(self.screenshots.join(format!("{name}-{width}-{scheme}.png")), bytes).expect("written");
+        }
+        self.devtools("Emulation.clearDeviceMetricsOverride", &json!({}));
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        drop(self.agent.delete(self.session.as_str()).call());
+        drop(self.process.kill());
+        drop(self.process.wait());
+    }
+}
+
+/// A world with a customer of a name made of markup, and one with usage and an invoice.
+fn world() -> World {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    for (id, name) in [("acme", "Acme Corporation"), ("other", "<b>Other</b> & Sons")] {
+        let body = json!({"customer_id": id, "customer_name": name, "email": format!("{id}@example.com")});
+        world.post("/api/customers/", &body).ok(201);
+    }
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": ago(time::Duration::days(1))});
+    world.post("/api/subscriptions/", &body).ok(200);
+    user(&world, "finance@acme.example", world.organization, Role::Finance);
+    world
+}
+
+#[test]
+fn finance_opens_an_invoice_and_voids_it_once() {
+    let world = world();
+    let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
+    driver.open("/");
+    driver.arrives("/console/sign-in/");
+    driver.photograph("sign-in");
+    driver.write("#email", "finance@acme.example");
+    driver.write("#password", PASSWORD);
+    driver.click("button[type=submit]");
+    driver.arrives("/console/");
+    driver.photograph("home");
+    driver.write("#search", "acme\n");
+    driver.arrives("/console/customers/acme/");
+    driver.photograph("customer");
+    for (name, path) in [("customers", "/console/customers/"), ("invoices", "/console/invoices/")] {
+        driver.open(path);
+        driver.photograph(name);
+    }
+    let invoice = world.get("/api/invoices/").ok(200)[0].id("invoice_id");
+    let path = format!("/console/invoices/{invoice}/");
+    driver.open(&path);
+    driver.click("details.line summary");
+    driver.photograph("invoice");
+    let shown = driver.script("return document.querySelector('details[open] .rounding').textContent");
+    let explained = world.get(&format!("/api/invoices/{invoice}/explain/")).ok(200);
+    let exact = explained["line_items"][0]["trace"]["rounding"]["exact_so_far"].to_string();
+    assert!(shown.as_str().is_some_and(|shown| shown.contains(&exact)), "{exact}: {shown}");
+    driver.click("a.danger");
+    driver.arrives(&format!("{path}void/"));
+    driver.photograph("void");
+    driver.script("const button = document.querySelector('button.danger'); button.click(); button.click();");
+    driver.arrives(&path);
+    assert_eq!(world.get(&format!("/api/invoices/{invoice}/")).ok(200)["payment_status"], "voided");
+    driver.script("history.back()");
+    driver.arrives(&path);
+    driver.script("location.reload()");
+    driver.arrives(&path);
+    let logged = driver.post("/se/log", &json!({"type": "browser"}));
+    let faults: Vec<_> = logged.as_array().into_iter().flatten().filter(|line| line["level"] == "SEVERE").collect();
+    assert!(faults.is_empty(), "the browser complains: {faults:?}");
+    let elsewhere = "return performance.getEntriesByType('resource').map(one => one.name).filter(one => !one.startsWith(location.origin))";
+    assert_eq!(driver.script(elsewhere), json!([]), "nothing is asked of anybody else");
+}

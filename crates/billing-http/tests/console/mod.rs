@@ -1,0 +1,109 @@
+//! The console over HTTP, as a browser without JavaScript uses it; `browser` uses a real one.
+
+mod actions;
+mod browser;
+mod pages;
+mod sessions;
+mod who_may;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use billing_domain::id::OrganizationId;
+use billing_domain::store::Users;
+use billing_domain::user::Role;
+use billing_http::password;
+use ureq::Agent;
+use ureq::http::Request;
+
+use crate::support::{Answer, World};
+
+/// What everybody signs in with here.
+pub const PASSWORD: &str = "correct horse battery";
+
+/// Makes a user.
+pub fn user(world: &World, email: &str, organization: OrganizationId, role: Role) {
+    static HASH: OnceLock<String> = OnceLock::new();
+    let hash = HASH.get_or_init(|| password::hash(PASSWORD).expect("hashed"));
+    world.opened.store.put_user(email, hash, organization, role).expect("a user");
+}
+
+/// A browser: it keeps cookies, and follows nothing by itself.
+pub struct Browser<'w> {
+    world: &'w World,
+    agent: Agent,
+    pub cookies: RefCell<BTreeMap<String, String>>,
+    pub headers: Vec<(&'static str, String)>,
+}
+
+impl<'w> Browser<'w> {
+    pub fn new(world: &'w World) -> Self {
+        let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+        Self { world, agent, cookies: RefCell::default(), headers: Vec::new() }
+    }
+
+    /// Of somebody who is signed in.
+    pub fn signed_in(world: &'w World, email: &str) -> Self {
+        let browser = Self::new(world);
+        let answer = browser.sign_in(email, PASSWORD);
+        assert_eq!((answer.status, answer.header("location")), (303, "/console/"), "{}", answer.text);
+        browser
+    }
+
+    /// Opens the form to sign in with, and sends it.
+    pub fn sign_in(&self, email: &str, password: &str) -> Answer {
+        let form = self.get("/console/sign-in/");
+        let token = token(&form);
+        self.post("/console/sign-in/", &[("form_token", &token), ("email", email), ("password", password)])
+    }
+
+    pub fn get(&self, path: &str) -> Answer {
+        self.send("GET", path, None)
+    }
+
+    pub fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        let escaped = |text: &str| billing_console::visit::escaped(text);
+        let pairs: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{}={}", escaped(name), escaped(value))).collect();
+        self.send("POST", path, Some(pairs.join("&")))
+    }
+
+    fn send(&self, method: &str, path: &str, form: Option<String>) -> Answer {
+        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.world.addr()));
+        let cookies: Vec<String> =
+            self.cookies.borrow().iter().map(|(name, value)| format!("{name}={value}")).collect();
+        if !cookies.is_empty() {
+            request = request.header("cookie", cookies.join("; "));
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
+        }
+        if form.is_some() {
+            request = request.header("content-type", "application/x-www-form-urlencoded");
+        }
+        let request = request.body(form.unwrap_or_default().into_bytes()).expect("a request");
+        let mut response = self.agent.run(request).expect("an answer");
+        for cookie in response.headers().get_all("set-cookie") {
+            let text = cookie.to_str().expect("text").to_owned();
+            let (name, value) = text.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
+            match text.contains("Max-Age=0") {
+                true => drop(self.cookies.borrow_mut().remove(name)),
+                false => drop(self.cookies.borrow_mut().insert(name.to_owned(), value.to_owned())),
+            }
+        }
+        let text = response.body_mut().read_to_string().expect("text");
+        Answer { status: response.status().as_u16(), headers: response.headers().clone(), text }
+    }
+}
+
+/// The value of a hidden field of the main form of a page: the last one of that name.
+pub fn hidden(page: &Answer, name: &str) -> String {
+    let start = format!("name=\"{name}\" value=\"");
+    let rest = page.text.rsplit_once(&start).unwrap_or_else(|| panic!("no field {name}: {}", page.text)).1;
+    rest.split('"').next().expect("an end").to_owned()
+}
+
+pub fn token(page: &Answer) -> String {
+    hidden(page, "form_token")
+}

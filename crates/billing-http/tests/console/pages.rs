@@ -1,0 +1,121 @@
+//! What pages show, what they carry, and what they cost.
+
+use billing_console::{Method, table};
+use billing_domain::user::Role;
+use billing_store::testing::count_statements;
+use serde_json::json;
+
+use super::{Browser, user};
+use crate::support::{Field, World, ago};
+
+const ADA: &str = "ada@acme.example";
+const MARKUP: &str = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
+
+/// A world with one customer who has a plan and an invoice: the invoice's number.
+fn world_with_an_invoice() -> (World, String) {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    world.customer("acme");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": ago(time::Duration::days(1))});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let number = world.get("/api/invoices/").ok(200)[0].id("invoice_number");
+    user(&world, ADA, world.organization, Role::Owner);
+    (world, number)
+}
+
+#[test]
+fn pages_load_nothing_and_run_nothing_of_others() {
+    let (world, _) = world_with_an_invoice();
+    let ada = Browser::signed_in(&world, ADA);
+    let own = table().iter().filter(|row| row.method == Method::Get && !row.path.contains('{')).map(|row| row.path);
+    let mut paths: Vec<&str> = own.collect();
+    paths.extend(["/console/sessions/", "/console/sign-in/", "/console/customers/nobody/", "/console/nothing/at/all/"]);
+    for path in paths {
+        let page = ada.get(path);
+        let policy = page.header("content-security-policy");
+        assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{path}: {policy}");
+        assert!(policy.contains("frame-ancestors 'none'") && policy.contains("form-action 'self'"), "{path}: {policy}");
+        for (name, value) in [
+            ("x-content-type-options", "nosniff"),
+            ("cache-control", "no-store"),
+            ("referrer-policy", "no-referrer"),
+            ("x-frame-options", "DENY"),
+            ("cross-origin-opener-policy", "same-origin"),
+        ] {
+            assert_eq!(page.header(name), value, "{path}: {name}");
+        }
+        for never in ["<script>", " style=", " onclick=", "http://", "https://", "src=\"//", "javascript:"] {
+            assert!(!page.text.contains(never), "{path}: {never}");
+        }
+        for forms in page.text.split("<form").skip(1).filter(|form| form.contains("method=\"post\"")) {
+            assert!(forms.contains("name=\"form_token\""), "{path}: a form without its token");
+        }
+    }
+}
+
+#[test]
+fn names_made_of_markup_stay_text() {
+    let (world, _) = world_with_an_invoice();
+    let long = "n".repeat(10_000);
+    for (id, name) in [("markup", MARKUP), ("long", &long[..])] {
+        let body = json!({"customer_id": id, "customer_name": name, "email": format!("{id}@acme.io")});
+        let made = world.post("/api/customers/", &body);
+        // A name that is too long is refused by the API; then there is nothing to show.
+        assert!(made.status == 201 || (id == "long" && made.status == 400), "{}", made.text);
+    }
+    let ada = Browser::signed_in(&world, ADA);
+    let query = "/console/search/?q=%3Cscript%3Ealert(1)%3C/script%3E%22";
+    for path in ["/console/customers/", "/console/customers/markup/", query] {
+        let page = ada.get(path);
+        assert_eq!(page.status, 200);
+        assert!(!page.text.contains("<script>alert") && !page.text.contains("<img"), "{path}: {}", page.text);
+        assert!(page.text.contains("&lt;script&gt;alert(1)"), "{path}: it is shown, as text");
+    }
+}
+
+#[test]
+fn an_invoice_opens_to_what_explain_says() {
+    let (world, number) = world_with_an_invoice();
+    let ada = Browser::signed_in(&world, ADA);
+    let page = ada.get(&format!("/console/invoices/{number}/")).text;
+    let explained = world.get(&format!("/api/invoices/{number}/explain/")).ok(200);
+    for line in explained["line_items"].as_array().expect("lines") {
+        assert!(page.contains(line["name"].as_str().expect("a name")), "{line}");
+        let exact = line["trace"]["rounding"]["exact_so_far"].to_string();
+        assert!(page.contains(&exact), "{exact}: {page}");
+    }
+    let found = ada.get(&format!("/console/search/?q={number}"));
+    assert!(found.header("location").starts_with("/console/invoices/invoice_"), "found by its number");
+    assert_eq!(ada.get("/console/search/?q=acme").header("location"), "/console/customers/acme/");
+    assert_eq!(ada.get("/console/search/?q=nobody").status, 200);
+}
+
+/// Each statement is a round trip. Counted with one customer and with 300 more: no page asks about each of them.
+#[test]
+fn no_page_costs_more_with_more_customers() {
+    count_statements();
+    let (world, number) = world_with_an_invoice();
+    let ada = Browser::signed_in(&world, ADA);
+    let invoice = format!("/console/invoices/{number}/");
+    #[rustfmt::skip]
+    let cases = [
+        // path,                                    most, why
+        ("/console/",                               8,    "the session, webhooks, invoices"),
+        ("/console/customers/",                     12,   "the session; customers, what they hold, owe, and were billed"),
+        ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),
+        ("/console/invoices/",                      8,    "the session, the list"),
+        (&*invoice,                                 14,   "the session; itself, explained, its payments"),
+        ("/console/plans/",                         12,   "the session, the list"),
+        ("/console/metrics/",                       8,    "the session, the list"),
+        ("/console/customers/acme/events/",         12,   "the session, events, metrics"),
+        ("/console/customers/acme/statement/",      12,   "the session, documents, payments, credits"),
+    ];
+    let count = || -> Vec<u64> { cases.iter().map(|(path, ..)| world.statements(|| ada.get(path))).collect() };
+    let few = count();
+    world.copy_customers(300);
+    let many = count();
+    for (((path, most, why), few), many) in cases.iter().zip(few).zip(many) {
+        assert!(many <= few, "{path}: {many} statements, {few} with one customer");
+        assert!(few <= *most, "{path}: {few} statements, at most {most}: {why}");
+    }
+}
