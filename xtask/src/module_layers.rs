@@ -25,7 +25,7 @@ const CRATES: [Floors; 3] = [
             &["address", "adjustment", "credit", "payment", "tax", "user", "webhook"],
             &["customer", "organization"],
             &["access", "event", "plan"],
-            &["addon", "subscription"],
+            &["addon", "subscription", "usage_alert"],
             &["custom_sql"],
             &["metric"],
             &["message"],
@@ -67,7 +67,7 @@ const CRATES: [Floors; 3] = [
                 "answer", "backend", "client_address", "compress", "connections", "feed_signals", "password", "places", "request_id", "secret", "tls", "usual_time",
                 "wire", "zone",
             ],
-            &["taxes", "webhook_view"],
+            &["alert_run", "taxes", "usage_alert_view", "webhook_view"],
             &["billing_run", "clock_turns", "error"],
             &["delivery"],
             &["telemetry"],
@@ -83,7 +83,7 @@ const CRATES: [Floors; 3] = [
             // The calls: one names another's views only downwards.
             &[
                 "api_key", "credit", "currency", "deprecated_access", "docs", "event", "feature", "invoice", "metric",
-                "metric_access", "organization", "ping", "test_clock", "track", "verify_idems",
+                "metric_access", "organization", "ping", "test_clock", "track", "usage_alert", "verify_idems",
             ],
             &["access_token", "feature_access", "openapi", "plan", "usage"],
             &["addon", "health"],

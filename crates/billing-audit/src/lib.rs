@@ -63,6 +63,7 @@ pub const CHECKS: &[Check] = checks![
     "billing_is_queued",
     "facts_are_told",
     "feeds_have_no_gap",
+    "usage_alerts_are_told_once",
     "feeds_show_what_is_told",
     "everything_is_its_customers",
 ];

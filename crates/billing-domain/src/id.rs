@@ -158,6 +158,10 @@ id! {
     UserId, prefix = "user_"
 }
 id! {
+    /// A figure and a threshold of which an organization is told once.
+    UsageAlertId, prefix = "usg_alert_"
+}
+id! {
     /// A clock that a customer can live by in place of the real one.
     TestClockId, prefix = "test_clock_"
 }

@@ -181,7 +181,7 @@
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
 //! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`payment`], [`statement`], [`billing_run`] |
 //! | whether they may | [`access`] |
-//! | what is told of it, and to whom | [`message`], [`webhook`] |
+//! | what is told of it, and to whom | [`message`], [`usage_alert`], [`webhook`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
 //! | where it is kept | [`store`], and [`memory`], which is complete |
 //! | trying prices out | [`simulate`] |
@@ -255,6 +255,7 @@ pub mod text;
 pub mod tier;
 pub mod timezone;
 pub mod usage;
+pub mod usage_alert;
 #[cfg(feature = "service")]
 pub mod user;
 pub mod webhook;

@@ -47,6 +47,8 @@ mod service;
 mod shared;
 mod transaction;
 #[cfg(feature = "service")]
+mod usage_alert;
+#[cfg(feature = "service")]
 mod user;
 #[cfg(feature = "service")]
 mod webhook;
@@ -112,6 +114,8 @@ struct Tenant {
     messages: Shared<Vec<KeptMessage>>,
     /// Messages that were dropped because of their age.
     messages_dropped: u64,
+    #[cfg(feature = "service")]
+    alerts: Shared<usage_alert::AlertState>,
     #[cfg(feature = "service")]
     endpoints: Shared<BTreeMap<WebhookEndpointId, EndpointState>>,
     #[cfg(feature = "service")]
@@ -236,10 +240,11 @@ impl Store for MemoryStore {
         let now = state.now_in(scope);
         let mut transaction = MemoryTransaction::new(scope.organization(), state.clone(), &self.told);
         work(&mut transaction, now)?;
-        let has_told = transaction.has_told;
+        let (has_told, has_marked) = (transaction.has_told, transaction.has_marked);
         *state = transaction.state;
         drop(state);
         self.told.ring_if(has_told);
+        self.told.ring_for_marks_if(has_marked);
         Ok(())
     }
 
@@ -269,6 +274,8 @@ impl EventIngest for MemoryStore {
                 continue;
             }
             let tenant = state.tenants.get_mut(&organization).ok_or(Error::NotFound(Noun::Organization))?;
+            #[cfg(feature = "service")]
+            tenant.mark_for_alerts(key, Some(now));
             let account = tenant.accounts.entry(key).or_default();
             outcomes.push(if account.events.contains_key(&event.idempotency_id) {
                 Ingested::Duplicate
@@ -277,6 +284,12 @@ impl EventIngest for MemoryStore {
                 account.arrivals.push(event.idempotency_id.clone());
                 Ingested::Stored
             });
+        }
+        #[cfg(feature = "service")]
+        {
+            let is_marked = state.tenant(organization)?.has_marks();
+            drop(state);
+            self.told.ring_for_marks_if(is_marked);
         }
         Ok(outcomes)
     }

@@ -13,6 +13,7 @@ use crate::id::{CustomerKey, InvoiceId, MessageId, SubscriptionId};
 use crate::metric::Metric;
 use crate::plan::{Plan, PlanVersion};
 use crate::subscription::Subscription;
+use crate::usage_alert::TriggeredAlert;
 use crate::webhook::WebhookEndpoint;
 
 pub use crate::message_type::MessageType;
@@ -39,6 +40,8 @@ pub enum Subject {
     PlanVersion(Plan, PlanVersion, OffsetDateTime),
     /// A metric.
     Metric(Metric),
+    /// A usage alert whose threshold was reached.
+    UsageAlert(Box<TriggeredAlert>),
     /// A webhook endpoint.
     WebhookEndpoint(WebhookEndpoint),
 }

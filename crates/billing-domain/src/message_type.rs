@@ -39,6 +39,8 @@ choices! {
         PlanVersionPublished = "plan.version_published",
         /// A metric was created.
         MetricCreated = "metric.created",
+        /// A figure of a customer's reached the threshold of a usage alert.
+        UsageAlertTriggered = "usage_alert.triggered",
         /// A webhook endpoint failed for five days or said that it is gone, and is sent nothing any more.
         WebhookEndpointDisabled = "webhook_endpoint.disabled",
     }

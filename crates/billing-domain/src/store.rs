@@ -15,6 +15,8 @@ mod message;
 #[cfg(feature = "service")]
 mod question;
 #[cfg(feature = "service")]
+mod usage_alert;
+#[cfg(feature = "service")]
 mod user;
 #[cfg(feature = "service")]
 mod webhook;
@@ -33,6 +35,8 @@ pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
 pub use self::message::{Feeds, Placed};
 #[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
+#[cfg(feature = "service")]
+pub use self::usage_alert::{AlertQueue, MarkedCustomer, UsageAlertRepo};
 #[cfg(feature = "service")]
 pub use self::user::Users;
 #[cfg(feature = "service")]
@@ -241,6 +245,9 @@ pub trait Transaction {
     fn events(&mut self) -> &mut dyn EventRepo;
     /// Messages about what became true.
     fn messages(&mut self) -> &mut dyn MessageRepo;
+    #[cfg(feature = "service")]
+    /// Usage alerts.
+    fn usage_alerts(&mut self) -> &mut dyn UsageAlertRepo;
     #[cfg(feature = "service")]
     /// Webhook endpoints.
     fn webhooks(&mut self) -> &mut dyn WebhookRepo;

@@ -21,6 +21,7 @@
 
 mod access_token;
 mod addon;
+mod alert_run;
 pub mod answer;
 mod api_key;
 pub mod app;
@@ -87,6 +88,8 @@ mod track;
 pub mod unknown_field;
 mod unread;
 mod usage;
+mod usage_alert;
+mod usage_alert_view;
 mod usual_time;
 mod verify_idems;
 mod webhook;

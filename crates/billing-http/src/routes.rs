@@ -4,7 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access,
     feed, health, invoice, metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage,
-    verify_idems, webhook,
+    usage_alert, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -30,6 +30,7 @@ pub fn table() -> Vec<Endpoint> {
         credit::endpoints(),
         feed::endpoints(),
         webhook::endpoints(),
+        usage_alert::endpoints(),
         test_clock::endpoints(),
         organization::endpoints(),
         currency::endpoints(),

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use billing_domain::id::OrganizationId;
 use billing_domain::store::Placed;
 use time::OffsetDateTime;
 
+use crate::alert_run::AlertRun;
 use crate::backend::Backend;
 use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
@@ -36,6 +37,12 @@ const FORGOTTEN_MAX: u32 = 1_000;
 const FEED_PAUSE: Duration = Duration::from_secs(1);
 /// How long messages are waited for that are placed together with the first.
 const FEED_GROUPING: Duration = Duration::from_millis(20);
+/// How often marked customers are looked for without being told: another process may have stored events.
+const ALERT_PAUSE: Duration = Duration::from_millis(500);
+/// How long is rested at least between two rounds of usage alerts.
+const ALERT_GROUPING: Duration = Duration::from_millis(20);
+/// How long is rested at most, however long a round takes.
+const ALERT_REST_MAX: Duration = Duration::from_millis(300);
 /// How often webhook endpoints are looked for that have something to be sent, without being told.
 const DELIVERY_PAUSE: Duration = Duration::from_secs(1);
 /// How often it is measured how webhook endpoints stand.
@@ -98,6 +105,7 @@ impl Workers {
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
+        workers.add_alerts(backend)?;
         workers.add_feeds(backend, feeds)?;
         Ok(workers)
     }
@@ -114,6 +122,15 @@ impl Workers {
         }
         taxes.on_waiting(move || bells.iter().for_each(Alarm::ring));
         Ok(())
+    }
+
+    /// The one that holds figures against usage alerts.
+    fn add_alerts(&mut self, backend: &Arc<dyn Backend>) -> std::io::Result<()> {
+        let (alarm, ear) = Alarm::new();
+        let bell = alarm.clone();
+        backend.on_marks(Box::new(move || bell.ring()));
+        let mut run = AlertRun::default();
+        self.add("usage-alerts", ALERT_PAUSE, (alarm, ear), backend, move |backend| look_at_alerts(backend, &mut run))
     }
 
     /// Those that keep the feeds: one gives messages their places and wakes who waits for them, one drops what is old.
@@ -231,6 +248,18 @@ fn place_messages(
         }
     }
     placed.there_is_more
+}
+
+/// Holds the figures of customers against usage alerts, some at a time; whether there may be more.
+fn look_at_alerts(backend: &dyn Backend, run: &mut AlertRun) -> bool {
+    let begun = Instant::now();
+    let there_is_more = run.round(backend).unwrap_or_else(|error| {
+        log::error!("usage alerts could not be looked at: {error}");
+        false
+    });
+    // What is stored meanwhile is looked at together, and others come to work in between.
+    thread::sleep(begun.elapsed().clamp(ALERT_GROUPING, ALERT_REST_MAX));
+    there_is_more
 }
 
 /// Drops messages that are too old, some at a time; whether there may be more.

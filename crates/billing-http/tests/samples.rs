@@ -82,6 +82,9 @@ impl Fixture {
         // Nothing is told of this type: no message is sent.
         let hook = json!({"url": "https://hooks.invalid/", "event_types": ["webhook_endpoint.disabled"]});
         self.keep(world, "endpoint", "webhook_endpoint_id", "/api/webhook_endpoints/", &hook, 201);
+        // Nobody ever uses so much: it does not fire.
+        let alert = json!({"kind": "metric_usage", "metric_id": self.id("metric"), "threshold": 1_000_000});
+        self.keep(world, "alert", "usage_alert_id", "/api/usage_alerts/", &alert, 201);
         let told = self.send(world, "GET", "/api/feed/?types=customer.created&wait=20", None).ok(200);
         self.ids.insert("message", told["results"][0].id("id"));
     }
@@ -283,6 +286,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "addon_id") => "$addon",
         (_, "test_clock_id") => "$clock",
         (_, "webhook_endpoint_id") => "$endpoint",
+        (_, "usage_alert_id") => "$alert",
         _ => panic!("{path}: no sample of {parameter}"),
     }
 }
@@ -389,6 +393,10 @@ fn bodies_of_payments(method: &str, path: &str, today: &str) -> Vec<Value> {
 
 fn bodies_of_webhooks(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
+        ("POST", "/api/usage_alerts/") => vec![
+            json!({"kind": "metric_usage", "metric_id": "$metric", "threshold": 1_000_000, "customer_id": "$customer"}),
+            json!({"kind": "spend", "threshold": 1_000_000, "plan_version_id": "$version"}),
+        ],
         ("POST", "/api/webhook_endpoints/") => vec![json!({"url": "https://sample.invalid/"})],
         ("PATCH", "/api/webhook_endpoints/{webhook_endpoint_id}/") => vec![json!({"description": "sample"})],
         ("POST", "/api/webhook_endpoints/{webhook_endpoint_id}/replay/") => vec![json!({"message_id": "$message"})],

@@ -272,6 +272,7 @@ impl World {
             "currencies",
             "api_keys",
             "organization",
+            "usage_alerts",
             "webhook_endpoints",
         ];
         let mut shown: Vec<_> =

@@ -14,6 +14,7 @@ use billing_domain::customer::Customer;
 use billing_domain::event::Event;
 use billing_domain::id::{
     CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
+    UsageAlertId,
 };
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
@@ -22,11 +23,13 @@ use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
     FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
-    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction, WebhookRepo,
+    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
+    UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::test_clock::TestClock;
 use billing_domain::usage::{SeenUsage, UsageRequest};
+use billing_domain::usage_alert::{Firing, UsageAlert};
 use billing_domain::{Error, Noun, StoreError};
 use time::{Date, OffsetDateTime};
 use uuid::Uuid;
@@ -189,6 +192,7 @@ impl Transaction for OverLanes<'_, '_> {
         credits: CreditRepo,
         events: EventRepo,
         messages: MessageRepo,
+        usage_alerts: UsageAlertRepo,
     }
 
     repositories! { inner =>
@@ -486,5 +490,20 @@ impl EventRepo for OverLanes<'_, '_> {
             missing = self.ask(lane, |tx| tx.events().missing(None, &missing, since))?;
         }
         Ok(missing)
+    }
+}
+
+impl UsageAlertRepo for OverLanes<'_, '_> {
+    hand_on! { usage_alerts =>
+        fn insert(alert: &UsageAlert) -> ();
+        fn get(id: UsageAlertId) -> UsageAlert;
+        fn list() -> Vec<UsageAlert>;
+        fn delete(id: UsageAlertId) -> ();
+    }
+
+    refuse! {
+        fn has_fired(firing: &Firing) -> bool;
+        fn insert_firing(firing: &Firing, at: OffsetDateTime) -> ();
+        fn mark(customer: CustomerKey) -> ();
     }
 }

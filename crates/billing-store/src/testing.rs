@@ -197,6 +197,7 @@ statement! {
             table_schema || '.' || table_name || ' ' || md5(query_to_xml(
                 format('SELECT %s AS row FROM %I.%I t WHERE %I = %L ORDER BY 1',
                     CASE WHEN table_name LIKE '%messages' THEN '(to_jsonb(t) - ''is_placed'')::text'
+                        WHEN table_name = 'usage_alerts' THEN '(to_jsonb(t) - ''is_introduced'')::text'
                         WHEN table_name = 'webhook_endpoints' THEN
                             '(to_jsonb(t) - ''{position,leased_to,leased_until,served_at,failing_since}''::text[])::text'
                         ELSE 't::text' END,
@@ -208,7 +209,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE (table_schema = 'public' OR table_schema IN (SELECT schema_name FROM lanes))
-            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -224,7 +225,7 @@ pub fn vacuum(url: &str) {
 
 /// Everything an organization owns, as a line for each table: two are the same when no row has changed. Without
 /// roll-ups, which follow from the events and are filled in the background, without the places of messages and what was sent of them, which is seen to behind the commit,
-/// and without how far arrival numbers have come.
+/// without who is to be held against usage alerts, and without how far arrival numbers have come.
 ///
 /// # Panics
 /// When the database at `url` does not answer.
@@ -321,6 +322,9 @@ pub fn columns() -> Vec<String> {
         subscription_versions,
         subscriptions,
         test_clocks,
+        usage_alert_firings,
+        usage_alert_marks,
+        usage_alerts,
         usage_rollup,
         user_sessions,
         users,

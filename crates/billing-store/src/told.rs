@@ -12,6 +12,7 @@ use billing_domain::store::{Renderer, Transaction};
 pub(crate) struct Told {
     renderer: OnceLock<Arc<dyn Renderer>>,
     bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    marks_bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl Told {
@@ -30,6 +31,17 @@ impl Told {
     /// A transaction was committed that may have written messages.
     pub(crate) fn ring_if(&self, has_written: bool) {
         if let Some(bell) = self.bell.get().filter(|_| has_written) {
+            bell();
+        }
+    }
+
+    pub(crate) fn set_marks_bell(&self, bell: Box<dyn Fn() + Send + Sync>) {
+        drop(self.marks_bell.set(bell));
+    }
+
+    /// A transaction was committed that may have marked customers whose figures are to be held against usage alerts.
+    pub(crate) fn ring_for_marks_if(&self, has_marked: bool) {
+        if let Some(bell) = self.marks_bell.get().filter(|_| has_marked) {
             bell();
         }
     }

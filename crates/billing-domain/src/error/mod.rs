@@ -121,6 +121,8 @@ pub enum Noun {
     Message,
     /// An endpoint that messages are sent to.
     WebhookEndpoint,
+    /// A usage alert.
+    UsageAlert,
     /// A person who signs in.
     User,
 }
@@ -146,6 +148,7 @@ impl fmt::Display for Noun {
             Self::TestClock => "test clock",
             Self::Message => "message",
             Self::WebhookEndpoint => "webhook endpoint",
+            Self::UsageAlert => "usage alert",
             Self::User => "user",
         })
     }

@@ -13,6 +13,8 @@ use crate::error::{Error, Noun};
 use crate::id::MessageId;
 #[cfg(feature = "service")]
 use crate::id::OrganizationId;
+#[cfg(feature = "service")]
+use crate::message::MessageType;
 use crate::message::{Message, Subject};
 use crate::store::{FeedPage, FeedRequest, MessageRepo, Renderer, Transaction};
 #[cfg(feature = "service")]
@@ -39,6 +41,9 @@ impl KeptMessage {
 pub(super) struct Told {
     renderer: OnceLock<Arc<dyn Renderer>>,
     bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
+    /// For customers that are to be looked at.
+    #[cfg_attr(not(feature = "service"), allow(dead_code))]
+    pub marks_bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
 
 impl fmt::Debug for Told {
@@ -55,6 +60,13 @@ impl Told {
     /// A transaction was committed. Only messages ring: whoever is woken reads, and reading must wake nobody.
     pub fn ring_if(&self, has_told: bool) {
         if let Some(bell) = self.bell.get().filter(|_| has_told) {
+            bell();
+        }
+    }
+
+    /// Something was committed. Only marks ring.
+    pub fn ring_for_marks_if(&self, has_marked: bool) {
+        if let Some(bell) = self.marks_bell.get().filter(|_| has_marked) {
             bell();
         }
     }
@@ -82,6 +94,10 @@ impl MessageRepo for MemoryTransaction {
 
     fn insert(&mut self, message: Message) -> Result<(), Error> {
         let written_at = self.state.now;
+        #[cfg(feature = "service")]
+        if let Some(customer) = message.customer.filter(|_| message.message_type != MessageType::UsageAlertTriggered) {
+            self.mark_for_alerts(customer)?;
+        }
         self.tenant()?.messages.push(KeptMessage { message, written_at });
         self.has_told = true;
         Ok(())

@@ -67,16 +67,17 @@ impl MemoryStore {
             return Err(Refusal::IdempotencyKeyInUse.into());
         }
         let mut transaction = MemoryTransaction::new(organization, state.clone(), &self.told);
-        let (answer, has_told) = match work(&mut transaction, now)? {
+        let (answer, has_told, has_marked) = match work(&mut transaction, now)? {
             Attempt::Done(answer) => {
                 *state = transaction.state;
-                (answer, transaction.has_told)
+                (answer, transaction.has_told, transaction.has_marked)
             }
-            Attempt::Refused(answer) => (answer, false),
+            Attempt::Refused(answer) => (answer, false, false),
         };
         state.keep(organization, claim, answer)?;
         drop(state);
         self.told.ring_if(has_told);
+        self.told.ring_for_marks_if(has_marked);
         Ok(())
     }
 }

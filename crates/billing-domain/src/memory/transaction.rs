@@ -14,7 +14,7 @@ use crate::store::{
     Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, WebhookRepo};
+use crate::store::{ApiKeyRepo, UsageAlertRepo, WebhookRepo};
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
@@ -23,11 +23,13 @@ pub(super) struct MemoryTransaction {
     pub renderer: Arc<dyn Renderer>,
     /// Whether it wrote messages.
     pub has_told: bool,
+    /// Whether it marked customers whose figures are to be looked at.
+    pub has_marked: bool,
 }
 
 impl MemoryTransaction {
     pub fn new(organization: OrganizationId, state: State, told: &Told) -> Self {
-        Self { organization, state, renderer: told.renderer(), has_told: false }
+        Self { organization, state, renderer: told.renderer(), has_told: false, has_marked: false }
     }
 
     pub fn tenant(&mut self) -> Result<&mut Tenant, Error> {
@@ -120,6 +122,11 @@ impl Transaction for MemoryTransaction {
     }
 
     fn messages(&mut self) -> &mut dyn MessageRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn usage_alerts(&mut self) -> &mut dyn UsageAlertRepo {
         self
     }
 

@@ -68,17 +68,26 @@ pub fn draft_invoice(
     let key = CustomerKey::derive(tx.organization(), &command.customer);
     let customer = tx.customers().get(key)?;
     let now = tx.customers().now(key)?;
-    let mut account = Account::load(tx, key, now)?;
+    let invoices = draft_of(tx, &customer, command.include_next_period, now)?;
+    Ok(DraftInvoices { customer, invoices })
+}
+
+/// What [`draft_invoice`] answers of a customer at their `now`.
+pub(super) fn draft_of(
+    tx: &mut dyn Transaction,
+    customer: &Customer,
+    include_next_period: bool,
+    now: OffsetDateTime,
+) -> Result<Vec<DraftedInvoice>, Error> {
+    let mut account = Account::load(tx, customer.key, now)?;
     let mut records = account.late.clone();
     let mut renewing = Vec::new();
     for subscription in account.subscriptions.values() {
         let next = Next::of(&account, subscription);
-        records.extend(
-            next.records.into_iter().filter(|record| command.include_next_period || record.period.start() <= now),
-        );
+        records.extend(next.records.into_iter().filter(|record| include_next_period || record.period.start() <= now));
         renewing.extend(next.renews.then(|| subscription.clone()));
     }
-    if command.include_next_period {
+    if include_next_period {
         records.extend(next_periods(tx, &mut account, &renewing)?);
     }
     records.sort_by_key(|record| record.id);
@@ -99,7 +108,7 @@ pub fn draft_invoice(
         currency: draft.currency,
         lines: draft.lines,
     });
-    Ok(DraftInvoices { customer, invoices: invoices.collect() })
+    Ok(invoices.collect())
 }
 
 /// What falls due next of one subscription.

@@ -32,6 +32,8 @@ mod create_plan_version;
 mod create_subscription;
 mod create_test_clock;
 #[cfg(feature = "service")]
+mod create_usage_alert;
+#[cfg(feature = "service")]
 mod create_webhook_endpoint;
 mod daily_usage;
 mod delete_customer;
@@ -39,6 +41,8 @@ mod delete_customer;
 mod disable_webhook_endpoint;
 mod draft_invoice;
 mod draft_lines;
+#[cfg(feature = "service")]
+mod evaluate_usage_alerts;
 mod find_currency;
 mod find_feature;
 mod find_subscriptions;
@@ -113,11 +117,15 @@ pub use create_plan_version::{
 pub use create_subscription::{CreateSubscription, VersionChoice, create_subscription};
 pub use create_test_clock::{CreateTestClock, create_test_clock};
 #[cfg(feature = "service")]
+pub use create_usage_alert::{CreateUsageAlert, create_usage_alert};
+#[cfg(feature = "service")]
 pub use create_webhook_endpoint::{CreateWebhookEndpoint, create_webhook_endpoint};
 pub use delete_customer::{DeletedCustomer, delete_customer};
 #[cfg(feature = "service")]
 pub use disable_webhook_endpoint::disable_webhook_endpoint;
 pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoice};
+#[cfg(feature = "service")]
+pub use evaluate_usage_alerts::evaluate_usage_alerts;
 pub use find_currency::find_currency;
 pub use find_feature::find_feature;
 pub use find_subscriptions::FindSubscriptions;

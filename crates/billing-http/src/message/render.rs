@@ -13,6 +13,7 @@ use crate::customer::CustomerView;
 use crate::metric::MetricView;
 use crate::plan::{Catalog, PlanVersionView};
 use crate::subscription::{AddonSubscriptionView, Holder, Names, SubscriptionView};
+use crate::usage_alert_view::TriggeredAlertView;
 use crate::webhook_view::EndpointView;
 use crate::wire::{CustomerBriefView, view};
 
@@ -46,6 +47,7 @@ impl Renderer for Views {
                 text(&PlanVersionView::new(tx, &mut catalog, plan, version)?)
             }
             Subject::Metric(metric) => text(&MetricView::from(metric)),
+            Subject::UsageAlert(triggered) => text(&TriggeredAlertView::from(triggered.as_ref())),
             Subject::WebhookEndpoint(endpoint) => text(&EndpointView::from(endpoint)),
             other => Err(StoreError::Internal(format!("no view of {other:?}")).into()),
         }

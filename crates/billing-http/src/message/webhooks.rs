@@ -11,6 +11,7 @@ use crate::metric::MetricView;
 use crate::openapi::{Webhook, Webhooks};
 use crate::plan::PlanVersionView;
 use crate::subscription::{AddonSubscriptionView, SubscriptionView};
+use crate::usage_alert_view::TriggeredAlertView;
 use crate::webhook_view::EndpointView;
 use crate::wire::{Described, Schema, Schemas};
 
@@ -47,6 +48,9 @@ fn of_type(message_type: MessageType) -> (&'static str, fn(&mut Schemas) -> Sche
         Type::CreditVoided => ("What a credit had left was taken away", CreditView::describe),
         Type::PlanVersionPublished => ("A plan version was published", PlanVersionView::describe),
         Type::MetricCreated => ("A metric was created", MetricView::describe),
+        Type::UsageAlertTriggered => {
+            ("A figure of a customer's reached the threshold of a usage alert", TriggeredAlertView::describe)
+        }
         Type::WebhookEndpointDisabled => ("A webhook endpoint is sent nothing any more", EndpointView::describe),
     }
 }

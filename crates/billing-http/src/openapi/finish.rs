@@ -34,6 +34,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("features",                "What a plan grants beside usage."),
     ("feed",                    "All that became true, in one order."),
     ("webhook_endpoints",       "Who is told of it, and what came of telling them."),
+    ("usage_alerts",            "Of what one wants to be told once it is reached."),
     ("test_clocks",             "Months in a moment, for some customers."),
     ("organization",            "Who issues invoices, and the settings of all this."),
     ("currencies",              "What prices are in."),

@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
     AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, LineId, MessageId, MetricId,
-    OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, WebhookEndpointId,
+    OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -109,6 +109,7 @@ ids!(
     PlanVersionId,
     SubscriptionId,
     TestClockId,
+    UsageAlertId,
     WebhookEndpointId
 );
 

@@ -5,6 +5,7 @@ use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection};
 use serde_json::{Value, json};
 
+use crate::receiver::until;
 use crate::support::{Field, World, event};
 
 /// A version with a fee, calls that start again each week, prepaid seats, and the latest of them that is large, ten
@@ -51,6 +52,8 @@ fn books() -> World {
         world.post("/api/plans/", &body).ok(201).id("plan_id")
     };
     let (small, large) = (plan("Small", 30), plan("Large", 70));
+    let alert = json!({"kind": "metric_usage", "metric_id": calls, "threshold": 3});
+    world.post("/api/usage_alerts/", &alert).ok(201);
     let clock = world.clock("2024-01-31");
     for customer in ["stays", "leaves"] {
         world.customer_at(customer, &clock);
@@ -101,13 +104,27 @@ fn books() -> World {
             "time_created": crate::support::ago(time::Duration::hours(2)), "properties": {"n": n + 1, "region": region}})
     });
     world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
+    departed(&world);
+    wait_for_alerts(&world);
+    world
+}
+
+/// A customer who was deleted.
+fn departed(world: &World) {
     // Nobody bills a customer who was deleted, so nothing of theirs has to be in the queue.
     world.customer("departed");
     let soon = crate::support::ago(-time::Duration::DAY);
     let credit = json!({"customer_id": "departed", "amount": 5, "currency_code": "USD", "expires_at": soon});
     world.post("/api/credits/", &credit).ok(201);
     world.post("/api/customers/departed/delete/", &json!({})).ok(200);
-    world
+}
+
+/// Waits until both customers by the clock have used so much that they were told of.
+fn wait_for_alerts(world: &World) {
+    until("an alert fired", || {
+        let told = world.get("/api/feed/?types=usage_alert.triggered").ok(200);
+        told["results"].as_array().is_some_and(|told| told.len() > 1)
+    });
 }
 
 /// A part, an overpayment that bounced after its credit had paid for something, one that did before, one that came back from an
@@ -289,6 +306,9 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("DELETE FROM organization_messages", "feeds_show_what_is_told"),
     ("UPDATE feed_entries SET message_type = 'invoice.voided' WHERE message_type = 'invoice.created'", "feeds_show_what_is_told"),
     ("DELETE FROM feed_entries WHERE position <= 2; UPDATE message_counters SET first_kept = 3", "feeds_show_what_is_told"),
+    ("DELETE FROM messages WHERE message_type = 'usage_alert.triggered'", "usage_alerts_are_told_once"),
+    ("DELETE FROM usage_alert_firings", "usage_alerts_are_told_once"),
+    ("UPDATE usage_alert_firings SET interval_start = interval_start + interval '1 hour'", "usage_alerts_are_told_once"),
 ];
 
 #[test]

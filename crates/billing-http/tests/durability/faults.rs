@@ -8,8 +8,9 @@ use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, OrganizationId, TestClockId, UserId, WebhookEndpointId};
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::store::{
-    ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding, EventIngest, Feeds,
-    LeaseRequest, Leased, Parked, Placed, Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
+    AlertQueue, ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding,
+    EventIngest, Feeds, LeaseRequest, Leased, MarkedCustomer, Parked, Placed, Renderer, Reply, Requester, Scope, Store,
+    Users, Window, Work,
 };
 use billing_domain::user::{Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
@@ -202,6 +203,22 @@ impl Feeds for Broken {
     fn on_messages(&self, _: Box<dyn Fn() + Send + Sync>) {}
 
     fn render_with(&self, _: Arc<dyn Renderer>) {}
+}
+
+impl AlertQueue for Broken {
+    fn list_marked(&self, _: u32) -> Result<Vec<MarkedCustomer>, Error> {
+        self.fail()
+    }
+
+    fn drop_marks(&self, _: &[MarkedCustomer]) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn mark_concerned(&self, _: u32) -> Result<usize, Error> {
+        self.fail()
+    }
+
+    fn on_marks(&self, _: Box<dyn Fn() + Send + Sync>) {}
 }
 
 impl Deliveries for Broken {

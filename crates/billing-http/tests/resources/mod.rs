@@ -28,6 +28,7 @@ mod test_clocks;
 mod tiers;
 mod track;
 mod usage;
+mod usage_alerts;
 mod usage_laws;
 mod webhook_retries;
 mod webhooks;

@@ -89,6 +89,7 @@ impl Shared {
             }
         })?;
         self.messages.ring_if(deeds.has_told);
+        self.messages.ring_for_marks_if(deeds.has_marked);
         deeds.tell(organization, &self.issued);
         Ok(done)
     }

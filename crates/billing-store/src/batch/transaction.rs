@@ -17,7 +17,7 @@ use billing_domain::payment::Payment;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
     FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, Page,
-    PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction, WebhookRepo,
+    PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -103,6 +103,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         plans: PlanRepo,
         addons: AddonRepo,
         test_clocks: TestClockRepo,
+        usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
     }
 }

@@ -1,14 +1,18 @@
 //! The catalogue: read once under its version. Whoever changes it reads it plainly from there on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use billing_domain::addon::Addon;
 use billing_domain::currency::Currency;
-use billing_domain::id::{AddonId, MetricId, PlanId, PlanVersionId};
+use billing_domain::id::{AddonId, CustomerKey, MetricId, PlanId, PlanVersionId, UsageAlertId};
 use billing_domain::metric::Metric;
 use billing_domain::organization::Organization;
 use billing_domain::plan::{Plan, PlanVersion};
-use billing_domain::store::{AddonRepo, CurrencyRepo, MetricRepo, OrganizationRepo, PlanRepo, Transaction as _};
+use billing_domain::store::{
+    AddonRepo, CurrencyRepo, MetricRepo, OrganizationRepo, PlanRepo, Transaction as _, UsageAlertRepo,
+};
+use billing_domain::usage_alert::{Firing, UsageAlert};
 use billing_domain::{Error, Noun};
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -147,4 +151,28 @@ impl AddonRepo for CachedTransaction<'_, '_> {
     }
 
     hand_on! { addons => fn list() -> Vec<Addon>; }
+}
+
+impl UsageAlertRepo for CachedTransaction<'_, '_> {
+    fn insert(&mut self, alert: &UsageAlert) -> Result<(), Error> {
+        self.catalog = None;
+        self.inner.usage_alerts().insert(alert)
+    }
+
+    fn delete(&mut self, id: UsageAlertId) -> Result<(), Error> {
+        self.catalog = None;
+        self.inner.usage_alerts().delete(id)
+    }
+
+    fn list(&mut self) -> Result<Vec<UsageAlert>, Error> {
+        let id = self.inner.tenant();
+        Ok(self.remembered(|all| &all.usage_alerts, id, |tx| tx.usage_alerts().list().map(Arc::new))?.to_vec())
+    }
+
+    hand_on! { usage_alerts =>
+        fn get(id: UsageAlertId) -> UsageAlert;
+        fn has_fired(firing: &Firing) -> bool;
+        fn insert_firing(firing: &Firing, at: OffsetDateTime) -> ();
+        fn mark(customer: CustomerKey) -> ();
+    }
 }

@@ -14,7 +14,7 @@ use billing_domain::id::OrganizationId;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
     InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
-    WebhookRepo,
+    UsageAlertRepo, WebhookRepo,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -119,6 +119,7 @@ impl Transaction for CachedTransaction<'_, '_> {
         billing_records: BillingRecordRepo,
         invoices: InvoiceRepo,
         credits: CreditRepo,
+        usage_alerts: UsageAlertRepo,
     }
 
     repositories! { inner =>

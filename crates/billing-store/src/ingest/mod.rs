@@ -19,6 +19,7 @@ use billing_domain::event::{Event, Ingested, Properties};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Reply, Requester, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
+use diesel::RunQueryDsl;
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -29,6 +30,7 @@ use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::repo::api_key;
 use crate::repo::event::id_hash;
+use crate::repo::usage_alert::MarkCustomers;
 use crate::rollup::{Counting, Counts, Written, enter_key_ranges};
 use crate::shared::Shared;
 
@@ -184,7 +186,7 @@ pub(crate) fn serve(shared: &Shared, jobs: Vec<Arrival>) {
 /// What came of a group.
 enum Attempt {
     /// Its first events are stored, of which so many are of names that no metric counts.
-    Stored { answers: Vec<Ingested>, written: Written, uncounted: u64 },
+    Stored { answers: Vec<Ingested>, written: Written, uncounted: u64, has_marked: bool },
     /// Something that they need is not there; nothing is stored.
     Unprepared(Preparation),
 }
@@ -251,7 +253,8 @@ impl Shared {
         let mut made = Preparation::default();
         loop {
             match self.try_group(terms, keys, rows, &made).map_err(Failure::into_error)? {
-                Attempt::Stored { answers, written, uncounted } => {
+                Attempt::Stored { answers, written, uncounted, has_marked } => {
+                    self.messages.ring_for_marks_if(has_marked);
                     lane.ingest.note_uncounted(uncounted);
                     lane.ingest.hours.remember(written);
                     return Ok(answers);
@@ -299,6 +302,7 @@ impl Shared {
             insert::store(pg, organization, &mut candidates, &cache.cooldown)?;
             let mut counting = Vec::with_capacity(candidates.len());
             let mut uncounted = 0;
+            let mut marked = BTreeMap::new();
             for Candidate { index, row, .. } in candidates {
                 let (customer, event) = (row.customer.uuid(), &row.event);
                 match present.rules.metrics.get(&event.name) {
@@ -307,10 +311,17 @@ impl Shared {
                     }
                     None => uncounted += u64::from(!present.rules.has_custom_metrics),
                 }
+                if !present.rules.alerted.is_empty() && present.rules.alerted.contains(&event.name, customer) {
+                    marked.insert(customer, present.now_of(customer));
+                }
                 answers[index] = Ingested::Stored;
             }
+            let has_marked = !marked.is_empty();
+            if has_marked {
+                MarkCustomers::at(organization, marked).execute(pg)?;
+            }
             let written = Counts::of(counting, &cached).write(pg, organization)?;
-            Ok(Attempt::Stored { answers, written, uncounted })
+            Ok(Attempt::Stored { answers, written, uncounted, has_marked })
         })
     }
 }

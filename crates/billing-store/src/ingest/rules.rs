@@ -18,7 +18,7 @@ use crate::pg::error::Failure;
 use crate::pg::month::{Month, moved};
 use crate::pg::now::TEST_TIME;
 use crate::pg::statement::statement;
-use crate::remembered::{IngestCache, IngestRules};
+use crate::remembered::{Alerted, IngestCache, IngestRules};
 use crate::repo::api_key::VALID_KEYS;
 use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
 use crate::rollup::{RolledMetric, Transaction};
@@ -51,6 +51,16 @@ statement! {
         JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
         WHERE metric.organization_id = " organization: Uuid as SqlUuid; " AND metric.metric_type <> 'custom'
         ORDER BY metric.id, rollup.filter_keys"
+    }
+}
+
+statement! {
+    /// The event names that usage alerts look at, or none where they look at all, and the customers.
+    ReadAlerted -> (Nullable<Text>, Nullable<SqlUuid>) {
+        "SELECT DISTINCT CASE WHEN metric.metric_type <> 'custom' THEN metric.event_name END, alert.customer_key
+        FROM usage_alerts alert
+        LEFT JOIN metrics metric ON metric.organization_id = alert.organization_id AND metric.id = alert.metric_id
+        WHERE alert.organization_id = " organization: Uuid as SqlUuid; " AND alert.kind <> 'credit_balance'"
     }
 }
 
@@ -103,7 +113,10 @@ fn read_rules(pg: &mut PgConnection, organization: Uuid) -> Result<IngestRules, 
             }
         }
     }
-    Ok(IngestRules { window_days, has_test_clocks, has_custom_metrics, metrics })
+    let mut alerted = Alerted::default();
+    let rows: Vec<(Option<String>, Option<Uuid>)> = ReadAlerted { organization }.load(pg)?;
+    rows.into_iter().for_each(|(event_name, customer)| alerted.add(event_name, customer));
+    Ok(IngestRules { window_days, has_test_clocks, has_custom_metrics, metrics, alerted })
 }
 
 /// The organization's rules of this very version.

@@ -18,5 +18,6 @@ pub(crate) mod sql_file;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 pub(crate) mod transact;
+pub(crate) mod usage_alert_schema;
 pub(crate) mod user_schema;
 pub(crate) mod webhook_schema;

@@ -1,6 +1,7 @@
 //! The tables as Diesel sees them. A test compares this with what the migrations make.
 
 pub(crate) use super::message_schema::{feed_entries, message_counters, messages, organization_messages};
+pub(crate) use super::usage_alert_schema::{usage_alert_firings, usage_alert_marks, usage_alerts};
 pub(crate) use super::user_schema::{memberships, user_sessions, users};
 pub(crate) use super::webhook_schema::{webhook_attempts, webhook_endpoints, webhook_pending};
 

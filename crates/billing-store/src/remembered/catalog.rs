@@ -4,12 +4,15 @@
 //! before anything of the catalogue; what is remembered under that version is then at least as new as what the version came
 //! with, and what another transaction changes later is what this one might have read too early as well.
 
+use std::sync::Arc;
+
 use billing_domain::addon::Addon;
 use billing_domain::currency::Currency;
 use billing_domain::id::FeatureId;
 use billing_domain::metric::Metric;
 use billing_domain::organization::Organization;
 use billing_domain::plan::{Component, Plan, PlanVersion, RecurringCharge, TargetCustomer};
+use billing_domain::usage_alert::UsageAlert;
 use uuid::Uuid;
 
 use crate::cache::{CatalogVersion, VersionedCache};
@@ -33,6 +36,7 @@ pub(crate) struct CatalogCache {
     pub(crate) versions: Shelf<PlanVersion>,
     /// All of a plan that are not deleted, by the plan, as they are listed.
     pub(crate) versions_of: Shelf<Vec<PlanVersion>>,
+    pub(crate) usage_alerts: Shelf<Arc<Vec<UsageAlert>>>,
 }
 
 impl Default for CatalogCache {
@@ -45,6 +49,7 @@ impl Default for CatalogCache {
             addons: Shelf::of_entries(THINGS_MAX),
             versions: Shelf::of_entries(THINGS_MAX),
             versions_of: Shelf::of_entries(LISTS_MAX),
+            usage_alerts: Shelf::of_entries(LISTS_MAX),
         }
     }
 }

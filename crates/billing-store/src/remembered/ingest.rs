@@ -1,7 +1,7 @@
 //! What ingesting remembers, all of it committed: rules are held against their version, and making a month or registering a name
 //! twice changes nothing.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +30,47 @@ pub(crate) struct IngestRules {
     pub(crate) has_custom_metrics: bool,
     /// By event name.
     pub(crate) metrics: HashMap<String, Vec<RolledMetric>>,
+    /// Whose figures usage alerts look at.
+    pub(crate) alerted: Alerted,
+}
+
+/// Whose figures are looked at by usage alerts when an event of theirs was stored.
+#[derive(Default)]
+pub(crate) struct Alerted {
+    /// By event name; under none those who are looked at with every event.
+    by_name: HashMap<Option<String>, AlertedCustomers>,
+}
+
+/// The customers that alerts are about.
+#[derive(Default)]
+struct AlertedCustomers {
+    /// Whether that is all of them.
+    are_all: bool,
+    some: HashSet<Uuid>,
+}
+
+impl Alerted {
+    /// Adds an alert on events of a name, or on all of them, of one customer or of all.
+    pub(crate) fn add(&mut self, event_name: Option<String>, customer: Option<Uuid>) {
+        let customers = self.by_name.entry(event_name).or_default();
+        match customer {
+            Some(customer) => {
+                customers.some.insert(customer);
+            }
+            None => customers.are_all = true,
+        }
+    }
+
+    /// Whether nobody's are.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// Whether this customer's are, with an event of this name.
+    pub(crate) fn contains(&self, event_name: &str, customer: Uuid) -> bool {
+        let of_name = self.by_name.get(&Some(event_name.to_owned())).into_iter().chain(self.by_name.get(&None));
+        of_name.into_iter().any(|customers| customers.are_all || customers.some.contains(&customer))
+    }
 }
 
 /// What ingesting remembers.
@@ -143,6 +184,7 @@ mod tests {
                 has_test_clocks: false,
                 has_custom_metrics: false,
                 metrics: HashMap::new(),
+                alerted: Alerted::default(),
             };
             cache.rules.keep(Uuid::from_u128(number), 1, Arc::new(rules));
         }

@@ -1,6 +1,6 @@
 //! Messages: written together with their facts, placed behind the commit, read in the order of their places.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use billing_domain::id::{InvoiceId, MessageId};
@@ -17,10 +17,11 @@ use uuid::Uuid;
 use crate::pg::column::{checked, choice, count, stored_count, unreadable};
 use crate::pg::schema::{feed_entries, message_counters, messages, organization_messages};
 use crate::pg::statement::statement;
+use crate::repo::usage_alert::MarkCustomers;
 use crate::transaction::PgTransaction;
 
 statement! {
-    /// Writes messages, in their order.
+    /// Writes messages, in their order; answers of each whether the organization has usage alerts.
     InsertMessages -> Bool {
         "INSERT INTO messages (customer_key, id, organization_id, message_type, at, is_live, invoice_id, data)
         SELECT told.customer_key, told.id, " organization: Uuid as SqlUuid; ", told.message_type, told.at, told.is_live,
@@ -31,7 +32,7 @@ statement! {
             " datas: Vec<Option<String>> as Array<Nullable<Text>>; ") WITH ORDINALITY
             AS told (customer_key, id, message_type, at, is_live, invoice_id, data, ordinal)
         ORDER BY told.ordinal
-        RETURNING true"
+        RETURNING EXISTS (SELECT FROM usage_alerts alert WHERE alert.organization_id = messages.organization_id)"
     }
 }
 
@@ -86,13 +87,30 @@ impl PgTransaction<'_> {
         let (of_customers, own): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| message.customer.is_some());
         if !of_customers.is_empty() {
             let insert = InsertMessages::new(tenant, &of_customers);
-            self.query(|pg| insert.load::<bool>(pg))?;
+            if self.query(|pg| insert.load::<bool>(pg))?.contains(&true) {
+                self.mark_told(&of_customers)?;
+            }
         }
         if !own.is_empty() {
             let insert = InsertOwnMessages::new(tenant, &own);
             self.query(|pg| insert.load::<bool>(pg))?;
         }
         self.deeds.has_told = true;
+        Ok(())
+    }
+}
+
+impl PgTransaction<'_> {
+    /// Has the figures looked at of those who were told of, unless it was that they were looked at.
+    fn mark_told(&mut self, told: &[Message]) -> Result<(), Error> {
+        let others = told.iter().filter(|message| message.message_type != MessageType::UsageAlertTriggered);
+        let customers: BTreeSet<Uuid> = others.filter_map(|message| Some(message.customer?.uuid())).collect();
+        if customers.is_empty() {
+            return Ok(());
+        }
+        let mark = MarkCustomers::now(self.tenant(), customers.into_iter().collect());
+        self.query(|pg| mark.execute(pg))?;
+        self.deeds.has_marked = true;
         Ok(())
     }
 }

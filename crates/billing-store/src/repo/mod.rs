@@ -19,6 +19,7 @@ pub(crate) mod plan;
 mod rollup;
 pub(crate) mod subscription;
 pub(crate) mod test_clock;
+pub(crate) mod usage_alert;
 pub(crate) mod user;
 pub(crate) mod webhook;
 

@@ -58,6 +58,7 @@ impl Shared {
     fn told(&self, scope: &Scope, result: Result<(), Failure>, deeds: Deeds) -> Result<(), Error> {
         if result.is_ok() {
             self.messages.ring_if(deeds.has_told);
+            self.messages.ring_for_marks_if(deeds.has_marked);
             deeds.tell(scope.organization(), &self.issued);
         }
         result.map_err(Failure::into_error)

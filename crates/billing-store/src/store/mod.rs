@@ -5,6 +5,7 @@ mod deliveries;
 mod feeds;
 mod idempotency;
 mod lane_status;
+mod usage_alerts;
 mod users;
 
 pub use self::lane_status::LaneStatus;

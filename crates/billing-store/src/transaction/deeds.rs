@@ -13,6 +13,8 @@ pub(crate) struct Deeds {
     all: Vec<Deed>,
     /// Whether messages were written.
     pub(crate) has_told: bool,
+    /// Whether customers were marked whose figures are to be held against usage alerts.
+    pub(crate) has_marked: bool,
 }
 
 enum Deed {

@@ -16,7 +16,7 @@ use billing_domain::message::Message;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
     InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
-    WebhookRepo,
+    UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::usage::SeenUsage;
 use billing_domain::{Error, StoreError};
@@ -266,6 +266,7 @@ impl Transaction for PgTransaction<'_> {
         credits: CreditRepo,
         events: EventRepo,
         messages: MessageRepo,
+        usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
     }
 }

@@ -72,6 +72,7 @@ fn whatever_is_cached_has_a_version() {
         "plan_versions",
         "plans",
         "recurring_charges",
+        "usage_alerts",
     ];
     assert_eq!(versioned, remembered);
 }

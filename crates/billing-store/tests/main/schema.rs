@@ -28,6 +28,8 @@ pub const CUSTOMER_OWNED: &[&str] = &[
     "rollup_versions",
     "subscription_versions",
     "subscriptions",
+    "usage_alert_firings",
+    "usage_alert_marks",
     "usage_rollup",
 ];
 
@@ -35,7 +37,8 @@ pub const CUSTOMER_OWNED: &[&str] = &[
 const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names"];
 
 /// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
-const NAMING_CUSTOMERS: &[&str] = &["customer_emails", "feed_entries", "invoice_numbers", "plan_version_targets"];
+const NAMING_CUSTOMERS: &[&str] =
+    &["customer_emails", "feed_entries", "invoice_numbers", "plan_version_targets", "usage_alerts"];
 
 /// What a trigger raises as a constraint, and no table declares.
 const RAISED: &[&str] = &["payments_of_voided_invoice"];
@@ -84,6 +87,9 @@ const INTERNAL: &[&str] = &[
     "subscriptions_pkey",
     "test_clocks_pkey",
     "usage_rollup_pkey",
+    "usage_alert_firings_pkey",
+    "usage_alert_marks_pkey",
+    "usage_alerts_pkey",
     "user_sessions_pkey",
     "users_email_key",
     "users_pkey",

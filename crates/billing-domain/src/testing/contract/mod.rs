@@ -33,6 +33,7 @@ mod test_clock;
 mod together;
 mod transaction;
 mod usage;
+mod usage_alert;
 mod user;
 mod webhook;
 
@@ -47,7 +48,9 @@ use crate::error::Error;
 use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
-use crate::store::{ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Scope, Store, Transaction, Users};
+use crate::store::{
+    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Scope, Store, Transaction, Users,
+};
 
 /// A store under test, seen from all its sides.
 #[derive(Clone, Copy)]
@@ -66,6 +69,8 @@ pub struct Harness<'s> {
     pub feeds: &'s dyn Feeds,
     /// Its webhook endpoints, as whoever delivers sees them.
     pub deliveries: &'s dyn Deliveries,
+    /// Whose figures are held against its usage alerts.
+    pub alerts: &'s dyn AlertQueue,
     /// The people who sign in.
     pub users: &'s dyn Users,
 }
@@ -74,7 +79,15 @@ impl<'s> Harness<'s> {
     /// One store, which is all of them.
     pub fn of<S>(store: &'s S) -> Self
     where
-        S: Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds + Deliveries + Users,
+        S: Store
+            + EventIngest
+            + ApiKeyLookup
+            + BillingQueue
+            + IdempotencyStore
+            + Feeds
+            + Deliveries
+            + AlertQueue
+            + Users,
     {
         Self {
             store,
@@ -84,6 +97,7 @@ impl<'s> Harness<'s> {
             answers: store,
             feeds: store,
             deliveries: store,
+            alerts: store,
             users: store,
         }
     }
@@ -161,6 +175,11 @@ cases! {
         keeps_feeds_apart,
         drops_old_messages,
         notes_what_falls_due,
+    }
+    usage_alert {
+        keeps_alerts,
+        fires_once,
+        marks_whoever_may_have_reached_one,
     }
     webhook {
         keeps_endpoints,

@@ -1,0 +1,249 @@
+//! Holds a customer's figures against the thresholds of usage alerts, and tells of those that are reached for the first time.
+//!
+//! The figures are those that calls answer: usage as the access check has it, the draft invoice, what is left of credits.
+
+use std::collections::BTreeSet;
+
+use bigdecimal::{BigDecimal, Zero};
+use time::OffsetDateTime;
+
+use super::bundle::{Bundle, considered};
+use super::draft_invoice::draft_of;
+use super::tell::tell;
+use super::usages::usages;
+use crate::charge::reset_period_at;
+use crate::customer::Customer;
+use crate::error::Error;
+use crate::id::{CustomerKey, MetricId, PlanVersionId, SubscriptionId};
+use crate::message::{MessageType, Subject};
+use crate::period::{MICROSECOND, Period};
+use crate::store::Transaction;
+use crate::subscription::SubscriptionFilters;
+use crate::usage::{Usage, UsageRequest};
+use crate::usage_alert::{AlertKind, AlertScope, AlertUnit, Firing, TriggeredAlert, UsageAlert};
+
+/// A metric of a subscription in a reset interval, and what its usage is held against.
+struct Metered {
+    metric: MetricId,
+    subscription: SubscriptionId,
+    version: PlanVersionId,
+    interval: Period,
+    free: Option<BigDecimal>,
+    limit: Option<BigDecimal>,
+    prepaid: Option<BigDecimal>,
+}
+
+/// A figure that has reached a threshold.
+struct Reached<'a> {
+    alert: &'a UsageAlert,
+    subscription: Option<SubscriptionId>,
+    interval_start: OffsetDateTime,
+    interval_end: Option<OffsetDateTime>,
+    value: BigDecimal,
+    whole: Option<BigDecimal>,
+}
+
+/// Tells of every alert whose threshold a figure of the customer's has reached, and that was not told yet for its interval: the
+/// one that runs at `now`, and for usage also the one that ran at `since`. What is `known` to have fired is not looked up, and
+/// what is found to have fired is added to it.
+///
+/// # Errors
+/// Those of the figures, such as [`Refusal::CustomMetricFailed`](crate::Refusal::CustomMetricFailed); those of the store.
+pub fn evaluate_usage_alerts(
+    tx: &mut dyn Transaction,
+    (customer, since): (CustomerKey, Option<OffsetDateTime>),
+    known: &mut BTreeSet<Firing>,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    let customer = match tx.customers().get(customer) {
+        // Events may come before their customer, who may also be deleted.
+        Err(Error::NotFound(_)) => return Ok(()),
+        found => found?,
+    };
+    let alerts: Vec<UsageAlert> =
+        tx.usage_alerts().list()?.into_iter().filter(|alert| alert.may_concern(&customer.id)).collect();
+    if alerts.is_empty() {
+        return Ok(());
+    }
+    let running = considered(tx, customer.key, &SubscriptionFilters::none(), now)?;
+    let mut reached = reached_usage(tx, &customer, &alerts, (since, now), &running)?;
+    reached.extend(reached_spend(tx, &customer, &alerts, &running, now)?);
+    reached.extend(reached_credit(tx, &customer, &alerts, &running, now)?);
+    for Reached { alert, subscription, interval_start, interval_end, value, whole } in reached {
+        let firing = Firing { customer: customer.key, alert: alert.id, interval_start };
+        if known.contains(&firing) {
+            continue;
+        }
+        if tx.usage_alerts().has_fired(&firing)? {
+            known.insert(firing);
+            continue;
+        }
+        let triggered = TriggeredAlert {
+            alert: alert.clone(),
+            customer: customer.clone(),
+            subscription,
+            interval_start,
+            interval_end,
+            value,
+            whole,
+        };
+        tx.usage_alerts().insert_firing(&firing, now)?;
+        let subject = Subject::UsageAlert(Box::new(triggered));
+        tell(tx, &customer, (MessageType::UsageAlertTriggered, now), &subject)?;
+    }
+    Ok(())
+}
+
+/// The alerts on usage and on what is left of prepaid units.
+fn reached_usage<'a>(
+    tx: &mut dyn Transaction,
+    customer: &Customer,
+    alerts: &'a [UsageAlert],
+    (since, now): (Option<OffsetDateTime>, OffsetDateTime),
+    running: &[Bundle],
+) -> Result<Vec<Reached<'a>>, Error> {
+    let metrics: BTreeSet<MetricId> = alerts.iter().filter_map(|alert| alert.metric).collect();
+    if metrics.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (mut metered, mut requests) = (Vec::new(), Vec::new());
+    let before = match since.filter(|since| *since < now) {
+        Some(since) => considered(tx, customer.key, &SubscriptionFilters::none(), since)?,
+        None => Vec::new(),
+    };
+    for (bundles, at) in [(&before[..], since.unwrap_or(now)), (running, now)] {
+        for (bundle, metric) in bundles.iter().flat_map(|bundle| metrics.iter().map(move |metric| (bundle, *metric))) {
+            let Some(one) = metered_at(bundle, metric, at) else { continue };
+            let is_same = |other: &Metered| other.metric == metric && other.interval.start() == one.interval.start();
+            // A subscription that was renewed meanwhile is another one; one that runs on is the same, with the same interval.
+            if metered.iter().any(|other: &Metered| is_same(other) && other.subscription == one.subscription) {
+                continue;
+            }
+            let filters = bundle.base.subscription.filters.clone();
+            let period = one.interval.cut_at(now + MICROSECOND);
+            requests.push(UsageRequest::current(customer.key, tx.metrics().get(metric)?, filters, period));
+            metered.push(one);
+        }
+    }
+    let found = usages(tx, &requests)?;
+    let held = metered.iter().zip(&found);
+    Ok(held.flat_map(|(metered, usage)| alerts.iter().filter_map(|alert| metered.reached(alert, usage))).collect())
+}
+
+/// What a bundle meters of a metric at an instant.
+fn metered_at(bundle: &Bundle, metric: MetricId, at: OffsetDateTime) -> Option<Metered> {
+    let (component, subscription) = bundle.component_of(metric, at)?;
+    Some(Metered {
+        metric,
+        subscription: bundle.base.subscription.id,
+        version: bundle.base.subscription.version,
+        interval: reset_period_at(component, subscription, at)?,
+        free: component.tiers.free_limit(),
+        limit: component.tiers.total_limit(),
+        prepaid: subscription.prepaid_units_of(component),
+    })
+}
+
+impl Metered {
+    /// The alert, if it is about this metric and its threshold is reached by this usage.
+    fn reached<'a>(&self, alert: &'a UsageAlert, usage: &Usage) -> Option<Reached<'a>> {
+        let is_of_version = !matches!(alert.scope, AlertScope::PlanVersion(version) if version != self.version);
+        if alert.metric != Some(self.metric) || !is_of_version {
+            return None;
+        }
+        let (value, whole) = match (alert.kind, alert.unit) {
+            (AlertKind::PrepaidUnits, _) => {
+                let left = self.prepaid.as_ref()? - &usage.quantity;
+                (left.max(BigDecimal::zero()), None)
+            }
+            (_, AlertUnit::Absolute) => (usage.quantity.clone(), None),
+            (_, AlertUnit::PercentOfLimit) => (usage.quantity.clone(), self.limit.clone()),
+            (_, AlertUnit::PercentOfFree) => (usage.quantity.clone(), self.free.clone()),
+        };
+        alert.is_reached(&value, whole.as_ref()).then(|| Reached {
+            alert,
+            subscription: Some(self.subscription),
+            interval_start: self.interval.start(),
+            interval_end: Some(self.interval.end()),
+            value,
+            whole,
+        })
+    }
+}
+
+/// Whether an alert is about one of what runs, or about every customer.
+fn concerns(alert: &UsageAlert, running: &[Bundle]) -> bool {
+    match alert.scope {
+        AlertScope::PlanVersion(version) => running.iter().any(|bundle| bundle.base.subscription.version == version),
+        AlertScope::Everybody | AlertScope::Customer(_) => true,
+    }
+}
+
+/// The alerts on what the draft invoice comes to. Their interval is the youngest period that runs in their currency.
+fn reached_spend<'a>(
+    tx: &mut dyn Transaction,
+    customer: &Customer,
+    alerts: &'a [UsageAlert],
+    running: &[Bundle],
+    now: OffsetDateTime,
+) -> Result<Vec<Reached<'a>>, Error> {
+    let asked: Vec<_> =
+        alerts.iter().filter(|alert| alert.kind == AlertKind::Spend && concerns(alert, running)).collect();
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let drafts = draft_of(tx, customer, false, now)?;
+    let mut reached = Vec::new();
+    for alert in asked {
+        let Some(draft) = drafts.iter().find(|draft| alert.currency_code.as_ref() == Some(&draft.currency.code)) else {
+            continue;
+        };
+        let in_currency = running.iter().filter(|bundle| bundle.base.offer.currency.code == draft.currency.code);
+        // A switch goes on with the period that runs: what it is part of begins where it did.
+        let youngest = in_currency.map(|bundle| &bundle.base.subscription).max_by_key(|one| one.full.start());
+        let Some(subscription) = youngest else { continue };
+        if alert.is_reached(&draft.amount, None) {
+            reached.push(Reached {
+                alert,
+                subscription: None,
+                interval_start: subscription.full.start(),
+                interval_end: Some(subscription.period.end()),
+                value: draft.amount.clone(),
+                whole: None,
+            });
+        }
+    }
+    Ok(reached)
+}
+
+/// The alerts on what is left of credits. Each grant begins an interval; whoever was never granted any has nothing to run out of.
+fn reached_credit<'a>(
+    tx: &mut dyn Transaction,
+    customer: &Customer,
+    alerts: &'a [UsageAlert],
+    running: &[Bundle],
+    now: OffsetDateTime,
+) -> Result<Vec<Reached<'a>>, Error> {
+    let asked: Vec<_> =
+        alerts.iter().filter(|alert| alert.kind == AlertKind::CreditBalance && concerns(alert, running)).collect();
+    if asked.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut ledgers = tx.credits().list(customer.key)?;
+    ledgers.retain(|ledger| ledger.credit().effective_at <= now);
+    let mut reached = Vec::new();
+    for alert in asked {
+        let in_currency = |ledger: &&crate::credit::CreditLedger| {
+            alert.currency_code.as_ref() == Some(&ledger.credit().currency_code)
+        };
+        let granted = ledgers.iter().filter(in_currency);
+        let Some(interval_start) = granted.clone().map(|ledger| ledger.credit().created_at).max() else { continue };
+        let usable = granted.filter(|ledger| !ledger.credit().is_expired(now));
+        let value: BigDecimal = usable.map(|ledger| ledger.remaining()).sum();
+        if alert.is_reached(&value, None) {
+            let (subscription, interval_end, whole) = (None, None, None);
+            reached.push(Reached { alert, subscription, interval_start, interval_end, value, whole });
+        }
+    }
+    Ok(reached)
+}

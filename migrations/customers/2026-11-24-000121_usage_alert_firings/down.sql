@@ -1,0 +1,1 @@
+DROP TABLE usage_alert_marks, usage_alert_firings;
