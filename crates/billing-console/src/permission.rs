@@ -9,7 +9,7 @@ use billing_domain::user::Role::{Finance, Owner, Support};
 use crate::route::Method;
 
 /// What may be looked at by everybody: the beginning of the path.
-const SHOWN: [&str; 10] = [
+const SHOWN: [&str; 11] = [
     "/api/customers/",
     "/api/invoices/",
     "/api/subscriptions/",
@@ -19,6 +19,7 @@ const SHOWN: [&str; 10] = [
     "/api/events/",
     "/api/metric_access/",
     "/api/organization/",
+    "/api/overview/",
     "/api/webhook_endpoints/",
 ];
 

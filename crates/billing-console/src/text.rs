@@ -62,6 +62,14 @@ pub const TRY_AGAIN: &str = "Reload the page to try again.";
 pub const REFERENCE: &str = "Reference for the log:";
 
 // Home.
+pub const THIS_MONTH: &str = "Invoiced this month";
+pub const LAST_MONTH: &str = "last month";
+pub const NOTHING_INVOICED: &str = "Nothing was invoiced this month or last.";
+pub const BILLING_LAG: &str = "Billing is behind by";
+pub const BILLING_UP_TO_DATE: &str = "nothing";
+pub const CUSTOMERS_DUE: &str = "Customers due";
+pub const CUSTOMERS_PARKED: &str = "Parked customers";
+pub const PARKED_HINT: &str = "Their billing failed too often and waits for a person.";
 pub const WEBHOOKS_FAILING: &str = "Failing webhooks";
 pub const UNPAID_INVOICES: &str = "Unpaid invoices";
 pub const NEWEST_UNPAID: &str = "Newest unpaid invoices";

@@ -43,6 +43,8 @@ mod event;
 mod idempotency;
 mod message;
 #[cfg(feature = "service")]
+mod overview;
+#[cfg(feature = "service")]
 mod service;
 mod shared;
 mod transaction;

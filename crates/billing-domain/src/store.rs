@@ -13,6 +13,8 @@ mod customer;
 mod event;
 mod message;
 #[cfg(feature = "service")]
+mod overview;
+#[cfg(feature = "service")]
 mod question;
 #[cfg(feature = "service")]
 mod usage_alert;
@@ -33,6 +35,8 @@ pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
 pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
 #[cfg(feature = "service")]
 pub use self::message::{Feeds, Placed};
+#[cfg(feature = "service")]
+pub use self::overview::{Invoiced, Overview, Overviews};
 #[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
 #[cfg(feature = "service")]

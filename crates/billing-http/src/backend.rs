@@ -4,14 +4,25 @@ use std::sync::Arc;
 
 use billing_domain::idempotency::IdempotencyStore;
 use billing_domain::memory::MemoryStore;
-use billing_domain::store::{AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Store, Users};
+use billing_domain::store::{
+    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Overviews, Store, Users,
+};
 use billing_domain::{Error, StoreError};
 use billing_store::{Company, Load, PgStore};
 
 /// A store that can serve: it keeps, takes in events, knows keys and answers, hands out due customers, and tells what became
 /// true.
 pub trait Backend:
-    Store + EventIngest + ApiKeyLookup + BillingQueue + IdempotencyStore + Feeds + Deliveries + AlertQueue + Users
+    Store
+    + EventIngest
+    + ApiKeyLookup
+    + BillingQueue
+    + IdempotencyStore
+    + Feeds
+    + Deliveries
+    + AlertQueue
+    + Overviews
+    + Users
 {
     /// Whether it answers right now.
     ///

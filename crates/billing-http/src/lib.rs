@@ -66,6 +66,7 @@ mod metric_access;
 pub mod middleware;
 pub mod openapi;
 mod organization;
+mod overview;
 pub mod password;
 mod path;
 mod ping;

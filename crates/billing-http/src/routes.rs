@@ -3,8 +3,8 @@
 use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access,
-    feed, health, invoice, metric, metric_access, organization, ping, plan, subscription, test_clock, track, usage,
-    usage_alert, verify_idems, webhook,
+    feed, health, invoice, metric, metric_access, organization, overview, ping, plan, subscription, test_clock, track,
+    usage, usage_alert, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -32,6 +32,7 @@ pub fn table() -> Vec<Endpoint> {
         webhook::endpoints(),
         usage_alert::endpoints(),
         test_clock::endpoints(),
+        overview::endpoints(),
         organization::endpoints(),
         currency::endpoints(),
         api_key::endpoints(),

@@ -12,20 +12,20 @@ use crate::{show, text};
 
 /// Newest invoices that wait for money.
 const UNPAID_SHOWN: u32 = 12;
-/// An organization has 16 at most.
-const ENDPOINTS_LOOKED_AT: u32 = 16;
+/// From so many seconds on it asks for somebody that billing is behind.
+const LAG_SECONDS_MAX: u64 = 3_600;
 
 /// `GET /console/`
 ///
 /// # Errors
 /// None: each part fails by itself.
 pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let endpoints = visit.get(format!("/api/webhook_endpoints/?limit={ENDPOINTS_LOOKED_AT}")).await;
+    let overview = visit.get("/api/overview/").await;
     let unpaid = visit.get(format!("/api/invoices/?status=unpaid&limit={UNPAID_SHOWN}")).await;
     let content = html! {
         h1 { (text::HOME) }
-        @match &endpoints {
-            Ok(endpoints) => { (failing(show::items(endpoints))) }
+        @match &overview {
+            Ok(overview) => { (figures(overview)) }
             Err(failure) => { (failed_part(failure)) }
         }
         section {
@@ -43,18 +43,46 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     Ok(Outcome::Page(text::HOME.to_owned(), content))
 }
 
-/// What asks for somebody now; nothing when all is well.
-fn failing(endpoints: &[Value]) -> Markup {
-    let failing: Vec<_> = endpoints.iter().filter(|endpoint| !endpoint["failing_since"].is_null()).collect();
+fn figures(overview: &Value) -> Markup {
+    let invoiced = show::items(&overview["invoiced"]);
+    let count = |field: &str| overview[field].as_u64().unwrap_or_default();
+    let lag = count("billing_lag_seconds");
+    let behind = if lag == 0 { text::BILLING_UP_TO_DATE.to_owned() } else { show::length(&(lag * 1_000_000).into()) };
+    let webhooks = html! { a href="/console/webhooks/" { (text::WEBHOOKS) } };
     html! {
-        @if !failing.is_empty() {
-            div.notice.bad {
-                p { strong { (text::WEBHOOKS_FAILING) ": " (failing.len()) } }
-                @for endpoint in failing {
-                    p { code.long { (show::plain(&endpoint["url"])) } " " (text::SINCE) " " (show::instant(&endpoint["failing_since"])) }
-                }
-                p { a href="/console/webhooks/" { (text::WEBHOOKS) } }
+        section.cards {
+            @if invoiced.is_empty() {
+                div.card { h2 { (text::THIS_MONTH) } p.quiet { (text::NOTHING_INVOICED) } }
             }
+            @for one in invoiced {
+                div.card {
+                    h2 { (text::THIS_MONTH) }
+                    p.figure { (show::amount(&one["this_month"], &one["currency_code"])) }
+                    p.quiet { (show::amount(&one["last_month"], &one["currency_code"])) " " (text::LAST_MONTH) }
+                }
+            }
+        }
+        section.cards.small {
+            (state(text::BILLING_LAG, &behind, lag > LAG_SECONDS_MAX, &html! {}))
+            (state(text::CUSTOMERS_DUE, &show::number(&overview["customers_due"]), false, &html! {}))
+            (state(
+                text::CUSTOMERS_PARKED, &show::number(&overview["customers_parked"]), count("customers_parked") > 0,
+                &html! { (text::PARKED_HINT) },
+            ))
+            (state(
+                text::WEBHOOKS_FAILING, &show::number(&overview["webhooks_failing"]), count("webhooks_failing") > 0, &webhooks,
+            ))
+        }
+    }
+}
+
+/// One figure of the machine: whether it asks for somebody is said by colour and by words.
+fn state(name: &str, figure: &str, is_bad: bool, hint: &Markup) -> Markup {
+    html! {
+        div.card.alarm[is_bad] {
+            h2 { (name) }
+            p.figure { (figure) }
+            @if is_bad { p { (hint) } }
         }
     }
 }

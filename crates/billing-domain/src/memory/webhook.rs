@@ -24,6 +24,10 @@ pub(super) struct EndpointState {
 }
 
 impl EndpointState {
+    pub(super) fn is_failing(&self) -> bool {
+        self.endpoint.status == EndpointStatus::Enabled && self.endpoint.failing_since.is_some()
+    }
+
     fn has_work(&self, last: u64, now: OffsetDateTime) -> bool {
         self.endpoint.status == EndpointStatus::Enabled
             && (self.endpoint.position < last || self.pending.values().any(|pending| pending.next_at <= now))

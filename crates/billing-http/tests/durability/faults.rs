@@ -9,8 +9,8 @@ use billing_domain::id::{CustomerKey, OrganizationId, TestClockId, UserId, Webho
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::store::{
     AlertQueue, ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding,
-    EventIngest, Feeds, LeaseRequest, Leased, MarkedCustomer, Parked, Placed, Renderer, Reply, Requester, Scope, Store,
-    Users, Window, Work,
+    EventIngest, Feeds, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Renderer, Reply,
+    Requester, Scope, Store, Users, Window, Work,
 };
 use billing_domain::user::{Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
@@ -91,6 +91,12 @@ impl ApiKeyLookup for Broken {
     }
 
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {
+        self.fail()
+    }
+}
+
+impl Overviews for Broken {
+    fn overview(&self, _: OrganizationId) -> Result<Overview, Error> {
         self.fail()
     }
 }

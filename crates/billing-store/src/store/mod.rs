@@ -5,6 +5,7 @@ mod deliveries;
 mod feeds;
 mod idempotency;
 mod lane_status;
+mod overview;
 mod usage_alerts;
 mod users;
 

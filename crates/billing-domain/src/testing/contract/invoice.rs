@@ -215,7 +215,13 @@ pub(super) fn keeps_every_line(harness: &Harness<'_>) {
 }
 
 /// Issues an invoice of 3.30, the `sequence`th of its organization, and notes its payment status.
-fn issue(tenant: &Tenant<'_>, customer: &Customer, sequence: u64, age_days: i64, status: PaymentStatus) -> Invoice {
+pub(super) fn issue(
+    tenant: &Tenant<'_>,
+    customer: &Customer,
+    sequence: u64,
+    age_days: i64,
+    status: PaymentStatus,
+) -> Invoice {
     let at = customer.created_at - Duration::days(age_days);
     let made = tenant.build(|ids| invoice(ids, customer, at, vec![line("fee", "1.10", at), line("fee", "2.20", at)]));
     let mut issued = made.clone().numbered(sequence);

@@ -25,6 +25,7 @@ mod idempotency;
 mod invoice;
 mod message;
 mod organization;
+mod overview;
 mod payment;
 mod plan;
 mod subscription;
@@ -49,7 +50,7 @@ use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::{
-    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Scope, Store, Transaction, Users,
+    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Overviews, Scope, Store, Transaction, Users,
 };
 
 /// A store under test, seen from all its sides.
@@ -71,6 +72,8 @@ pub struct Harness<'s> {
     pub deliveries: &'s dyn Deliveries,
     /// Whose figures are held against its usage alerts.
     pub alerts: &'s dyn AlertQueue,
+    /// How organizations stand.
+    pub overviews: &'s dyn Overviews,
     /// The people who sign in.
     pub users: &'s dyn Users,
 }
@@ -87,6 +90,7 @@ impl<'s> Harness<'s> {
             + Feeds
             + Deliveries
             + AlertQueue
+            + Overviews
             + Users,
     {
         Self {
@@ -98,6 +102,7 @@ impl<'s> Harness<'s> {
             feeds: store,
             deliveries: store,
             alerts: store,
+            overviews: store,
             users: store,
         }
     }
@@ -194,6 +199,10 @@ cases! {
         answers_questions,
         answers_whoever_has_a_valid_key,
         works_for_whoever_has_a_valid_key,
+    }
+    overview {
+        sums_what_was_invoiced,
+        counts_who_is_due,
     }
     user {
         keeps_users_and_their_roles,

@@ -1,0 +1,45 @@
+//! How an organization stands.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use time::Duration;
+
+use super::MemoryStore;
+use crate::error::Error;
+use crate::id::OrganizationId;
+use crate::invoice::PaymentStatus;
+use crate::store::{Invoiced, Overview, Overviews};
+
+impl Overviews for MemoryStore {
+    fn overview(&self, organization: OrganizationId) -> Result<Overview, Error> {
+        let state = self.lock();
+        let tenant = state.tenant(organization)?;
+        let month = |at: time::OffsetDateTime| i32::from(u8::from(at.month())) + 12 * at.year();
+        let this = month(state.now);
+        let mut by_code: BTreeMap<&str, [BigDecimal; 2]> = BTreeMap::new();
+        for invoice in tenant.all_invoices().filter(|invoice| invoice.payment_status != PaymentStatus::Voided) {
+            let age = this - month(invoice.issued_at);
+            if let Ok(place @ 0..=1) = usize::try_from(age) {
+                by_code.entry(&invoice.currency.code).or_default()[place] += &invoice.amount;
+            }
+        }
+        let invoiced = by_code.into_iter().map(|(code, [this_month, last_month])| Invoiced {
+            currency_code: code.to_owned(),
+            this_month,
+            last_month,
+        });
+        let due = tenant.accounts.values().filter_map(|account| {
+            let at = account.due_at.filter(|at| *at <= state.now)?;
+            Some((account.is_parked, state.now - at))
+        });
+        let due: Vec<(bool, Duration)> = due.collect();
+        Ok(Overview {
+            invoiced: invoiced.collect(),
+            customers_due: due.len() as u64,
+            customers_parked: due.iter().filter(|(is_parked, _)| *is_parked).count() as u64,
+            lag: due.iter().filter(|(is_parked, _)| !is_parked).map(|(_, lag)| *lag).max().unwrap_or_default(),
+            webhooks_failing: tenant.endpoints.values().filter(|endpoint| endpoint.is_failing()).count() as u64,
+        })
+    }
+}

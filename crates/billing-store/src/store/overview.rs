@@ -1,0 +1,78 @@
+//! How an organization stands: sums of each lane, added up.
+
+use std::collections::BTreeMap;
+
+use bigdecimal::BigDecimal;
+use billing_domain::Error;
+use billing_domain::id::OrganizationId;
+use billing_domain::store::{Invoiced, Overview, Overviews};
+use diesel::RunQueryDsl;
+use diesel::sql_types::{BigInt, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
+use time::{Duration, OffsetDateTime};
+use uuid::Uuid;
+
+use super::PgStore;
+use crate::pg::column::count;
+use crate::pg::error::Failure;
+use crate::pg::statement::statement;
+
+statement! {
+    /// What was invoiced by currency, in this month and in the one before, without what was voided.
+    SumInvoiced -> (Text, Numeric, Numeric) {
+        "SELECT currency_code, coalesce(sum(amount) FILTER (WHERE issued_at >= month.start), 0),
+            coalesce(sum(amount) FILTER (WHERE issued_at < month.start), 0)
+        FROM invoices, (SELECT date_trunc('month', statement_timestamp(), 'UTC') AS start) month
+        WHERE organization_id = " organization: Uuid as SqlUuid; "
+            AND issued_at >= date_trunc('month', month.start - interval '1 day', 'UTC')
+            AND issued_at < date_trunc('month', month.start + interval '32 days', 'UTC')
+            AND payment_status <> 'voided'
+        GROUP BY currency_code"
+    }
+}
+
+statement! {
+    /// How many customers are due and parked, since when the first of the others is due, and what time it is.
+    CountDue -> (BigInt, BigInt, Nullable<Timestamptz>, Timestamptz) {
+        "SELECT count(*), count(*) FILTER (WHERE is_parked), min(due_at) FILTER (WHERE NOT is_parked), clock_timestamp()
+        FROM billing_due
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND due_at <= statement_timestamp()"
+    }
+}
+
+statement! {
+    /// How many webhook endpoints fail.
+    CountFailing -> BigInt {
+        "SELECT count(*) FROM webhook_endpoints
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND status = 'enabled' AND failing_since IS NOT NULL"
+    }
+}
+
+impl Overviews for PgStore {
+    fn overview(&self, organization: OrganizationId) -> Result<Overview, Error> {
+        type DueRow = (i64, i64, Option<OffsetDateTime>, OffsetDateTime);
+        let organization = organization.uuid();
+        let mut overview = Overview::default();
+        let mut invoiced: BTreeMap<String, (BigDecimal, BigDecimal)> = BTreeMap::new();
+        for lane in self.shared.lanes.all() {
+            let sums = lane.pool.run(|pg| SumInvoiced { organization }.load::<(String, BigDecimal, BigDecimal)>(pg));
+            for (code, this_month, last_month) in sums.map_err(Failure::into_error)? {
+                let sum = invoiced.entry(code).or_default();
+                sum.0 += this_month;
+                sum.1 += last_month;
+            }
+            let due = lane.pool.run(|pg| CountDue { organization }.get_result::<DueRow>(pg));
+            let (due, parked, first, now) = due.map_err(Failure::into_error)?;
+            overview.customers_due += count::<u64>(due)?;
+            overview.customers_parked += count::<u64>(parked)?;
+            let lag = first.map_or(Duration::ZERO, |first| now - first);
+            overview.lag = overview.lag.max(lag);
+        }
+        overview.invoiced = invoiced
+            .into_iter()
+            .map(|(currency_code, (this_month, last_month))| Invoiced { currency_code, this_month, last_month })
+            .collect();
+        let failing = self.shared.pool.run(|pg| CountFailing { organization }.get_result::<i64>(pg));
+        overview.webhooks_failing = count(failing.map_err(Failure::into_error)?)?;
+        Ok(overview)
+    }
+}
