@@ -86,25 +86,21 @@ impl Visitor {
     pub async fn of(request: &HttpRequest, app: &web::Data<App>, console: &Console) -> Self {
         let Some(key) = SESSION.of(request, console.way(app, request).is_encrypted) else { return Self::Nobody };
         let prefix = key.prefix().to_owned();
+        let (pepper, sent) = (app.pepper.clone(), key.clone());
         let found = app.block(None, move |backend| {
-            let found = backend.find_session(&prefix)?;
-            if found
-                .as_ref()
-                .is_some_and(|found| !found.session.is_over(found.now) && found.session.is_to_be_noted(found.now))
-            {
+            let found = backend.find_session(&prefix)?.filter(|found| {
+                pepper.matches(&sent, &found.session.fingerprint.digest) && !found.session.is_over(found.now)
+            });
+            // After the key was looked at: who knows but the part that may be shown keeps no session alive.
+            if found.as_ref().is_some_and(|found| found.session.is_to_be_noted(found.now)) {
                 backend.note_seen(&prefix)?;
             }
             Ok(found)
         });
         match found.await {
             Err(error) => Self::Unclear(error),
-            Ok(Some(signed_in))
-                if app.pepper.matches(&key, &signed_in.session.fingerprint.digest)
-                    && !signed_in.session.is_over(signed_in.now) =>
-            {
-                Self::Known(Box::new(Session { signed_in, key }))
-            }
-            Ok(_) => Self::Nobody,
+            Ok(Some(signed_in)) => Self::Known(Box::new(Session { signed_in, key })),
+            Ok(None) => Self::Nobody,
         }
     }
 

@@ -42,30 +42,39 @@ impl Throttle {
             // A flood of made-up names: nobody new gets in until some of it is over.
             return false;
         }
+        // The address first: one that may not try counts for no account, so made-up names from it fill no counters.
         let limits = [
-            (Key::Both(address, account.to_owned()), OF_BOTH_MAX),
-            (Key::Address(address), OF_ADDRESS_MAX),
+            (Key::Address(network(address)), OF_ADDRESS_MAX),
+            (Key::Both(network(address), account.to_owned()), OF_BOTH_MAX),
             (Key::Account(account.to_owned()), OF_ACCOUNT_MAX),
         ];
-        limits.into_iter().fold(true, |may, (key, most)| {
+        limits.into_iter().all(|(key, most)| {
             let (tries, until) = counters.entry(key).or_insert((0, now + WINDOW));
             if *until <= now {
                 (*tries, *until) = (0, now + WINDOW);
             }
             *tries = tries.saturating_add(1);
-            may && *tries <= most
+            *tries <= most
         })
     }
 
     /// Forgets the tries of somebody who has signed in.
     pub fn succeeded(&self, address: Option<IpAddr>, account: &str) {
         let mut counters = self.lock();
-        counters.remove(&Key::Both(address, account.to_owned()));
-        for key in [Key::Address(address), Key::Account(account.to_owned())] {
+        counters.remove(&Key::Both(network(address), account.to_owned()));
+        for key in [Key::Address(network(address)), Key::Account(account.to_owned())] {
             if let Some((tries, _)) = counters.get_mut(&key) {
                 *tries = tries.saturating_sub(1);
             }
         }
+    }
+}
+
+/// What one sender has of addresses: of version 6 the whole network of 64 bits that a house is given.
+fn network(address: Option<IpAddr>) -> Option<IpAddr> {
+    match address {
+        Some(IpAddr::V6(of_host)) => Some(IpAddr::from((of_host.to_bits() >> 64 << 64).to_be_bytes())),
+        other => other,
     }
 }
 
@@ -102,11 +111,25 @@ mod tests {
     }
 
     #[test]
+    fn one_sender_keeps_nobody_else_out() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        for n in 0..3 * COUNTERS_MAX {
+            throttle.may_try(Some(IpAddr::from([192, 0, 2, 1])), &n.to_string(), now);
+            let of_one_house = IpAddr::from([0x2001, 0xdb8, 0, 7, 0, 0, 0, (n % 60_000) as u16]);
+            throttle.may_try(Some(of_one_house), &n.to_string(), now);
+        }
+        assert!(throttle.lock().len() < COUNTERS_MAX / 10, "made-up names of two senders");
+        assert!(throttle.may_try(Some(IpAddr::from([192, 0, 2, 2])), "ada", now), "from elsewhere she may");
+    }
+
+    #[test]
     fn memory_is_bounded() {
         let throttle = Throttle::default();
         let now = Instant::now();
         for n in 0..3 * COUNTERS_MAX {
-            throttle.may_try(None, &n.to_string(), now);
+            let address = IpAddr::from((n as u32).to_be_bytes());
+            throttle.may_try(Some(address), &n.to_string(), now);
         }
         assert!(throttle.lock().len() <= COUNTERS_MAX + 3);
         assert!(throttle.may_try(None, "ada", now + WINDOW), "and it passes");
