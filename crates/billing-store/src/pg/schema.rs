@@ -559,7 +559,6 @@ diesel::table! {
 }
 
 diesel::allow_tables_to_appear_in_same_query!(memberships, organizations, user_sessions, users);
-
 diesel::allow_tables_to_appear_in_same_query!(
     api_keys,
     billing_due,
