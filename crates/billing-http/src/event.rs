@@ -4,12 +4,13 @@ use std::future::{Ready, ready};
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
-use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::event::{Event, Properties};
 use billing_domain::id::{CustomerKey, MetricId};
 use billing_domain::metric::{Metric, MetricType};
 use billing_domain::store::EventFilter;
+use billing_domain::{Error, FieldCode};
+use time::OffsetDateTime;
 
 use crate::app::App;
 use crate::caller::Bearer;
@@ -17,12 +18,14 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::query::Query;
-use crate::wire::{Instant, view};
+use crate::wire::{Instant, StartDate, UntilDate, view};
 
 const PARAMETERS: &[Parameter] = &[
     Parameter::required("customer_id", "Whose events; the customer need not exist."),
     Parameter::optional("event_name", "Only events of this name."),
     Parameter::optional("idempotency_id", "Only the event with this id."),
+    Parameter::optional("from", "The first instant that an event may have happened at; a date is its midnight UTC."),
+    Parameter::optional("to", "The first instant behind them; a date ends with its day."),
 ];
 
 /// The calls about events.
@@ -40,6 +43,8 @@ struct Question {
     customer: CustomerId,
     name: Option<String>,
     idempotency_id: Option<String>,
+    from: Option<OffsetDateTime>,
+    to: Option<OffsetDateTime>,
 }
 
 impl FromRequest for Question {
@@ -49,13 +54,28 @@ impl FromRequest for Question {
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(Query::parse(request.query_string()).and_then(|mut query| {
             let customer = query.required("customer_id");
-            let texts = (query.optional("event_name"), query.optional("idempotency_id"));
-            let read = match (customer, texts) {
-                (Some(customer), (Some(name), Some(idempotency_id))) => Some(Self { customer, name, idempotency_id }),
-                _ => None,
-            };
-            query.finish(read)
+            let texts = query.optional("event_name").zip(query.optional("idempotency_id"));
+            let times = query.optional("from").zip(query.optional("to"));
+            let read = customer.zip(texts).zip(times).map(|((customer, (name, idempotency_id)), (from, to))| {
+                let (from, to) = (from.map(|StartDate(from)| from), to.map(|UntilDate(to)| to));
+                Self { customer, name, idempotency_id, from, to }
+            });
+            query.finish(read)?.checked()
         }))
+    }
+}
+
+impl Question {
+    fn checked(self) -> Result<Self, ApiError> {
+        if self.from.zip(self.to).is_some_and(|(from, to)| to < from) {
+            return Err(ApiError::field("to", FieldCode::MinValue, "The end lies before the start."));
+        }
+        Ok(self)
+    }
+
+    fn filter(&self, customer: CustomerKey) -> EventFilter {
+        let (name, idempotency_id) = (self.name.clone(), self.idempotency_id.clone());
+        EventFilter { customer, name, idempotency_id, from: self.from, to: self.to }
     }
 }
 
@@ -110,8 +130,7 @@ async fn list(
 ) -> Result<ListAnswer<EventView>, ApiError> {
     let page = app.read(&bearer, move |tx, _| {
         let customer = CustomerKey::derive(tx.organization(), &question.customer);
-        let (name, idempotency_id) = (question.name.clone(), question.idempotency_id.clone());
-        let page = tx.events().list(&EventFilter { customer, name, idempotency_id }, &paging.0)?;
+        let page = tx.events().list(&question.filter(customer), &paging.0)?;
         let metrics = tx.metrics().list()?;
         let has_customer = match tx.customers().get(customer) {
             Err(Error::NotFound(_)) => false,

@@ -48,6 +48,8 @@ impl EventRepo for MemoryTransaction {
             .flat_map(|account| account.events.values())
             .filter(|event| filter.name.as_ref().is_none_or(|name| event.name == *name))
             .filter(|event| filter.idempotency_id.as_ref().is_none_or(|id| event.idempotency_id == *id))
+            .filter(|event| filter.from.is_none_or(|from| event.time_created >= from))
+            .filter(|event| filter.to.is_none_or(|to| event.time_created < to))
             .filter(|event| after.as_ref().is_none_or(|after| EventCursor::of(event) < *after))
             .collect();
         events.sort_by_key(|event| Reverse(EventCursor::of(event)));

@@ -20,6 +20,10 @@ pub struct EventFilter {
     pub name: Option<String>,
     /// Only the one with this id; it may be there once in every month.
     pub idempotency_id: Option<String>,
+    /// Only what happened at this instant or later.
+    pub from: Option<OffsetDateTime>,
+    /// Only what happened before this instant.
+    pub to: Option<OffsetDateTime>,
 }
 
 /// Behind which event a list of events goes on.

@@ -107,3 +107,53 @@ fn an_event_that_counts_for_nothing_says_so() {
     world.post("/api/track/", &of("acme", "apicall", "eu later")).ok(201);
     assert_eq!(uncounted(), "2", "a custom query may look at any name");
 }
+
+#[test]
+fn events_of_a_time_are_listed() {
+    let world = World::new();
+    world.customer("acme");
+    let start = time::OffsetDateTime::now_utc();
+    let day = |ahead: i64| (start + time::Duration::days(ahead)).date();
+    let (before, yesterday, today) = (day(-2), day(-1), day(0));
+    for (id, time) in [
+        ("a", format!("{before}T23:59:59.999999Z")),
+        ("b", format!("{yesterday}T00:00:00Z")),
+        ("c", format!("{yesterday}T23:59:59.999999Z")),
+        ("d", format!("{today}T00:00:00Z")),
+    ] {
+        world.post("/api/track/", &event("acme", id, &time)).ok(201);
+    }
+    #[rustfmt::skip]
+    let cases = [
+        // from and to,                                                 found,  why
+        (String::new(),                                                 "dcba", "all there is"),
+        (format!("&from={yesterday}"),                                  "dcb",  "a day begins at its midnight"),
+        (format!("&to={yesterday}"),                                    "cba",  "and is inside to its end"),
+        (format!("&from={yesterday}&to={yesterday}"),                   "cb",   "one day"),
+        (format!("&from={yesterday}T00:00:00Z&to={today}T00:00:00Z"),   "cb",   "an end is the first instant outside"),
+        (format!("&from={yesterday}T00:00:00.000001Z&to={today}"),      "dc",   "to the microsecond"),
+        (format!("&from={today}T00:00:00Z&to={today}T00:00:00Z"),       "",     "a time of no length"),
+        (format!("&to={yesterday}&event_name=api_call&limit=1"),        "c",    "with other filters"),
+        (format!("&to={yesterday}&event_name=upload"),                  "",     "which have their say"),
+    ];
+    for (query, found, why) in cases {
+        let list = world.get(&format!("/api/events/?customer_id=acme{query}")).ok(200);
+        let ids = list.as_array().expect("a list").iter().map(|event| event.id("idempotency_id"));
+        assert_eq!(ids.collect::<String>(), found, "{query}: {why}");
+    }
+    // The link to the next page keeps to the time.
+    let first = world.get(&format!("/api/events/?customer_id=acme&from={yesterday}&to={yesterday}&limit=1"));
+    let second = world.get(&first.next(&world).expect("a link"));
+    assert_eq!((second.ok(200)[0].id("idempotency_id").as_str(), second.next(&world)), ("b", None));
+    #[rustfmt::skip]
+    let bad = [
+        // from and to,                            named,  code
+        (format!("&from={today}&to={before}"),     "to",   "min_value"),
+        ("&from=soon".to_owned(),                  "from", "invalid"),
+        (format!("&to={today}&to={today}"),        "to",   "invalid"),
+    ];
+    for (query, attr, code) in bad {
+        let faults = world.get(&format!("/api/events/?customer_id=acme{query}")).faults();
+        assert_eq!(faults, [(attr.to_owned(), code.to_owned())], "{query}");
+    }
+}

@@ -123,6 +123,12 @@ impl EventRepo for PgTransaction<'_> {
         if let Some(id) = &filter.idempotency_id {
             query = query.filter(events::id_hash.eq(id_hash(id)).and(events::idempotency_id.eq(id)));
         }
+        if let Some(from) = filter.from {
+            query = query.filter(events::time_created.ge(from));
+        }
+        if let Some(to) = filter.to {
+            query = query.filter(events::time_created.lt(to));
+        }
         if let Some(after) = after {
             // The first condition is for the index.
             query = query.filter(events::time_created.le(after.time_created)).filter(

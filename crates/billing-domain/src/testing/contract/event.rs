@@ -205,7 +205,7 @@ pub(super) fn lists_the_newest_first(harness: &Harness<'_>) {
     ];
     tenant.import(&sent);
     let customer = tenant.key("acme");
-    let all = EventFilter { customer, name: None, idempotency_id: None };
+    let all = EventFilter { customer, name: None, idempotency_id: None, from: None, to: None };
     let list = |filter: &EventFilter, limit, after| {
         tenant.look(|tx, _| tx.events().list(filter, &PageRequest { limit, after: Clone::clone(&after) }))
     };
@@ -225,6 +225,27 @@ pub(super) fn lists_the_newest_first(harness: &Harness<'_>) {
     assert_eq!(list(&of_name, 9, None).items, [sent[1].clone()]);
     let of_id = EventFilter { idempotency_id: Some("old_1".to_owned()), ..all.clone() };
     assert_eq!(list(&of_id, 9, None).items, [sent[4].clone()]);
+    let (b, later) = (NOW - Duration::MICROSECOND, NOW + Duration::MICROSECOND);
+    #[rustfmt::skip]
+    let cases = [
+        // from,      to,          found,               why
+        (Some(NOW),   None,        vec![1, 0, 2],       "the first instant is inside"),
+        (None,        Some(NOW),   vec![3, 4],          "the last is outside"),
+        (Some(b),     Some(NOW),   vec![3],             "so times that meet share nothing"),
+        (Some(NOW),   Some(NOW),   vec![],              "a time of no length"),
+        (Some(old),   Some(later), vec![1, 0, 2, 3, 4], "over months"),
+        (Some(later), None,        vec![],              "behind all of them"),
+        (None,        Some(old),   vec![],              "before all of them"),
+    ];
+    for (from, to, found, why) in cases {
+        let filter = EventFilter { from, to, ..all.clone() };
+        let found: Vec<_> = found.into_iter().map(|index: usize| sent[index].clone()).collect();
+        assert_eq!(list(&filter, 9, None).items, found, "{why}");
+        let first = list(&filter, 1, None);
+        let second = first.next.map_or(Vec::new(), |next| list(&filter, 1, Some(next)).items);
+        let two: Vec<_> = found.into_iter().take(2).collect();
+        assert_eq!([first.items, second].concat(), two, "page by page: {why}");
+    }
     let page = PageRequest { limit: 1, after: Some("x".to_owned()) };
     assert!(tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.events().list(&all, &page)).is_err());
 }
