@@ -18,7 +18,7 @@ pub const API_DOCUMENTS: &str = "API documentation";
 pub const SKIP: &str = "Skip to the content";
 pub const NAVIGATION: &str = "Main";
 pub const SEARCH: &str = "Search";
-pub const SEARCH_HINT: &str = "Customer id or e-mail, invoice number";
+pub const SEARCH_HINT: &str = "Customer id, invoice number";
 pub const SIGN_OUT: &str = "Sign out";
 pub const TIMES_ARE_UTC: &str = "All times are UTC.";
 pub const PREVIOUS: &str = "First page";
@@ -225,5 +225,5 @@ pub const EVENT_TYPES: &str = "Messages";
 pub const EVERY_TYPE: &str = "all";
 
 // Search.
-pub const NOTHING_FOUND: &str = "Nothing has this id, e-mail or number.";
-pub const SEARCH_EMPTY: &str = "Type the id or e-mail of a customer, or the number of an invoice.";
+pub const NOTHING_FOUND: &str = "Nothing has this id or number.";
+pub const SEARCH_EMPTY: &str = "Type the id of a customer, or the number of an invoice.";
