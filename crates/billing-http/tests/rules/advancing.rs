@@ -24,6 +24,7 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/plans/",
     "/api/test_clocks/",
     "/api/track/",
+    "/api/usage_alerts/",
     "/api/verify_idems_received/",
     "/api/webhook_endpoints/",
 ];
