@@ -4,6 +4,7 @@ pub(crate) mod column;
 pub(crate) mod conflict_cooldown;
 pub(crate) mod deadline;
 pub(crate) mod error;
+pub(crate) mod event_schema;
 pub(crate) mod lane;
 pub(crate) mod lock;
 pub(crate) mod message_schema;

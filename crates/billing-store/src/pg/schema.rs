@@ -1,5 +1,9 @@
 //! The tables as Diesel sees them. A test compares this with what the migrations make.
 
+pub(crate) use super::event_schema::{
+    event_arrivals, event_names, events, hot_buckets, ingest_key_ranges, ingest_versions, metric_rollups,
+    rollup_versions, usage_rollup,
+};
 pub(crate) use super::message_schema::{feed_entries, message_counters, messages, organization_messages};
 pub(crate) use super::usage_alert_schema::{usage_alert_firings, usage_alert_marks, usage_alerts};
 pub(crate) use super::user_schema::{memberships, user_sessions, users};
@@ -166,54 +170,12 @@ diesel::table! {
 }
 
 diesel::table! {
-    event_arrivals (organization_id, key_range) {
-        organization_id -> Uuid,
-        key_range -> Int4,
-        last_arrival -> Int8,
-    }
-}
-
-diesel::table! {
-    event_names (organization_id, name) {
-        organization_id -> Uuid,
-        name -> Text,
-        latest_before -> Timestamptz,
-    }
-}
-
-diesel::table! {
-    events (customer_key, id_hash) {
-        organization_id -> Uuid,
-        customer_key -> Uuid,
-        customer_id -> Text,
-        id_hash -> Uuid,
-        idempotency_id -> Text,
-        event_name -> Text,
-        time_created -> Timestamptz,
-        properties -> Json,
-        received_at -> Timestamptz,
-        arrival -> Int8,
-    }
-}
-
-diesel::table! {
     features (organization_id, id) {
         organization_id -> Uuid,
         id -> Uuid,
         name -> Text,
         description -> Nullable<Text>,
         created_at -> Timestamptz,
-    }
-}
-
-diesel::table! {
-    hot_buckets (customer_key, event_name, dimensions) {
-        customer_key -> Uuid,
-        organization_id -> Uuid,
-        event_name -> Text,
-        dimensions -> Text,
-        hour -> Timestamptz,
-        deltas -> Json,
     }
 }
 
@@ -225,20 +187,6 @@ diesel::table! {
         status -> Nullable<Int2>,
         answer -> Nullable<Text>,
         created_at -> Timestamptz,
-    }
-}
-
-diesel::table! {
-    ingest_key_ranges (is_only) {
-        is_only -> Bool,
-        range_bits -> Int2,
-    }
-}
-
-diesel::table! {
-    ingest_versions (organization_id) {
-        organization_id -> Uuid,
-        version -> Int8,
     }
 }
 
@@ -327,16 +275,6 @@ diesel::table! {
         number -> Int2,
         schema_name -> Text,
         role_name -> Nullable<Text>,
-    }
-}
-
-diesel::table! {
-    metric_rollups (organization_id, metric_id, filter_keys) {
-        organization_id -> Uuid,
-        metric_id -> Uuid,
-        filter_keys -> Array<Text>,
-        rolled_up_from -> Timestamptz,
-        filled_to -> Nullable<Uuid>,
     }
 }
 
@@ -477,14 +415,6 @@ diesel::table! {
 }
 
 diesel::table! {
-    rollup_versions (customer_key) {
-        customer_key -> Uuid,
-        organization_id -> Uuid,
-        version -> Uuid,
-    }
-}
-
-diesel::table! {
     subscription_versions (customer_key) {
         customer_key -> Uuid,
         organization_id -> Uuid,
@@ -537,24 +467,6 @@ diesel::table! {
         frozen_time -> Timestamptz,
         status -> Text,
         created_at -> Timestamptz,
-    }
-}
-
-diesel::table! {
-    usage_rollup (customer_key, metric_id, dimensions, bucket_hours, bucket) {
-        customer_key -> Uuid,
-        organization_id -> Uuid,
-        metric_id -> Uuid,
-        dimensions -> Text,
-        bucket_hours -> Int2,
-        bucket -> Timestamptz,
-        event_count -> Int8,
-        sum -> Numeric,
-        max -> Nullable<Numeric>,
-        min -> Nullable<Numeric>,
-        latest -> Nullable<Numeric>,
-        latest_at -> Nullable<Timestamptz>,
-        latest_id -> Nullable<Text>,
     }
 }
 
