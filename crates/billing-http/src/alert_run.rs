@@ -67,9 +67,9 @@ impl AlertRun {
                 Err(error @ Error::Store(_)) => {
                     log::warn!(organization:%, customer_key:% = one.customer.uuid(), error:%; "usage alerts could not be looked at");
                 }
-                // A figure that cannot be told has reached nothing. Whatever changes it next marks its customer again.
+                // What refuses today refuses tomorrow. Whatever changes a figure next marks its customer again.
                 Err(error) => {
-                    log::warn!(organization:%, customer_key:% = one.customer.uuid(), error:%; "usage alerts have no figure");
+                    log::warn!(organization:%, customer_key:% = one.customer.uuid(), error:%; "usage alerts have no figures");
                     seen.push(one);
                 }
                 Ok(()) => seen.push(one),

@@ -10,10 +10,11 @@ use time::OffsetDateTime;
 use super::bundle::{Bundle, considered};
 use super::draft_invoice::draft_of;
 use super::tell::tell;
-use super::usages::usages;
+use super::usages::try_usages;
 use crate::charge::reset_period_at;
+use crate::custom_sql::CustomFailure;
 use crate::customer::Customer;
-use crate::error::Error;
+use crate::error::{Error, StoreError};
 use crate::id::{CustomerKey, MetricId, PlanVersionId, SubscriptionId};
 use crate::message::{MessageType, Subject};
 use crate::period::{MICROSECOND, Period};
@@ -48,7 +49,7 @@ struct Reached<'a> {
 /// what is found to have fired is added to it.
 ///
 /// # Errors
-/// Those of the figures, such as [`Refusal::CustomMetricFailed`](crate::Refusal::CustomMetricFailed); those of the store.
+/// Those of the store. A custom metric that fails has no figure, which reaches nothing.
 pub fn evaluate_usage_alerts(
     tx: &mut dyn Transaction,
     (customer, since): (CustomerKey, Option<OffsetDateTime>),
@@ -125,9 +126,16 @@ fn reached_usage<'a>(
             metered.push(one);
         }
     }
-    let found = usages(tx, &requests)?;
-    let held = metered.iter().zip(&found);
-    Ok(held.flat_map(|(metered, usage)| alerts.iter().filter_map(|alert| metered.reached(alert, usage))).collect())
+    let mut reached = Vec::new();
+    for (metered, found) in metered.iter().zip(try_usages(tx, &requests)?) {
+        match found {
+            Ok(seen) => reached.extend(alerts.iter().filter_map(|alert| metered.reached(alert, &seen.usage))),
+            Err(CustomFailure::Fault) => return Err(StoreError::Internal(CustomFailure::Fault.to_string()).into()),
+            // A figure that cannot be told has reached nothing, and keeps no other back.
+            Err(_) => {}
+        }
+    }
+    Ok(reached)
 }
 
 /// What a bundle meters of a metric at an instant.
@@ -171,12 +179,13 @@ impl Metered {
     }
 }
 
-/// Whether an alert is about one of what runs, or about every customer.
-fn concerns(alert: &UsageAlert, running: &[Bundle]) -> bool {
-    match alert.scope {
+/// The alerts of a kind that is about all that a customer has: those about one of what runs, or about every customer.
+fn asked<'a>(alerts: &'a [UsageAlert], kind: AlertKind, running: &[Bundle]) -> Vec<&'a UsageAlert> {
+    let concerns = |alert: &&UsageAlert| match alert.scope {
         AlertScope::PlanVersion(version) => running.iter().any(|bundle| bundle.base.subscription.version == version),
         AlertScope::Everybody | AlertScope::Customer(_) => true,
-    }
+    };
+    alerts.iter().filter(|alert| alert.kind == kind).filter(concerns).collect()
 }
 
 /// The alerts on what the draft invoice comes to. Their interval is the youngest period that runs in their currency.
@@ -187,8 +196,7 @@ fn reached_spend<'a>(
     running: &[Bundle],
     now: OffsetDateTime,
 ) -> Result<Vec<Reached<'a>>, Error> {
-    let asked: Vec<_> =
-        alerts.iter().filter(|alert| alert.kind == AlertKind::Spend && concerns(alert, running)).collect();
+    let asked = asked(alerts, AlertKind::Spend, running);
     if asked.is_empty() {
         return Ok(Vec::new());
     }
@@ -224,8 +232,7 @@ fn reached_credit<'a>(
     running: &[Bundle],
     now: OffsetDateTime,
 ) -> Result<Vec<Reached<'a>>, Error> {
-    let asked: Vec<_> =
-        alerts.iter().filter(|alert| alert.kind == AlertKind::CreditBalance && concerns(alert, running)).collect();
+    let asked = asked(alerts, AlertKind::CreditBalance, running);
     if asked.is_empty() {
         return Ok(Vec::new());
     }

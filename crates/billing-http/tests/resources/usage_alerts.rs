@@ -212,6 +212,35 @@ fn an_alert_that_is_made_above_its_threshold_fires_once() {
 }
 
 #[test]
+fn a_figure_that_cannot_be_told_keeps_no_other_back() {
+    let world = World::new();
+    let sql = "SELECT SUM((properties ->> 'n')::numeric) AS usage_qty FROM events";
+    let body = json!({"metric_type": "custom", "metric_name": "Sum of n", "custom_sql": sql});
+    let (counted, broken) = (world.metric(), world.post("/api/metrics/", &body).ok(201).id("metric_id"));
+    let mut plan = plan_body("Both", &counted);
+    let tiers = json!([{"type": "per_unit", "range_start": 0, "cost_per_batch": 1, "metric_units_per_batch": 1}]);
+    let components = plan["initial_version"]["components"].as_array_mut().expect("a list");
+    components.push(json!({"metric_id": broken, "tiers": tiers}));
+    let plan = world.post("/api/plans/", &plan).ok(201).id("plan_id");
+    world.customer("acme");
+    subscribe(&world, "acme", &plan);
+    for metric in [&broken, &counted] {
+        alert(&world, json!({"kind": "metric_usage", "metric_id": metric, "threshold": 1}));
+    }
+    alert(&world, json!({"kind": "spend", "threshold": "0.01"}));
+    settle(&world);
+    let mut event = event("acme", "1", &now());
+    event["properties"] = json!({"n": "seven"});
+    world.post("/api/track/", &json!({"batch": [event]})).ok(201);
+    track(&world, "acme", 0..10, &now());
+    settle(&world);
+    let told = fired(&world);
+    let told: Vec<_> = told.iter().map(|message| &message["data"]["usage_alert"]["metric_id"]).collect();
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.contains(&&json!(counted)) && told.contains(&&json!(null)), "{told:?}");
+}
+
+#[test]
 fn it_arms_again_with_the_next_interval_and_late_events_are_of_none() {
     let world = World::new();
     let metric = world.metric();
