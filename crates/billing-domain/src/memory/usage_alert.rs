@@ -120,20 +120,16 @@ impl AlertQueue for MemoryStore {
         let mut state = self.lock();
         let mut new = 0;
         for (organization, tenant) in state.tenants.iter_mut() {
-            if tenant.alerts.all.iter().all(|(_, is_known)| *is_known) {
-                continue;
-            }
-            let everybody: Vec<CustomerKey> = tenant.accounts.keys().copied().collect();
-            let alerts: Vec<UsageAlert> =
-                tenant.alerts.all.iter().filter(|(_, is_known)| !is_known).map(|(alert, _)| alert.clone()).collect();
-            new += alerts.len();
-            for alert in alerts {
+            let mut concerned = BTreeSet::new();
+            for (alert, _) in tenant.alerts.all.iter().filter(|(_, is_known)| !is_known) {
+                new += 1;
                 match &alert.scope {
-                    AlertScope::Customer(id) => tenant.alerts.mark(CustomerKey::derive(*organization, id), None),
-                    _ => everybody.iter().for_each(|customer| tenant.alerts.mark(*customer, None)),
+                    AlertScope::Customer(id) => drop(concerned.insert(CustomerKey::derive(*organization, id))),
+                    _ => concerned.extend(tenant.accounts.keys().copied()),
                 }
             }
             tenant.alerts.all.iter_mut().for_each(|(_, is_known)| *is_known = true);
+            concerned.into_iter().for_each(|customer| tenant.alerts.mark(customer, None));
         }
         Ok(new)
     }

@@ -1,6 +1,6 @@
 //! Whose figures are to be held against usage alerts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use billing_domain::Error;
 use billing_domain::store::{AlertQueue, MarkedCustomer};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::PgStore;
 use crate::pg::error::Failure;
-use crate::pg::schema::{customers, usage_alert_marks, usage_alerts};
+use crate::pg::schema::{customers, usage_alerts};
 use crate::pg::statement::statement;
 use crate::repo::usage_alert::MarkCustomers;
 
@@ -104,21 +104,18 @@ impl AlertQueue for PgStore {
             .select((usage_alerts::organization_id, usage_alerts::id, usage_alerts::customer_key));
         let new = self.shared.worker_pool.run(|pg| new.load::<(Uuid, Uuid, Option<Uuid>)>(pg));
         let new = new.map_err(Failure::into_error)?;
+        // However many alerts of an organization are about everybody: they are marked once.
+        let of_all: BTreeSet<Uuid> =
+            new.iter().filter(|(_, _, customer)| customer.is_none()).map(|(organization, ..)| *organization).collect();
+        for organization in &of_all {
+            self.mark_everybody(*organization, page).map_err(Failure::into_error)?;
+        }
         for (organization, alert, customer) in &new {
-            let marked = match customer {
-                Some(customer) => {
-                    let mark = (
-                        usage_alert_marks::customer_key.eq(customer),
-                        usage_alert_marks::organization_id.eq(organization),
-                    );
-                    let lane = self.shared.lanes.of((*customer).into());
-                    lane.worker_pool
-                        .run(|pg| diesel::insert_into(usage_alert_marks::table).values(mark).execute(pg))
-                        .map(drop)
-                }
-                None => self.mark_everybody(*organization, page),
-            };
-            marked.map_err(Failure::into_error)?;
+            if let Some(customer) = customer.filter(|_| !of_all.contains(organization)) {
+                let mark = MarkCustomers::now(*organization, vec![customer]);
+                let lane = self.shared.lanes.of(customer.into());
+                lane.worker_pool.run(|pg| mark.clone().execute(pg)).map_err(Failure::into_error)?;
+            }
             // Not before: whoever dies in between begins again, and who was looked at is looked at twice.
             let introduced = self.shared.worker_pool.run(|pg| {
                 let target = usage_alerts::table.find((organization, alert));
