@@ -156,6 +156,11 @@ impl Tenant {
 }
 
 impl AccountState {
+    /// Whether a test clock says what time it is for the customer.
+    fn lives_by_clock(&self) -> bool {
+        self.customer.as_ref().is_some_and(|customer| customer.test_clock.is_some())
+    }
+
     /// The arrival number of the latest event to have arrived; 0 before the first.
     fn last_arrival(&self) -> u64 {
         self.arrivals.len() as u64

@@ -20,7 +20,7 @@ pub fn endpoints() -> Vec<Endpoint> {
 view! {
     /// How the organization stands at this moment.
     OverviewView {
-        /// What was invoiced, by currency; voided invoices do not count.
+        /// What was invoiced, by currency. Voided invoices do not count, nor do those of customers under a test clock.
         invoiced: Vec<InvoicedView>,
         /// Customers in real time whose billing is due.
         customers_due: u64,

@@ -159,7 +159,7 @@ impl MemoryTransaction {
         let (organization, state) = (self.organization, &self.state);
         let tenant = state.tenants.get(&organization).ok_or(Error::NotFound(Noun::Organization))?;
         Ok(tenant.accounts.iter().flat_map(move |(key, account)| {
-            let has_clock = account.customer.as_ref().is_some_and(|customer| customer.test_clock.is_some());
+            let has_clock = account.lives_by_clock();
             let present = if has_clock { state.now_of(organization, *key) } else { now };
             account.subscriptions.values().map(move |subscription| (subscription, present))
         }))

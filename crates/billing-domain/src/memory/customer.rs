@@ -84,8 +84,7 @@ impl CustomerRepo for MemoryTransaction {
 
     fn set_billing_due(&mut self, key: CustomerKey, due_at: Option<OffsetDateTime>) -> Result<(), Error> {
         let account = self.account(key)?;
-        let lives_by_clock = account.customer.as_ref().is_some_and(|customer| customer.test_clock.is_some());
-        account.due_at = due_at.filter(|_| !lives_by_clock);
+        account.due_at = due_at.filter(|_| !account.lives_by_clock());
         (account.leased_until, account.failures, account.failure, account.is_parked) = (None, 0, None, false);
         Ok(())
     }

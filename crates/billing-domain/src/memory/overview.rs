@@ -8,7 +8,7 @@ use time::Duration;
 use super::MemoryStore;
 use crate::error::Error;
 use crate::id::OrganizationId;
-use crate::invoice::PaymentStatus;
+use crate::invoice::{Invoice, PaymentStatus};
 use crate::store::{Invoiced, Overview, Overviews};
 
 impl Overviews for MemoryStore {
@@ -18,7 +18,11 @@ impl Overviews for MemoryStore {
         let month = |at: time::OffsetDateTime| i32::from(u8::from(at.month())) + 12 * at.year();
         let this = month(state.now);
         let mut by_code: BTreeMap<&str, [BigDecimal; 2]> = BTreeMap::new();
-        for invoice in tenant.all_invoices().filter(|invoice| invoice.payment_status != PaymentStatus::Voided) {
+        let is_real = |invoice: &&Invoice| {
+            let lives_by_clock = tenant.accounts.get(&invoice.customer).is_some_and(|account| account.lives_by_clock());
+            invoice.payment_status != PaymentStatus::Voided && !lives_by_clock
+        };
+        for invoice in tenant.all_invoices().filter(is_real) {
             let age = this - month(invoice.issued_at);
             if let Ok(place @ 0..=1) = usize::try_from(age) {
                 by_code.entry(&invoice.currency.code).or_default()[place] += &invoice.amount;

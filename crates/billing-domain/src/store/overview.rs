@@ -5,7 +5,7 @@ use bigdecimal::BigDecimal;
 use crate::error::Error;
 use crate::id::OrganizationId;
 
-/// What was invoiced in one currency; voided invoices do not count.
+/// What was invoiced in one currency. Voided invoices do not count, nor do those of customers under a test clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoiced {
     /// The currency's code.

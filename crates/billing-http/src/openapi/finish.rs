@@ -36,6 +36,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("webhook_endpoints",       "Who is told of it, and what came of telling them."),
     ("usage_alerts",            "Of what one wants to be told once it is reached."),
     ("test_clocks",             "Months in a moment, for some customers."),
+    ("overview",                "How all of it stands this morning."),
     ("organization",            "Who issues invoices, and the settings of all this."),
     ("currencies",              "What prices are in."),
     ("api_keys",                "Who may call."),

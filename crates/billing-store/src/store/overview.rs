@@ -17,12 +17,16 @@ use crate::pg::error::Failure;
 use crate::pg::statement::statement;
 
 statement! {
-    /// What was invoiced by currency, in this month and in the one before, without what was voided.
+    /// What was invoiced by currency, in this month and in the one before, without what was voided and without customers under a
+    /// test clock, whose money is none.
     SumInvoiced -> (Text, Numeric, Numeric) {
         "SELECT currency_code, coalesce(sum(amount) FILTER (WHERE issued_at >= month.start), 0),
             coalesce(sum(amount) FILTER (WHERE issued_at < month.start), 0)
-        FROM invoices, (SELECT date_trunc('month', statement_timestamp(), 'UTC') AS start) month
+        FROM invoices
+        JOIN customers USING (organization_id, customer_key)
+        CROSS JOIN (SELECT date_trunc('month', statement_timestamp(), 'UTC') AS start) month
         WHERE organization_id = " organization: Uuid as SqlUuid; "
+            AND test_clock_id IS NULL
             AND issued_at >= date_trunc('month', month.start - interval '1 day', 'UTC')
             AND issued_at < date_trunc('month', month.start + interval '32 days', 'UTC')
             AND payment_status <> 'voided'

@@ -20,6 +20,8 @@ pub(super) fn sums_what_was_invoiced(harness: &Harness<'_>) {
     let before = issue(&tenant, &acme, 4, today, PaymentStatus::Unpaid);
     issue(&tenant, &acme, 5, today + 62, PaymentStatus::Unpaid);
     issue(&other, &other.new_customer("acme"), 1, 0, PaymentStatus::Unpaid);
+    let clock = tenant.new_clock(acme.created_at);
+    issue(&tenant, &tenant.new_customer_of(&clock, "tried"), 6, 0, PaymentStatus::Unpaid);
     let overview = harness.overviews.overview(tenant.id).expect("read");
     let figures = overview.invoiced.iter().map(|one| (&*one.currency_code, &one.this_month, &one.last_month));
     let this_month: BigDecimal = paid.amount + unpaid.amount;
