@@ -225,13 +225,13 @@ mod tests {
         let (greedy, modest) = (organization(1), organization(2));
         #[rustfmt::skip]
         let cases = [
-            // processors, alone, in company, why
-            (2,            12,    2,          "one for each processor"),
-            (16,           12,    12,         "but never more than alone"),
+            // most in company, alone, in company, why
+            (2,                 12,    2,          "as many as keep the processors at work"),
+            (16,                12,    12,         "but never more than alone"),
         ];
-        for (processors, alone, in_company, why) in cases {
+        for (most, alone, in_company, why) in cases {
             let company = Arc::<Company>::default();
-            let places = Places::of(16, processors, Arc::clone(&company));
+            let places = Places::of(16, most, Arc::clone(&company));
             let hold = || (0..16).filter_map(|_| at_once(&places, greedy)).collect::<Vec<_>>();
             assert_eq!(hold().len(), alone, "{why}");
             for organization in [greedy, modest].into_iter().flatten() {

@@ -30,13 +30,15 @@ struct Driver {
 }
 
 impl Driver {
-    /// `None` where no browser is installed, and none has to be.
+    /// `None`, and it is said, where no browser is installed; CI must have one.
+    #[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
     fn start(base: String) -> Option<Self> {
         let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut process = match started {
             Ok(process) => process,
             Err(error) => {
                 assert!(env::var_os("CI").is_none(), "chromium-driver is not installed: {error}");
+                eprintln!("SKIPPED: the console is looked at with chromium-driver, which is not installed: {error}");
                 return None;
             }
         };

@@ -97,6 +97,20 @@ fn sessions_are_over_after_a_while() {
 }
 
 #[test]
+fn who_knows_only_what_is_shown_keeps_no_session_alive() {
+    let world = world();
+    let ada = Browser::signed_in(&world, ADA);
+    let key = ada.cookies.borrow()["session"].clone();
+    world.sql("UPDATE user_sessions SET seen_at = now() - interval '119 minutes'");
+    let guess = Browser::new(&world);
+    let (prefix, _) = key.split_once('.').expect("a key");
+    guess.cookies.borrow_mut().insert("session".to_owned(), format!("{prefix}.{}", "a".repeat(32)));
+    assert_eq!(guess.get("/console/").status, 303);
+    world.sql("UPDATE user_sessions SET seen_at = seen_at - interval '2 minutes'");
+    assert_eq!(ada.get("/console/").status, 303, "it has rested for more than two hours");
+}
+
+#[test]
 fn wrong_passwords_are_told_alike_and_counted() {
     let world = world();
     let browser = Browser::new(&world);
