@@ -2,16 +2,18 @@
 //!
 //! A process leases the endpoints that have something to be sent, and serves each on a thread of its own, turn by turn: what is to be
 //! sent again and what the feed has behind the endpoint's position is read, sent a few at a time, each customer's messages one after
-//! the other, and what came of it is written at once. Endpoints that fail have half of the lanes at most. A process that dies in
-//! between leaves its leases to run out; what it had sent and not written is sent once more, under the same ids.
+//! the other, and what came of it is written at once. Endpoints that fail have half of the lanes at most, and an organization has a
+//! quarter at most. A process that dies in between leaves its leases to run out; what it had sent and not written is sent once more,
+//! under the same ids.
 
 mod seal;
 mod send;
+mod share;
 mod turn;
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Instant;
@@ -34,6 +36,7 @@ use crate::webhook_view::EndpointView;
 use crate::wire::Instant as WireInstant;
 pub use seal::Sealer;
 use send::{Addressee, Clock, Letter};
+use share::Room;
 use turn::{Done, Turn};
 
 /// Endpoints that one process serves at once.
@@ -48,7 +51,7 @@ const LEASE: Duration = Duration::seconds(60);
 const RENEW_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
 /// How long a server that stops waits for what is on its way.
 const STOP_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
-/// Endpoints that are tried out at once, of all organizations.
+/// Endpoints that are tried out at once, of all organizations; one organization tries two.
 const TESTS_MAX: usize = 8;
 /// Endpoints whose standing is measured, the longest failing first.
 const STANDINGS_MAX: u32 = 100;
@@ -62,13 +65,16 @@ pub struct Deliverer {
     sealer: Sealer,
     /// By which the process holds leases.
     owner: Uuid,
-    /// The endpoints that are served, and whether they were failing when that began.
-    lanes: Mutex<BTreeMap<WebhookEndpointId, bool>>,
+    /// The endpoints that are served, each with the places that it holds while it is.
+    lanes: Mutex<BTreeMap<WebhookEndpointId, Vec<share::Place>>>,
+    lane_room: Arc<Room>,
+    /// For endpoints that were failing when they were leased; they need a place in both.
+    failing_room: Arc<Room>,
     /// At most one lane is at the database, so that requests find connections however many endpoints there are.
     at_database: Mutex<()>,
     renewed_at: Mutex<Option<Instant>>,
     is_stopping: AtomicBool,
-    tests: AtomicUsize,
+    test_room: Arc<Room>,
     bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
     bodies: OnceLock<Box<Bodies>>,
     figures: Mutex<Figures>,
@@ -98,10 +104,12 @@ impl Deliverer {
             sealer: Sealer::new(pepper),
             owner: Uuid::now_v7(),
             lanes: Mutex::default(),
+            lane_room: Room::of(LANES_MAX),
+            failing_room: Room::of(FAILING_LANES_MAX),
             at_database: Mutex::default(),
             renewed_at: Mutex::default(),
             is_stopping: AtomicBool::new(false),
-            tests: AtomicUsize::new(0),
+            test_room: Room::of(TESTS_MAX),
             bell: OnceLock::new(),
             bodies: OnceLock::new(),
             figures: Mutex::default(),
@@ -143,7 +151,12 @@ impl Deliverer {
         let now = OffsetDateTime::now_utc();
         self.renew(backend.as_ref(), now);
         for (are_failing, place) in self.lease(backend.as_ref(), now) {
-            lock(&self.lanes).insert(place.1, are_failing);
+            let Some(held) = self.take_places(place.0, are_failing) else {
+                // Now the last of those that wait: leasing it has noted that it had its turn.
+                self.release(backend.as_ref(), place);
+                continue;
+            };
+            lock(&self.lanes).insert(place.1, held);
             let (deliverer, lane) = (Arc::clone(self), Arc::clone(backend));
             let thread = thread::Builder::new().name("webhook-lane".to_owned());
             if let Err(error) = thread.spawn(move || deliverer.serve(lane.as_ref(), place)) {
@@ -170,12 +183,8 @@ impl Deliverer {
     /// Leases what there is room for, and says of each whether it fails.
     fn lease(&self, backend: &dyn Backend, now: OffsetDateTime) -> Vec<(bool, Place)> {
         let mut leased = Vec::new();
-        for (are_failing, most) in [(false, LANES_MAX), (true, FAILING_LANES_MAX)] {
-            let (all, failing) = {
-                let lanes = lock(&self.lanes);
-                (lanes.len() + leased.len(), lanes.values().filter(|fails| **fails).count())
-            };
-            let room = LANES_MAX.saturating_sub(all).min(most.saturating_sub(if are_failing { failing } else { 0 }));
+        for (are_failing, most) in [(false, LANES_MAX), (true, self.failing_room.free())] {
+            let room = self.lane_room.free().saturating_sub(leased.len()).min(most);
             if room == 0 || self.is_stopping.load(Ordering::Relaxed) {
                 continue;
             }
@@ -187,6 +196,13 @@ impl Deliverer {
             }
         }
         leased
+    }
+
+    /// The places that an endpoint needs to be served, unless its organization has as many as it may.
+    fn take_places(&self, organization: OrganizationId, is_failing: bool) -> Option<Vec<share::Place>> {
+        let failing = if is_failing { Some(self.failing_room.take(organization)?) } else { None };
+        let lane = self.lane_room.take(organization)?;
+        Some(failing.into_iter().chain([lane]).collect())
     }
 
     /// Prolongs the leases of what is served, now and then.
@@ -222,12 +238,16 @@ impl Deliverer {
         self.leave(backend, place);
     }
 
-    fn leave(&self, backend: &dyn Backend, (organization, endpoint): Place) {
+    fn release(&self, backend: &dyn Backend, (organization, endpoint): Place) {
         if let Err(error) = backend.release_endpoint(self.owner, organization, endpoint) {
             // The lease runs out.
             log::warn!("a webhook endpoint could not be released webhook_endpoint_id={endpoint} error={error}");
         }
-        lock(&self.lanes).remove(&endpoint);
+    }
+
+    fn leave(&self, backend: &dyn Backend, place: Place) {
+        self.release(backend, place);
+        lock(&self.lanes).remove(&place.1);
         if let Some(bell) = self.bell.get().filter(|_| !self.is_stopping.load(Ordering::Relaxed)) {
             bell();
         }
@@ -302,28 +322,22 @@ impl Deliverer {
     /// Sends an endpoint a message that is about itself, and answers what came of it. It is not in the feed, and never sent again.
     ///
     /// # Errors
-    /// [`codes::TOO_MANY_IN_FLIGHT`] when too many are tried out at once.
+    /// [`codes::TOO_MANY_IN_FLIGHT`] when too many are tried out at once, of all organizations or of this one.
     pub async fn try_out(
         self: &Arc<Self>,
         organization: OrganizationId,
         endpoint: WebhookEndpoint,
     ) -> Result<DeliveryAttempt, ApiError> {
-        if self.tests.fetch_add(1, Ordering::AcqRel) >= TESTS_MAX {
-            self.tests.fetch_sub(1, Ordering::AcqRel);
-            return Err(ApiError::plain(&codes::TOO_MANY_IN_FLIGHT));
-        }
+        let place = self.test_room.take(organization).ok_or_else(|| ApiError::plain(&codes::TOO_MANY_IN_FLIGHT))?;
         let deliverer = Arc::clone(self);
         let (sender, receiver) = oneshot::channel();
         // A thread of its own: those that block on the database are as many as it has connections.
         let sending = thread::Builder::new().name("webhook-test".to_owned()).spawn(move || {
             let attempt = deliverer.send_test(organization, &endpoint);
-            deliverer.tests.fetch_sub(1, Ordering::AcqRel);
+            drop(place);
             drop(sender.send(attempt));
         });
-        if let Err(error) = sending {
-            self.tests.fetch_sub(1, Ordering::AcqRel);
-            return Err(ApiError::internal(error));
-        }
+        sending.map_err(ApiError::internal)?;
         receiver.await.map_err(|_| ApiError::internal("no answer from a webhook test"))
     }
 

@@ -164,6 +164,29 @@ fn one_that_hangs_delays_nobody_else() {
     hanging.wait_for(20);
 }
 
+/// Sixteen endpoints are half of the lanes for what fails; an organization has a quarter of them, and takes turns in those.
+#[test]
+fn failing_endpoints_of_an_organization_take_a_quarter_of_the_lanes_for_them() {
+    let (world, hanging, others) = (world(), Receiver::new(), Receiver::new());
+    hanging.hangs(true);
+    for _ in 0..16 {
+        register(&world, &hanging, json!({}));
+    }
+    let other = world.other_key();
+    let headers = [("X-API-KEY", other.as_str()), ("Content-Type", "application/json")];
+    let post_as_other =
+        |path: &str, body: Value| world.send("POST", path, &headers, body.to_string().as_bytes()).ok(201);
+    post_as_other("/api/webhook_endpoints/", json!({"url": others.url}));
+    world.sql("UPDATE webhook_endpoints SET failing_since = now()");
+    customer(&world, "acme");
+    hanging.wait_for(8);
+    post_as_other("/api/customers/", json!({"customer_id": "theirs", "email": "theirs@acme.io"}));
+    others.wait_for(1);
+    assert_eq!(hanging.received().len(), 8, "one message each, to as many endpoints as it has lanes");
+    hanging.hangs(false);
+    hanging.wait_for(16);
+}
+
 #[test]
 fn what_a_process_takes_with_it_is_sent_again_under_the_same_id() {
     let (mut world, receiver) = (world(), Receiver::new());

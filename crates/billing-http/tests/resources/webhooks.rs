@@ -1,5 +1,7 @@
 //! Webhook endpoints: what is sent to them, by whom it is signed, and what is shown of it.
 
+use std::thread;
+
 use billing_outbound::Reach;
 use serde_json::{Value, json};
 
@@ -207,6 +209,30 @@ fn an_endpoint_is_tried_out() {
     patch(&world, &endpoint, json!({"url": "http://127.0.0.1:1/"})).ok(200);
     let tried = world.post(&path_of(&endpoint, "test/"), &json!({})).ok(200);
     assert_eq!(tried["status"], Value::Null, "nobody is there: {tried}");
+}
+
+#[test]
+fn an_organization_tries_out_two_endpoints_at_once_and_another_one_need_not_wait() {
+    let (world, hanging, quick) = (world(), Receiver::new(), Receiver::new());
+    hanging.hangs(true);
+    let test = path_of(&register(&world, &hanging, json!({})), "test/");
+    let other = world.other_key();
+    let headers = [("X-API-KEY", other.as_str()), ("Content-Type", "application/json")];
+    let post_as_other = |path: &str, body: Value| world.send("POST", path, &headers, body.to_string().as_bytes());
+    let theirs = post_as_other("/api/webhook_endpoints/", json!({"url": quick.url})).ok(201);
+    thread::scope(|threads| {
+        let tries = [(), ()].map(|()| threads.spawn(|| world.post(&test, &json!({})).ok(200)));
+        hanging.wait_for(2);
+        assert_eq!(world.post(&test, &json!({})).ok(429)["code"], "too_many_in_flight", "a third one");
+        let tried = post_as_other(&path_of(&theirs, "test/"), json!({})).ok(200);
+        assert_eq!(tried["status"], json!(204), "another organization tries its own meanwhile");
+        assert_eq!(hanging.received().len(), 2, "what was refused was not sent");
+        hanging.hangs(false);
+        for tried in tries {
+            assert_eq!(tried.join().expect("an answer")["status"], json!(204));
+        }
+    });
+    world.post(&test, &json!({})).ok(200);
 }
 
 #[test]
