@@ -64,7 +64,7 @@ const CRATES: [Floors; 3] = [
         floors: &[
             // Ground: what knows nothing of calls.
             &[
-                "answer", "backend", "client_address", "compress", "connections", "feed_signals", "password", "places", "request_id", "secret", "tls", "usual_time",
+                "answer", "backend", "client_address", "compress", "connections", "feed_signals", "password", "places", "request_id", "secret", "slots", "tls", "usual_time",
                 "wire", "zone",
             ],
             &["alert_run", "taxes", "usage_alert_view", "webhook_view"],

@@ -79,6 +79,7 @@ mod secret;
 pub mod server;
 pub mod server_settings;
 pub mod settings;
+mod slots;
 pub mod startup;
 mod subscription;
 pub mod taxes;

@@ -130,7 +130,7 @@ impl WebhookRepo for MemoryTransaction {
 
 impl Deliveries for MemoryStore {
     fn lease_endpoints(&self, wanted: &LeaseRequest) -> Result<Vec<(OrganizationId, WebhookEndpointId)>, Error> {
-        let LeaseRequest { owner, limit, are_failing, now, lease } = *wanted;
+        let LeaseRequest { owner, limit, most_of_each, ref room_of, are_failing, now, lease } = *wanted;
         let mut state = self.lock();
         let mut due = Vec::new();
         for (organization, tenant) in &mut state.tenants {
@@ -147,6 +147,12 @@ impl Deliveries for MemoryStore {
             }
         }
         due.sort_by_key(|(served_at, _, id, _)| (*served_at, *id));
+        let mut of_each: BTreeMap<OrganizationId, u32> = BTreeMap::new();
+        due.retain(|(_, organization, ..)| {
+            let so_far = of_each.entry(*organization).or_default();
+            *so_far += 1;
+            *so_far <= room_of.get(organization).copied().unwrap_or(most_of_each)
+        });
         let leased = due.into_iter().take(limit as usize).map(|(_, organization, id, endpoint)| {
             (endpoint.lease, endpoint.served_at) = (Some((owner, now + lease)), Some(now));
             (organization, id)

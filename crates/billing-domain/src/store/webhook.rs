@@ -1,12 +1,13 @@
 //! Webhook endpoints and what is sent to them.
 
+use std::collections::BTreeMap;
+
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::{Page, PageRequest};
 use crate::error::Error;
-use crate::id::OrganizationId;
-use crate::id::{MessageId, WebhookEndpointId};
+use crate::id::{MessageId, OrganizationId, WebhookEndpointId};
 use crate::webhook::{DeliveryAttempt, PendingDelivery, WebhookEndpoint};
 
 /// The organization's webhook endpoints.
@@ -109,12 +110,16 @@ impl EndpointStanding {
 }
 
 /// Which endpoints are wanted, and by whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseRequest {
     /// The process that wants to serve them.
     pub owner: Uuid,
     /// Most endpoints.
     pub limit: u32,
+    /// Most endpoints of one organization, unless `room_of` says how many of it.
+    pub most_of_each: u32,
+    /// Most endpoints of these organizations, of which some are served already.
+    pub room_of: BTreeMap<OrganizationId, u32>,
     /// Those whose last attempt has failed, or those of which it has not.
     pub are_failing: bool,
     /// What is to be sent by then counts, and leases that ran out by then do not.

@@ -27,22 +27,19 @@ use billing_domain::{Error, StoreError};
 use billing_outbound::{Client, Reach};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
-use tokio::sync::oneshot;
+use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
 use crate::backend::Backend;
 use crate::error::{ApiError, codes};
+use crate::slots::Slots;
 use crate::webhook_view::EndpointView;
 use crate::wire::Instant as WireInstant;
 pub use seal::Sealer;
 use send::{Addressee, Clock, Letter};
-use share::Room;
+use share::{Lane, Room};
 use turn::{Done, Turn};
 
-/// Endpoints that one process serves at once.
-const LANES_MAX: usize = 64;
-/// Those of them that fail: the others never wait for them.
-const FAILING_LANES_MAX: usize = 32;
 /// An endpoint that keeps its lane this long lets others go first.
 const LANE_TIME: std::time::Duration = std::time::Duration::from_secs(5);
 /// How long an endpoint is a process's own without being heard of.
@@ -51,8 +48,10 @@ const LEASE: Duration = Duration::seconds(60);
 const RENEW_EVERY: std::time::Duration = std::time::Duration::from_secs(10);
 /// How long a server that stops waits for what is on its way.
 const STOP_WAIT: std::time::Duration = std::time::Duration::from_secs(5);
-/// Endpoints that are tried out at once, of all organizations; one organization tries two.
+/// Endpoints that are tried out at once, of all organizations.
 const TESTS_MAX: usize = 8;
+/// Those of them that one organization tries out.
+const TESTS_OF_EACH_MAX: usize = 2;
 /// Endpoints whose standing is measured, the longest failing first.
 const STANDINGS_MAX: u32 = 100;
 
@@ -65,16 +64,14 @@ pub struct Deliverer {
     sealer: Sealer,
     /// By which the process holds leases.
     owner: Uuid,
-    /// The endpoints that are served, each with the places that it holds while it is.
-    lanes: Mutex<BTreeMap<WebhookEndpointId, Vec<share::Place>>>,
-    lane_room: Arc<Room>,
-    /// For endpoints that were failing when they were leased; they need a place in both.
-    failing_room: Arc<Room>,
+    /// The endpoints that are served.
+    lanes: Mutex<BTreeMap<WebhookEndpointId, Lane>>,
     /// At most one lane is at the database, so that requests find connections however many endpoints there are.
     at_database: Mutex<()>,
     renewed_at: Mutex<Option<Instant>>,
     is_stopping: AtomicBool,
-    test_room: Arc<Room>,
+    tests: Arc<Semaphore>,
+    tests_of_each: Slots,
     bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
     bodies: OnceLock<Box<Bodies>>,
     figures: Mutex<Figures>,
@@ -104,12 +101,11 @@ impl Deliverer {
             sealer: Sealer::new(pepper),
             owner: Uuid::now_v7(),
             lanes: Mutex::default(),
-            lane_room: Room::of(LANES_MAX),
-            failing_room: Room::of(FAILING_LANES_MAX),
             at_database: Mutex::default(),
             renewed_at: Mutex::default(),
             is_stopping: AtomicBool::new(false),
-            test_room: Room::of(TESTS_MAX),
+            tests: Arc::new(Semaphore::new(TESTS_MAX)),
+            tests_of_each: Slots::new(TESTS_OF_EACH_MAX),
             bell: OnceLock::new(),
             bodies: OnceLock::new(),
             figures: Mutex::default(),
@@ -150,13 +146,8 @@ impl Deliverer {
     pub fn dispatch(self: &Arc<Self>, backend: &Arc<dyn Backend>) {
         let now = OffsetDateTime::now_utc();
         self.renew(backend.as_ref(), now);
-        for (are_failing, place) in self.lease(backend.as_ref(), now) {
-            let Some(held) = self.take_places(place.0, are_failing) else {
-                // Now the last of those that wait: leasing it has noted that it had its turn.
-                self.release(backend.as_ref(), place);
-                continue;
-            };
-            lock(&self.lanes).insert(place.1, held);
+        for (is_failing, place) in self.lease(backend.as_ref(), now) {
+            lock(&self.lanes).insert(place.1, Lane { organization: place.0, is_failing });
             let (deliverer, lane) = (Arc::clone(self), Arc::clone(backend));
             let thread = thread::Builder::new().name("webhook-lane".to_owned());
             if let Err(error) = thread.spawn(move || deliverer.serve(lane.as_ref(), place)) {
@@ -182,27 +173,24 @@ impl Deliverer {
 
     /// Leases what there is room for, and says of each whether it fails.
     fn lease(&self, backend: &dyn Backend, now: OffsetDateTime) -> Vec<(bool, Place)> {
-        let mut leased = Vec::new();
-        for (are_failing, most) in [(false, LANES_MAX), (true, self.failing_room.free())] {
-            let room = self.lane_room.free().saturating_sub(leased.len()).min(most);
-            if room == 0 || self.is_stopping.load(Ordering::Relaxed) {
+        let mut leased: Vec<(bool, Place)> = Vec::new();
+        for are_failing in [false, true] {
+            let new = leased
+                .iter()
+                .map(|(is_failing, (organization, _))| Lane { organization: *organization, is_failing: *is_failing });
+            let room = Room::beside(lock(&self.lanes).values().copied().chain(new), are_failing);
+            if room.of_all == 0 || self.is_stopping.load(Ordering::Relaxed) {
                 continue;
             }
-            let limit = u32::try_from(room).unwrap_or(u32::MAX);
-            let wanted = LeaseRequest { owner: self.owner, limit, are_failing, now, lease: LEASE };
+            let Room { of_all: limit, of_each: most_of_each, of: room_of } = room;
+            let owner = self.owner;
+            let wanted = LeaseRequest { owner, limit, most_of_each, room_of, are_failing, now, lease: LEASE };
             match backend.lease_endpoints(&wanted) {
                 Ok(places) => leased.extend(places.into_iter().map(|place| (are_failing, place))),
                 Err(error) => log::error!("webhook endpoints could not be leased: {error}"),
             }
         }
         leased
-    }
-
-    /// The places that an endpoint needs to be served, unless its organization has as many as it may.
-    fn take_places(&self, organization: OrganizationId, is_failing: bool) -> Option<Vec<share::Place>> {
-        let failing = if is_failing { Some(self.failing_room.take(organization)?) } else { None };
-        let lane = self.lane_room.take(organization)?;
-        Some(failing.into_iter().chain([lane]).collect())
     }
 
     /// Prolongs the leases of what is served, now and then.
@@ -238,16 +226,12 @@ impl Deliverer {
         self.leave(backend, place);
     }
 
-    fn release(&self, backend: &dyn Backend, (organization, endpoint): Place) {
+    fn leave(&self, backend: &dyn Backend, (organization, endpoint): Place) {
         if let Err(error) = backend.release_endpoint(self.owner, organization, endpoint) {
             // The lease runs out.
             log::warn!("a webhook endpoint could not be released webhook_endpoint_id={endpoint} error={error}");
         }
-    }
-
-    fn leave(&self, backend: &dyn Backend, place: Place) {
-        self.release(backend, place);
-        lock(&self.lanes).remove(&place.1);
+        lock(&self.lanes).remove(&endpoint);
         if let Some(bell) = self.bell.get().filter(|_| !self.is_stopping.load(Ordering::Relaxed)) {
             bell();
         }
@@ -328,13 +312,15 @@ impl Deliverer {
         organization: OrganizationId,
         endpoint: WebhookEndpoint,
     ) -> Result<DeliveryAttempt, ApiError> {
-        let place = self.test_room.take(organization).ok_or_else(|| ApiError::plain(&codes::TOO_MANY_IN_FLIGHT))?;
+        let own = self.tests_of_each.try_take(organization);
+        let slots = own.and_then(|own| Some((own, Arc::clone(&self.tests).try_acquire_owned().ok()?)));
+        let slots = slots.ok_or_else(|| ApiError::plain(&codes::TOO_MANY_IN_FLIGHT))?;
         let deliverer = Arc::clone(self);
         let (sender, receiver) = oneshot::channel();
         // A thread of its own: those that block on the database are as many as it has connections.
         let sending = thread::Builder::new().name("webhook-test".to_owned()).spawn(move || {
             let attempt = deliverer.send_test(organization, &endpoint);
-            drop(place);
+            drop(slots);
             drop(sender.send(attempt));
         });
         sending.map_err(ApiError::internal)?;

@@ -1,58 +1,67 @@
-//! What an organization may take of what a process does at once, so that nobody's receivers keep the others' waiting.
+//! How many more endpoints a process may serve, of all organizations and of each, so that nobody's receivers keep the others' waiting.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use billing_domain::id::OrganizationId;
 
-/// Places of a process, of which an organization takes a quarter at most.
-#[derive(Debug)]
-pub(super) struct Room {
-    total: usize,
-    /// How many of them each organization holds.
-    held: Mutex<BTreeMap<OrganizationId, usize>>,
+/// Endpoints that one process serves at once.
+const LANES_MAX: u32 = 64;
+/// Those of them that fail: the others never wait for them.
+const FAILING_LANES_MAX: u32 = 32;
+/// An organization has one of so many of either, used or not: an endpoint keeps its lane until its receiver has answered.
+const SHARE: u32 = 4;
+
+/// An endpoint that is served.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    pub organization: OrganizationId,
+    /// Whether it was failing when that began.
+    pub is_failing: bool,
 }
 
-/// A place that is held until this is dropped, by a panic too.
-#[derive(Debug)]
-pub(super) struct Place {
-    room: Arc<Room>,
-    organization: OrganizationId,
+/// How many more may be served.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    pub of_all: u32,
+    pub of_each: u32,
+    /// Of organizations of which some are served.
+    pub of: BTreeMap<OrganizationId, u32>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Served {
+    all: u32,
+    failing: u32,
+}
+
+impl Served {
+    fn add(&mut self, lane: Lane) {
+        self.all += 1;
+        self.failing += u32::from(lane.is_failing);
+    }
+
+    /// How many more fit in one of so many parts of the lanes.
+    fn room(self, are_failing: bool, parts: u32) -> u32 {
+        let room = (LANES_MAX / parts).saturating_sub(self.all);
+        if are_failing { room.min((FAILING_LANES_MAX / parts).saturating_sub(self.failing)) } else { room }
+    }
 }
 
 impl Room {
-    /// As many places.
-    pub(super) fn of(total: usize) -> Arc<Self> {
-        Arc::new(Self { total, held: Mutex::default() })
-    }
-
-    /// A place, unless all are taken or the organization holds its quarter.
-    pub(super) fn take(self: &Arc<Self>, organization: OrganizationId) -> Option<Place> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let (all, own) = (held.values().sum::<usize>(), held.get(&organization).copied().unwrap_or(0));
-        if all >= self.total || own >= self.total.div_ceil(4) {
-            return None;
+    /// For endpoints that fail, or for those that do not, beside these.
+    pub(super) fn beside(lanes: impl IntoIterator<Item = Lane>, are_failing: bool) -> Self {
+        let (mut all, mut each) = (Served::default(), BTreeMap::<_, Served>::new());
+        for lane in lanes {
+            all.add(lane);
+            each.entry(lane.organization).or_default().add(lane);
         }
-        held.insert(organization, own + 1);
-        drop(held);
-        Some(Place { room: Arc::clone(self), organization })
-    }
-
-    /// How many nobody holds.
-    pub(super) fn free(&self) -> usize {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        self.total.saturating_sub(held.values().sum())
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut held = self.room.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = held.get(&self.organization).map_or(0, |own| own.saturating_sub(1));
-        if left == 0 {
-            held.remove(&self.organization);
-        } else {
-            held.insert(self.organization, left);
+        Self {
+            of_all: all.room(are_failing, 1),
+            of_each: Served::default().room(are_failing, SHARE),
+            of: each
+                .into_iter()
+                .map(|(organization, served)| (organization, served.room(are_failing, SHARE)))
+                .collect(),
         }
     }
 }
@@ -63,39 +72,36 @@ mod tests {
 
     use super::*;
 
-    fn organization(n: u128) -> OrganizationId {
-        Uuid::from_u128(n).into()
-    }
-
     #[test]
-    fn an_organization_takes_a_quarter_at_most() {
+    fn an_organization_has_a_quarter_at_most() {
+        let [one, others] = [1, 2].map(|n: u128| OrganizationId::from(Uuid::from_u128(n)));
         #[rustfmt::skip]
         let cases = [
-            // places, most, organizations that find one, why
-            (64,       16,   4,                           "lanes"),
-            (32,       8,    4,                           "lanes of those that fail"),
-            (8,        2,    4,                           "endpoints that are tried out"),
-            (5,        2,    3,                           "rounded up, and never more than there are"),
-            (1,        1,    1,                           "somebody must be served"),
+            // one serves well, failing, others well, failing; more that are well: all, one's, and failing: all, one's; why
+            ((0,  0),  (0,  0),  (64, None,    32, None),    "nobody is served: an organization has 16 and 8"),
+            ((3,  2),  (0,  0),  (59, Some(11), 30, Some(6)), "what it has is taken off"),
+            ((12, 0),  (0,  0),  (52, Some(4),  32, Some(4)), "those that fail are among its 16"),
+            ((16, 0),  (9,  0),  (39, Some(0),  32, Some(0)), "it has its quarter"),
+            ((0,  8),  (0,  0),  (56, Some(8),  24, Some(0)), "eight of what fails"),
+            ((1,  0),  (30, 32), (1,  Some(15), 0,  Some(8)), "others have all that is for what fails"),
+            ((1,  0),  (63, 0),  (0,  Some(15), 0,  Some(8)), "there are no more than 64"),
+            ((17, 0),  (0,  0),  (47, Some(0),  32, Some(0)), "its share was never larger, but nothing is below none"),
         ];
-        for (total, most, organizations, why) in cases {
-            let room = Room::of(total);
-            let held: Vec<Vec<Place>> =
-                (0..5).map(|n| (0..total).filter_map(|_| room.take(organization(n))).collect()).collect();
-            assert_eq!(held[0].len(), most, "{why}");
-            assert_eq!(held.iter().filter(|own| !own.is_empty()).count(), organizations, "{why}");
-            assert_eq!(room.free(), 0, "{why}");
-            drop(held);
-            assert_eq!(room.free(), total, "{why}: all are given back");
+        for ((well, failing), (others_well, others_failing), (all, own, all_failing, own_failing), why) in cases {
+            let lanes = [
+                (one, false, well),
+                (one, true, failing),
+                (others, false, others_well),
+                (others, true, others_failing),
+            ]
+            .into_iter()
+            .flat_map(|(organization, is_failing, count)| (0..count).map(move |_| Lane { organization, is_failing }));
+            let lanes: Vec<Lane> = lanes.collect();
+            for (are_failing, of_all, of_one, of_each) in [(false, all, own, 16), (true, all_failing, own_failing, 8)] {
+                let room = Room::beside(lanes.iter().copied(), are_failing);
+                let found = (room.of_all, room.of.get(&one).copied(), room.of_each);
+                assert_eq!(found, (of_all, of_one, of_each), "{why}; failing: {are_failing}");
+            }
         }
-    }
-
-    #[test]
-    fn whoever_gives_one_back_takes_another() {
-        let room = Room::of(8);
-        let mut held: Vec<_> = (0..2).filter_map(|_| room.take(organization(1))).collect();
-        assert!(room.take(organization(1)).is_none(), "it holds its quarter");
-        drop(held.pop());
-        assert!(room.take(organization(1)).is_some());
     }
 }

@@ -8,7 +8,6 @@
 mod attempt;
 mod question;
 mod queue;
-mod slots;
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -24,13 +23,15 @@ use billing_outbound::{Client, Reach};
 pub use self::attempt::Attempt;
 pub use self::queue::Job;
 use self::queue::{Queue, Waiting};
-pub use self::slots::Slot;
-use self::slots::Slots;
+use crate::slots::{Slot, Slots};
 
 /// How long a provider has to answer: less than whoever called has patience.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one that could not be reached is not asked again.
 const REST: Duration = Duration::from_secs(10);
+
+/// Questions of calls to one organization's provider at once: the others wait their turn.
+const CALLS_AT_ONCE_MAX: usize = 4;
 
 /// Threads that ask for the billing run.
 pub const THREADS: usize = 4;
@@ -128,7 +129,7 @@ impl Drop for AtWork<'_> {
 impl Taxes {
     /// Asks through `client`.
     pub fn new(client: Client) -> Self {
-        Self { client, slots: Slots::default(), state: Mutex::default(), bell: OnceLock::new() }
+        Self { client, slots: Slots::new(CALLS_AT_ONCE_MAX), state: Mutex::default(), bell: OnceLock::new() }
     }
 
     /// How far it reaches.

@@ -1,5 +1,6 @@
 //! What is sent again, and when: by a clock that the tests set.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use billing_domain::store::LeaseRequest;
@@ -202,7 +203,8 @@ fn what_a_process_takes_with_it_is_sent_again_under_the_same_id() {
     assert_eq!(receiver.received().len(), 0, "another process has it");
     // That one dies when it has sent the message and not written that down: its lease runs out.
     world.sql("UPDATE webhook_endpoints SET leased_until = '2000-01-01Z'");
-    let wanted = LeaseRequest { owner: dead, limit: 64, are_failing: false, now, lease: Duration::MINUTE };
+    let (room_of, lease) = (BTreeMap::new(), Duration::MINUTE);
+    let wanted = LeaseRequest { owner: dead, limit: 64, most_of_each: 64, room_of, are_failing: false, now, lease };
     assert_eq!(backend.lease_endpoints(&wanted).expect("leased").len(), 1);
     sender.send_at(now + Duration::seconds(59));
     assert_eq!(receiver.received().len(), 0, "it may still live");

@@ -17,32 +17,43 @@ use crate::pg::statement::statement;
 use crate::repo::webhook::PutPending;
 
 statement! {
-    /// Leases enabled endpoints that have something to be sent; those that another process looks at right now are skipped.
+    /// Leases enabled endpoints that have something to be sent, so many of each organization; those that another process looks at right
+    /// now are skipped. What it leased a moment ago is seen once the row is locked, so leases are looked at there again. `free` is made
+    /// once: were it read for each row of the table, each time would find others, since those it has leased are skipped.
     LeaseEndpoints -> (SqlUuid, SqlUuid) {
-        "UPDATE webhook_endpoints
-        SET leased_to = input.owner, leased_until = input.until, served_at = input.now
-        FROM (
+        "WITH input AS (
             SELECT " owner: Uuid as SqlUuid; "::uuid AS owner, " now: OffsetDateTime as Timestamptz; "::timestamptz AS now,
                 " until: OffsetDateTime as Timestamptz; "::timestamptz AS until
-        ) input
-        CROSS JOIN LATERAL (
+        ), free AS MATERIALIZED (
             SELECT endpoint.organization_id, endpoint.id
-            FROM webhook_endpoints endpoint
-            LEFT JOIN message_counters counter USING (organization_id)
-            WHERE endpoint.status = 'enabled' AND (endpoint.failing_since IS NOT NULL) = " are_failing: bool as Bool; "
-                AND coalesce(endpoint.leased_until <= input.now, true)
-                AND (
-                    endpoint.position < counter.last_position
-                    OR EXISTS (
-                        SELECT FROM webhook_pending pending
-                        WHERE pending.organization_id = endpoint.organization_id AND pending.endpoint_id = endpoint.id
-                            AND pending.next_at <= input.now
+            FROM (
+                SELECT waiting.organization_id, waiting.id, input.now,
+                    row_number() OVER (PARTITION BY waiting.organization_id ORDER BY waiting.served_at NULLS FIRST, waiting.id) AS turn
+                FROM input
+                CROSS JOIN webhook_endpoints waiting
+                LEFT JOIN message_counters counter USING (organization_id)
+                WHERE waiting.status = 'enabled' AND (waiting.failing_since IS NOT NULL) = " are_failing: bool as Bool; "
+                    AND coalesce(waiting.leased_until <= input.now, true)
+                    AND (
+                        waiting.position < counter.last_position
+                        OR EXISTS (
+                            SELECT FROM webhook_pending pending
+                            WHERE pending.organization_id = waiting.organization_id AND pending.endpoint_id = waiting.id
+                                AND pending.next_at <= input.now
+                        )
                     )
-                )
+            ) due
+            JOIN webhook_endpoints endpoint USING (organization_id, id)
+            LEFT JOIN unnest(" organizations: Vec<Uuid> as Array<SqlUuid>; ", " rooms: Vec<i64> as Array<BigInt>; ")
+                AS room (organization_id, most) USING (organization_id)
+            WHERE due.turn <= coalesce(room.most, " most_of_each: i64 as BigInt; ") AND coalesce(endpoint.leased_until <= due.now, true)
             ORDER BY endpoint.served_at NULLS FIRST, endpoint.id
             LIMIT " limit: i64 as BigInt; "
             FOR UPDATE OF endpoint SKIP LOCKED
-        ) free
+        )
+        UPDATE webhook_endpoints
+        SET leased_to = input.owner, leased_until = input.until, served_at = input.now
+        FROM input, free
         WHERE webhook_endpoints.organization_id = free.organization_id AND webhook_endpoints.id = free.id
         RETURNING webhook_endpoints.organization_id, webhook_endpoints.id"
     }
@@ -159,8 +170,11 @@ fn standing(
 
 impl Deliveries for PgStore {
     fn lease_endpoints(&self, wanted: &LeaseRequest) -> Result<Vec<(OrganizationId, WebhookEndpointId)>, Error> {
-        let LeaseRequest { owner, limit, are_failing, now, lease } = *wanted;
-        let statement = LeaseEndpoints { owner, now, until: now + lease, are_failing, limit: i64::from(limit) };
+        let LeaseRequest { owner, limit, most_of_each, ref room_of, are_failing, now, lease } = *wanted;
+        let (organizations, rooms) = room_of.iter().map(|(id, room)| (id.uuid(), i64::from(*room))).unzip();
+        let (limit, most_of_each) = (i64::from(limit), i64::from(most_of_each));
+        let until = now + lease;
+        let statement = LeaseEndpoints { owner, now, until, are_failing, organizations, rooms, most_of_each, limit };
         let rows =
             self.shared.pool.run(|pg| statement.clone().load::<(Uuid, Uuid)>(pg)).map_err(Failure::into_error)?;
         Ok(rows.into_iter().map(|(organization, endpoint)| (organization.into(), endpoint.into())).collect())

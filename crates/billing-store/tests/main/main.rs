@@ -30,3 +30,4 @@ mod statements;
 mod statistics;
 mod together;
 mod usage;
+mod webhook_leases;

@@ -1,5 +1,7 @@
 //! Webhook endpoints: kept with what waits for them, leased to one process at a time.
 
+use std::collections::BTreeMap;
+
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
@@ -142,7 +144,7 @@ pub(super) fn leases_endpoints_to_one_at_a_time(harness: &Harness<'_>) {
     let (place, [one, other]) = ((tenant.id, made.id), [1, 2].map(Uuid::from_u128));
     let at = |minutes: i32| OffsetDateTime::UNIX_EPOCH + Duration::weeks(52 * 60) + minutes * MINUTE;
     let lease = |owner, are_failing, minutes| {
-        let wanted = LeaseRequest { owner, limit: 1_000, are_failing, now: at(minutes), lease: MINUTE };
+        let wanted = wanted(owner, are_failing, at(minutes));
         let leased = harness.deliveries.lease_endpoints(&wanted).expect("leased");
         leased.into_iter().filter(|(organization, _)| *organization == tenant.id).collect::<Vec<_>>()
     };
@@ -197,6 +199,51 @@ pub(super) fn leases_endpoints_to_one_at_a_time(harness: &Harness<'_>) {
     assert!(!record(one, &turn), "it is gone");
     let unknown = WebhookEndpointId::from(Uuid::from_u128(3));
     assert_eq!(harness.deliveries.release_endpoint(one, tenant.id, unknown), Ok(()));
+    leases_so_many_of_each(harness);
+}
+
+fn wanted(owner: Uuid, are_failing: bool, now: OffsetDateTime) -> LeaseRequest {
+    let (limit, most_of_each) = (1_000, 1_000);
+    LeaseRequest { owner, limit, most_of_each, room_of: BTreeMap::new(), are_failing, now, lease: MINUTE }
+}
+
+/// Of two organizations, with four endpoints and one.
+fn leases_so_many_of_each(harness: &Harness<'_>) {
+    let [many, one] = [Tenant::new(harness), Tenant::new(harness)];
+    for (tenant, endpoints) in [(&many, 4), (&one, 1)] {
+        for n in 1..=endpoints {
+            let made = endpoint(tenant, n);
+            on(tenant, |webhooks| webhooks.insert(&made));
+        }
+        tell(tenant, 1);
+    }
+    let begin = OffsetDateTime::UNIX_EPOCH + Duration::weeks(52 * 70);
+    #[rustfmt::skip]
+    let cases = [
+        // of each, of the one with many, leased of it, of the other, why
+        (3,         None,                 3,            1,            "no more than so many of each"),
+        (3,         Some(2),              2,            1,            "some of it are served already"),
+        (3,         Some(0),              0,            1,            "it has all that it may have, and the other does not wait for it"),
+        (0,         Some(4),              4,            0,            "each has its own"),
+    ];
+    for (minutes, (most_of_each, room, of_many, of_one, why)) in (0..).map(|n| 2 * n).zip(cases) {
+        let room_of = room.map(|room| (many.id, room)).into_iter().collect();
+        // The leases of the case before have run out by then.
+        let now = begin + minutes * MINUTE;
+        let wanted = LeaseRequest { most_of_each, room_of, ..wanted(Uuid::from_u128(9), false, now) };
+        let leased = harness.deliveries.lease_endpoints(&wanted).expect("leased");
+        let of = |tenant: &Tenant<'_>| leased.iter().filter(|(organization, _)| *organization == tenant.id).count();
+        assert_eq!((of(&many), of(&one)), (of_many, of_one), "{why}");
+    }
+    let turns = |minutes: i32| {
+        let wanted = LeaseRequest { most_of_each: 2, ..wanted(Uuid::from_u128(9), false, begin + minutes * MINUTE) };
+        let leased = harness.deliveries.lease_endpoints(&wanted).expect("leased");
+        leased.into_iter().filter(|(organization, _)| *organization == many.id).map(|(_, id)| id).collect::<Vec<_>>()
+    };
+    let mut served = [turns(20), turns(30)].concat();
+    served.sort_unstable();
+    served.dedup();
+    assert_eq!(served.len(), 4, "those that were left out come first the next time");
 }
 
 /// One endpoint has failed since an instant, with one message that waits; the other is disabled.
