@@ -5,7 +5,9 @@ pub(crate) use super::event_schema::{
     rollup_versions, usage_rollup,
 };
 pub(crate) use super::message_schema::{feed_entries, message_counters, messages, organization_messages};
-pub(crate) use super::usage_alert_schema::{usage_alert_firings, usage_alert_marks, usage_alerts};
+#[cfg(feature = "testing")]
+pub(crate) use super::usage_alert_schema::usage_alert_marks;
+pub(crate) use super::usage_alert_schema::{usage_alert_firings, usage_alerts};
 pub(crate) use super::user_schema::{memberships, user_sessions, users};
 pub(crate) use super::webhook_schema::{webhook_attempts, webhook_endpoints, webhook_pending};
 
