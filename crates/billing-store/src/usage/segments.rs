@@ -8,7 +8,7 @@ use diesel::sql_types::{Array, Integer, Nullable, SmallInt, Text, Timestamptz, U
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::totals::{HOT_TALLY, HotTallySql, OF_BUCKETS, OF_EVENTS, TotalsSql};
+use super::totals::{HOT_TALLY, HotTallySql, NAMED_EVENTS, OF_BUCKETS, OF_EVENTS, TotalsSql};
 use crate::pg::column::to_json;
 use crate::pg::statement::statement;
 use crate::rollup::dimensions_of;
@@ -58,7 +58,7 @@ statement! {
 statement! {
     /// Totals of segments, read from the events.
     ReadEventSegments -> (Integer, TotalsSql) {
-        "WITH tenant AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id)
+        "WITH tenant AS (SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " [NAMED_EVENTS] ")
         SELECT segment.number, raw.*
         FROM tenant CROSS JOIN unnest(
             " numbers: Vec<i32> as Array<Integer>; ",

@@ -46,6 +46,11 @@ const OF_PARTS: &str =
                 FILTER (WHERE part.latest_at IS NOT NULL))[1] AS latest,
             coalesce(sum(part.different), 0)::bigint AS different";
 
+/// The table of events, named in a statement that has it only by `metered_events`. A month may be made while the statement is being
+/// planned, and is not in that plan; Postgres makes another one then if the statement itself names the table, but not if only a
+/// function does that was put in its place: those who plan once for a connection would never see the month.
+pub(super) const NAMED_EVENTS: &str = "'events'::regclass AS events";
+
 /// The columns of a segment that is read from buckets.
 const BUCKET_SEGMENT: &str =
     "request, customer_key, metric_id, aggregation_type, event_name, dimensions, bucket_hours, start_at, end_at";
@@ -230,7 +235,7 @@ statement! {
             )
         ),
         tenant AS (
-            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " key_ranges: Vec<i32> as Array<Integer>; "::integer[] AS key_ranges
+            SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " key_ranges: Vec<i32> as Array<Integer>; "::integer[] AS key_ranges, " [NAMED_EVENTS] "
         )
         SELECT part.request, NULL::timestamptz AS bucket, NULL::timestamptz AS first_at, " [OF_PARTS] "
         FROM (

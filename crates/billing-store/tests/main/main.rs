@@ -21,6 +21,7 @@ mod known;
 mod lanes;
 mod large_calls;
 mod many_metrics;
+mod months;
 mod numbers;
 mod schema;
 mod sql;
