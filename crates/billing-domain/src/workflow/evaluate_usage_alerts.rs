@@ -70,9 +70,11 @@ pub fn evaluate_usage_alerts(
     let mut reached = reached_usage(tx, &customer, &alerts, (since, now), &running)?;
     reached.extend(reached_spend(tx, &customer, &alerts, &running, now)?);
     reached.extend(reached_credit(tx, &customer, &alerts, &running, now)?);
+    // Two subscriptions may reach it at once. What fires here is not known to have fired before this is committed.
+    let mut firing_now = BTreeSet::new();
     for Reached { alert, subscription, interval_start, interval_end, value, whole } in reached {
         let firing = Firing { customer: customer.key, alert: alert.id, interval_start };
-        if known.contains(&firing) {
+        if known.contains(&firing) || !firing_now.insert(firing) {
             continue;
         }
         if tx.usage_alerts().has_fired(&firing)? {

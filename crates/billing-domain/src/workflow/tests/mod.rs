@@ -30,3 +30,5 @@ mod switch;
 mod tax_providers;
 mod tax_questions;
 mod update;
+#[cfg(feature = "service")]
+mod usage_alerts;
