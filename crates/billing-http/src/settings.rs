@@ -1,6 +1,6 @@
 //! Configuration: every setting is a flag and an environment variable; a secret is a variable or a file.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -11,6 +11,9 @@ use crate::client_address::Network;
 use crate::secret::{file_named, has_password, secret};
 use crate::telemetry::log::LogFormat;
 use crate::tls::TlsFiles;
+
+/// Where to listen when nothing is said.
+const ADDR: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8080);
 
 /// Whether something is there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -26,7 +29,7 @@ pub enum Switch {
 #[derive(Args, Clone, Debug)]
 pub struct Settings {
     /// Where to listen.
-    #[arg(long, env = "BILLING_ADDR", default_value = "127.0.0.1:8080", global = true)]
+    #[arg(long, env = "BILLING_ADDR", default_value_t = ADDR, global = true)]
     pub addr: SocketAddr,
     /// A Postgres to use instead of a private one; with a password in it only as the variable DATABASE_URL or from a file.
     #[arg(long, global = true)]
@@ -121,6 +124,20 @@ impl Settings {
     /// How far calls to addresses go that organizations have named.
     pub fn reach(&self) -> Reach {
         if self.webhooks_allow_private { Reach::Anywhere } else { Reach::Public }
+    }
+
+    /// The flags by which another call of the program has the same address, database and pepper; none of them is a secret.
+    pub fn flags(&self) -> Vec<String> {
+        let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
+        let flags = [
+            ("--addr", (self.addr != ADDR).then(|| self.addr.to_string())),
+            ("--data-dir", path(&self.data_dir)),
+            ("--database-url", self.database_url.clone().filter(|url| !has_password(url))),
+            ("--database-url-file", path(&self.database_url_file)),
+            ("--key-pepper-file", path(&self.key_pepper_file)),
+        ];
+        let given = flags.into_iter().filter_map(|(flag, value)| Some([flag.to_owned(), value?]));
+        given.flatten().collect()
     }
 
     /// Where the private Postgres and the key pepper are kept.
