@@ -85,7 +85,8 @@ impl Cli {
     pub fn usual_log_level(&self) -> &'static str {
         match self.command {
             Some(Command::Demo) => "warn",
-            _ => "info",
+            // What the server's library has to say of its start would come behind the key and the addresses.
+            _ => "info,actix_server=warn",
         }
     }
 }

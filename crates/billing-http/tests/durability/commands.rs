@@ -221,6 +221,7 @@ fn nobody_without_a_key_writes_into_the_log() {
     assert_eq!(service.stop(), Some(0), "an orderly end");
     let said = std::fs::read_to_string(log.path()).expect("a log");
     assert!(!said.contains("stream error") && !said.contains("dispatcher"), "{said}");
+    assert!(!said.contains("actix_server"), "the key and the addresses are the last that the start says: {said}");
 }
 
 #[test]
