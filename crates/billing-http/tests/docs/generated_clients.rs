@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::json;
 
-use super::packages::{installed, installed_by_pip, printed};
+use super::packages::{installed_by_npm, installed_by_pip, printed};
 use crate::support::{Field, World, now};
 
 /// What npm installs; the generator of types works with TypeScript 5.
@@ -37,12 +37,7 @@ fn environment(command: &mut Command, world: &World) -> Result<String, String> {
 
 #[test]
 fn a_typescript_client_is_generated_and_works() {
-    let packages = installed("openapi-typescript-7.13.0", |folder| {
-        fs::write(folder.join("package.json"), r#"{"type": "module", "private": true}"#).map_err(|e| e.to_string())?;
-        let mut npm = Command::new("npm");
-        npm.args(["install", "--silent", "--no-audit", "--no-fund"]).args(NPM_PACKAGES).current_dir(folder);
-        printed(&mut npm)
-    });
+    let packages = installed_by_npm("openapi-typescript-7.13.0", &NPM_PACKAGES);
     let Some(packages) = packages else { return };
     let folder = tempfile::tempdir_in(&packages).expect("a folder");
     let world = world(folder.path());

@@ -43,3 +43,13 @@ pub fn installed_by_pip(name: &str, packages: &[&str]) -> Option<PathBuf> {
         printed(pip.args(packages))
     })
 }
+
+/// A folder with packages for JavaScript, where modules find them.
+pub fn installed_by_npm(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    installed(name, |folder| {
+        fs::write(folder.join("package.json"), r#"{"type": "module", "private": true}"#).map_err(|e| e.to_string())?;
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund"]).args(packages).current_dir(folder);
+        printed(&mut npm)
+    })
+}

@@ -1,5 +1,6 @@
-//! A receiver in another language, which verifies messages with the official package of the specification.
+//! Receivers in other languages, which verify messages with the official packages of the specification.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
@@ -9,13 +10,11 @@ use std::time::Duration;
 use billing_outbound::Reach;
 use serde_json::{Value, json};
 
-use super::packages::installed_by_pip;
+use super::packages::{installed_by_npm, installed_by_pip};
 use crate::support::{Field, World, ago};
 
-const PACKAGE: &str = "standardwebhooks==1.1.0";
 /// How long a message may take before the test gives up.
 const PATIENCE: Duration = Duration::from_secs(60);
-const SCRIPT: &str = include_str!("webhook_receiver.py");
 
 struct Receiver(Child);
 
@@ -28,11 +27,26 @@ impl Drop for Receiver {
 
 #[test]
 fn the_official_python_package_verifies_every_message() {
-    let Some(packages) = installed_by_pip("standardwebhooks-1.1.0", &[PACKAGE]) else { return };
-    let world = World::with(|settings| settings.reach = Reach::Anywhere);
+    let Some(packages) = installed_by_pip("standardwebhooks-1.1.0", &["standardwebhooks==1.1.0"]) else { return };
     let mut python = Command::new("python3");
-    python.args(["-W", "ignore", "-c", SCRIPT]).env("PYTHONPATH", packages);
-    let mut receiver = Receiver(python.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("python3"));
+    python.args(["-W", "ignore", "-c", include_str!("webhook_receiver.py")]).env("PYTHONPATH", packages);
+    verifies_every_message(python);
+}
+
+#[test]
+fn the_official_javascript_package_verifies_every_message() {
+    let Some(packages) = installed_by_npm("standardwebhooks-1.1.1", &["standardwebhooks@1.1.1"]) else { return };
+    let folder = tempfile::tempdir_in(&packages).expect("a folder");
+    fs::write(folder.path().join("receiver.js"), include_str!("webhook_receiver.js")).expect("written");
+    let mut node = Command::new("node");
+    node.arg("receiver.js").current_dir(folder.path());
+    verifies_every_message(node);
+}
+
+/// Runs a receiver that prints its port, reads its secret, and prints what it verified and what it refused.
+fn verifies_every_message(mut receiver: Command) {
+    let world = World::with(|settings| settings.reach = Reach::Anywhere);
+    let mut receiver = Receiver(receiver.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("a receiver"));
     let printed = BufReader::new(receiver.0.stdout.take().expect("what it prints"));
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || printed.lines().map_while(Result::ok).try_for_each(|line| sender.send(line)));
