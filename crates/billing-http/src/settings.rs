@@ -145,3 +145,30 @@ impl Settings {
         self.data_dir.clone().unwrap_or_else(|| postgres_local::default_data_dir("billing"))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use crate::cli::Cli;
+
+    #[test]
+    fn another_call_by_the_flags_has_the_same_settings() {
+        #[rustfmt::skip]
+        let cases: [(&[&str], &[&str], &str); 4] = [
+            // called with,                                                  flags,                                              why
+            (&[],                                                             &[],                                               "nothing was said"),
+            (&["demo", "--data-dir", "a b"],                                  &["--data-dir", "a b"],                            "no command, since serving is the usual one"),
+            (&["--addr=127.0.0.1:9", "demo", "--pool-size=3"],                &["--addr", "127.0.0.1:9"],                        "what is served does not depend on the pool"),
+            (&["demo", "--database-url", "postgresql://me:secret@db/billing"], &[],                                               "a secret is not told on"),
+        ];
+        for (called_with, expected, why) in cases {
+            let parse = |words: &[&str]| Cli::try_parse_from([&["billing-http"], words].concat()).expect(why).settings;
+            let settings = parse(called_with);
+            let flags = settings.flags();
+            assert_eq!(flags, expected, "{why}");
+            let again = parse(&flags.iter().map(String::as_str).collect::<Vec<_>>());
+            assert_eq!((again.addr, again.data_dir()), (settings.addr, settings.data_dir()), "{why}");
+        }
+    }
+}

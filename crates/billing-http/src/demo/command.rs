@@ -32,7 +32,7 @@ pub fn run(settings: &Settings) -> anyhow::Result<()> {
     let done = demo.run(&Commits::all()?, &mut io::stdout());
     running.stop()?;
     done?;
-    Ok(say(&how_to_go_on(settings, &key))?)
+    Ok(say(&how_to_go_on(settings, &key)?)?)
 }
 
 /// The demo's organization and a key of it: the bootstrap key if there is one, otherwise a new one each time.
@@ -54,37 +54,27 @@ fn organization(opened: &Opened, settings: &Settings) -> anyhow::Result<(Organiz
     opened.create_organization(ORGANIZATION, given.as_deref())
 }
 
-fn how_to_go_on(settings: &Settings, key: &KeyText) -> String {
+fn how_to_go_on(settings: &Settings, key: &KeyText) -> anyhow::Result<String> {
     let (addr, key) = (settings.addr, key.reveal());
     let called_as = env::args_os().next().map(|name| name.to_string_lossy().into_owned());
     // Cargo says that it runs the program; then the program has no name that a shell would find.
     let called_as = called_as.filter(|_| env::var_os("CARGO").is_none());
-    let serve = serving(called_as.as_deref(), &settings.flags());
-    format!(
+    let serve = serving(called_as.as_deref(), &settings.flags())?;
+    Ok(format!(
         "\nTo look on, serve what is here, and try the calls at http://{addr}/docs/ with the key below:\n\n  {serve}\n\n  \
          export KEY={key}\n  curl -sH \"X-API-KEY: $KEY\" http://{addr}/api/plans/\n  \
          curl -sH \"X-API-KEY: $KEY\" 'http://{addr}/api/invoices/?status=unpaid&limit=3'"
-    )
+    ))
 }
 
-/// The command that serves what is there, by a program that is called so, or by Cargo.
-fn serving(program: Option<&str>, flags: &[String]) -> String {
+/// The command that serves what is there, by a program that is called so, or by Cargo; as a shell reads it.
+fn serving(program: Option<&str>, flags: &[String]) -> anyhow::Result<String> {
     let program = match program {
-        Some(program) => quoted(program),
-        None if flags.is_empty() => "cargo run --release".to_owned(),
-        None => "cargo run --release --".to_owned(),
+        Some(program) => vec![program],
+        None if flags.is_empty() => vec!["cargo", "run", "--release"],
+        None => vec!["cargo", "run", "--release", "--"],
     };
-    [program].into_iter().chain(flags.iter().map(|word| quoted(word))).collect::<Vec<_>>().join(" ")
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,@%+".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
+    Ok(shlex::try_join(program.into_iter().chain(flags.iter().map(String::as_str)))?)
 }
 
 #[cfg(test)]
@@ -100,11 +90,11 @@ mod tests {
             (None,             &["--data-dir", "x"],       "cargo run --release -- --data-dir x", "where Cargo's own flags end"),
             (Some("meter"),    &[],                        "meter",                               "a copy that the shell finds"),
             (Some("./meter"),  &["--data-dir", "/tmp/d"],  "./meter --data-dir /tmp/d",           "where its data is"),
-            (Some("./a b"),    &["--data-dir", "it's"],    r"'./a b' --data-dir 'it'\''s'",       "as a shell reads it"),
+            (Some("./a b"),    &["--data-dir", "it's"],    r#"'./a b' --data-dir "it's""#,          "as a shell reads it"),
         ];
         for (program, flags, expected, why) in cases {
             let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
-            assert_eq!(serving(program, &flags), expected, "{why}");
+            assert_eq!(serving(program, &flags).expect(why), expected, "{why}");
         }
     }
 }
