@@ -293,10 +293,8 @@ impl TestClockRepo for MemoryTransaction {
     fn list_versions(&mut self, id: TestClockId, instant: OffsetDateTime) -> Result<Vec<HeldVersion>, Error> {
         let accounts = self.tenant()?.accounts.values().filter(|account| account.lives_by(id));
         let subscriptions = accounts.flat_map(|account| account.subscriptions.values());
-        let is_current =
-            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
         let mut held: BTreeMap<PlanVersionId, HeldVersion> = BTreeMap::new();
-        for subscription in subscriptions.filter(|subscription| subscription.replaced_by.is_none()).filter(is_current) {
+        for subscription in subscriptions.filter(|subscription| subscription.is_current(instant)) {
             let first =
                 HeldVersion { version: subscription.version, renews: false, ends_at: subscription.period.end() };
             let version = held.entry(subscription.version).or_insert(first);

@@ -155,7 +155,7 @@ impl SubscriptionRepo for MemoryTransaction {
 
     fn list_current(&mut self, customer: CustomerKey, instant: OffsetDateTime) -> Result<Vec<Subscription>, Error> {
         let mut all = SubscriptionRepo::list(self, customer)?;
-        all.retain(|subscription| subscription.period.end() > instant || subscription.awaits_renewal());
+        all.retain(|subscription| subscription.is_current(instant));
         Ok(all)
     }
 

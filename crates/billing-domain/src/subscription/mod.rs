@@ -161,6 +161,11 @@ impl Subscription {
         self.auto_renew && !self.is_renewed
     }
 
+    /// Whether it is held after `instant`: it ends later, or awaits renewal, and no switch has put another in its place.
+    pub fn is_current(&self, instant: OffsetDateTime) -> bool {
+        self.replaced_by.is_none() && (self.period.end() > instant || self.awaits_renewal())
+    }
+
     /// How many units of a prepaid component it has: its own number, otherwise the version's.
     pub fn prepaid_units_of(&self, component: &Component) -> Option<BigDecimal> {
         let charge = component.prepaid_charge.as_ref()?;

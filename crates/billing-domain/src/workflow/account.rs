@@ -130,10 +130,7 @@ impl Account {
             self.save(tx)?;
             return tx.subscriptions().list_current(self.customer.key, instant);
         }
-        let is_current = |subscription: &&Subscription| {
-            subscription.replaced_by.is_none() && (subscription.period.end() > instant || subscription.awaits_renewal())
-        };
-        Ok(self.subscriptions.values().filter(is_current).cloned().collect())
+        Ok(self.subscriptions.values().filter(|subscription| subscription.is_current(instant)).cloned().collect())
     }
 
     /// The tax rate of an invoice dated `issued_at`; `None`: there is no tax.

@@ -38,11 +38,7 @@ impl CustomerSnapshot {
         (held, current_from): (Vec<Subscription>, OffsetDateTime),
         has_credit: bool,
     ) -> Self {
-        let is_current = |subscription: &Subscription| {
-            subscription.replaced_by.is_none()
-                && (subscription.period.end() > current_from || subscription.awaits_renewal())
-        };
-        let (current, ended) = held.into_iter().partition(is_current);
+        let (current, ended) = held.into_iter().partition(|subscription| subscription.is_current(current_from));
         let (invoicings, usages) = (BTreeMap::new(), Vec::new());
         let falling_due = Vec::new();
         Self { customer, now, records, current, current_from, ended, has_credit, falling_due, invoicings, usages }
@@ -64,9 +60,8 @@ impl CustomerSnapshot {
 
     /// [`billing_domain::store::SubscriptionRepo::list_current`], where that has been read.
     pub(crate) fn list_current(&self, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
-        let is_current =
-            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
-        (instant >= self.current_from).then(|| self.current.iter().filter(is_current).cloned().collect())
+        let current = || self.current.iter().filter(|subscription| subscription.is_current(instant));
+        (instant >= self.current_from).then(|| current().cloned().collect())
     }
 
     pub(crate) fn usages(&self, requests: &[UsageRequest]) -> Option<Vec<SeenUsage>> {

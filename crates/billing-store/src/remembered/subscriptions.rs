@@ -32,9 +32,8 @@ impl CachedSubscriptions {
 
     /// [`billing_domain::store::SubscriptionRepo::list_current`]; `None` at an instant that is too early to tell.
     pub(crate) fn list_current(&self, instant: OffsetDateTime) -> Option<Vec<Subscription>> {
-        let is_current =
-            |subscription: &&Subscription| subscription.period.end() > instant || subscription.awaits_renewal();
-        (self.from <= instant).then(|| self.all().filter(is_current).cloned().collect())
+        let current = || self.all().filter(|subscription| subscription.is_current(instant));
+        (self.from <= instant).then(|| current().cloned().collect())
     }
 
     /// Everything in it.
