@@ -63,7 +63,7 @@ fn books_over_lanes_are_those_of_one() {
 #[test]
 fn the_command_line_shows_and_checks_lanes() {
     let world = World::on(TestStore::with_lanes(4), |_| {});
-    for n in 0..20 {
+    for n in 0..40 {
         let body = json!({"customer_id": format!("c{n}"), "email": format!("{n}@acme.io")});
         world.post("/api/customers/", &body).ok(201);
     }
@@ -72,7 +72,7 @@ fn the_command_line_shows_and_checks_lanes() {
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines[0], ["lane", "schema", "role", "customers", "MiB"], "{text}");
     assert_eq!(lines[1][..3], ["0", "lane_00", "billing_test_lane_00"], "{text}");
-    assert_eq!(lines[1..].iter().map(|line| line[3].parse::<u32>().expect("a number")).sum::<u32>(), 20, "{text}");
+    assert_eq!(lines[1..].iter().map(|line| line[3].parse::<u32>().expect("a number")).sum::<u32>(), 40, "{text}");
 
     assert_eq!(printed(&world, &["lanes", "check"]), (true, "Every customer is in its lane.\n".to_owned()));
     let mut pg = <diesel::PgConnection as diesel::Connection>::establish(world.url()).expect("a connection");

@@ -45,6 +45,12 @@ impl World {
         CustomerKey::derive(self.organization, &customer.parse().expect("an id"))
     }
 
+    /// So many names of customers who are in a lane of four.
+    fn names_in(&self, lane: u8, count: usize) -> impl Iterator<Item = String> {
+        let is_there = move |name: &String| self.key(name).uuid().as_bytes()[0] >> 6 == lane;
+        (0..).map(|n| format!("c{n}")).filter(is_there).take(count)
+    }
+
     fn create(&self, customer: &str) {
         let command = CreateCustomer::new(customer.parse().expect("an id"), &format!("{customer}@acme.io"));
         let scope = Scope::Customer(self.organization, self.key(customer));
@@ -225,7 +231,7 @@ fn a_filter_looks_at_so_many_positions_and_says_how_far_it_came() {
 #[test]
 fn messages_of_several_lanes_are_placed_once() {
     let world = World::in_store(TestStore::with_lanes(4));
-    let names: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
+    let names: Vec<String> = (0..4).flat_map(|lane| world.names_in(lane, 3)).collect();
     names.iter().for_each(|name| world.create(name));
     world.place();
     let begun = world.read(0, 100).reached;
