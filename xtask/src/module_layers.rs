@@ -24,7 +24,7 @@ const CRATES: [Floors; 3] = [
             &["api_key", "billing_run", "currency", "idempotency", "message_type", "period", "text"],
             &["address", "adjustment", "credit", "payment", "tax", "user", "webhook"],
             &["customer", "organization"],
-            &["access", "event", "plan"],
+            &["access", "audit", "event", "plan"],
             &["addon", "subscription", "usage_alert"],
             &["custom_sql"],
             &["metric"],
@@ -64,10 +64,10 @@ const CRATES: [Floors; 3] = [
         floors: &[
             // Ground: what knows nothing of calls.
             &[
-                "answer", "backend", "client_address", "compress", "connections", "feed_signals", "password", "places", "request_id", "secret", "slots", "tls", "usual_time",
+                "answer", "backend", "client_address", "compress", "connections", "feed_signals", "operation_id", "password", "places", "request_id", "secret", "slots", "tls", "usual_time",
                 "wire", "zone",
             ],
-            &["alert_run", "taxes", "usage_alert_view", "webhook_view"],
+            &["alert_run", "noted_call", "taxes", "usage_alert_view", "webhook_view"],
             &["billing_run", "clock_turns", "error"],
             &["delivery"],
             &["telemetry"],
@@ -90,7 +90,7 @@ const CRATES: [Floors; 3] = [
             &["subscription"],
             &["customer"],
             &["message"],
-            &["feed", "webhook"],
+            &["audit", "feed", "webhook"],
             // All of them, and what serves them.
             &["routes"],
             &["console"],

@@ -162,6 +162,10 @@ id! {
     UsageAlertId, prefix = "usg_alert_"
 }
 id! {
+    /// A change in the audit log.
+    AuditEntryId, prefix = "audit_entry_"
+}
+id! {
     /// A clock that a customer can live by in place of the real one.
     TestClockId, prefix = "test_clock_"
 }

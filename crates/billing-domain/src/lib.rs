@@ -218,6 +218,8 @@ pub mod address;
 pub mod adjustment;
 #[cfg(feature = "service")]
 pub mod api_key;
+#[cfg(feature = "service")]
+pub mod audit;
 pub mod billing_run;
 pub mod charge;
 pub mod country;

@@ -12,6 +12,8 @@ use uuid::Uuid;
 use crate::addon::Addon;
 #[cfg(feature = "service")]
 use crate::api_key::{ApiKey, Fingerprint};
+#[cfg(feature = "service")]
+use crate::audit::AuditEntry;
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
 use crate::currency::Currency;
@@ -36,6 +38,8 @@ use crate::store::{EventIngest, Scope, Store, Window, Work};
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
 
+#[cfg(feature = "service")]
+mod audit;
 mod catalog;
 mod customer;
 mod event;
@@ -116,6 +120,8 @@ struct Tenant {
     messages: Shared<Vec<KeptMessage>>,
     /// Messages that were dropped because of their age.
     messages_dropped: u64,
+    #[cfg(feature = "service")]
+    audit_log: Shared<Vec<AuditEntry>>,
     #[cfg(feature = "service")]
     alerts: Shared<usage_alert::AlertState>,
     #[cfg(feature = "service")]

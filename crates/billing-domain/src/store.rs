@@ -7,6 +7,8 @@
 //! bounded by what it lists; `update` writes the whole value back.
 
 #[cfg(feature = "service")]
+mod audit;
+#[cfg(feature = "service")]
 mod billing_queue;
 mod catalog;
 mod customer;
@@ -23,6 +25,8 @@ mod user;
 #[cfg(feature = "service")]
 mod webhook;
 
+#[cfg(feature = "service")]
+pub use self::audit::AuditRepo;
 #[cfg(feature = "service")]
 pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
 pub use self::catalog::{
@@ -249,6 +253,9 @@ pub trait Transaction {
     fn events(&mut self) -> &mut dyn EventRepo;
     /// Messages about what became true.
     fn messages(&mut self) -> &mut dyn MessageRepo;
+    #[cfg(feature = "service")]
+    /// The log of changes.
+    fn audit_log(&mut self) -> &mut dyn AuditRepo;
     #[cfg(feature = "service")]
     /// Usage alerts.
     fn usage_alerts(&mut self) -> &mut dyn UsageAlertRepo;

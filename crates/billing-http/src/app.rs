@@ -20,10 +20,12 @@ use tokio::sync::oneshot;
 
 use crate::backend::Backend;
 use crate::caller::{Bearer, KnownKeys, Pepper};
+use crate::client_address::Network;
 use crate::connections::Connections;
 use crate::delivery::Deliverer;
 use crate::error::{ApiError, codes};
 use crate::feed_signals::FeedSignals;
+use crate::noted_call::Show;
 use crate::places::{Holder, Places};
 use crate::request_id;
 use crate::server_settings::{self, DiskCheck, ServerSettings};
@@ -64,6 +66,9 @@ pub struct App {
     pub telemetry: Telemetry,
     /// Those that are open.
     pub connections: Arc<Connections>,
+    show: Show,
+    /// The proxies that are believed about where a request comes from.
+    pub trusted_proxies: Vec<Network>,
     /// Whether the service itself ends TLS.
     pub serves_tls: bool,
     is_disk_full: Option<DiskCheck>,
@@ -89,6 +94,8 @@ impl App {
             feed_signals: Arc::default(),
             telemetry: Telemetry::default(),
             connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
+            show: |_, _, _, _| Ok(None),
+            trusted_proxies: settings.trusted_proxies.clone(),
             serves_tls: settings.tls.is_some(),
             is_disk_full: settings.is_disk_full.clone(),
             draining: AtomicBool::new(false),
@@ -99,6 +106,12 @@ impl App {
     #[must_use]
     pub fn with_feed_signals(self, feed_signals: Arc<FeedSignals>) -> Self {
         Self { feed_signals, ..self }
+    }
+
+    /// With what shows things in the audit log before they are changed.
+    #[must_use]
+    pub fn showing(self, show: Show) -> Self {
+        Self { show, ..self }
     }
 
     /// Tells load balancers to go elsewhere.
@@ -268,11 +281,30 @@ impl App {
         Ok(value)
     }
 
-    /// [`App::run_for`] of work whose result is the answer: once for all requests with the caller's `Idempotency-Key`.
+    /// [`App::run_for`] of work whose result is the answer: once for all requests with the caller's `Idempotency-Key`, with an entry in
+    /// the audit log.
     ///
     /// # Errors
     /// As [`App::run_for`].
     async fn write<T: Serialize + Send + 'static>(
+        &self,
+        who: &Bearer,
+        scope: Scope,
+        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let Some(call) = who.call() else { return self.write_once(who, scope, work).await };
+        let (actor, request_id, show) = (who.last_known().actor.clone(), request_id::current(), self.show);
+        let noted = move |tx: &mut dyn Transaction, now: OffsetDateTime| {
+            call.note(tx, show, (&actor, &request_id), (&scope, now), &mut work)
+        };
+        self.write_once(who, scope, noted).await
+    }
+
+    /// [`App::write`] without a note in the audit log.
+    ///
+    /// # Errors
+    /// As [`App::run_for`].
+    async fn write_once<T: Serialize + Send + 'static>(
         &self,
         who: &Bearer,
         scope: Scope,

@@ -9,10 +9,12 @@ use actix_web::{FromRequest, Handler, Responder, Route, web};
 use std::future::ready;
 use std::sync::Arc;
 
-use crate::auth::{authenticate, recognize};
+use crate::auth::{authenticate, carry, recognize};
 use crate::caller::Terms;
 use crate::error::{ApiError, codes};
 use crate::idempotency::once;
+use crate::noted_call::About;
+use crate::operation_id;
 use crate::unknown_field::{Known, UnknownFields, hold};
 use crate::unread::refuse;
 use crate::wire::{Describe, Described};
@@ -207,6 +209,16 @@ impl Endpoint {
         let known = Arc::new(known);
         let hold = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| hold(known.clone(), request, next));
         let route = (self.route)();
+        // Told last of all, right before the handler: what is refused before it has nothing to tell.
+        let route = match self.method {
+            Method::GET => route,
+            _ => {
+                let about = Arc::new(About::of(self.operation_id(), self.path, self.secret));
+                route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| {
+                    carry(about.clone(), request, next)
+                }))
+            }
+        };
         let Some((status, _)) = self.answer.filter(|_| self.takes_key) else { return route.wrap(hold) };
         let terms = Terms { status, secret: self.secret };
         let once = from_fn(move |request: ServiceRequest, next: Next<BoxBody>| once(terms, request, next));
@@ -226,6 +238,11 @@ impl Endpoint {
     pub fn answers_text(mut self, media_type: &'static str) -> Self {
         self.media_type = media_type;
         self.answers::<String>(200)
+    }
+
+    /// What it is named in generated clients, and in the audit log.
+    pub fn operation_id(&self) -> String {
+        operation_id::of(&self.method, self.path, self.is_paged)
     }
 
     fn has_names(&self) -> bool {

@@ -4,7 +4,7 @@ use std::future::{Ready, ready};
 
 use actix_web::body::BoxBody;
 use actix_web::dev::Payload;
-use actix_web::http::header::LINK;
+use actix_web::http::header::{HeaderName, LINK};
 use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, web};
 use billing_domain::store::{Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError};
@@ -67,16 +67,22 @@ impl<T: Serialize> Responder for ListAnswer<T> {
 
     fn respond_to(self, request: &HttpRequest) -> HttpResponse {
         let mut response = HttpResponse::Ok();
-        if let Some(next) = &self.0.next {
-            let others = request.query_string().split('&');
-            let mut query: Vec<&str> = others.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor=")).collect();
-            let cursor = format!("cursor={}", percent_encoded(next));
-            query.push(&cursor);
-            let (base, path) = (base_of(request), request.path());
-            response.insert_header((LINK, format!("<{base}{path}?{}>; rel=\"next\"", query.join("&"))));
+        if let Some(link) = next_link(request, self.0.next.as_deref()) {
+            response.insert_header(link);
         }
         response.json(&self.0.items)
     }
+}
+
+/// The header that says where a list goes on, if it does.
+pub fn next_link(request: &HttpRequest, next: Option<&str>) -> Option<(HeaderName, String)> {
+    let next = next?;
+    let others = request.query_string().split('&');
+    let mut query: Vec<&str> = others.filter(|pair| !pair.is_empty() && !pair.starts_with("cursor=")).collect();
+    let cursor = format!("cursor={}", percent_encoded(next));
+    query.push(&cursor);
+    let (base, path) = (base_of(request), request.path());
+    Some((LINK, format!("<{base}{path}?{}>; rel=\"next\"", query.join("&"))))
 }
 
 /// The address at which the client reached the service: its own scheme and host, or those that a proxy tells. Nothing where they

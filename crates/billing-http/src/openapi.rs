@@ -2,7 +2,6 @@
 
 pub mod calls;
 mod finish;
-mod operation_id;
 mod webhooks;
 
 use std::sync::OnceLock;
@@ -27,7 +26,6 @@ use crate::endpoint::{Access, Endpoint, Parameter};
 use crate::error::{ApiError, PROBLEM_JSON, ProblemView};
 use crate::query::Query;
 use crate::wire::{DecimalForm, Described, Direction, Schema, Schemas};
-pub use operation_id::operation_id;
 pub use webhooks::{Webhook, Webhooks};
 
 const SCHEME: &str = "api_key";
@@ -87,9 +85,9 @@ pub fn document(table: &[Endpoint], webhooks: &Webhooks, form: DecimalForm) -> V
         let mut operation = OperationBuilder::new()
             .summary(Some(endpoint.summary))
             .description(Some(meaning(endpoint)))
-            .operation_id(Some(operation_id(endpoint)))
+            .operation_id(Some(endpoint.operation_id()))
             .deprecated(endpoint.is_deprecated.then_some(Deprecated::True))
-            .extensions(examples.remove(&operation_id(endpoint)).map(example_extension))
+            .extensions(examples.remove(&endpoint.operation_id()).map(example_extension))
             .tag(tag(endpoint.path));
         schemas.set_direction(Direction::In);
         operation = with_parameters(operation, endpoint, &mut schemas);

@@ -141,7 +141,11 @@ view! {
 }
 
 impl OrganizationView {
-    fn new(tx: &mut dyn Transaction, organization: Organization) -> Result<Self, Error> {
+    /// Of the organization.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn new(tx: &mut dyn Transaction, organization: Organization) -> Result<Self, Error> {
         let currency = find_currency(tx, &organization.default_currency_code)?;
         Ok(Self {
             organization_id: organization.id,

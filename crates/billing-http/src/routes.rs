@@ -2,9 +2,9 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    access_token, addon, api_key, credit, currency, customer, deprecated_access, docs, event, feature, feature_access,
-    feed, health, invoice, metric, metric_access, organization, overview, ping, plan, subscription, test_clock, track,
-    usage, usage_alert, verify_idems, webhook,
+    access_token, addon, api_key, audit, credit, currency, customer, deprecated_access, docs, event, feature,
+    feature_access, feed, health, invoice, metric, metric_access, organization, overview, ping, plan, subscription,
+    test_clock, track, usage, usage_alert, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -36,6 +36,7 @@ pub fn table() -> Vec<Endpoint> {
         organization::endpoints(),
         currency::endpoints(),
         api_key::endpoints(),
+        audit::endpoints(),
         access_token::endpoints(),
     ]
     .into_iter()

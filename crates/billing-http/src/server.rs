@@ -12,6 +12,7 @@ use anyhow::Context;
 use billing_outbound::Client;
 
 use crate::app::App;
+use crate::audit;
 use crate::backend::Backend;
 use crate::connections::Connections;
 use crate::feed_signals::FeedSignals;
@@ -51,7 +52,7 @@ impl Server {
         let taxes = Arc::new(Taxes::new(Client::new(settings.reach)));
         message::render_on(backend.as_ref());
         let feed_signals = Arc::new(FeedSignals::default());
-        let app = App::new(Arc::clone(&backend), settings, alarm.clone(), Arc::clone(&taxes));
+        let app = App::new(Arc::clone(&backend), settings, alarm.clone(), Arc::clone(&taxes)).showing(audit::show);
         app.deliverer.show_as(message::bodies);
         let app = app.with_feed_signals(Arc::clone(&feed_signals));
         let feeds = FeedKeeping::new(feed_signals, settings.feed_days, Arc::clone(&app.deliverer));

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bigdecimal::BigDecimal;
+use billing_domain::audit::{AuditEntry, AuditFilter, Change};
 use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
@@ -21,8 +22,8 @@ use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
-    FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
+    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter,
+    EventRepo, FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
     OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
     UsageAlertRepo, WebhookRepo,
 };
@@ -39,6 +40,7 @@ use crate::custom_sql::{Attempts, Budget};
 use crate::lanes::Lane;
 use crate::pg::deadline;
 use crate::pg::error::Failure;
+use crate::repo::audit;
 use crate::repo::customer::{list_key_of, page_of};
 use crate::repo::invoice::Cursor;
 use crate::repo::message::{Entry, placed};
@@ -193,6 +195,7 @@ impl Transaction for OverLanes<'_, '_> {
         events: EventRepo,
         messages: MessageRepo,
         usage_alerts: UsageAlertRepo,
+        audit_log: AuditRepo,
     }
 
     repositories! { inner =>
@@ -250,6 +253,31 @@ impl MessageRepo for OverLanes<'_, '_> {
         let entries = self.inner.inner.find_entries(ids)?;
         let messages = self.load_messages(&entries)?;
         placed(entries, messages)
+    }
+}
+
+impl AuditRepo for OverLanes<'_, '_> {
+    /// Of something of the organization's own.
+    fn insert(&mut self, change: Change) -> Result<(), Error> {
+        AuditRepo::insert(self.inner.inner, change)
+    }
+
+    fn list(&mut self, filter: &AuditFilter, page: &PageRequest) -> Result<Page<AuditEntry>, Error> {
+        let after = page.after.as_deref().map(audit::Cursor::parse).transpose()?;
+        let mut found = match filter.customer {
+            Some(customer) => self.of(customer, |tx| tx.list_changes(false, filter, after, page.limit))?,
+            None => {
+                // The organization's own are seen from every lane: one of them tells.
+                let first = self.shared().lanes.all().first().map(|lane| lane.number);
+                let of_lane = |tx: &mut PgTransaction<'_>| {
+                    let own = tx.lane.map(|lane| lane.number) == first;
+                    tx.list_changes(own, filter, after, page.limit)
+                };
+                self.each(of_lane)?.concat()
+            }
+        };
+        found.sort_by_key(|entry| std::cmp::Reverse(audit::Cursor::of(entry)));
+        Ok(audit::audit_page(found, page.limit))
     }
 }
 

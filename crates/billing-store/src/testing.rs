@@ -280,6 +280,7 @@ pub fn columns() -> Vec<String> {
     }
     let selects = selects![
         api_keys,
+        audit_entries,
         billing_due,
         billing_records,
         catalog_versions,
@@ -310,6 +311,7 @@ pub fn columns() -> Vec<String> {
         messages,
         metric_rollups,
         metrics,
+        organization_audit_entries,
         organization_messages,
         organizations,
         payments,

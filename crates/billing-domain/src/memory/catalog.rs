@@ -43,6 +43,8 @@ impl OrganizationRepo for MemoryTransaction {
             messages: Shared::default(),
             messages_dropped: 0,
             #[cfg(feature = "service")]
+            audit_log: Shared::default(),
+            #[cfg(feature = "service")]
             alerts: Shared::default(),
             #[cfg(feature = "service")]
             endpoints: Shared::default(),

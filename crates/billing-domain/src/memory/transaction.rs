@@ -14,7 +14,7 @@ use crate::store::{
     Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, UsageAlertRepo, WebhookRepo};
+use crate::store::{ApiKeyRepo, AuditRepo, UsageAlertRepo, WebhookRepo};
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
@@ -122,6 +122,11 @@ impl Transaction for MemoryTransaction {
     }
 
     fn messages(&mut self) -> &mut dyn MessageRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn audit_log(&mut self) -> &mut dyn AuditRepo {
         self
     }
 

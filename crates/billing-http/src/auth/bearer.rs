@@ -18,6 +18,7 @@ use crate::app::App;
 use crate::caller::{Bearer, Caller, KeyText};
 use crate::error::ApiError;
 use crate::idempotency::HEADER as IDEMPOTENCY_KEY;
+use crate::noted_call::Call;
 use crate::unread::{hold, refuse};
 
 impl Bearer {
@@ -54,8 +55,7 @@ impl Bearer {
             return None;
         }
         let fingerprint = known.fingerprint();
-        let caller = Caller { organization: known.organization, key_prefix: known.prefix, claim: None };
-        Some(Self::remembered(caller, key, fingerprint))
+        Some(Self::remembered(Caller::of_key(&known), key, fingerprint))
     }
 }
 
@@ -68,6 +68,7 @@ impl FromRequest for Bearer {
         // The caller is there beside the bearer under a claim alone.
         let claimed = extensions.get::<Caller>().cloned().map(Self::from);
         let bearer = claimed.or_else(|| extensions.get::<Self>().cloned());
+        let bearer = bearer.map(|bearer| bearer.making(extensions.get::<Call>().cloned()));
         ready(bearer.ok_or_else(|| ApiError::internal("a route that does not let bearers pass")))
     }
 }

@@ -14,6 +14,7 @@ use billing_domain::{Error, Refusal};
 use crate::app::App;
 use crate::caller::{Caller, KeyText};
 use crate::error::{ApiError, codes};
+use crate::noted_call::Call;
 use crate::unread::refuse;
 
 /// How long the look-up of a key may take.
@@ -25,18 +26,29 @@ impl FromRequest for Caller {
     type Future = Ready<Result<Self, ApiError>>;
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        let caller = request.extensions().get::<Self>().cloned();
+        let extensions = request.extensions();
+        let caller = extensions.get::<Self>().cloned().map(|caller| caller.making(extensions.get::<Call>().cloned()));
         ready(caller.ok_or_else(|| ApiError::internal("a protected handler on a public route")))
     }
 }
 
 /// A caller whom another part of this program has looked at and speaks for: a user who is signed in. It is put among the data of
 /// requests that are made inside the process; nothing that comes over the wire can put it there.
-pub struct Vouched(pub Caller);
+pub struct Vouched {
+    /// Who it is.
+    pub caller: Caller,
+    /// Where they called from.
+    pub address: Option<String>,
+}
 
 /// The caller of a request that was made inside the process.
 pub(super) fn vouched(request: &ServiceRequest) -> Option<Caller> {
-    request.extensions().get::<Vouched>().map(|Vouched(caller)| caller.clone())
+    request.extensions().get::<Vouched>().map(|vouched| vouched.caller.clone())
+}
+
+/// Where the caller of such a request called from.
+pub(super) fn vouched_address(request: &ServiceRequest) -> Option<String> {
+    request.extensions().get::<Vouched>().and_then(|vouched| vouched.address.clone())
 }
 
 /// Lets a request pass to its handler when it has a valid key.
@@ -87,7 +99,7 @@ pub(super) async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiE
             return Err(authentication_failed());
         }
     }
-    Ok(Caller { organization: caller.organization, key_prefix: caller.prefix, claim: None })
+    Ok(Caller::of_key(&caller))
 }
 
 /// The API key; anything else opens nothing by itself.

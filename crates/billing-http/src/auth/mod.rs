@@ -1,7 +1,9 @@
 //! The check that every route but the public ones goes through, and what handlers learn of their caller from it.
 
 mod bearer;
+mod carry;
 mod key_check;
 
 pub use bearer::recognize;
+pub use carry::carry;
 pub use key_check::{Vouched, authenticate};

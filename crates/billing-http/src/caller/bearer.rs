@@ -9,6 +9,7 @@ use billing_domain::id::OrganizationId;
 use billing_domain::store::Requester;
 
 use super::{Caller, KeyText, Pending};
+use crate::noted_call::Call;
 
 /// Who is calling, with a key that was valid when it was last looked at.
 #[derive(Clone)]
@@ -44,6 +45,17 @@ impl Bearer {
     /// The part of the key that may be logged.
     pub fn key_prefix(&self) -> &str {
         &self.caller.key_prefix
+    }
+
+    /// With the call that the request makes.
+    #[must_use]
+    pub fn making(self, call: Option<Call>) -> Self {
+        Self { caller: self.caller.making(call), ..self }
+    }
+
+    /// The call that is made, where it may change something.
+    pub fn call(&self) -> Option<Call> {
+        self.caller.call.clone()
     }
 
     /// The claim of the request, whose key has been looked at then.

@@ -7,7 +7,11 @@ mod known;
 
 use std::sync::Arc;
 
+use billing_domain::api_key::ApiKey;
+use billing_domain::audit::Actor;
 use billing_domain::id::OrganizationId;
+
+use crate::noted_call::Call;
 
 pub use bearer::Bearer;
 pub use claim::{Pending, Terms};
@@ -21,6 +25,24 @@ pub struct Caller {
     pub organization: OrganizationId,
     /// The part of the key that may be logged.
     pub key_prefix: String,
+    /// Who that is, as the audit log tells of it.
+    pub actor: Actor,
     /// The claim of the request: what it changes is changed once.
     pub claim: Option<Arc<Pending>>,
+    /// The call that is made, where it may change something.
+    pub call: Option<Call>,
+}
+
+impl Caller {
+    /// Whoever has this key.
+    pub fn of_key(key: &ApiKey) -> Self {
+        let actor = Actor::api_key(&key.prefix, &key.name);
+        Self { organization: key.organization, key_prefix: key.prefix.clone(), actor, claim: None, call: None }
+    }
+
+    /// With the call that the request makes.
+    #[must_use]
+    pub fn making(self, call: Option<Call>) -> Self {
+        Self { call: call.or(self.call), ..self }
+    }
 }

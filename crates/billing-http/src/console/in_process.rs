@@ -60,6 +60,8 @@ pub struct OnBehalf<'v> {
     pub app: &'v web::Data<App>,
     /// Who asks, as handlers know them.
     pub caller: Caller,
+    /// Where they called from.
+    pub address: Option<String>,
     /// What they may.
     pub role: Role,
 }
@@ -88,7 +90,7 @@ impl OnBehalf<'_> {
                 head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             }
         }
-        request.extensions_mut().insert(Vouched(self.caller.clone()));
+        request.extensions_mut().insert(Vouched { caller: self.caller.clone(), address: self.address.clone() });
         answer(self.api.call(self.app, request).await).await
     }
 }

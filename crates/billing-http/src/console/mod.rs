@@ -18,8 +18,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use billing_console::{Failure, Outcome, Route, Visit, asset, layout};
 
 use crate::app::App;
-use crate::caller::{Caller, KeyText};
-use crate::client_address::{Network, Way, way_of};
+use crate::caller::KeyText;
+use crate::client_address::{Way, way_of};
 use crate::endpoint::Matched;
 use crate::first_link::FirstLink;
 use crate::request_id;
@@ -32,7 +32,6 @@ use throttle::Throttle;
 /// What all pages share.
 pub struct Console {
     throttle: Throttle,
-    trusted: Vec<Network>,
     first_link: Option<Arc<FirstLink>>,
     /// Two passwords are hashed at once: each takes 19 MB and a processor.
     hashing: tokio::sync::Semaphore,
@@ -43,14 +42,13 @@ impl Console {
     pub fn new(settings: &ServerSettings) -> Self {
         Self {
             throttle: Throttle::default(),
-            trusted: settings.trusted_proxies.clone(),
             first_link: settings.first_link.clone(),
             hashing: tokio::sync::Semaphore::new(2),
         }
     }
 
     fn way(&self, app: &App, request: &HttpRequest) -> Way {
-        way_of(request, &self.trusted, app.serves_tls)
+        way_of(request, &app.trusted_proxies, app.serves_tls)
     }
 }
 
@@ -153,8 +151,8 @@ async fn outcome(
     let api = request.app_data::<Rc<InProcess>>().ok_or_else(Failure::not_found)?;
     let organization = session.signed_in.membership.organization;
     app.note_request(organization);
-    let caller = Caller { organization, key_prefix: session.key.prefix().to_owned(), claim: None };
-    let api = OnBehalf { api, app, caller, role };
+    let address = way_of(request, &app.trusted_proxies, app.serves_tls).address.map(|address| address.to_string());
+    let api = OnBehalf { api, app, caller: session.caller(), address, role };
     let viewer = session.viewer(app);
     let once = KeyText::generate().map_err(|_| Failure::new(500, "internal_error", ""))?;
     let visit = Visit {

@@ -6,6 +6,7 @@ use actix_web::http::header::USER_AGENT;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use billing_console::Viewer;
 use billing_console::visit::escaped;
+use billing_domain::audit::Actor;
 use billing_domain::id::{OrganizationId, UserId};
 use billing_domain::user::SignedIn;
 
@@ -143,9 +144,19 @@ impl Session {
 
     /// Tells the log whose request it is, by the part of the cookie that may be shown.
     pub fn note(&self, request: &HttpRequest) {
-        let organization = self.signed_in.membership.organization;
-        let caller = Caller { organization, key_prefix: self.key.prefix().to_owned(), claim: None };
-        request.extensions_mut().insert(caller);
+        request.extensions_mut().insert(self.caller());
+    }
+
+    /// Its user, as handlers know those who call.
+    pub fn caller(&self) -> Caller {
+        let SignedIn { session, email, membership, .. } = &self.signed_in;
+        Caller {
+            organization: membership.organization,
+            key_prefix: self.key.prefix().to_owned(),
+            actor: Actor::user(session.user, email),
+            claim: None,
+            call: None,
+        }
     }
 }
 

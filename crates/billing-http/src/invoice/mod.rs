@@ -97,8 +97,10 @@ impl FromRequest for ListFilter {
 
 /// An invoice's id or its number.
 #[derive(Clone, Debug)]
-enum InvoiceName {
+pub enum InvoiceName {
+    /// Its id.
     Id(InvoiceId),
+    /// Its number.
     Number(String),
 }
 
@@ -120,7 +122,16 @@ fn is_number(text: &str) -> bool {
 }
 
 impl InvoiceName {
-    fn find(&self, tx: &mut dyn Transaction) -> Result<Invoice, Error> {
+    /// The name that a text is, if it is one.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::from_json(Value::from(text)).ok()
+    }
+
+    /// The invoice.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn find(&self, tx: &mut dyn Transaction) -> Result<Invoice, Error> {
         let id = match self {
             Self::Id(id) => *id,
             Self::Number(number) => tx.invoices().find_by_number(number)?.ok_or(Error::NotFound(Noun::Invoice))?,

@@ -10,7 +10,7 @@ use billing_domain::message::Message;
 use billing_domain::store::{Feeds, Transaction};
 use billing_domain::{Error, StoreError};
 
-pub use view::{MessageView, views};
+pub use view::{Data, MessageView, views};
 pub use webhooks::webhooks;
 
 /// Has what a store tells say the same as answers do.

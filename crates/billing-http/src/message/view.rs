@@ -1,6 +1,7 @@
 //! Messages as they are sent and as the feed shows them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use billing_domain::id::{CustomerKey, InvoiceId, MessageId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
@@ -33,6 +34,18 @@ view! {
 /// JSON that is shown as it was written.
 #[derive(Clone, Debug)]
 pub struct Data(Box<RawValue>);
+
+impl From<Box<RawValue>> for Data {
+    fn from(json: Box<RawValue>) -> Self {
+        Self(json)
+    }
+}
+
+impl fmt::Display for Data {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.get())
+    }
+}
 
 impl Serialize for Data {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

@@ -25,10 +25,11 @@ use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::wire::{Instant, view};
 use change_body::{UpdatePlanBody, UpdatePlanVersionBody};
-use filter::{PlanFilter, VersionFilter};
+use filter::PlanFilter;
+pub use filter::VersionFilter;
 pub use version_body::{Fee, fees};
 pub use version_view::{Catalog, ComponentView, PlanVersionView, RecurringChargeView};
-use view::PlanView;
+pub use view::PlanView;
 
 const CURRENCY: Parameter = Parameter::optional("version_currency_code", "Keeps versions with this currency.");
 const CUSTOM: Parameter = Parameter::optional(

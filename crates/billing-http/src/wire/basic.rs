@@ -5,8 +5,9 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    AddonId, AddonSubscriptionId, AddonVersionId, CreditId, FeatureId, InvoiceId, LineId, MessageId, MetricId,
-    OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId, WebhookEndpointId,
+    AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, FeatureId, InvoiceId, LineId, MessageId,
+    MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
+    WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -110,6 +111,7 @@ ids!(
     SubscriptionId,
     TestClockId,
     UsageAlertId,
+    AuditEntryId,
     WebhookEndpointId
 );
 

@@ -5,6 +5,8 @@
 //! [`StartDate`], [`EndDate`]. Questions about usage are half open on the wire too: [`UntilDate`]. Out: RFC 3339 in UTC
 //! with `Z`, six decimals where there is a fraction.
 
+use std::fmt;
+
 use billing_domain::{FieldCode, FieldErrors};
 use serde::{Serialize, Serializer};
 use serde_json::Value;
@@ -201,14 +203,20 @@ impl FromJson for Day {
     }
 }
 
-impl Serialize for Instant {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl fmt::Display for Instant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let utc = self.0.to_offset(UtcOffset::UTC);
         let (date, (hour, minute, second, microsecond)) = (utc.date(), utc.time().as_hms_micro());
         match microsecond {
-            0 => serializer.collect_str(&format_args!("{date}T{hour:02}:{minute:02}:{second:02}Z")),
-            _ => serializer.collect_str(&format_args!("{date}T{hour:02}:{minute:02}:{second:02}.{microsecond:06}Z")),
+            0 => write!(f, "{date}T{hour:02}:{minute:02}:{second:02}Z"),
+            _ => write!(f, "{date}T{hour:02}:{minute:02}:{second:02}.{microsecond:06}Z"),
         }
+    }
+}
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use billing_http::demo::{Client, Commits, Demo};
 use billing_http::docs::{Example, examples};
 use billing_http::endpoint::{Access, Endpoint};
-use billing_http::openapi::operation_id;
 use billing_http::routes;
 use serde_json::{Value, json};
 use time::format_description::well_known::Rfc3339;
@@ -91,7 +90,7 @@ fn every_example_works_against_the_demo() {
     demo.run(&Commits::all().expect("the file").of_every(25), &mut Vec::new()).expect("the demo");
 
     let calls: BTreeMap<_, _> =
-        routes::table().into_iter().map(|endpoint| (operation_id(&endpoint), endpoint)).collect();
+        routes::table().into_iter().map(|endpoint| (endpoint.operation_id(), endpoint)).collect();
     let ids: Vec<String> = calls.keys().cloned().collect();
     let mut runner = Runner { world: &world, calls, examples: examples(), count: 0 };
     assert!(runner.examples.len() > 40, "examples.json can be read");

@@ -1,6 +1,7 @@
 //! What holds for every call, whatever it is about, and what is refused.
 
 mod advancing;
+mod audit_log;
 mod authorization;
 mod bad_input;
 mod bodies;

@@ -15,9 +15,10 @@ use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus
 use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter, EventRepo,
-    FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, Page,
-    PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter,
+    EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
+    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
+    UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -105,6 +106,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         test_clocks: TestClockRepo,
         usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
+        audit_log: AuditRepo,
     }
 }
 

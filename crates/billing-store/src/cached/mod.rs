@@ -12,9 +12,9 @@ use billing_domain::Error;
 use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
-    InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
-    UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
+    FeatureRepo, InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo,
+    Transaction, UsageAlertRepo, WebhookRepo,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -129,5 +129,6 @@ impl Transaction for CachedTransaction<'_, '_> {
         events: EventRepo,
         messages: MessageRepo,
         webhooks: WebhookRepo,
+        audit_log: AuditRepo,
     }
 }

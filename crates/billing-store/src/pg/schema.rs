@@ -1,5 +1,6 @@
 //! The tables as Diesel sees them. A test compares this with what the migrations make.
 
+pub(crate) use super::audit_schema::{audit_entries, organization_audit_entries};
 pub(crate) use super::event_schema::{
     event_arrivals, event_names, events, hot_buckets, ingest_key_ranges, ingest_versions, metric_rollups,
     rollup_versions, usage_rollup,

@@ -2,6 +2,7 @@
 
 pub(crate) mod addon;
 pub(crate) mod api_key;
+pub(crate) mod audit;
 pub(crate) mod billing_record;
 pub(crate) mod credit;
 pub(crate) mod currency;
@@ -33,6 +34,7 @@ impl PgTransaction<'_> {
     pub(crate) fn write_deferred(&mut self) -> Result<(), Error> {
         self.write_reached()?;
         self.write_messages()?;
+        self.write_changes()?;
         self.issue_all()?;
         self.write_past_due()
     }

@@ -9,14 +9,15 @@ mod reached;
 
 use std::collections::BTreeMap;
 
+use billing_domain::audit::Change;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::id::{BillingRecordId, CustomerKey, InvoiceId, OrganizationId};
 use billing_domain::invoice::NewInvoice;
 use billing_domain::message::Message;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo, FeatureRepo,
-    InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction,
-    UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
+    FeatureRepo, InvoiceRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo,
+    Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::usage::SeenUsage;
 use billing_domain::{Error, StoreError};
@@ -66,6 +67,8 @@ pub(crate) struct PgTransaction<'c> {
     pub(crate) past_due: Vec<PastDue>,
     /// Messages that are written before the invoices.
     pub(crate) new_messages: Vec<Message>,
+    /// Changes that are noted before the invoices.
+    pub(crate) changes: Vec<Change>,
     /// By how many minutes queued billing was moved ahead.
     pub(crate) brought_forward: Option<i64>,
     /// What is left for custom metrics, where all that is asked shares one budget.
@@ -95,6 +98,7 @@ impl<'c> PgTransaction<'c> {
             deeds: Deeds::default(),
             past_due: Vec::new(),
             new_messages: Vec::new(),
+            changes: Vec::new(),
             brought_forward: None,
             custom_budget: None,
             has_run_custom: false,
@@ -268,5 +272,6 @@ impl Transaction for PgTransaction<'_> {
         messages: MessageRepo,
         usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
+        audit_log: AuditRepo,
     }
 }

@@ -11,6 +11,7 @@ use crate::sql::{execute, query};
 
 /// What the set of customers makes: the tables of what customers own.
 pub const CUSTOMER_OWNED: &[&str] = &[
+    "audit_entries",
     "billing_due",
     "billing_records",
     "credit_entries",
@@ -45,6 +46,7 @@ const RAISED: &[&str] = &["payments_of_voided_invoice"];
 
 /// Unique constraints that only a bug of this program can run into, because it makes the keys up itself.
 const INTERNAL: &[&str] = &[
+    "audit_entries_pkey",
     "billing_due_pkey",
     "billing_records_pkey",
     "catalog_versions_pkey",
@@ -71,6 +73,7 @@ const INTERNAL: &[&str] = &[
     "feed_entries_pkey",
     "message_counters_pkey",
     "messages_pkey",
+    "organization_audit_entries_pkey",
     "organization_messages_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",

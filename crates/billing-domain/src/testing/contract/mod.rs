@@ -14,6 +14,7 @@
 //! ```
 
 mod addon;
+mod audit;
 mod billing_queue;
 mod billing_record;
 mod catalog;
@@ -180,6 +181,13 @@ cases! {
         keeps_feeds_apart,
         drops_old_messages,
         notes_what_falls_due,
+    }
+    audit {
+        keeps_every_field,
+        keeps_what_was_done_alone,
+        lists_newest_first,
+        filters,
+        belongs_to_one_organization,
     }
     usage_alert {
         keeps_alerts,

@@ -2,8 +2,6 @@
 
 use actix_web::http::Method;
 
-use crate::endpoint::Endpoint;
-
 /// The names that do not follow from method and path.
 #[rustfmt::skip]
 const OTHERS: &[(&str, &str, &str)] = &[
@@ -12,6 +10,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/track/",                             "track_events"),
     ("POST", "/api/events/",                            "ingest_events"),
     ("POST", "/api/verify_idems_received/",             "verify_idems_received"),
+    ("GET",  "/api/audit_log/",                         "list_audit_entries"),
     ("GET",  "/api/invoices/{invoice_id}/explain/",     "explain_invoice"),
     ("POST", "/api/invoices/{invoice_id}/payments/",    "create_invoice_payment"),
     ("POST", "/api/plans/{plan_id}/versions/",          "create_plan_version"),
@@ -27,21 +26,21 @@ const OTHERS: &[(&str, &str, &str)] = &[
 /// A list of a collection is `list_plans`, one of it `get_plan`, `update_plan`, `delete_api_key`; what is posted to a collection
 /// makes one (`create_plan`), a word behind an id is what is done with it (`void_credit`), and what belongs to one is
 /// got by both names (`get_customer_draft_invoice`).
-pub fn operation_id(endpoint: &Endpoint) -> String {
-    let method = &endpoint.method;
-    if let Some((.., name)) = OTHERS.iter().find(|(other, path, _)| method.as_str() == *other && endpoint.path == *path)
+pub fn of(method: &Method, path: &str, is_paged: bool) -> String {
+    if let Some((.., name)) =
+        OTHERS.iter().find(|(other, other_path, _)| method.as_str() == *other && path == *other_path)
     {
         return (*name).to_owned();
     }
     let is_word = |part: &&str| !part.is_empty() && *part != "api";
-    let parts: Vec<&str> = endpoint.path.split(['/', '.']).filter(is_word).collect();
+    let parts: Vec<&str> = path.split(['/', '.']).filter(is_word).collect();
     let named = |part: &&str| part.starts_with('{');
     let (last, before) = parts.split_last().map_or(("", &[][..]), |(last, before)| (*last, before));
     let noun = before.iter().rfind(|part| !named(part)).copied().unwrap_or_default();
     let is_of_one = before.last().is_some_and(named);
     match *method {
         Method::GET if named(&last) => format!("get_{}", singular(noun)),
-        Method::GET if endpoint.is_paged() => format!("list_{last}"),
+        Method::GET if is_paged => format!("list_{last}"),
         Method::GET if is_of_one => format!("get_{}_{last}", singular(noun)),
         Method::GET => {
             let words: Vec<&str> = parts.iter().copied().filter(|part| !named(part)).collect();
@@ -57,7 +56,8 @@ pub fn operation_id(endpoint: &Endpoint) -> String {
     }
 }
 
-fn singular(noun: &str) -> String {
+/// One of what this names several of.
+pub fn singular(noun: &str) -> String {
     match noun.strip_suffix("ies") {
         Some(stem) => format!("{stem}y"),
         None => noun.strip_suffix('s').unwrap_or(noun).to_owned(),
@@ -69,6 +69,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
+    use crate::endpoint::Endpoint;
     use crate::routes;
 
     #[test]
@@ -92,7 +93,7 @@ mod tests {
         let table = routes::table();
         let call = |endpoint: &Endpoint| format!("{} {}", endpoint.method, endpoint.path);
         let names: BTreeMap<String, String> =
-            table.iter().map(|endpoint| (call(endpoint), operation_id(endpoint))).collect();
+            table.iter().map(|endpoint| (call(endpoint), endpoint.operation_id())).collect();
         for (call, name, why) in cases {
             assert_eq!(names.get(call).map(String::as_str), Some(name), "{call}: {why}");
         }

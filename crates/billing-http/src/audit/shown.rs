@@ -1,0 +1,127 @@
+//! Things as they are before they are changed, shown as the calls show them that read them.
+
+use billing_domain::api_key::KeyKind;
+use billing_domain::id::{
+    CreditId, CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
+    WebhookEndpointId,
+};
+use billing_domain::store::Transaction;
+use billing_domain::{Error, StoreError};
+use serde::Serialize;
+use time::OffsetDateTime;
+
+use crate::api_key::KeyView;
+use crate::credit::CreditView;
+use crate::customer::CustomerView;
+use crate::invoice::{InvoiceName, InvoiceView};
+use crate::metric::MetricView;
+use crate::organization::OrganizationView;
+use crate::plan::{Catalog, PlanVersionView, PlanView, VersionFilter};
+use crate::subscription::SubscriptionView;
+use crate::test_clock::TestClockView;
+use crate::usage_alert_view::UsageAlertView;
+use crate::webhook_view::EndpointView;
+
+/// The id of a thing in its usual spelling, and what is shown of it as JSON; `None` where there is no such thing, or none that is
+/// ever changed.
+///
+/// # Errors
+/// Those of the store.
+pub fn find(
+    tx: &mut dyn Transaction,
+    (kind, named): (&str, &str),
+    customer: Option<CustomerKey>,
+    now: OffsetDateTime,
+) -> Result<Option<(String, String)>, Error> {
+    let found = match customer {
+        Some(customer) => of_customer(tx, (kind, named), customer),
+        None => of_catalog(tx, (kind, named), now),
+    };
+    match found {
+        // The work says itself what is not there.
+        Err(Error::NotFound(_)) => Ok(None),
+        found => found,
+    }
+}
+
+type Found = Result<Option<(String, String)>, Error>;
+
+fn of_customer(tx: &mut dyn Transaction, (kind, named): (&str, &str), key: CustomerKey) -> Found {
+    match kind {
+        "customer" => {
+            let customer = tx.customers().get(key)?;
+            text(named, &CustomerView::new(tx, &customer)?)
+        }
+        "subscription" => {
+            let Ok(id) = named.parse::<SubscriptionId>() else { return Ok(None) };
+            let subscription = tx.subscriptions().get(key, id)?;
+            text(id, &SubscriptionView::new(tx, &subscription)?)
+        }
+        "invoice" => {
+            let Some(name) = InvoiceName::parse(named) else { return Ok(None) };
+            let invoice = name.find(tx)?;
+            text(invoice.id, &InvoiceView::from(&invoice))
+        }
+        "credit" => {
+            let Ok(id) = named.parse::<CreditId>() else { return Ok(None) };
+            let ledger = tx.credits().get(key, id)?;
+            text(id, &CreditView::load(tx, key, &ledger)?)
+        }
+        // Payments never change.
+        _ => Ok(None),
+    }
+}
+
+fn of_catalog(tx: &mut dyn Transaction, (kind, named): (&str, &str), now: OffsetDateTime) -> Found {
+    match kind {
+        "plan" => {
+            let Ok(id) = named.parse::<PlanId>() else { return Ok(None) };
+            let plan = tx.plans().get(id)?;
+            let mut catalog = Catalog::load(tx, Some(id), now)?;
+            text(id, &PlanView::new(tx, &mut catalog, &plan, &VersionFilter::default())?)
+        }
+        "plan_version" => {
+            let Ok(id) = named.parse::<PlanVersionId>() else { return Ok(None) };
+            let version = tx.plans().get_version(id)?;
+            let plan = tx.plans().get(version.plan)?;
+            let mut catalog = Catalog::load(tx, Some(plan.id), now)?;
+            text(id, &PlanVersionView::new(tx, &mut catalog, &plan, &version)?)
+        }
+        "metric" => {
+            let Ok(id) = named.parse::<MetricId>() else { return Ok(None) };
+            text(id, &MetricView::from(&tx.metrics().get(id)?))
+        }
+        "test_clock" => {
+            let Ok(id) = named.parse::<TestClockId>() else { return Ok(None) };
+            text(id, &TestClockView::from(&tx.test_clocks().get(id)?))
+        }
+        "webhook_endpoint" => {
+            let Ok(id) = named.parse::<WebhookEndpointId>() else { return Ok(None) };
+            text(id, &EndpointView::from(&tx.webhooks().get(id)?))
+        }
+        "usage_alert" => {
+            let Ok(id) = named.parse::<UsageAlertId>() else { return Ok(None) };
+            text(id, &UsageAlertView::from(&tx.usage_alerts().get(id)?))
+        }
+        "api_key" => key(tx, KeyKind::ApiKey, named),
+        "access_token" => key(tx, KeyKind::AccessToken, named),
+        "organization" => {
+            let organization = tx.organizations().get()?;
+            text(organization.id, &OrganizationView::new(tx, organization)?)
+        }
+        _ => Ok(None),
+    }
+}
+
+fn key(tx: &mut dyn Transaction, kind: KeyKind, prefix: &str) -> Found {
+    let all = tx.api_keys().list(kind)?;
+    match all.iter().find(|key| key.prefix == prefix) {
+        Some(key) => text(prefix, &KeyView::from(key)),
+        None => Ok(None),
+    }
+}
+
+fn text<I: ToString>(id: I, view: &impl Serialize) -> Found {
+    let text = serde_json::to_string(view).map_err(|error| StoreError::Internal(error.to_string()))?;
+    Ok(Some((id.to_string(), text)))
+}

@@ -1,0 +1,209 @@
+//! The audit log: written with the changes, and never again.
+
+use billing_domain::audit::{Actor, ActorKind, AuditEntry, AuditFilter, Change};
+use billing_domain::customer::CustomerId;
+use billing_domain::store::{AuditRepo, Page, PageRequest};
+use billing_domain::{Error, FieldCode, FieldError, StoreError};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use time::OffsetDateTime;
+use time::macros::datetime;
+use uuid::Uuid;
+
+use crate::pg::column::{choice, unreadable};
+use crate::pg::schema::{audit_entries, organization_audit_entries};
+use crate::pg::sql_file::sql_file;
+use crate::repo::customer::page_of;
+use crate::transaction::PgTransaction;
+
+/// Before everything, and behind it: what Postgres can hold and this program can read.
+const EARLIEST: OffsetDateTime = datetime!(0001-01-01 00:00 UTC);
+const LATEST: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
+
+sql_file! {
+    /// The entries behind a place, newest first: those of customers, and with `own` those of the organization's own.
+    ListAuditEntries -> (
+        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
+        Nullable<Text>, Nullable<Text>, Nullable<Text>
+    ) = "list_audit_entries.sql" {
+        own: bool as Bool,
+        organization: Uuid as SqlUuid,
+        customer: Option<Uuid> as Nullable<SqlUuid>,
+        actor: Option<String> as Nullable<Text>,
+        operation: Option<String> as Nullable<Text>,
+        kind: Option<String> as Nullable<Text>,
+        subject: Option<String> as Nullable<Text>,
+        from: OffsetDateTime as Timestamptz,
+        to: OffsetDateTime as Timestamptz,
+        before_at: OffsetDateTime as Timestamptz,
+        before_id: Uuid as SqlUuid,
+        limit: i64 as BigInt,
+    }
+}
+
+#[derive(Queryable)]
+struct EntryRow {
+    at: OffsetDateTime,
+    id: Uuid,
+    customer_key: Option<Uuid>,
+    customer_id: Option<String>,
+    actor_kind: String,
+    actor_id: String,
+    actor_name: String,
+    address: Option<String>,
+    request_id: String,
+    operation: String,
+    kind: String,
+    subject: Option<String>,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl TryFrom<EntryRow> for AuditEntry {
+    type Error = Error;
+
+    fn try_from(row: EntryRow) -> Result<Self, Error> {
+        let kind = choice(ActorKind::ALL, ActorKind::as_str, &row.actor_kind)?;
+        let customer =
+            row.customer_id.as_deref().map(str::parse::<CustomerId>).transpose().map_err(|_| unreadable("customer"))?;
+        let change = Change {
+            actor: Actor { kind, id: row.actor_id, name: row.actor_name },
+            address: row.address,
+            request_id: row.request_id,
+            operation: row.operation,
+            kind: row.kind,
+            subject: row.subject,
+            customer: row.customer_key.map(Into::into),
+            before: row.before,
+            after: row.after,
+        };
+        Ok(Self { id: row.id.into(), at: row.at, customer, change })
+    }
+}
+
+/// A place in the log: microseconds since 1970, and the id. The later comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cursor {
+    at: OffsetDateTime,
+    id: Uuid,
+}
+
+impl Cursor {
+    pub(crate) fn parse(text: &str) -> Result<Self, Error> {
+        let parts = text.split_once('_').and_then(|(micros, id)| {
+            let nanos = micros.parse::<i64>().ok().map(|micros| i128::from(micros) * 1_000)?;
+            let at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
+            Some(Self { at, id: Uuid::try_parse(id).ok()? })
+        });
+        parts.ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+    }
+
+    pub(crate) fn of(entry: &AuditEntry) -> Self {
+        Self { at: entry.at, id: entry.id.uuid() }
+    }
+
+    pub(crate) fn to_text(self) -> String {
+        format!("{}_{}", self.at.unix_timestamp_nanos() / 1_000, self.id.simple())
+    }
+}
+
+impl PgTransaction<'_> {
+    /// Writes the changes that were put off. After a failure nothing can be written any more, and nothing will be kept.
+    pub(crate) fn write_changes(&mut self) -> Result<(), Error> {
+        if self.has_failed() {
+            return Ok(());
+        }
+        for change in std::mem::take(&mut self.changes) {
+            match change.customer {
+                Some(customer) => self.insert_of_customer(customer.uuid(), change)?,
+                None => self.insert_own(change)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn insert_of_customer(&mut self, customer: Uuid, change: Change) -> Result<(), Error> {
+        if self.lane.is_none() {
+            return Err(StoreError::Internal("a change of a customer's outside of its lane".to_owned()).into());
+        }
+        let row = (
+            audit_entries::customer_key.eq(customer),
+            audit_entries::id.eq(Uuid::now_v7()),
+            audit_entries::organization_id.eq(self.tenant()),
+            audit_entries::actor_kind.eq(change.actor.kind.as_str()),
+            audit_entries::actor_id.eq(change.actor.id),
+            audit_entries::actor_name.eq(change.actor.name),
+            audit_entries::address.eq(change.address),
+            audit_entries::request_id.eq(change.request_id),
+            audit_entries::operation.eq(change.operation),
+            audit_entries::kind.eq(change.kind),
+            audit_entries::subject.eq(change.subject),
+            audit_entries::before.eq(change.before),
+            audit_entries::after.eq(change.after),
+        );
+        self.query(|pg| diesel::insert_into(audit_entries::table).values(row).execute(pg)).map(drop)
+    }
+
+    fn insert_own(&mut self, change: Change) -> Result<(), Error> {
+        let row = (
+            organization_audit_entries::organization_id.eq(self.tenant()),
+            organization_audit_entries::id.eq(Uuid::now_v7()),
+            organization_audit_entries::actor_kind.eq(change.actor.kind.as_str()),
+            organization_audit_entries::actor_id.eq(change.actor.id),
+            organization_audit_entries::actor_name.eq(change.actor.name),
+            organization_audit_entries::address.eq(change.address),
+            organization_audit_entries::request_id.eq(change.request_id),
+            organization_audit_entries::operation.eq(change.operation),
+            organization_audit_entries::kind.eq(change.kind),
+            organization_audit_entries::subject.eq(change.subject),
+            organization_audit_entries::before.eq(change.before),
+            organization_audit_entries::after.eq(change.after),
+        );
+        self.query(|pg| diesel::insert_into(organization_audit_entries::table).values(row).execute(pg)).map(drop)
+    }
+
+    /// The entries behind a place, one more than a page of so many has: of this lane's customers, and with `own` those of the
+    /// organization's own.
+    pub(crate) fn list_changes(
+        &mut self,
+        own: bool,
+        filter: &AuditFilter,
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Vec<AuditEntry>, Error> {
+        let list = ListAuditEntries {
+            own: own && filter.customer.is_none(),
+            organization: self.tenant(),
+            customer: filter.customer.map(|customer| customer.uuid()),
+            actor: filter.actor.clone(),
+            operation: filter.operation.clone(),
+            kind: filter.kind.clone(),
+            subject: filter.subject.clone(),
+            from: filter.from.unwrap_or(EARLIEST),
+            to: filter.to.unwrap_or(LATEST),
+            before_at: after.map_or(LATEST, |after| after.at),
+            before_id: after.map_or(Uuid::max(), |after| after.id),
+            limit: i64::from(limit) + 1,
+        };
+        let rows: Vec<EntryRow> = self.query(|pg| list.load(pg))?;
+        rows.into_iter().map(AuditEntry::try_from).collect()
+    }
+}
+
+/// A page of what was found behind the page before.
+pub(crate) fn audit_page(found: Vec<AuditEntry>, limit: u32) -> Page<AuditEntry> {
+    page_of(found.into_iter().map(|entry| (Cursor::of(&entry).to_text(), entry)).collect(), limit)
+}
+
+impl AuditRepo for PgTransaction<'_> {
+    fn insert(&mut self, change: Change) -> Result<(), Error> {
+        self.changes.push(change);
+        Ok(())
+    }
+
+    fn list(&mut self, filter: &AuditFilter, page: &PageRequest) -> Result<Page<AuditEntry>, Error> {
+        self.write_deferred()?;
+        let after = page.after.as_deref().map(Cursor::parse).transpose()?;
+        Ok(audit_page(self.list_changes(true, filter, after, page.limit)?, page.limit))
+    }
+}
