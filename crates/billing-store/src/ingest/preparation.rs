@@ -104,6 +104,9 @@ impl Lane {
         for month in &missing.months {
             self.worker_pool.transact_again(|pg| Ok(partition::create(pg, *month)?))?;
         }
+        if !missing.months.is_empty() {
+            partition::wait_for_readers(&self.worker_pool)?;
+        }
         if !missing.names.is_empty() {
             let (names, latest_before) = missing.names.iter().map(|(name, before)| (name.clone(), *before)).unzip();
             let register = RegisterNames { organization, names, latest_before };
@@ -129,12 +132,12 @@ impl Shared {
         for lane in self.lanes.all() {
             let known = lane.pool.run(partition::list).map_err(Failure::into_error)?;
             let missing: Vec<Month> = Month::range((first, last)).filter(|month| !known.contains(month)).collect();
-            lane.ingest.remember_months(known);
             for month in &missing {
                 lane.pool.transact(|pg| Ok(partition::create(pg, *month)?)).map_err(Failure::into_error)?;
-                lane.ingest.remember_months([*month]);
             }
+            partition::wait_for_readers(&lane.pool).map_err(Failure::into_error)?;
             made += missing.len();
+            lane.ingest.remember_months(known.into_iter().chain(missing));
         }
         Ok(made)
     }

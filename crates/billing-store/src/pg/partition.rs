@@ -1,10 +1,15 @@
 //! The months of the events table.
 
+use std::thread;
+use std::time::{Duration, Instant};
+
 use diesel::prelude::*;
-use diesel::sql_types::{Text, Timestamptz};
+use diesel::sql_types::{Array, Text, Timestamptz};
 use time::OffsetDateTime;
 
+use super::error::Failure;
 use super::month::Month;
+use super::pool::Pool;
 use super::statement::statement;
 
 statement! {
@@ -45,6 +50,30 @@ statement! {
     }
 }
 
+statement! {
+    /// The transactions of others that may be at work with the months of before: they have a lock on the table of events, as
+    /// whoever plans a statement about it has from before it looks for the months until its transaction ends.
+    ListReaders -> Text {
+        "SELECT DISTINCT virtualtransaction FROM pg_locks
+        WHERE relation = 'events'::regclass AND granted AND pid <> pg_backend_pid()
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    }
+}
+
+statement! {
+    /// Which of these transactions have not ended.
+    ListUnfinished -> Text {
+        "SELECT virtualxid FROM pg_locks
+        WHERE locktype = 'virtualxid' AND granted AND virtualxid = ANY(" transactions: Vec<String> as Array<Text>; ")"
+    }
+}
+
+/// Whoever is there for longer is not planning: a statement of the service ends before, and what others read for longer (a dump,
+/// an audit) is one snapshot, which lacks new events as well as their arrival numbers.
+const READERS_WAIT_MAX: Duration = Duration::from_secs(6);
+/// How often it is looked whether they have ended.
+const READERS_POLL: Duration = Duration::from_millis(5);
+
 /// The months that have a partition, latest first.
 pub(crate) fn list(pg: &mut PgConnection) -> QueryResult<Vec<Month>> {
     let tables: Vec<String> = ListPartitions {}.load(pg)?;
@@ -63,4 +92,16 @@ pub(crate) fn find_unindexed(pg: &mut PgConnection) -> QueryResult<Option<String
 /// make any.
 pub(crate) fn create(pg: &mut PgConnection, month: Month) -> QueryResult<()> {
     CreatePartition { month_start: month.start() }.execute(pg).map(drop)
+}
+
+/// Waits for everybody who may be planning without months that are attached by now. Whoever stores events in a month has waited
+/// so since they saw it: a reading that was planned without it would miss them, and say that it had seen them.
+pub(crate) fn wait_for_readers(pool: &Pool) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut transactions: Vec<String> = pool.run(|pg| ListReaders {}.load(pg))?;
+    while !transactions.is_empty() && began.elapsed() < READERS_WAIT_MAX {
+        thread::sleep(READERS_POLL);
+        transactions = pool.run(|pg| ListUnfinished { transactions: transactions.clone() }.load(pg))?;
+    }
+    Ok(())
 }

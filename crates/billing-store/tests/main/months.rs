@@ -71,3 +71,28 @@ fn a_month_that_is_made_while_a_reading_is_planned_is_read_from_then_on() {
     test.ingest(world.organization, &[may], Window::Open).expect("taken in");
     assert_eq!(read(), [1, 1], "what was stored is counted, by the connection that had planned before");
 }
+
+/// Somebody may be planning without a new month, and would miss what is stored in it. So nothing is, until they have ended.
+#[test]
+fn nothing_is_stored_in_a_new_month_while_somebody_may_read_without_it() {
+    let test = TestStore::new();
+    let world = World::new(&test, 1);
+    let mut reader = connect(test.url());
+    reader.batch_execute("BEGIN; SELECT FROM events").expect("read");
+    let may = build::event("acme", "call", "may", datetime!(2024-05-10 00:01 UTC));
+    thread::scope(|threads| {
+        let storing = threads.spawn(|| test.ingest(world.organization, &[may], Window::Open));
+        let began = Instant::now();
+        let made = "SELECT 'made' AS value WHERE to_regclass('events_2024_05') IS NOT NULL";
+        while query(test.url(), made).is_empty() {
+            assert!(began.elapsed() < Wait::from_secs(20), "May is made");
+            thread::sleep(Wait::from_millis(1));
+        }
+        thread::sleep(Wait::from_millis(500));
+        assert!(!storing.is_finished(), "the reader may lack May");
+        assert_eq!(query(test.url(), "SELECT count(*)::text AS value FROM events"), ["0"]);
+        reader.batch_execute("COMMIT").expect("ended");
+        storing.join().expect("no panic").expect("stored");
+    });
+    assert_eq!(query(test.url(), "SELECT count(*)::text AS value FROM events"), ["1"]);
+}
