@@ -64,7 +64,7 @@ const CRATES: [Floors; 3] = [
         floors: &[
             // Ground: what knows nothing of calls.
             &[
-                "answer", "backend", "client_address", "compress", "connections", "feed_signals", "operation_id", "password", "places", "request_id", "secret", "slots", "tls", "usual_time",
+                "answer", "backend", "client_address", "compress", "connections", "feed_signals", "key_uses", "needed_scope", "operation_id", "password", "places", "request_id", "secret", "slots", "tls", "usual_time",
                 "wire", "zone",
             ],
             &["alert_run", "noted_call", "taxes", "usage_alert_view", "webhook_view"],

@@ -4,7 +4,7 @@ use actix_web::web;
 use billing_domain::api_key::KeyKind;
 
 use crate::answer::{Created, NoContent};
-use crate::api_key::{KeyBody, KeyView, create_key, list_keys, remove_key};
+use crate::api_key::{KeyView, TokenBody, create_key, list_keys, remove_key};
 use crate::app::App;
 use crate::caller::Caller;
 use crate::endpoint::{Endpoint, delete, get, post};
@@ -19,7 +19,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get("/api/access_tokens/", "List access tokens", list).lists::<KeyView>(),
         post("/api/access_tokens/", "Create an access token; its text is shown this once", create)
-            .takes::<KeyBody>()
+            .takes::<TokenBody>()
             .answers::<NewAccessTokenView>(201)
             .reveals("token"),
         delete("/api/access_tokens/{prefix}/", "Delete an access token", remove),
@@ -44,9 +44,13 @@ async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<Lis
 async fn create(
     app: web::Data<App>,
     caller: Caller,
-    ApiJson(body): ApiJson<KeyBody>,
+    ApiJson(body): ApiJson<TokenBody>,
 ) -> Result<Created<NewAccessTokenView>, ApiError> {
-    create_key(&app, &caller, KeyKind::AccessToken, body, |shown, token| NewAccessTokenView { shown, token }).await
+    create_key(&app, &caller, KeyKind::AccessToken, body, |made, token| NewAccessTokenView {
+        shown: made.into(),
+        token,
+    })
+    .await
 }
 
 /// `DELETE /api/access_tokens/{prefix}/`

@@ -1,7 +1,7 @@
 //! API keys and access tokens: who may speak for the organization.
 
 use actix_web::web;
-use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind};
+use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind, KeyScope};
 use billing_domain::workflow::{CreateApiKey, RegenerateApiKey, create_api_key, regenerate_api_key};
 use serde::Serialize;
 
@@ -13,12 +13,12 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::wire::{Instant, Secret, body, view};
+use crate::wire::{Instant, Secret, body, view, words_of};
 
 /// The calls about keys.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/api_keys/", "List keys", list).lists::<KeyView>(),
+        get("/api/api_keys/", "List keys", list).lists::<ApiKeyView>(),
         post("/api/api_keys/", "Create a key; its text is shown this once", create)
             .takes::<KeyBody>()
             .answers::<NewApiKeyView>(201)
@@ -31,8 +31,20 @@ pub fn endpoints() -> Vec<Endpoint> {
 }
 
 body! {
-    /// A new key or token.
+    /// A new key.
     KeyBody {
+        /// What it is for.
+        required name: String,
+        /// From when on it is worthless; never when missing.
+        optional expires_at: Instant,
+        /// What it may be used for; everything when missing.
+        optional scopes: Vec<KeyScope>,
+    }
+}
+
+body! {
+    /// A new token.
+    TokenBody {
         /// What it is for.
         required name: String,
         /// From when on it is worthless; never when missing.
@@ -40,9 +52,29 @@ body! {
     }
 }
 
+impl From<TokenBody> for KeyBody {
+    fn from(TokenBody { name, expires_at }: TokenBody) -> Self {
+        Self { name, expires_at, scopes: None }
+    }
+}
+
 impl KeyBody {
     fn read(self, kind: KeyKind, fingerprint: Fingerprint) -> CreateApiKey {
-        CreateApiKey { kind, name: self.name, expires_at: self.expires_at.map(|Instant(at)| at), fingerprint }
+        let expires_at = self.expires_at.map(|Instant(at)| at);
+        CreateApiKey { kind, name: self.name, expires_at, scopes: self.scopes, fingerprint }
+    }
+}
+
+words_of! { KeyScope }
+
+view! {
+    /// A key without its secret.
+    ApiKeyView {
+        ..shown: KeyView,
+        /// What it may be used for.
+        scopes: Vec<KeyScope>,
+        /// When it was used last, give or take a minute; null: not yet.
+        last_used_at: Option<Instant>,
     }
 }
 
@@ -63,7 +95,7 @@ view! {
 view! {
     /// A key that was just made.
     NewApiKeyView {
-        ..shown: KeyView,
+        ..shown: ApiKeyView,
         /// The key itself. It is kept nowhere, so it is not shown again, nor when this answer is repeated.
         key: Secret,
     }
@@ -80,6 +112,12 @@ impl From<&ApiKey> for KeyView {
     }
 }
 
+impl From<&ApiKey> for ApiKeyView {
+    fn from(key: &ApiKey) -> Self {
+        Self { shown: key.into(), scopes: key.scopes.to_vec(), last_used_at: key.last_used_at.map(Instant) }
+    }
+}
+
 impl From<&KeyText> for Secret {
     fn from(text: &KeyText) -> Self {
         Self(text.reveal().to_owned())
@@ -87,14 +125,13 @@ impl From<&KeyText> for Secret {
 }
 
 /// The keys of a kind.
-pub async fn list_keys(
+pub async fn list_keys<V: for<'k> From<&'k ApiKey> + Send + 'static>(
     app: &App,
     caller: &Caller,
     kind: KeyKind,
     paging: Paging,
-) -> Result<ListAnswer<KeyView>, ApiError> {
-    let page =
-        app.read(caller, move |tx, _| map_page(paging.cut(tx.api_keys().list(kind)?)?, |key| Ok(KeyView::from(&key))));
+) -> Result<ListAnswer<V>, ApiError> {
+    let page = app.read(caller, move |tx, _| map_page(paging.cut(tx.api_keys().list(kind)?)?, |key| Ok(V::from(&key))));
     Ok(ListAnswer(page.await?))
 }
 
@@ -103,14 +140,14 @@ pub async fn create_key<V: Serialize + Send + 'static>(
     app: &App,
     caller: &Caller,
     kind: KeyKind,
-    body: KeyBody,
-    show: fn(KeyView, Secret) -> V,
+    body: impl Into<KeyBody>,
+    show: fn(&ApiKey, Secret) -> V,
 ) -> Result<Created<V>, ApiError> {
     let text = KeyText::generate().map_err(ApiError::internal)?;
-    let command = body.read(kind, app.pepper.fingerprint(&text));
+    let command = body.into().read(kind, app.pepper.fingerprint(&text));
     let view = app.on_catalog(caller, move |tx, now| {
         let key = create_api_key(tx, &command, now)?;
-        Ok(show((&key).into(), (&text).into()))
+        Ok(show(&key, (&text).into()))
     });
     Ok(Created(view.await?))
 }
@@ -122,7 +159,7 @@ pub async fn remove_key(app: &App, caller: &Caller, kind: KeyKind, prefix: Strin
 }
 
 /// `GET /api/api_keys/`
-async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<ListAnswer<KeyView>, ApiError> {
+async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<ListAnswer<ApiKeyView>, ApiError> {
     list_keys(&app, &caller, KeyKind::ApiKey, paging).await
 }
 
@@ -132,7 +169,7 @@ async fn create(
     caller: Caller,
     ApiJson(body): ApiJson<KeyBody>,
 ) -> Result<Created<NewApiKeyView>, ApiError> {
-    create_key(&app, &caller, KeyKind::ApiKey, body, |shown, key| NewApiKeyView { shown, key }).await
+    create_key(&app, &caller, KeyKind::ApiKey, body, |made, key| NewApiKeyView { shown: made.into(), key }).await
 }
 
 /// `DELETE /api/api_keys/{prefix}/`

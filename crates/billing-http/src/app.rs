@@ -25,6 +25,7 @@ use crate::connections::Connections;
 use crate::delivery::Deliverer;
 use crate::error::{ApiError, codes};
 use crate::feed_signals::FeedSignals;
+use crate::key_uses::KeyUses;
 use crate::noted_call::Show;
 use crate::places::{Holder, Places};
 use crate::request_id;
@@ -54,6 +55,8 @@ pub struct App {
     pub pepper: Pepper,
     /// Keys that were valid before.
     pub known_keys: KnownKeys,
+    /// When keys were used.
+    pub key_uses: Arc<KeyUses>,
     /// Wakes the worker that advances test clocks.
     pub clock_alarm: Alarm,
     /// Asks organizations' own tax providers.
@@ -88,6 +91,7 @@ impl App {
             request_deadline: settings.request_deadline,
             pepper: settings.pepper.clone(),
             known_keys: KnownKeys::default(),
+            key_uses: Arc::default(),
             clock_alarm,
             taxes,
             deliverer: Arc::new(Deliverer::new(Client::new(settings.reach), settings.pepper.bytes())),

@@ -6,18 +6,19 @@ use actix_web::guard::{Guard, fn_guard};
 use actix_web::http::Method;
 use actix_web::middleware::{Next, from_fn};
 use actix_web::{FromRequest, Handler, Responder, Route, web};
+use billing_domain::api_key::KeyScope;
 use std::future::ready;
 use std::sync::Arc;
 
-use crate::auth::{authenticate, carry, recognize};
+use crate::auth::{Needs, authenticate, carry, recognize};
 use crate::caller::Terms;
 use crate::error::{ApiError, codes};
 use crate::idempotency::once;
 use crate::noted_call::About;
-use crate::operation_id;
 use crate::unknown_field::{Known, UnknownFields, hold};
 use crate::unread::refuse;
 use crate::wire::{Describe, Described};
+use crate::{needed_scope, operation_id};
 
 pub use crate::query::Parameter;
 
@@ -240,6 +241,11 @@ impl Endpoint {
         self.answers::<String>(200)
     }
 
+    /// The scope that a key must have for it; `None`: any.
+    pub fn needed_scope(&self) -> Option<KeyScope> {
+        needed_scope::of(&self.method, self.path).filter(|_| self.access == Access::Key)
+    }
+
     /// What it is named in generated clients, and in the audit log.
     pub fn operation_id(&self) -> String {
         operation_id::of(&self.method, self.path, self.is_paged)
@@ -297,6 +303,12 @@ fn register(config: &mut web::ServiceConfig, pattern: &'static str, endpoints: &
         let error = ApiError::plain(&codes::METHOD_NOT_ALLOWED).allowing(allow.clone());
         ready(Ok(refuse(request, &error)))
     });
+    let needs = Needs::of(endpoints.iter().map(|endpoint| (endpoint.method.clone(), endpoint.needed_scope())));
+    let recognize = {
+        let needs = needs.clone();
+        move |request: ServiceRequest, next: Next<BoxBody>| recognize(needs.clone(), request, next)
+    };
+    let authenticate = move |request: ServiceRequest, next: Next<BoxBody>| authenticate(needs.clone(), request, next);
     match first.access {
         Access::Public => config.service(resource),
         Access::Key if first.is_for_bearers => config.service(resource.wrap(from_fn(recognize))),

@@ -190,6 +190,9 @@ fn meaning(endpoint: &Endpoint) -> String {
     if endpoint.is_paged() {
         parts.push(LIST_MEANING.to_owned());
     }
+    if let Some(scope) = endpoint.needed_scope() {
+        parts.push(format!("Needs a key with the scope `{}`.", scope.as_str()));
+    }
     parts.push(endpoint.unknown_fields().meaning().to_owned());
     let codes: Vec<_> = calls::of_rules(&endpoint.method, endpoint.path).iter().map(|code| code.text).collect();
     if !codes.is_empty() {

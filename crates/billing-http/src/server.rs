@@ -56,7 +56,7 @@ impl Server {
         app.deliverer.show_as(message::bodies);
         let app = app.with_feed_signals(Arc::clone(&feed_signals));
         let feeds = FeedKeeping::new(feed_signals, settings.feed_days, Arc::clone(&app.deliverer));
-        let workers = Workers::start(&backend, &taxes, (alarm, ear), feeds)?;
+        let workers = Workers::start(&backend, &taxes, (alarm, ear), feeds, Arc::clone(&app.key_uses))?;
         let app = web::Data::new(app);
         let (sender, receiver) = mpsc::channel();
         let (data, served) = (app.clone(), settings.clone());

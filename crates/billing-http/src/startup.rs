@@ -203,7 +203,7 @@ impl Opened {
 
     fn new_key(&self, key: &KeyText, name: &str, expires_at: Option<OffsetDateTime>) -> CreateApiKey {
         let fingerprint = self.pepper.fingerprint(key);
-        CreateApiKey { kind: KeyKind::ApiKey, name: name.to_owned(), expires_at, fingerprint }
+        CreateApiKey { kind: KeyKind::ApiKey, name: name.to_owned(), expires_at, scopes: None, fingerprint }
     }
 
     /// Makes one more key of an organization.

@@ -16,6 +16,7 @@ use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
 use crate::delivery::Deliverer;
 use crate::feed_signals::FeedSignals;
+use crate::key_uses::KeyUses;
 use crate::taxes::{self, Attempt, Job, Taxes, Undone};
 
 mod alarm;
@@ -55,6 +56,9 @@ const ROLLUP_PAUSE: Duration = Duration::from_secs(5);
 /// How often tables are looked for that are planned by what they were.
 const STATISTICS_PAUSE: Duration = Duration::from_secs(60);
 
+/// How often it is noted which keys were used.
+const KEY_USES_PAUSE: Duration = Duration::from_secs(2);
+
 /// How often months are looked for that have no room yet. There is always room for two more.
 const MONTHS_PAUSE: Duration = Duration::from_secs(3_600);
 
@@ -88,6 +92,7 @@ impl Workers {
         taxes: &Arc<Taxes>,
         clock: (Alarm, Ear),
         feeds: FeedKeeping,
+        key_uses: Arc<KeyUses>,
     ) -> std::io::Result<Self> {
         make_months_ahead(backend.as_ref());
         let mut workers = Self { alarms: Vec::new(), threads: Vec::new() };
@@ -105,6 +110,7 @@ impl Workers {
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
+        workers.add("key-uses", KEY_USES_PAUSE, Alarm::new(), backend, move |backend| note_uses(backend, &key_uses))?;
         workers.add_alerts(backend)?;
         workers.add_feeds(backend, feeds)?;
         Ok(workers)
@@ -316,6 +322,17 @@ fn refresh_statistics(backend: &dyn Backend) -> bool {
         Ok(0) => {}
         Ok(tables) => log::info!(tables; "statistics gathered"),
         Err(error) => log::error!("statistics could not be gathered: {error}"),
+    }
+    false
+}
+
+/// Notes which keys were used since the last time.
+fn note_uses(backend: &dyn Backend, uses: &KeyUses) -> bool {
+    let used = uses.take();
+    if !used.is_empty()
+        && let Err(error) = backend.note_uses(&used)
+    {
+        log::warn!("it could not be noted which keys were used: {error}");
     }
     false
 }

@@ -198,6 +198,7 @@ statement! {
                 format('SELECT %s AS row FROM %I.%I t WHERE %I = %L ORDER BY 1',
                     CASE WHEN table_name LIKE '%messages' THEN '(to_jsonb(t) - ''is_placed'')::text'
                         WHEN table_name = 'usage_alerts' THEN '(to_jsonb(t) - ''is_introduced'')::text'
+                        WHEN table_name = 'api_keys' THEN '(to_jsonb(t) - ''last_used_at'')::text'
                         WHEN table_name = 'webhook_endpoints' THEN
                             '(to_jsonb(t) - ''{position,leased_to,leased_until,served_at,failing_since}''::text[])::text'
                         ELSE 't::text' END,

@@ -89,6 +89,20 @@ impl ApiKeyLookup for MemoryStore {
         Ok(key.map(|key| (key.clone(), state.now)))
     }
 
+    fn note_uses(&self, prefixes: &[String]) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        for tenant in state.tenants.values_mut() {
+            for prefix in prefixes.iter().filter(|prefix| tenant.api_keys.contains_key(*prefix)).collect::<Vec<_>>() {
+                let Some(key) = tenant.api_keys.get_mut(prefix) else { continue };
+                if key.last_used_at.is_none_or(|at| at <= now - Duration::MINUTE) {
+                    key.last_used_at = Some(now);
+                }
+            }
+        }
+        Ok(())
+    }
+
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {
         Ok(self.lock().tenants.keys().copied().collect())
     }

@@ -155,6 +155,8 @@ pub trait ApiKeyLookup: Send + Sync {
     fn find_key_then(&self, prefix: String, reply: Reply<Option<(ApiKey, OffsetDateTime)>>) {
         reply(self.find_key(&prefix));
     }
+    /// Notes that the keys with these prefixes were used by now, of those of which that was not noted within the last minute.
+    fn note_uses(&self, prefixes: &[String]) -> Result<(), Error>;
     /// Every organization's id, oldest first.
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error>;
 }

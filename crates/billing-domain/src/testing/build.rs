@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::addon::{Addon, AddonTerms, BillingFrequency, InvoiceWhen, plan_of};
 #[cfg(feature = "service")]
-use crate::api_key::{ApiKey, KeyKind};
+use crate::api_key::{ApiKey, KeyKind, KeyScopes};
 use crate::charge::{Billed, BillingRecord, ChargeRef, UsageBilling};
 use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
@@ -86,6 +86,8 @@ pub fn api_key(organization: OrganizationId, prefix: &str, now: OffsetDateTime) 
         digest: vec![7; 32],
         created_at: now,
         expires_at: None,
+        scopes: KeyScopes::default(),
+        last_used_at: None,
     }
 }
 

@@ -31,7 +31,7 @@ pub fn regenerate_api_key(
     }
     tx.api_keys().delete(KeyKind::ApiKey, &old.prefix)?;
     let Fingerprint { prefix, digest } = command.fingerprint.clone();
-    let new = ApiKey { prefix, digest, created_at: now, ..old };
+    let new = ApiKey { prefix, digest, created_at: now, last_used_at: None, ..old };
     tx.api_keys().insert(&new)?;
     Ok(new)
 }

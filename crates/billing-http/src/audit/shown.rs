@@ -10,7 +10,7 @@ use billing_domain::{Error, StoreError};
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::api_key::KeyView;
+use crate::api_key::{ApiKeyView, KeyView};
 use crate::credit::CreditView;
 use crate::customer::CustomerView;
 use crate::invoice::{InvoiceName, InvoiceView};
@@ -116,7 +116,8 @@ fn of_catalog(tx: &mut dyn Transaction, (kind, named): (&str, &str), now: Offset
 fn key(tx: &mut dyn Transaction, kind: KeyKind, prefix: &str) -> Found {
     let all = tx.api_keys().list(kind)?;
     match all.iter().find(|key| key.prefix == prefix) {
-        Some(key) => text(prefix, &KeyView::from(key)),
+        Some(key) if kind == KeyKind::ApiKey => text(prefix, &ApiKeyView::from(key)),
+        Some(token) => text(prefix, &KeyView::from(token)),
         None => Ok(None),
     }
 }

@@ -6,6 +6,7 @@
 //! instance, is answered only after a look-up.
 
 use std::future::{Ready, ready};
+use std::time::Instant;
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -14,6 +15,7 @@ use actix_web::middleware::Next;
 use actix_web::{FromRequest, HttpMessage, HttpRequest, ResponseError};
 
 use super::key_check::{API_KEY_HEADER, app_of, check, find_api_key, not_authenticated, single, vouched};
+use super::scope::Needs;
 use crate::app::App;
 use crate::caller::{Bearer, Caller, KeyText};
 use crate::error::ApiError;
@@ -55,6 +57,7 @@ impl Bearer {
             return None;
         }
         let fingerprint = known.fingerprint();
+        app.key_uses.note(&known.prefix, Instant::now());
         Some(Self::remembered(Caller::of_key(&known), key, fingerprint))
     }
 }
@@ -78,6 +81,7 @@ impl FromRequest for Bearer {
 /// # Errors
 /// Those of the handler; a bad key is answered here.
 pub async fn recognize(
+    needs: Needs,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
@@ -91,6 +95,11 @@ pub async fn recognize(
         Err(error) => return Ok(refuse(request, &error)),
     };
     app.note_request(bearer.organization());
+    if let Err(missing) = needs.check(request.method(), bearer.last_known()) {
+        // Nobody learns from it what a key may that is none any more.
+        let error = bearer.caller(&app).await.err().unwrap_or(missing);
+        return Ok(refuse(request, &error));
+    }
     request.extensions_mut().insert(bearer.clone());
     if request.headers().contains_key(IDEMPOTENCY_KEY) {
         request.extensions_mut().insert(bearer.last_known().clone());

@@ -1,7 +1,7 @@
 //! The check of the key that every call but the public ones goes through.
 
 use std::future::{Ready, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix_web::body::{BoxBody, MessageBody};
 use actix_web::dev::{Payload, ServiceRequest, ServiceResponse};
@@ -11,6 +11,7 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest, web};
 use billing_domain::api_key::{ApiKey, KeyKind};
 use billing_domain::{Error, Refusal};
 
+use super::scope::Needs;
 use crate::app::App;
 use crate::caller::{Caller, KeyText};
 use crate::error::{ApiError, codes};
@@ -51,11 +52,12 @@ pub(super) fn vouched_address(request: &ServiceRequest) -> Option<String> {
     request.extensions().get::<Vouched>().and_then(|vouched| vouched.address.clone())
 }
 
-/// Lets a request pass to its handler when it has a valid key.
+/// Lets a request pass to its handler when it has a valid key that may be used for it.
 ///
 /// # Errors
 /// Those of the handler; a bad key is answered here.
 pub async fn authenticate(
+    needs: Needs,
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
@@ -67,7 +69,11 @@ pub async fn authenticate(
     match caller {
         Ok(caller) => {
             app.note_request(caller.organization);
+            let allowed = needs.check(request.method(), &caller);
             request.extensions_mut().insert(caller);
+            if let Err(error) = allowed {
+                return Ok(refuse(request, &error));
+            }
             Ok(next.call(request).await?.map_into_boxed_body())
         }
         Err(error) => Ok(refuse(request, &error)),
@@ -99,6 +105,7 @@ pub(super) async fn check(app: &App, headers: &HeaderMap) -> Result<Caller, ApiE
             return Err(authentication_failed());
         }
     }
+    app.key_uses.note(&caller.prefix, Instant::now());
     Ok(Caller::of_key(&caller))
 }
 

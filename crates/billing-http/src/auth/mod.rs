@@ -3,7 +3,9 @@
 mod bearer;
 mod carry;
 mod key_check;
+mod scope;
 
 pub use bearer::recognize;
 pub use carry::carry;
 pub use key_check::{Vouched, authenticate};
+pub use scope::Needs;

@@ -7,7 +7,7 @@ mod known;
 
 use std::sync::Arc;
 
-use billing_domain::api_key::ApiKey;
+use billing_domain::api_key::{ApiKey, KeyScopes};
 use billing_domain::audit::Actor;
 use billing_domain::id::OrganizationId;
 
@@ -27,6 +27,8 @@ pub struct Caller {
     pub key_prefix: String,
     /// Who that is, as the audit log tells of it.
     pub actor: Actor,
+    /// What the key may be used for.
+    pub scopes: KeyScopes,
     /// The claim of the request: what it changes is changed once.
     pub claim: Option<Arc<Pending>>,
     /// The call that is made, where it may change something.
@@ -37,7 +39,14 @@ impl Caller {
     /// Whoever has this key.
     pub fn of_key(key: &ApiKey) -> Self {
         let actor = Actor::api_key(&key.prefix, &key.name);
-        Self { organization: key.organization, key_prefix: key.prefix.clone(), actor, claim: None, call: None }
+        Self {
+            organization: key.organization,
+            key_prefix: key.prefix.clone(),
+            actor,
+            scopes: key.scopes.clone(),
+            claim: None,
+            call: None,
+        }
     }
 
     /// With the call that the request makes.

@@ -6,6 +6,7 @@ use actix_web::http::header::USER_AGENT;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use billing_console::Viewer;
 use billing_console::visit::escaped;
+use billing_domain::api_key::KeyScopes;
 use billing_domain::audit::Actor;
 use billing_domain::id::{OrganizationId, UserId};
 use billing_domain::user::SignedIn;
@@ -154,6 +155,8 @@ impl Session {
             organization: membership.organization,
             key_prefix: self.key.prefix().to_owned(),
             actor: Actor::user(session.user, email),
+            // What a user may is a matter of the role.
+            scopes: KeyScopes::default(),
             claim: None,
             call: None,
         }

@@ -44,6 +44,7 @@ codes! {
     NOT_AUTHENTICATED = 401, "not_authenticated", "The X-API-KEY header is missing, or holds no valid key.";
     AUTHENTICATION_FAILED = 401, "authentication_failed",
         "The Authorization header sent beside the key holds no valid token of the same organization.";
+    MISSING_SCOPE = 403, "missing_scope", "The API key may not be used for this call; the detail names the scope that it needs.";
     NOT_FOUND = 404, "not_found", "The path names something that does not exist in this organization.";
     RESOURCE_NOT_FOUND = 404, "resource_not_found", "The path names a subscription that does not exist in this organization, or an add-on that is not attached to it.";
     METHOD_NOT_ALLOWED = 405, "method_not_allowed", "The path has no such method; the Allow header lists those it has.";

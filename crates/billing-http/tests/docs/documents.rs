@@ -77,7 +77,9 @@ fn generated() -> [(&'static str, String); 3] {
     [
         (
             "calls",
-            format!("| call | what it does | key | answer | what it does not know |\n|---|---|---|---|---|\n{calls}"),
+            format!(
+                "| call | what it does | scope of the key | answer | what it does not know |\n|---|---|---|---|---|\n{calls}"
+            ),
         ),
         ("rules", format!("| call | codes of its rules |\n|---|---|\n{}", rule_rows())),
         ("codes", format!("| code | status | when |\n|---|---|---|\n{codes}")),
@@ -94,7 +96,11 @@ fn rule_rows() -> String {
 }
 
 fn call_row(endpoint: &Endpoint) -> String {
-    let key = if endpoint.access == Access::Key { "yes" } else { "no" };
+    let key = match (endpoint.access, endpoint.needed_scope()) {
+        (Access::Public, _) => "none".to_owned(),
+        (Access::Key, None) => "any".to_owned(),
+        (Access::Key, Some(scope)) => format!("`{}`", scope.as_str()),
+    };
     let status = endpoint.answer.map_or_else(|| "".to_owned(), |(status, _)| status.to_string());
     let unknown = match endpoint.unknown_fields() {
         UnknownFields::Refused => "refused",

@@ -90,6 +90,10 @@ impl ApiKeyLookup for Broken {
         });
     }
 
+    fn note_uses(&self, _: &[String]) -> Result<(), Error> {
+        self.fail()
+    }
+
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {
         self.fail()
     }

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration as Time, Instant};
 
 use billing_audit::audit_database;
-use billing_domain::api_key::{ApiKey, KeyKind};
+use billing_domain::api_key::{ApiKey, KeyKind, KeyScopes};
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::{CreateOrganization, create_organization};
@@ -309,6 +309,8 @@ fn in_memory(world: &World) -> (RunningServer, String) {
             digest: world.opened.pepper.digest(&key),
             created_at: now,
             expires_at: None,
+            scopes: KeyScopes::default(),
+            last_used_at: None,
         })
     });
     made.expect("an organization");

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use billing_domain::api_key::{ApiKey, KeyKind};
+use billing_domain::api_key::{ApiKey, KeyKind, KeyScopes};
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{Scope, Store};
 use billing_domain::workflow::{CreateOrganization, create_organization};
@@ -309,6 +309,8 @@ fn key_in(store: &MemoryStore, world: &World) -> String {
         digest: world.opened.pepper.digest(&key),
         created_at: OffsetDateTime::now_utc(),
         expires_at: None,
+        scopes: KeyScopes::default(),
+        last_used_at: None,
     };
     let store: &dyn Store = store;
     let command = CreateOrganization { name: "Acme".to_owned() };

@@ -1,6 +1,6 @@
 //! Who may call what.
 
-use billing_domain::api_key::{ApiKey, KeyKind};
+use billing_domain::api_key::{ApiKey, KeyKind, KeyScopes};
 use billing_domain::store::{Scope, Store};
 use billing_http::caller::KeyText;
 use billing_http::endpoint::Access;
@@ -40,6 +40,8 @@ fn expired_key(world: &World) -> String {
         digest,
         created_at: now - Duration::DAY,
         expires_at: Some(now - Duration::SECOND),
+        scopes: KeyScopes::default(),
+        last_used_at: None,
     };
     store.run_for(&Scope::Catalog(world.organization), |tx, _| tx.api_keys().insert(&row)).expect("a key");
     key.reveal().to_owned()

@@ -12,6 +12,7 @@ mod fairness;
 mod faults_together;
 mod forms_of_numbers;
 mod isolation;
+mod key_scopes;
 pub(crate) mod poison;
 mod refusals;
 mod retries;

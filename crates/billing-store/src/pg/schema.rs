@@ -21,6 +21,8 @@ diesel::table! {
         created_at -> Timestamptz,
         expires_at -> Nullable<Timestamptz>,
         kind -> Text,
+        scopes -> Nullable<Array<Nullable<Text>>>,
+        last_used_at -> Nullable<Timestamptz>,
     }
 }
 

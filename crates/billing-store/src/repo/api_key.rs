@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind};
+use billing_domain::api_key::{ApiKey, Fingerprint, KeyKind, KeyScope, KeyScopes};
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{ApiKeyRepo, Reply};
 use billing_domain::{Error, Refusal};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::Timestamptz;
+use diesel::sql_types::{Array, Text, Timestamptz};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -16,7 +16,7 @@ use crate::batcher::{BatchBudget, Job, PartsMax};
 use crate::pg::column::choice;
 use crate::pg::error::Failure;
 use crate::pg::schema::api_keys;
-use crate::pg::statement::fixed;
+use crate::pg::statement::{fixed, statement};
 use crate::shared::Shared;
 use crate::transaction::PgTransaction;
 
@@ -30,6 +30,8 @@ struct ApiKeyRow {
     created_at: OffsetDateTime,
     expires_at: Option<OffsetDateTime>,
     kind: String,
+    scopes: Option<Vec<Option<String>>>,
+    last_used_at: Option<OffsetDateTime>,
 }
 
 impl From<&ApiKey> for ApiKeyRow {
@@ -42,6 +44,8 @@ impl From<&ApiKey> for ApiKeyRow {
             created_at: key.created_at,
             expires_at: key.expires_at,
             kind: key.kind.as_str().to_owned(),
+            scopes: key.scopes.said().map(|all| all.iter().map(|scope| Some(scope.as_str().to_owned())).collect()),
+            last_used_at: key.last_used_at,
         }
     }
 }
@@ -50,6 +54,8 @@ impl TryFrom<ApiKeyRow> for ApiKey {
     type Error = Error;
 
     fn try_from(row: ApiKeyRow) -> Result<Self, Error> {
+        let scope = |text: &String| choice(KeyScope::ALL, KeyScope::as_str, text);
+        let scopes = row.scopes.iter().flatten().flatten().map(scope).collect::<Result<Vec<_>, _>>()?;
         Ok(Self {
             kind: choice(KeyKind::ALL, KeyKind::as_str, &row.kind)?,
             prefix: row.prefix,
@@ -58,6 +64,8 @@ impl TryFrom<ApiKeyRow> for ApiKey {
             digest: row.digest,
             created_at: row.created_at,
             expires_at: row.expires_at,
+            scopes: KeyScopes::of(scopes),
+            last_used_at: row.last_used_at,
         })
     }
 }
@@ -137,6 +145,22 @@ pub(crate) fn serve(shared: &Shared, jobs: Vec<KeyLookup>) {
     });
     for job in jobs {
         (job.reply)(found.as_ref().map(|found| found.get(&job.prefix).cloned()).map_err(Clone::clone));
+    }
+}
+
+statement! {
+    /// Notes that keys were used by now, of those of which that was not noted within the last minute. Whoever deletes one meanwhile
+    /// is not waited for.
+    NoteKeyUses -> Text {
+        "UPDATE api_keys SET last_used_at = clock_timestamp()
+        WHERE prefix IN (
+            SELECT key.prefix FROM api_keys key
+            WHERE key.prefix = ANY (" prefixes: Vec<String> as Array<Text>; "::text[])
+                AND (key.last_used_at IS NULL OR key.last_used_at <= clock_timestamp() - INTERVAL '1 minute')
+            ORDER BY key.prefix
+            FOR UPDATE SKIP LOCKED
+        )
+        RETURNING prefix"
     }
 }
 

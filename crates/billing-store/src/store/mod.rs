@@ -43,7 +43,7 @@ use crate::pg::pool::{Address, CHECK_OUT_MAX, Pool, expect_same_statements};
 use crate::pg::statement::statement;
 use crate::pg::{migration, partition, schema};
 use crate::remembered::Remembered;
-use crate::repo::api_key::{self, Found, KeyLookup};
+use crate::repo::api_key::{self, Found, KeyLookup, NoteKeyUses};
 use crate::repo::idempotency::{self as answers, AnswerLookup};
 use crate::repo::key_pepper;
 use crate::rollup::KeyRanges;
@@ -441,6 +441,11 @@ impl ApiKeyLookup for PgStore {
 
     fn find_key_then(&self, prefix: String, reply: Reply<Option<Found>>) {
         self.queues.keys.submit(KeyLookup { prefix, reply }, 1);
+    }
+
+    fn note_uses(&self, prefixes: &[String]) -> Result<(), Error> {
+        let note = NoteKeyUses { prefixes: prefixes.to_vec() };
+        self.shared.pool.run(|pg| note.clone().load::<String>(pg)).map(drop).map_err(Failure::into_error)
     }
 
     fn list_organizations(&self) -> Result<Vec<OrganizationId>, Error> {

@@ -149,6 +149,7 @@ cases! {
         adds_filter_keys_once,
         adds_filter_keys_side_by_side,
         keeps_api_keys,
+        notes_which_keys_were_used,
         keeps_access_tokens_apart_from_keys,
         keeps_currencies,
     }

@@ -6,7 +6,7 @@ use time::Duration;
 
 use super::{Harness, Tenant};
 use crate::address::Address;
-use crate::api_key::{ApiKey, KeyKind};
+use crate::api_key::{ApiKey, KeyKind, KeyScope, KeyScopes};
 use crate::currency::Currency;
 use crate::error::{Error, Noun, Refusal};
 use crate::id::OrganizationId;
@@ -120,7 +120,8 @@ pub(super) fn keeps_api_keys(harness: &Harness<'_>) {
     let prefix = |n: u8| format!("{:05x}{n:03}", id.as_u64_pair().0 & 0xf_ffff);
     let now = tenant.now();
     let older = api_key(tenant.id, &prefix(2), now - Duration::days(1));
-    let newer = ApiKey { expires_at: Some(now), ..api_key(tenant.id, &prefix(1), now) };
+    let scopes = KeyScopes::of([KeyScope::Ingest, KeyScope::AccessCheck]);
+    let newer = ApiKey { expires_at: Some(now), scopes, ..api_key(tenant.id, &prefix(1), now) };
     tenant.catalog(|tx, _| {
         tx.api_keys().insert(&newer)?;
         tx.api_keys().insert(&older)
@@ -138,6 +139,31 @@ pub(super) fn keeps_api_keys(harness: &Harness<'_>) {
     assert_eq!(tenant.look(|tx, _| tx.api_keys().list(KeyKind::ApiKey)), [older]);
     let again = tenant.run(&Scope::Catalog(tenant.id), |tx, _| tx.api_keys().delete(KeyKind::ApiKey, &newer.prefix));
     assert_eq!(again, Err(Error::NotFound(Noun::ApiKey)));
+}
+
+pub(super) fn notes_which_keys_were_used(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let id: uuid::Uuid = tenant.build(Ids::next);
+    // Unique in the whole store.
+    let prefix = |n: u8| format!("{:05x}{n:03}", id.as_u64_pair().0 & 0xf_ffff);
+    let now = tenant.now();
+    let [used, unused] = [21, 22].map(|number| api_key(tenant.id, &prefix(number), now));
+    for key in [&used, &unused] {
+        tenant.catalog(|tx, _| tx.api_keys().insert(key));
+    }
+    let noted = |key: &ApiKey| {
+        let listed = tenant.look(|tx, _| tx.api_keys().list(KeyKind::ApiKey));
+        listed.into_iter().find(|one| one.prefix == key.prefix).expect("a key").last_used_at
+    };
+    assert_eq!((noted(&used), noted(&unused)), (None, None));
+    let note = || harness.keys.note_uses(&[used.prefix.clone(), prefix(29)]).expect("noted");
+    note();
+    let first = noted(&used).expect("noted");
+    assert!(first >= now && noted(&unused).is_none());
+    note();
+    assert_eq!(noted(&used), Some(first), "once a minute");
+    let (found, _) = harness.keys.find_key(&used.prefix).expect("read").expect("a key");
+    assert_eq!(found.last_used_at, Some(first));
 }
 
 pub(super) fn keeps_access_tokens_apart_from_keys(harness: &Harness<'_>) {

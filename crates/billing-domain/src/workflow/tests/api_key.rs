@@ -14,7 +14,13 @@ fn fingerprint(prefix: &str) -> Fingerprint {
 
 fn command(prefix: &str) -> CreateApiKey {
     let kind = KeyKind::ApiKey;
-    CreateApiKey { kind, name: "reporting".to_owned(), expires_at: None, fingerprint: fingerprint(prefix) }
+    CreateApiKey {
+        kind,
+        name: "reporting".to_owned(),
+        expires_at: None,
+        scopes: None,
+        fingerprint: fingerprint(prefix),
+    }
 }
 
 fn keys(world: &World, kind: KeyKind) -> Vec<ApiKey> {
