@@ -41,12 +41,15 @@ cargo xtask bench     how fast events come in and access is answered; options:
     --output FILE     where the figures go as JSON (target/bench.json)
 cargo xtask campaign memory     what loads take of memory, of the service and of Postgres; five minutes; option --matching TEXT
 cargo xtask campaign fairness   what another tenant feels of one tenant's loads; four minutes; options as above
+cargo xtask campaign webhooks   100 endpoints, one of them hanging, and deliveries beside a bare client; three minutes; option --profile
 cargo xtask campaign lanes      all tests of the service with customers in 4 lanes; ten minutes
 cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,
     --customers N     how many are due (10,000), with 100 events each
 cargo xtask bench many-metrics   imports, calls and roll-ups being filled in where 1, 26 and 100 metrics count one event name;
     options: --seconds, --profile, --output as above
-cargo xtask bench usage   usage of many days that no roll-up tells, from the events and remembered; options: --profile, --output";
+cargo xtask bench usage   usage of many days that no roll-up tells, from the events and remembered; options: --profile, --output
+cargo xtask bench alerts  what usage alerts about 1,000 customers cost whoever sends events, in turns with and without them, and how
+    soon they are told; options: --seconds, --profile, --output";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -69,6 +72,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["races"] => ci::races(),
         ["tidy"] => house_rules(),
         ["bench", "billing", ref options @ ..] => bench::billing::run(options),
+        ["bench", "alerts", ref options @ ..] => bench::alerts::run(options),
         ["bench", "usage", ref options @ ..] => bench::usage::run(options),
         ["bench", "many-metrics", ref options @ ..] => bench::many_metrics::run(options),
         ["bench", ref options @ ..] => bench::run(options),

@@ -2,8 +2,9 @@
 //! same minute without the service's logic.
 
 mod access;
+pub mod alerts;
 pub mod batch;
-mod beside;
+pub mod beside;
 pub mod billing;
 mod limits;
 pub mod load;

@@ -1,11 +1,14 @@
-//! `cargo xtask campaign`: what one tenant's load does to the memory of the service, and to another tenant; all tests with several lanes.
+//! `cargo xtask campaign`: what one tenant's load does to the memory of the service, and to another tenant; how messages are
+//! delivered; all tests with several lanes.
 
 mod attack;
 mod fairness;
 mod lanes;
 mod loads;
 mod memory;
+mod receiver;
 mod tenant;
+mod webhooks;
 
 use anyhow::{Context, bail};
 
@@ -15,7 +18,7 @@ use tenant::Tenant;
 /// Events of the customer whom usage is asked of.
 const EVENTS: u64 = 100_000;
 
-/// Runs a campaign: `memory`, `fairness` or `lanes`.
+/// Runs a campaign: `memory`, `fairness`, `webhooks` or `lanes`.
 ///
 /// # Errors
 /// What does not build, start or answer, and a criterion that is not met.
@@ -35,6 +38,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
     let done = match arguments[0] {
         "memory" => memory::run(&stage, matching),
         "fairness" => fairness::run(&stage, matching),
+        "webhooks" => webhooks::run(&stage),
         other => bail!("there is no campaign {other}"),
     };
     stage.clear()?;
@@ -48,8 +52,13 @@ fn eager(stage: &Stage) -> anyhow::Result<Tenant> {
 
 /// Another one, with a few events.
 fn modest(stage: &Stage) -> anyhow::Result<Tenant> {
-    let output = stage.program().args(["create-organization", "Modest"]).output()?;
+    Tenant::new(stage.service.addr, &organization(stage, "Modest")?, 1_000)
+}
+
+/// The key of a new organization.
+fn organization(stage: &Stage, name: &str) -> anyhow::Result<String> {
+    let output = stage.program().args(["create-organization", name]).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let key = text.split_whitespace().find(|word| word.len() == KEY.len() && word.find('.') == KEY.find('.'));
-    Tenant::new(stage.service.addr, key.context("no key for the other tenant")?, 1_000)
+    key.map(str::to_owned).with_context(|| format!("no key for {name}"))
 }
