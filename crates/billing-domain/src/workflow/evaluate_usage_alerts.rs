@@ -2,24 +2,27 @@
 //!
 //! The figures are those that calls answer: usage as the access check has it, the draft invoice, what is left of credits.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
+use super::account::Catalog;
 use super::bundle::{Bundle, considered};
-use super::draft_invoice::draft_of;
+use super::draft_invoice::{DraftedInvoice, draft_of};
 use super::tell::tell;
 use super::usages::try_usages;
-use crate::charge::reset_period_at;
+use crate::charge::{BillingRecord, reset_period_at};
+use crate::credit::CreditLedger;
 use crate::custom_sql::CustomFailure;
 use crate::customer::Customer;
 use crate::error::{Error, StoreError};
-use crate::id::{CustomerKey, MetricId, PlanVersionId, SubscriptionId};
+use crate::id::{BillingRecordId, CustomerKey, MetricId, PlanVersionId, SubscriptionId};
+use crate::invoice::LineItem;
 use crate::message::{MessageType, Subject};
 use crate::period::{MICROSECOND, Period};
 use crate::store::Transaction;
-use crate::subscription::SubscriptionFilters;
+use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
 use crate::usage::{Usage, UsageRequest};
 use crate::usage_alert::{AlertKind, AlertScope, AlertUnit, Firing, TriggeredAlert, UsageAlert};
 
@@ -27,7 +30,8 @@ use crate::usage_alert::{AlertKind, AlertScope, AlertUnit, Firing, TriggeredAler
 struct Metered {
     metric: MetricId,
     subscription: SubscriptionId,
-    version: PlanVersionId,
+    /// Of the subscription, and of the add-ons that run with it.
+    versions: Vec<PlanVersionId>,
     interval: Period,
     free: Option<BigDecimal>,
     limit: Option<BigDecimal>,
@@ -111,7 +115,7 @@ fn reached_usage<'a>(
     }
     let (mut metered, mut requests) = (Vec::new(), Vec::new());
     let before = match since.filter(|since| *since < now) {
-        Some(since) => considered(tx, customer.key, &SubscriptionFilters::none(), since)?,
+        Some(since) => ran_at(tx, customer.key, running, since)?,
         None => Vec::new(),
     };
     for (bundles, at) in [(&before[..], since.unwrap_or(now)), (running, now)] {
@@ -140,13 +144,43 @@ fn reached_usage<'a>(
     Ok(reached)
 }
 
+/// What ran at an instant that has passed, also what a switch has replaced since.
+fn ran_at(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    running: &[Bundle],
+    since: OffsetDateTime,
+) -> Result<Vec<Bundle>, Error> {
+    let mut ran = considered(tx, customer, &SubscriptionFilters::none(), since)?;
+    // What took the place of another began after it: mostly there is none, and nothing to be read.
+    if !running.is_empty() && running.iter().all(|bundle| bundle.base.subscription.period.start() <= since) {
+        return Ok(ran);
+    }
+    let open = tx.billing_records().list_open(customer)?;
+    let ids: BTreeSet<SubscriptionId> = open.iter().map(|record| record.subscription).collect();
+    for id in ids {
+        let one = tx.subscriptions().get(customer, id)?;
+        let was_replaced = one.replaced_by.is_some() && !one.is_addon();
+        if was_replaced && one.status(since) == SubscriptionStatus::Active {
+            ran.push(Bundle::load(tx, &mut Catalog::default(), &one, &[])?);
+        }
+    }
+    Ok(ran)
+}
+
+/// The versions that run in a bundle: its own, and those of its add-ons.
+fn versions_of(bundle: &Bundle, at: OffsetDateTime) -> impl Iterator<Item = PlanVersionId> {
+    let running = bundle.parts().filter(move |part| part.subscription.status(at) == SubscriptionStatus::Active);
+    running.map(|part| part.subscription.version)
+}
+
 /// What a bundle meters of a metric at an instant.
 fn metered_at(bundle: &Bundle, metric: MetricId, at: OffsetDateTime) -> Option<Metered> {
     let (component, subscription) = bundle.component_of(metric, at)?;
     Some(Metered {
         metric,
         subscription: bundle.base.subscription.id,
-        version: bundle.base.subscription.version,
+        versions: versions_of(bundle, at).collect(),
         interval: reset_period_at(component, subscription, at)?,
         free: component.tiers.free_limit(),
         limit: component.tiers.total_limit(),
@@ -157,7 +191,8 @@ fn metered_at(bundle: &Bundle, metric: MetricId, at: OffsetDateTime) -> Option<M
 impl Metered {
     /// The alert, if it is about this metric and its threshold is reached by this usage.
     fn reached<'a>(&self, alert: &'a UsageAlert, usage: &Usage) -> Option<Reached<'a>> {
-        let is_of_version = !matches!(alert.scope, AlertScope::PlanVersion(version) if version != self.version);
+        let is_of_version =
+            !matches!(alert.scope, AlertScope::PlanVersion(version) if !self.versions.contains(&version));
         if alert.metric != Some(self.metric) || !is_of_version {
             return None;
         }
@@ -182,9 +217,15 @@ impl Metered {
 }
 
 /// The alerts of a kind that is about all that a customer has: those about one of what runs, or about every customer.
-fn asked<'a>(alerts: &'a [UsageAlert], kind: AlertKind, running: &[Bundle]) -> Vec<&'a UsageAlert> {
+fn asked<'a>(
+    alerts: &'a [UsageAlert],
+    kind: AlertKind,
+    running: &[Bundle],
+    now: OffsetDateTime,
+) -> Vec<&'a UsageAlert> {
+    let held: BTreeSet<PlanVersionId> = running.iter().flat_map(|bundle| versions_of(bundle, now)).collect();
     let concerns = |alert: &&UsageAlert| match alert.scope {
-        AlertScope::PlanVersion(version) => running.iter().any(|bundle| bundle.base.subscription.version == version),
+        AlertScope::PlanVersion(version) => held.contains(&version),
         AlertScope::Everybody | AlertScope::Customer(_) => true,
     };
     alerts.iter().filter(|alert| alert.kind == kind).filter(concerns).collect()
@@ -198,27 +239,34 @@ fn reached_spend<'a>(
     running: &[Bundle],
     now: OffsetDateTime,
 ) -> Result<Vec<Reached<'a>>, Error> {
-    let asked = asked(alerts, AlertKind::Spend, running);
+    let asked = asked(alerts, AlertKind::Spend, running, now);
     if asked.is_empty() {
         return Ok(Vec::new());
     }
     let drafts = draft_of(tx, customer, false, now)?;
+    let due = due_records(tx, customer.key, now)?;
     let mut reached = Vec::new();
     for alert in asked {
         let Some(draft) = drafts.iter().find(|draft| alert.currency_code.as_ref() == Some(&draft.currency.code)) else {
             continue;
         };
-        let in_currency = running.iter().filter(|bundle| bundle.base.offer.currency.code == draft.currency.code);
-        // A switch goes on with the period that runs: what it is part of begins where it did.
-        let youngest = in_currency.map(|bundle| &bundle.base.subscription).max_by_key(|one| one.full.start());
-        let Some(subscription) = youngest else { continue };
-        if alert.is_reached(&draft.amount, None) {
+        let (subscription, value) = if draft.lines.iter().any(|line| due_record(line, &due).is_some()) {
+            let Some(of_ended) = spend_of_ended(tx, customer.key, draft, &due)? else { continue };
+            of_ended
+        } else {
+            let in_currency = running.iter().filter(|bundle| bundle.base.offer.currency.code == draft.currency.code);
+            // A switch goes on with the period that runs: what it is part of begins where it did.
+            let youngest = in_currency.map(|bundle| &bundle.base.subscription).max_by_key(|one| one.full.start());
+            let Some(subscription) = youngest else { continue };
+            (subscription.clone(), draft.amount.clone())
+        };
+        if alert.is_reached(&value, None) {
             reached.push(Reached {
                 alert,
                 subscription: None,
                 interval_start: subscription.full.start(),
                 interval_end: Some(subscription.period.end()),
-                value: draft.amount.clone(),
+                value,
                 whole: None,
             });
         }
@@ -226,7 +274,48 @@ fn reached_spend<'a>(
     Ok(reached)
 }
 
-/// The alerts on what is left of credits. Each grant begins an interval; whoever was never granted any has nothing to run out of.
+/// The records of a customer whose invoice is due, and waits for late events or for somebody to issue it.
+fn due_records(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    now: OffsetDateTime,
+) -> Result<BTreeMap<BillingRecordId, BillingRecord>, Error> {
+    let open = tx.billing_records().list_open(customer)?.into_iter();
+    let due = open.filter(|record| record.next_invoicing_at().is_some_and(|at| at <= now));
+    Ok(due.map(|record| (record.id, record)).collect())
+}
+
+fn due_record<'d>(line: &LineItem, due: &'d BTreeMap<BillingRecordId, BillingRecord>) -> Option<&'d BillingRecord> {
+    due.get(&line.record?)
+}
+
+/// What an invoice that is due charges for the time before its instant, and the youngest subscription that it does so for. Until it
+/// is issued the draft is about both periods, and says of neither what was spent in it; then the customer is looked at again.
+fn spend_of_ended(
+    tx: &mut dyn Transaction,
+    customer: CustomerKey,
+    draft: &DraftedInvoice,
+    due: &BTreeMap<BillingRecordId, BillingRecord>,
+) -> Result<Option<(Subscription, BigDecimal)>, Error> {
+    let (mut youngest, mut spent): (Option<Subscription>, _) = (None, BigDecimal::zero());
+    for line in &draft.lines {
+        let of_ended =
+            |record: &&BillingRecord| record.next_invoicing_at().is_some_and(|at| record.period.start() < at);
+        let Some(record) = due_record(line, due).filter(of_ended) else { continue };
+        spent += &line.amount;
+        let mut subscription = tx.subscriptions().get(customer, record.subscription)?;
+        if let Some(parent) = subscription.parent {
+            subscription = tx.subscriptions().get(customer, parent)?;
+        }
+        if youngest.as_ref().is_none_or(|other| other.full.start() < subscription.full.start()) {
+            youngest = Some(subscription);
+        }
+    }
+    Ok(youngest.map(|subscription| (subscription, spent)))
+}
+
+/// The alerts on what is left of credits. Each credit begins an interval when it becomes usable; whoever was never granted any has
+/// nothing to run out of.
 fn reached_credit<'a>(
     tx: &mut dyn Transaction,
     customer: &Customer,
@@ -234,7 +323,7 @@ fn reached_credit<'a>(
     running: &[Bundle],
     now: OffsetDateTime,
 ) -> Result<Vec<Reached<'a>>, Error> {
-    let asked = asked(alerts, AlertKind::CreditBalance, running);
+    let asked = asked(alerts, AlertKind::CreditBalance, running, now);
     if asked.is_empty() {
         return Ok(Vec::new());
     }
@@ -242,11 +331,10 @@ fn reached_credit<'a>(
     ledgers.retain(|ledger| ledger.credit().effective_at <= now);
     let mut reached = Vec::new();
     for alert in asked {
-        let in_currency = |ledger: &&crate::credit::CreditLedger| {
-            alert.currency_code.as_ref() == Some(&ledger.credit().currency_code)
-        };
+        let in_currency = |ledger: &&CreditLedger| alert.currency_code.as_ref() == Some(&ledger.credit().currency_code);
         let granted = ledgers.iter().filter(in_currency);
-        let Some(interval_start) = granted.clone().map(|ledger| ledger.credit().created_at).max() else { continue };
+        let usable_since = |ledger: &CreditLedger| ledger.credit().created_at.max(ledger.credit().effective_at);
+        let Some(interval_start) = granted.clone().map(usable_since).max() else { continue };
         let usable = granted.filter(|ledger| !ledger.credit().is_expired(now));
         let value: BigDecimal = usable.map(|ledger| ledger.remaining()).sum();
         if alert.is_reached(&value, None) {
