@@ -138,6 +138,7 @@ struct AccountState {
     reached: Option<OffsetDateTime>,
     due_at: Option<OffsetDateTime>,
     leased_until: Option<OffsetDateTime>,
+    waits_for_tax_until: Option<OffsetDateTime>,
     failures: u32,
     failure: Option<String>,
     is_parked: bool,

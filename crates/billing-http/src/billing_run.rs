@@ -21,6 +21,9 @@ use crate::taxes::{Job, Taxes, Undone};
 
 /// How long a leased customer is nobody else's.
 const LEASE: Duration = Duration::minutes(5);
+/// How long a customer is left alone at most who needs a tax rate, while enough of their organization waits for some: by then they may
+/// need none any more.
+const TAX_WAIT_MAX: Duration = Duration::hours(1);
 /// Customers leased at once.
 const LEASED_MAX: u32 = 20;
 /// Parked customers that a run names at its end.
@@ -51,7 +54,7 @@ pub enum Asking<'t> {
 }
 
 impl Asking<'_> {
-    /// Of whom enough waits to be asked for: nobody more of theirs could be billed now.
+    /// Of whom enough waits to be asked for: nobody more of theirs who needs a rate could be billed now.
     fn full(self) -> Vec<OrganizationId> {
         match self {
             Self::Later(taxes) => taxes.full(),
@@ -106,15 +109,24 @@ impl BillingRun {
             };
             Ok(())
         });
+        let mut without_room = Vec::new();
         for (one, result) in some.iter().zip(results) {
             match (result, asking) {
-                (Err(Error::TaxRate(_)), Asking::Later(taxes)) => taxes.later(Job::Bill(*one)),
+                (Err(Error::TaxRate(_)), Asking::Later(taxes)) => {
+                    without_room.extend((!taxes.later(Job::Bill(*one))).then_some(*one));
+                }
                 (Err(Error::TaxRate(_)), Asking::Now(taxes)) => {
                     // Not asked is not failed: it comes up again when its lease is over, and nobody comes back to it within this run.
                     self.count(bill_leased(backend, taxes, one, until).unwrap_or(Outcome::Unasked));
                 }
                 (result, _) => self.count(settle(backend, one, result.map(|()| on_the_way.contains(&one.customer)))),
             }
+        }
+        if !without_room.is_empty()
+            && let Err(error) = backend.wait_for_tax(&without_room, TAX_WAIT_MAX)
+        {
+            // Their leases run out, and they come up again.
+            log::error!(organization:%, error:%; "that customers wait for tax rates could not be noted");
         }
     }
 

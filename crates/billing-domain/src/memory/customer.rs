@@ -86,6 +86,7 @@ impl CustomerRepo for MemoryTransaction {
         let account = self.account(key)?;
         account.due_at = due_at.filter(|_| !account.lives_by_clock());
         (account.leased_until, account.failures, account.failure, account.is_parked) = (None, 0, None, false);
+        account.waits_for_tax_until = None;
         Ok(())
     }
 

@@ -15,17 +15,24 @@ use crate::test_clock::{TestClock, TestClockStatus};
 type Due<'s> = (OffsetDateTime, Leased, &'s mut Shared<AccountState>);
 
 impl AccountState {
+    /// Whether whoever leased it has it still.
+    fn is_held(&self, leased: &Leased) -> bool {
+        self.failures == leased.failures && self.leased_until.is_some()
+    }
+
     fn is_catching_up(&self) -> bool {
         self.customer.as_ref().is_some_and(|customer| customer.catching_up)
     }
 }
 
 impl State {
-    /// Leases those of the due customers that `choose` keeps; they come with the longest overdue first.
+    /// Leases those of the due customers that `choose` keeps; they come with the longest overdue first, and without those of the
+    /// organizations `tax_waits` who wait for a tax rate.
     fn lease(
         &mut self,
         lease: Duration,
         until: Option<OffsetDateTime>,
+        tax_waits: &[OrganizationId],
         choose: impl FnOnce(&mut Vec<Due<'_>>),
     ) -> Vec<Leased> {
         let now = self.now;
@@ -33,7 +40,9 @@ impl State {
         let mut due: Vec<Due<'_>> = Vec::new();
         for (organization, tenant) in self.tenants.iter_mut() {
             for (key, account) in tenant.accounts.iter_mut() {
-                let is_free = !account.is_parked && account.leased_until.is_none_or(|until| until <= now);
+                let is_over = |until: Option<OffsetDateTime>| until.is_none_or(|until| until <= now);
+                let goes_on = is_over(account.waits_for_tax_until) || !tax_waits.contains(organization);
+                let is_free = !account.is_parked && is_over(account.leased_until) && goes_on;
                 let Some(at) = account.due_at.filter(|at| *at <= by && is_free) else { continue };
                 let leased = Leased { organization: *organization, customer: *key, failures: account.failures };
                 due.push((at, leased, account));
@@ -114,10 +123,10 @@ impl BillingQueue for MemoryStore {
         limit: u32,
         lease: Duration,
         until: Option<OffsetDateTime>,
-        but: &[OrganizationId],
+        tax_waits: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
-        Ok(self.lock().lease(lease, until, |due| {
-            due.retain(|(_, leased, account)| !account.is_catching_up() && !but.contains(&leased.organization));
+        Ok(self.lock().lease(lease, until, tax_waits, |due| {
+            due.retain(|(_, _, account)| !account.is_catching_up());
             due.truncate(limit as usize);
         }))
     }
@@ -127,10 +136,10 @@ impl BillingQueue for MemoryStore {
         limit: u32,
         lease: Duration,
         until: Option<OffsetDateTime>,
-        but: &[OrganizationId],
+        tax_waits: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
-        Ok(self.lock().lease(lease, until, |due| {
-            due.retain(|(_, leased, account)| account.is_catching_up() && !but.contains(&leased.organization));
+        Ok(self.lock().lease(lease, until, tax_waits, |due| {
+            due.retain(|(_, _, account)| account.is_catching_up());
             due.sort_by_key(|(at, leased, _)| (leased.organization, *at));
             due.dedup_by_key(|(_, leased, _)| leased.organization);
             due.truncate(limit as usize);
@@ -142,11 +151,24 @@ impl BillingQueue for MemoryStore {
         let now = state.now;
         let tenant = state.tenants.get_mut(&leased.organization);
         let account = tenant.and_then(|tenant| tenant.accounts.get_mut(&leased.customer));
-        let holder = account.filter(|account| account.failures == leased.failures && account.leased_until.is_some());
+        let holder = account.filter(|account| account.is_held(leased));
         if let Some(account) = holder {
             account.failures += 1;
             account.failure = Some(reason.to_owned());
             account.leased_until = Some(now + retry_after);
+        }
+        Ok(())
+    }
+
+    fn wait_for_tax(&self, leased: &[Leased], at_most: Duration) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        for one in leased {
+            let tenant = state.tenants.get_mut(&one.organization);
+            let account = tenant.and_then(|tenant| tenant.accounts.get_mut(&one.customer));
+            if let Some(account) = account.filter(|account| account.is_held(one)) {
+                (account.leased_until, account.waits_for_tax_until) = (None, Some(now + at_most));
+            }
         }
         Ok(())
     }

@@ -51,13 +51,14 @@ pub struct Backlog {
 pub trait BillingQueue: Send + Sync {
     /// Leases up to `limit` customers in real time whose billing is due (by `until`, when given, and in any case by
     /// now) for `lease`, the longest overdue first; nobody else gets them meanwhile. Parked ones are left out, those
-    /// of the organizations `but`, and those who are catching up: [`BillingQueue::lease_catching_up`].
+    /// of the organizations `tax_waits` who [wait for a tax rate](BillingQueue::wait_for_tax), and those who are catching up:
+    /// [`BillingQueue::lease_catching_up`].
     fn lease_due(
         &self,
         limit: u32,
         lease: time::Duration,
         until: Option<OffsetDateTime>,
-        but: &[OrganizationId],
+        tax_waits: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error>;
     /// [`BillingQueue::lease_due`] of customers who are catching up: at most one of each organization, so that nobody's
     /// many years keep others waiting. When there are more organizations than `limit`, each is as likely as another.
@@ -66,11 +67,14 @@ pub trait BillingQueue: Send + Sync {
         limit: u32,
         lease: time::Duration,
         until: Option<OffsetDateTime>,
-        but: &[OrganizationId],
+        tax_waits: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error>;
     /// Notes that the billing of a leased customer failed and why; it comes up again after `retry_after`. A customer that was
     /// billed meanwhile is left as it is. To be left alone instead: [`CustomerRepo::park_billing`](super::CustomerRepo::park_billing).
     fn put_off(&self, leased: &Leased, reason: &str, retry_after: time::Duration) -> Result<(), Error>;
+    /// Gives back leased customers who need tax rates that nobody could be asked for. For `at_most` they are left out of leases that
+    /// name their organization among those of which enough waits, or until they are billed: those who need no rate go on.
+    fn wait_for_tax(&self, leased: &[Leased], at_most: time::Duration) -> Result<(), Error>;
     /// Up to `limit` of the parked customers, the longest overdue first.
     fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error>;
     /// Lets every parked customer be tried again at once; how many there were.

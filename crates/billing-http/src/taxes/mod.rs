@@ -226,10 +226,11 @@ impl Taxes {
         Ok(note_answer(store, &question, &answer)?)
     }
 
-    /// Leaves a job to the threads that ask, unless it is left already or there is no room.
-    pub fn later(&self, job: Job) {
-        self.state().queue.add(Waiting { job, since: Instant::now() });
+    /// Leaves a job to the threads that ask, unless it is left already; whether there was room.
+    pub fn later(&self, job: Job) -> bool {
+        let has_room = self.state().queue.add(Waiting { job, since: Instant::now() });
         self.ring();
+        has_room
     }
 
     /// The next job whose provider is not busy with others, and does not rest.
@@ -242,7 +243,7 @@ impl Taxes {
         Some(AtWork { taxes: self, waiting, is_put_back: false })
     }
 
-    /// The organizations of which so much waits to be asked that there is no use in leasing more.
+    /// The organizations of which so much waits to be asked that there is no use in leasing more of what needs a rate.
     pub fn full(&self) -> Vec<OrganizationId> {
         self.state().queue.full()
     }

@@ -10,10 +10,10 @@ use billing_domain::store::Leased;
 
 /// Jobs of one organization that are at work at once: there are more threads, so that one slow provider does not have them all.
 const AT_WORK_MAX: usize = 2;
-/// What may wait of one organization: about what can be asked within [`WAIT_MAX`] of a provider that takes all of its time. What finds
-/// no room comes up again when its lease is over.
+/// What may wait of one organization: about what can be asked within [`WAIT_MAX`] of a provider that takes all of its time.
 const WAITING_MAX: usize = 120;
-/// When so many wait no more of the organization are leased: the billing threads may be about to add what they have leased by then.
+/// When so many wait nobody of the organization is leased who is known to need a rate as well: the billing threads may be about to
+/// add what they have leased by then.
 const FULL: usize = 40;
 /// How long a job waits at most: less than the lease of a customer, who is then somebody else's.
 const WAIT_MAX: Duration = Duration::from_secs(240);
@@ -64,14 +64,19 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// Adds a job, unless there is one of that customer or no room.
-    pub fn add(&mut self, waiting: Waiting) {
+    /// Adds a job, unless there is one of that customer; whether there was room.
+    pub fn add(&mut self, waiting: Waiting) -> bool {
         let customer = waiting.job.customer();
         let of_one = self.waiting.entry(waiting.job.organization()).or_default();
         let mut known = of_one.iter().map(|waiting| &waiting.job).chain(&self.at_work);
-        if known.all(|job| job.customer() != customer) && of_one.len() < WAITING_MAX {
+        if known.any(|job| job.customer() == customer) {
+            return true;
+        }
+        let has_room = of_one.len() < WAITING_MAX;
+        if has_room {
             of_one.push_back(waiting);
         }
+        has_room
     }
 
     /// The next job of the next organization that is not busy, nor to be left alone. [`Queue::end`] ends it.
@@ -143,12 +148,12 @@ mod tests {
     fn a_provider_with_many_customers_fills_its_own_queue_alone() {
         let (mut queue, now) = (Queue::default(), Instant::now());
         let one = OrganizationId::from(Uuid::from_u128(7));
-        for customer in 0..5_000 {
-            queue.add(waiting(7, customer, now));
-        }
+        let added = (0..5_000).filter(|customer| queue.add(waiting(7, *customer, now))).count();
+        assert_eq!(added, WAITING_MAX, "the others are told that there is no room");
+        assert!(queue.add(waiting(7, 0, now)), "who waits has room");
         queue.add(waiting(8, 9_999, now));
         assert_eq!(queue.waiting[&one].len(), WAITING_MAX, "so much and no more");
-        assert_eq!(queue.full(), [one], "no more of it are leased");
+        assert_eq!(queue.full(), [one], "nobody more of it is leased who needs a rate");
         assert_eq!(queue.take(now, |id| id == one).as_ref().map(ids), Some((8, 9_999)), "others have room");
         assert!(queue.take(now, |id| id == one).is_none(), "one that is left alone has its jobs kept");
         assert_eq!(queue.waiting[&one].len(), WAITING_MAX);

@@ -166,6 +166,10 @@ impl BillingQueue for Broken {
         self.fail()
     }
 
+    fn wait_for_tax(&self, _: &[Leased], _: time::Duration) -> Result<(), Error> {
+        self.fail()
+    }
+
     fn list_parked(&self, _: u32) -> Result<Vec<Parked>, Error> {
         self.fail()
     }

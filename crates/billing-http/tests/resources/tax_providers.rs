@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use billing_http::billing_run::{Asking, run_to_the_end};
+use billing_http::billing_run::{Asking, BillingRun, run_to_the_end};
 use billing_http::taxes::Taxes;
 use billing_outbound::{Client, Reach, Secret, SignedHeaders};
 use serde_json::{Value, json};
@@ -17,15 +17,15 @@ use crate::support::{Field, World, ago};
 type Asked = Arc<Mutex<Vec<(SignedHeaders, Value)>>>;
 
 /// A provider on this machine. What it answers can be changed.
-struct Provider {
-    url: String,
+pub(crate) struct Provider {
+    pub(crate) url: String,
     answer: Arc<Mutex<String>>,
     asked: Asked,
     pause: Arc<Mutex<Duration>>,
 }
 
 impl Provider {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         let url = format!("http://{}/tax", listener.local_addr().expect("its address"));
         let (answer, asked) = (Arc::new(Mutex::new(rate("20"))), Asked::default());
@@ -45,11 +45,11 @@ impl Provider {
     }
 
     /// How long it thinks about each answer.
-    fn takes(&self, pause: Duration) {
+    pub(crate) fn takes(&self, pause: Duration) {
         *self.pause.lock().expect("the pause") = pause;
     }
 
-    fn asked(&self) -> Vec<(SignedHeaders, Value)> {
+    pub(crate) fn asked(&self) -> Vec<(SignedHeaders, Value)> {
         self.asked.lock().expect("the questions").clone()
     }
 
@@ -291,6 +291,54 @@ fn the_billing_run_waits_for_one_organizations_provider_and_bills_the_others() {
     for customer in ["one", "two"] {
         let billed = amounts(&world, customer);
         assert!(billed.len() > 1 && billed[1..].iter().all(|amount| amount == "120"), "{customer}: {billed:?}");
+    }
+}
+
+#[test]
+fn customers_who_need_no_provider_do_not_wait_for_those_who_do() {
+    let (mut world, provider) = (world(), Provider::new());
+    let start = ago(time::Duration::days(35));
+    let (plan, clock) = (monthly(&world), world.clock(&start));
+    // More of them than can wait, and all are due before the one who goes by a rate of its own.
+    const MANY: usize = 130;
+    let many: Vec<String> = (0..MANY).map(|number| format!("{number}")).collect();
+    for customer in &many {
+        world.customer_at(customer, &clock);
+        subscribe(&world, customer, &plan, &start).ok(200);
+    }
+    world.customer_at("exempt", &clock);
+    subscribe(&world, "exempt", &plan, &start).ok(200);
+    ask(&world, &provider, json!({"tax_providers": ["http"]}));
+    let own = json!({"tax_providers": ["flat_rate"], "tax_rate": 7});
+    world.write("PATCH", "/api/customers/exempt/", own.to_string().as_bytes()).ok(200);
+    world.fall_behind();
+    world.sql(
+        "UPDATE billing_due SET due_at = due_at + interval '1 hour'
+        WHERE customer_key = (SELECT customer_key FROM customers WHERE customer_id = 'exempt')",
+    );
+
+    // Nobody asks the provider: its questions wait, as those of one that is down do.
+    let store = &world.opened.store;
+    let taxes = Taxes::new(Client::new(Reach::Anywhere));
+    let mut run = BillingRun::default();
+    let mut rounds = 0;
+    while run.take_some(store, Asking::Later(&taxes), None).expect("a round") {
+        rounds += 1;
+        assert!(rounds < 100, "those who wait are leased again and again");
+    }
+    assert_eq!((run.billed, run.failed), (1, 0), "the one who needs no provider");
+    world.sql("DO $$ BEGIN ASSERT (SELECT count(*) FROM billing_due WHERE failures > 0) = 0; END $$");
+
+    // Once they can be asked for, nobody was forgotten.
+    world.sql("UPDATE billing_due SET claimed_until = NULL WHERE claimed_until IS NOT NULL");
+    let taxes = Taxes::new(Client::new(Reach::Anywhere));
+    let rest = run_to_the_end(&world.opened.store, Asking::Now(&taxes), None).expect("all of them");
+    assert_eq!(rest.billed, MANY as u64);
+    world.start();
+    world.key = world.opened.create_key(world.organization, "again", None).expect("a key").reveal().to_owned();
+    for (customer, renewed) in [("exempt", "107"), ("0", "120"), ("129", "120")] {
+        let billed = amounts(&world, customer);
+        assert!(billed.len() > 1 && billed[1..].iter().all(|amount| amount == renewed), "{customer}: {billed:?}");
     }
 }
 

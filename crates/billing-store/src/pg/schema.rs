@@ -36,6 +36,7 @@ diesel::table! {
         failure -> Nullable<Text>,
         failed_at -> Nullable<Timestamptz>,
         is_parked -> Bool,
+        waits_for_tax_until -> Nullable<Timestamptz>,
     }
 }
 

@@ -147,7 +147,7 @@ pub(crate) const COLUMNS: &str =
 
 /// The end of an insert into the queue: whoever is in it already is there as if anew, free for any worker, whatever went wrong before.
 const QUEUED_ANEW: &str = "ON CONFLICT (customer_key) DO UPDATE SET due_at = excluded.due_at, claimed_until = NULL,
-            failures = 0, failure = NULL, failed_at = NULL, is_parked = false";
+            failures = 0, failure = NULL, failed_at = NULL, is_parked = false, waits_for_tax_until = NULL";
 
 statement! {
     /// Moves a customer's last instant forward.

@@ -26,7 +26,7 @@ sql_file! {
     LeaseDue -> (SqlUuid, SqlUuid, BigInt) = "lease_due.sql" {
         lease_ms: i64 as BigInt,
         until: Option<OffsetDateTime> as Nullable<Timestamptz>,
-        but: Vec<Uuid> as Array<SqlUuid>,
+        tax_waits: Vec<Uuid> as Array<SqlUuid>,
         limit: i64 as BigInt,
     }
 }
@@ -51,7 +51,8 @@ statement! {
             AND due.due_at <= least(statement_timestamp(), " until: Option<OffsetDateTime> as Nullable<Timestamptz>; "::timestamptz)
             AND (due.claimed_until IS NULL OR due.claimed_until <= statement_timestamp())
             AND NOT due.is_parked
-            AND customer.organization_id <> ALL (" but: Vec<Uuid> as Array<SqlUuid>; ")
+            AND (due.waits_for_tax_until IS NULL OR due.waits_for_tax_until <= statement_timestamp()
+                OR customer.organization_id <> ALL (" tax_waits: Vec<Uuid> as Array<SqlUuid>; "))
         ORDER BY customer.organization_id, due.due_at"
     }
 }
@@ -80,6 +81,18 @@ statement! {
             claimed_until = statement_timestamp() + make_interval(secs => " wait_ms: i64 as BigInt; "::double precision / 1000)
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; "
             AND failures = " failures: i64 as BigInt; " AND claimed_until IS NOT NULL"
+    }
+}
+
+statement! {
+    /// Gives leased rows back whose customers wait for tax rates.
+    WaitForTax -> BigInt {
+        "UPDATE billing_due
+        SET claimed_until = NULL,
+            waits_for_tax_until = statement_timestamp() + make_interval(secs => " wait_ms: i64 as BigInt; "::double precision / 1000)
+        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " failures: Vec<i64> as Array<BigInt>; ") AS leased (customer_key, failures)
+        WHERE billing_due.customer_key = leased.customer_key AND billing_due.failures = leased.failures
+            AND claimed_until IS NOT NULL"
     }
 }
 
@@ -206,10 +219,12 @@ impl BillingQueue for PgStore {
         limit: u32,
         lease: Duration,
         until: Option<OffsetDateTime>,
-        but: &[OrganizationId],
+        tax_waits: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
-        let (lease_ms, but) = (milliseconds(lease), uuids(but));
-        self.lease_by_turns(limit, |pg, limit| LeaseDue { lease_ms, until, but: but.clone(), limit }.load(pg))
+        let (lease_ms, tax_waits) = (milliseconds(lease), uuids(tax_waits));
+        self.lease_by_turns(limit, |pg, limit| {
+            LeaseDue { lease_ms, until, tax_waits: tax_waits.clone(), limit }.load(pg)
+        })
     }
 
     fn lease_catching_up(
@@ -217,9 +232,9 @@ impl BillingQueue for PgStore {
         limit: u32,
         lease: Duration,
         until: Option<OffsetDateTime>,
-        but: &[OrganizationId],
+        tax_waits: &[OrganizationId],
     ) -> Result<Vec<Leased>, Error> {
-        let find = FindFurthestBehind { until, but: uuids(but) };
+        let find = FindFurthestBehind { until, tax_waits: uuids(tax_waits) };
         let found = self.of_each_lane(|pg| find.clone().load::<(Uuid, OffsetDateTime, Uuid)>(pg))?;
         let mut furthest: BTreeMap<Uuid, (OffsetDateTime, Uuid)> = BTreeMap::new();
         for (organization, due_at, customer) in found.into_iter().flatten() {
@@ -247,6 +262,20 @@ impl BillingQueue for PgStore {
         };
         let lane = self.shared.lanes.of(leased.customer);
         lane.pool.run(|pg| statement.clone().execute(pg)).map(drop).map_err(Failure::into_error)
+    }
+
+    fn wait_for_tax(&self, leased: &[Leased], at_most: Duration) -> Result<(), Error> {
+        let wait_ms = milliseconds(at_most);
+        let mut by_lane: BTreeMap<usize, Vec<&Leased>> = BTreeMap::new();
+        leased.iter().for_each(|one| by_lane.entry(self.shared.lanes.of(one.customer).number).or_default().push(one));
+        for (lane, leased) in by_lane {
+            let customers = leased.iter().map(|one| one.customer.uuid()).collect();
+            let failures = leased.iter().map(|one| i64::from(one.failures)).collect();
+            let statement = WaitForTax { wait_ms, customers, failures };
+            let pool = &self.shared.lanes.all()[lane].pool;
+            pool.run(|pg| statement.clone().execute(pg)).map_err(Failure::into_error)?;
+        }
+        Ok(())
     }
 
     fn list_parked(&self, limit: u32) -> Result<Vec<Parked>, Error> {

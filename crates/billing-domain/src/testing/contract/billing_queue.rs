@@ -1,10 +1,12 @@
 //! The queue of customers that have something to be billed.
 
+use std::collections::BTreeSet;
+
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
 use super::{Harness, Tenant};
-use crate::id::CustomerKey;
+use crate::id::{CustomerKey, OrganizationId};
 use crate::store::{Leased, Parked};
 
 /// More than other cases can have put into the queue.
@@ -36,8 +38,6 @@ pub(super) fn leases_what_is_due(harness: &Harness<'_>) {
         [Leased { organization: tenant.id, customer: second.key, failures: 0 }],
         "only what was due by then"
     );
-    let others = harness.queue.lease_due(MANY, Duration::ZERO, None, &[tenant.id]).expect("leased");
-    assert!(others.iter().all(|leased| leased.organization != tenant.id), "none of those who are left out");
     let mut leased = lease(&tenant, Duration::hours(1));
     leased.sort();
     let mut both = [first.key, second.key];
@@ -47,6 +47,57 @@ pub(super) fn leases_what_is_due(harness: &Harness<'_>) {
     set_due(&tenant, first.key, Some(first.created_at));
     assert_eq!(lease(&tenant, Duration::ZERO), [first.key], "set anew, it is free again");
     assert_eq!(lease(&tenant, Duration::ZERO), [first.key], "and so it is when the lease is over");
+}
+
+pub(super) fn leaves_those_who_wait_for_tax_alone(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let queue = harness.queue;
+    let [waiting, other, behind] = ["waiting", "other", "behind"].map(|id| tenant.new_customer(id));
+    let now = waiting.created_at;
+    [&waiting, &other, &behind].iter().for_each(|customer| set_due(&tenant, customer.key, Some(now)));
+    let of_tenant = |leased: Vec<Leased>| -> BTreeSet<CustomerKey> {
+        leased.into_iter().filter(|one| one.organization == tenant.id).map(|one| one.customer).collect()
+    };
+    let take = |tax_waits: &[OrganizationId]| {
+        of_tenant(queue.lease_due(MANY, Duration::ZERO, None, tax_waits).expect("leased"))
+    };
+    let all = BTreeSet::from([waiting.key, other.key, behind.key]);
+    assert_eq!(take(&[tenant.id]), all, "nobody is known to wait");
+    let hold = || leases(&tenant, Duration::hours(1), None);
+    let of = |leased: &[Leased], customer: CustomerKey| {
+        leased.iter().copied().filter(|one| one.customer == customer).collect::<Vec<_>>()
+    };
+
+    let held = hold();
+    queue.wait_for_tax(&of(&held, waiting.key), Duration::hours(1)).expect("noted");
+    assert_eq!(take(&[tenant.id]), BTreeSet::new(), "the others are leased still");
+    assert_eq!(take(&[]), BTreeSet::from([waiting.key]), "it was given back, and goes on where there is room");
+    [&other, &behind].iter().for_each(|customer| set_due(&tenant, customer.key, Some(now)));
+    assert_eq!(take(&[tenant.id]), BTreeSet::from([other.key, behind.key]), "those go on who are not known to wait");
+    assert_eq!(hold().len(), 3, "nobody is lost");
+
+    set_due(&tenant, waiting.key, Some(now));
+    assert_eq!(take(&[tenant.id]), BTreeSet::from([waiting.key]), "what was billed is forgotten");
+    queue.wait_for_tax(&of(&held, other.key), Duration::ZERO).expect("noted");
+    assert_eq!(
+        take(&[tenant.id]),
+        BTreeSet::from([waiting.key, other.key]),
+        "nobody is left alone for longer than that"
+    );
+    queue.put_off(&of(&held, behind.key)[0], "no luck", Duration::ZERO).expect("put off");
+    queue.wait_for_tax(&of(&held, behind.key), Duration::hours(1)).expect("noted");
+    assert_eq!(take(&[tenant.id]), all, "who was leased by somebody else since is theirs");
+
+    let [failing] = of(&hold(), behind.key)[..] else { panic!("leased") };
+    queue.wait_for_tax(&[failing], Duration::hours(1)).expect("noted");
+    tenant.customer(behind.key, |tx, _| tx.customers().set_catching_up(behind.key, true));
+    let catching_up = |tax_waits: &[OrganizationId]| {
+        of_tenant(queue.lease_catching_up(MANY, Duration::ZERO, None, tax_waits).expect("leased"))
+    };
+    assert_eq!(catching_up(&[tenant.id]), BTreeSet::new(), "nor is who is catching up");
+    assert_eq!(catching_up(&[]), BTreeSet::from([behind.key]));
+    tenant.customer(behind.key, |tx, _| tx.customers().set_catching_up(behind.key, false));
+    all.iter().for_each(|customer| set_due(&tenant, *customer, None));
 }
 
 pub(super) fn leaves_out_what_is_not_due(harness: &Harness<'_>) {
@@ -157,8 +208,6 @@ pub(super) fn leases_those_who_catch_up_apart(harness: &Harness<'_>) {
     assert_eq!(harness.queue.lease_catching_up(0, Duration::ZERO, None, &[]), Ok(Vec::new()), "not more than wanted");
     let early = now - Duration::weeks(6_001);
     assert_eq!(leases(Duration::ZERO, Some(early)).count(), 0, "nothing was due by then");
-    let others = harness.queue.lease_catching_up(MANY, Duration::ZERO, None, &[tenant.id]).expect("leased");
-    assert!(others.iter().all(|leased| leased.organization != tenant.id), "none of those who are left out");
     let one = leases(Duration::hours(1), None).collect::<Vec<_>>();
     assert_eq!(one, [first.key], "one of each organization, the furthest behind");
     assert_eq!(leases(Duration::hours(1), None).collect::<Vec<_>>(), [second.key], "while that one is at work");

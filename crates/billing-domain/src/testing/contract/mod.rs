@@ -259,6 +259,7 @@ cases! {
     }
     billing_queue {
         leases_what_is_due,
+        leaves_those_who_wait_for_tax_alone,
         puts_off_what_fails,
         leaves_out_what_is_not_due,
         leaves_out_test_clocks,

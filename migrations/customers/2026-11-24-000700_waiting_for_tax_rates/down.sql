@@ -1,0 +1,1 @@
+ALTER TABLE billing_due DROP COLUMN waits_for_tax_until;
