@@ -204,6 +204,6 @@ async fn cancel(
         AddonSubscriptionView::new(tx, &cancelled)
     });
     let view = view.await?;
-    log_change("cancelled", (caller.organization, customer), view.addon_subscription_id, None);
+    log_change("cancelled", (caller.organization, customer), view.addon_subscription_id);
     Ok(web::Json(view))
 }

@@ -169,16 +169,10 @@ impl PrepaidChangeBody {
     }
 }
 
-/// Tells the log what a call has made of a subscription, or of one in the place of another. That one was made the store tells.
-pub fn log_change(
-    change: &str,
-    (organization, customer): (OrganizationId, CustomerKey),
-    id: impl Display,
-    replaces: Option<SubscriptionId>,
-) {
-    let replaces = replaces.map_or_else(|| "-".to_owned(), |id| id.to_string());
+/// Tells the log what a call has made of a subscription. That one was made, also in the place of another, the store tells.
+pub fn log_change(change: &str, (organization, customer): (OrganizationId, CustomerKey), id: impl Display) {
     log::info!(
-        organization:%, customer_key:% = customer.uuid(), subscription_id:% = id, change, replaces = replaces.as_str();
+        organization:%, customer_key:% = customer.uuid(), subscription_id:% = id, change;
         "subscription changed"
     );
 }
@@ -196,9 +190,7 @@ async fn switch(
         let new = switch_plan(tx, &command, now)?;
         SubscriptionView::new(tx, &new)
     });
-    let view = view.await?;
-    log_change("switched", (bearer.organization(), customer), view.subscription_id, Some(id));
-    Ok(web::Json(view))
+    Ok(web::Json(view.await?))
 }
 
 /// `POST /api/subscriptions/{subscription_id}/update/`
@@ -215,7 +207,7 @@ async fn update(
         SubscriptionView::new(tx, &updated)
     });
     let view = view.await?;
-    log_change("updated", (bearer.organization(), customer), id, None);
+    log_change("updated", (bearer.organization(), customer), id);
     Ok(web::Json(view))
 }
 
@@ -234,7 +226,7 @@ async fn cancel(
         SubscriptionView::new(tx, &canceled)
     });
     let view = view.await?;
-    log_change("cancelled", (bearer.organization(), customer), id, None);
+    log_change("cancelled", (bearer.organization(), customer), id);
     Ok(web::Json(view))
 }
 
@@ -252,6 +244,6 @@ async fn change_units(
         SubscriptionView::new(tx, &changed)
     });
     let view = view.await?;
-    log_change("prepaid_units_changed", (bearer.organization(), customer), id, None);
+    log_change("prepaid_units_changed", (bearer.organization(), customer), id);
     Ok(web::Json(view))
 }

@@ -127,7 +127,7 @@ fn views(
 
 fn log_changes(change: &str, organization: OrganizationId, customer: &CustomerId, shown: &[SubscriptionView]) {
     let key = CustomerKey::derive(organization, customer);
-    shown.iter().for_each(|view| log_change(change, (organization, key), view.subscription_id, None));
+    shown.iter().for_each(|view| log_change(change, (organization, key), view.subscription_id));
 }
 
 /// `POST /api/subscriptions/cancel/`
@@ -154,7 +154,7 @@ async fn update(
     caller: Caller,
     QueryAndBody(Changed(wanted), body): QueryAndBody<Changed, UpdateMatchingBody>,
 ) -> Result<web::Json<Vec<SubscriptionView>>, ApiError> {
-    let change = if body.replace_plan_id.is_some() { "switched" } else { "updated" };
+    let is_switch = body.replace_plan_id.is_some();
     let command = UpdateMatching { wanted, change: body.read() };
     let customer = command.wanted.customer.clone();
     let shown = app.on_customer(&caller, &customer, move |tx, now| {
@@ -162,6 +162,9 @@ async fn update(
         views(tx, &command.wanted.customer, &updated)
     });
     let shown = shown.await?;
-    log_changes(change, caller.organization, &customer, &shown);
+    // A switch makes others, which the store tells.
+    if !is_switch {
+        log_changes("updated", caller.organization, &customer, &shown);
+    }
     Ok(web::Json(shown))
 }

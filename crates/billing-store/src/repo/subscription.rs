@@ -250,6 +250,7 @@ impl PgTransaction<'_> {
                 return Err(StoreError::Internal("a subscription is another organization's".to_owned()).into());
             }
         }
+        changed.iter().for_each(|subscription| self.deeds.changed(subscription));
         new.iter().try_for_each(|subscription| {
             self.deeds.subscribed(subscription);
             self.start_filtered_rollups(subscription)
@@ -347,7 +348,10 @@ impl SubscriptionRepo for PgTransaction<'_> {
         let update = diesel::update(target).set(&row).returning(subscriptions::id);
         match self.query(|pg| Prepared(update).load::<Uuid>(pg))?.len() {
             0 => Err(Error::NotFound(Noun::Subscription)),
-            _ => Ok(()),
+            _ => {
+                self.deeds.changed(subscription);
+                Ok(())
+            }
         }
     }
 

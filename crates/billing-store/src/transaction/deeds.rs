@@ -1,8 +1,10 @@
 //! What a transaction does to the books, told once it has committed: of one that was rolled back nothing is.
 
+use std::collections::BTreeMap;
+
 use bigdecimal::BigDecimal;
 use billing_domain::decimal::plain;
-use billing_domain::id::{CustomerKey, InvoiceId, OrganizationId};
+use billing_domain::id::{CustomerKey, InvoiceId, OrganizationId, SubscriptionId};
 use billing_domain::subscription::Subscription;
 
 use crate::issued::Issued;
@@ -11,6 +13,8 @@ use crate::issued::Issued;
 #[derive(Default)]
 pub(crate) struct Deeds {
     all: Vec<Deed>,
+    /// The subscriptions in whose place others came, by those.
+    replaced: BTreeMap<SubscriptionId, SubscriptionId>,
     /// Whether messages were written.
     pub(crate) has_told: bool,
     /// Whether customers were marked whose figures are to be held against usage alerts.
@@ -33,7 +37,14 @@ impl Deeds {
         self.all.push(Deed::Issued { customer, invoice, number, currency, amount });
     }
 
-    /// A subscription was made, by a call or by a renewal.
+    /// A subscription was changed: perhaps another one is in its place.
+    pub(crate) fn changed(&mut self, subscription: &Subscription) {
+        if let Some(successor) = subscription.replaced_by {
+            self.replaced.insert(successor, subscription.id);
+        }
+    }
+
+    /// A subscription was made, by a call, by a renewal or by a switch of plans.
     pub(crate) fn subscribed(&mut self, subscription: &Subscription) {
         self.all.push(Deed::Subscribed { subscription: Box::new(subscription.clone()) });
     }
@@ -41,13 +52,18 @@ impl Deeds {
     /// Tells all of it, for it has been committed: to the log, and to the counters.
     pub(crate) fn tell(self, organization: OrganizationId, counters: &Issued) {
         for deed in self.all {
-            deed.tell(organization, counters);
+            deed.tell(organization, &self.replaced, counters);
         }
     }
 }
 
 impl Deed {
-    fn tell(self, organization: OrganizationId, counters: &Issued) {
+    fn tell(
+        self,
+        organization: OrganizationId,
+        replaced: &BTreeMap<SubscriptionId, SubscriptionId>,
+        counters: &Issued,
+    ) {
         match self {
             Self::Issued { customer, invoice, number, currency, amount } => {
                 counters.count(&currency, &amount);
@@ -57,12 +73,21 @@ impl Deed {
                     "invoice issued"
                 );
             }
-            Self::Subscribed { subscription } => log::info!(
-                organization:% = organization, customer_key:% = subscription.customer.uuid(),
-                subscription_id:% = subscription.id, plan_version_id:% = subscription.version,
-                change = if subscription.is_new { "created" } else { "renewed" };
-                "subscription changed"
-            ),
+            Self::Subscribed { subscription } => {
+                let replaces = replaced.get(&subscription.id);
+                let change = match replaces {
+                    Some(_) => "switched",
+                    None if subscription.is_new => "created",
+                    None => "renewed",
+                };
+                let replaces = replaces.map_or_else(|| "-".to_owned(), ToString::to_string);
+                log::info!(
+                    organization:% = organization, customer_key:% = subscription.customer.uuid(),
+                    subscription_id:% = subscription.id, plan_version_id:% = subscription.version, change,
+                    replaces = replaces.as_str();
+                    "subscription changed"
+                );
+            }
         }
     }
 }
