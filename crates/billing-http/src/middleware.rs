@@ -23,6 +23,7 @@ use crate::decimal_form::present;
 use crate::endpoint::Matched;
 use crate::error::{ApiError, ErrorCode, codes};
 use crate::request_id::{self, Request, TRACERESPONSE};
+use crate::telemetry::route_label;
 use crate::unread::{Unread, refuse};
 
 /// Longest path with query, in bytes.
@@ -104,11 +105,12 @@ struct Line<'l> {
 impl Line<'_> {
     fn write(&self, app: Option<&App>, took: Duration, key: Option<&str>) {
         let Self { method, route, status, code } = *self;
+        let route = route_label(route);
         if let Some(app) = app {
             app.telemetry.answered(route, method, status, code.map(|ErrorCode(code)| code), took);
         }
         log::info!(
-            method = method.as_str(), route = route.unwrap_or("-"), status, code = code.map_or("-", |ErrorCode(code)| code),
+            method = method.as_str(), route, status, code = code.map_or("-", |ErrorCode(code)| code),
             duration_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX), key = key.unwrap_or("-");
             "request"
         );

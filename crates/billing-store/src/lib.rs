@@ -5,7 +5,7 @@
 //!
 //! | module | what is in it; each names only those above it |
 //! |---|---|
-//! | `company`, `issued` | whether several organizations use the service; what this process has issued |
+//! | `company`, `issued`, `measured` | whether several organizations use the service; what this process has issued; what was measured of the database |
 //! | `pg` | connections that heal, prepared SQL text, columns, the schema and its migrations, locks, a customer's own time, months of events, what a database error means |
 //! | `cache` | the one bounded cache, and the tokens of what is in it |
 //! | `batcher` | doing together what many ask for at once |
@@ -42,6 +42,7 @@ mod custom_sql;
 mod ingest;
 mod issued;
 mod lanes;
+mod measured;
 mod over_lanes;
 mod pg;
 mod remembered;
@@ -59,6 +60,8 @@ mod usage;
 
 pub use company::Company;
 pub use issued::{IssuedAmount, OWN_CURRENCIES};
+pub use measured::{ExpiringCredits, Measured, ORGANIZATIONS_TOLD_MAX};
 pub use pg::deadline::{Deadline, Waiting};
+pub use remembered::Uncounted;
 pub use split::Split;
 pub use store::{LaneStatus, Load, PgStore};

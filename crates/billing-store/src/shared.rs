@@ -1,11 +1,10 @@
 //! What everything that touches the database shares.
 
-use std::sync::atomic::AtomicU64;
-
 use billing_domain::store::Scope;
 
 use crate::issued::Issued;
 use crate::lanes::{Lane, Lanes};
+use crate::measured::LastMeasured;
 use crate::pg::pool::Pool;
 use crate::remembered::Remembered;
 use crate::rollup::KeyRanges;
@@ -23,8 +22,7 @@ pub(crate) struct Shared {
     pub(crate) remembered: Remembered,
     /// What this process has issued.
     pub(crate) issued: Issued,
-    /// The size of the database when it was last measured, in bytes; 0: it was not yet.
-    pub(crate) database_bytes: AtomicU64,
+    pub(crate) measured: LastMeasured,
     pub(crate) messages: Told,
 }
 

@@ -1,5 +1,6 @@
 //! What the service counts about itself, for `GET /metrics`.
 
+mod by_organization;
 mod latency;
 pub mod log;
 mod page;
@@ -11,6 +12,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use actix_web::http::Method;
+use billing_domain::id::OrganizationId;
+use by_organization::ByOrganization;
 use latency::Latency;
 
 pub use page::{MEDIA_TYPE, Moment};
@@ -30,6 +33,8 @@ pub struct Telemetry {
     events_stored: AtomicU64,
     events_known: AtomicU64,
     events_refused: AtomicU64,
+    /// Of those that were stored.
+    events_by_organization: Mutex<ByOrganization>,
 }
 
 /// The calls of one route by one method.
@@ -55,19 +60,8 @@ impl Telemetry {
         InFlight(self)
     }
 
-    /// Counts an answer. `route` is the pattern that the path matched, if any.
-    pub fn answered(
-        &self,
-        route: Option<&str>,
-        method: &Method,
-        status: u16,
-        error: Option<&'static str>,
-        took: Duration,
-    ) {
-        let route = route.map_or(OTHER, |route| match route.trim_end_matches('/') {
-            "" => OTHER,
-            trimmed => trimmed,
-        });
+    /// Counts an answer. `route` is that of [`route_label`].
+    pub fn answered(&self, route: &str, method: &Method, status: u16, error: Option<&'static str>, took: Duration) {
         let mut calls = locked(&self.calls);
         // Looked up before it is inserted: all but the first call of a route allocate nothing.
         if !calls.contains_key(route) {
@@ -84,12 +78,21 @@ impl Telemetry {
         }
     }
 
-    /// Counts what became of the events of one call.
-    pub fn events(&self, stored: usize, known: usize, refused: usize) {
+    /// Counts what became of the events of one call of an organization.
+    pub fn events(&self, organization: OrganizationId, stored: usize, known: usize, refused: usize) {
+        locked(&self.events_by_organization).add(organization, stored as u64);
         let counters = [&self.events_stored, &self.events_known, &self.events_refused];
         for (counter, count) in counters.into_iter().zip([stored, known, refused]) {
             counter.fetch_add(count as u64, Ordering::Relaxed);
         }
+    }
+}
+
+/// What a route is called in the metrics and in the log: the pattern that a path matched, if any, without a final slash.
+pub fn route_label(pattern: Option<&str>) -> &str {
+    match pattern.map(|pattern| pattern.trim_end_matches('/')) {
+        None | Some("") => OTHER,
+        Some(trimmed) => trimmed,
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use billing_domain::decimal::plain;
 use billing_domain::store::Backlog;
-use billing_store::{IssuedAmount, Load, OWN_CURRENCIES};
+use billing_store::{ExpiringCredits, IssuedAmount, Load, Measured, ORGANIZATIONS_TOLD_MAX, OWN_CURRENCIES};
 use time::OffsetDateTime;
 
 use super::latency::seconds;
@@ -75,8 +75,10 @@ impl Page {
     }
 
     fn service(&mut self, telemetry: &Telemetry) {
-        self.head("billing_build_info", "gauge", "Always 1; the version is in the label.");
-        self.line("billing_build_info", concat!("version=\"", env!("CARGO_PKG_VERSION"), "\""), 1);
+        self.head("billing_build_info", "gauge", "Always 1; version and revision are in the labels.");
+        let revision = option_env!("BILLING_REVISION").unwrap_or("unknown").replace(['\\', '"', '\n'], "");
+        let labels = format!("version=\"{}\",revision=\"{revision}\"", env!("CARGO_PKG_VERSION"));
+        self.line("billing_build_info", &labels, 1);
 
         self.calls(telemetry);
         let name = "billing_http_errors_total";
@@ -100,6 +102,11 @@ impl Page {
             ("refused", &telemetry.events_refused),
         ] {
             self.line(name, &format!("outcome=\"{outcome}\""), counter.load(Ordering::Relaxed));
+        }
+        let name = "billing_organization_events_total";
+        self.head(name, "counter", "Events that this process has stored, of the ten organizations with the most.");
+        for (organization, count) in locked(&telemetry.events_by_organization).largest(ORGANIZATIONS_TOLD_MAX) {
+            self.line(name, &format!("organization=\"{organization}\""), count);
         }
     }
 
@@ -239,6 +246,31 @@ impl Page {
         }
     }
 
+    fn measured(&mut self, measured: &Measured) {
+        let Measured { bytes, dead_rows, credits_expiring, due_customers } = measured;
+        self.one("billing_database_bytes", "gauge", "Room that the database took within the last minute.", bytes);
+        self.one("billing_database_dead_rows", "gauge", "Rows that wait for vacuum.", dead_rows);
+        let name = "billing_credits_expiring";
+        let meaning = "Credits of customers in real time that expire within seven days, by currency.";
+        self.head(name, "gauge", meaning);
+        for (code, ExpiringCredits { credits, .. }) in credits_expiring {
+            self.line(name, &format!("currency=\"{code}\""), credits);
+        }
+        let name = "billing_credits_expiring_amount";
+        self.head(name, "gauge", "What is left of them, in major units of the currency.");
+        for (code, ExpiringCredits { remaining, .. }) in
+            credits_expiring.iter().filter(|(code, _)| *code != OWN_CURRENCIES)
+        {
+            self.line(name, &format!("currency=\"{code}\""), plain(remaining));
+        }
+        let name = "billing_organization_due_customers";
+        let meaning = "Customers whose billing is due and not done, of the ten organizations with the most.";
+        self.head(name, "gauge", meaning);
+        for (organization, customers) in due_customers {
+            self.line(name, &format!("organization=\"{organization}\""), customers);
+        }
+    }
+
     fn load(&mut self, load: &Load) {
         let name = "billing_pool_connections";
         self.head(name, "gauge", "Database connections that are open.");
@@ -263,14 +295,15 @@ impl Page {
             seconds(u64::try_from(load.waiting_longest.as_micros()).unwrap_or(u64::MAX)),
         );
         self.issued(&load.issued);
-        if let Some(bytes) = load.database_bytes {
-            self.one("billing_database_bytes", "gauge", "Room that the database took within the last minute.", bytes);
+        if let Some(measured) = &load.measured {
+            self.measured(measured);
         }
         self.one("billing_ingest_transactions", "gauge", "Transactions that take events in right now.", load.ingesting);
         let name = "billing_events_uncounted_total";
-        let meaning =
-            "Events that were stored although no metric counts their name: mistyped, or sent ahead of their metric.";
-        self.one(name, "counter", meaning, load.events_uncounted);
+        let meaning = "Events that were stored and count for nothing: no metric counts their name, or their customer is not there.";
+        self.head(name, "counter", meaning);
+        self.line(name, "reason=\"event_name\"", load.events_uncounted.of_unknown_names);
+        self.line(name, "reason=\"customer\"", load.events_uncounted.of_unknown_customers);
         self.one(
             "billing_ingest_key_ranges",
             "gauge",

@@ -72,11 +72,11 @@ async fn store(
     request: HttpRequest,
     (body, form, others): (RawBody<BODY_BYTES_MAX>, Form, Others),
 ) -> Result<impl Responder, ApiError> {
-    let size = body.size();
+    let (size, organization) = (body.size(), bearer.organization());
     let read = move || batch::read(body, &form, others);
     let read = match size {
         ..=INLINE_BYTES_MAX => read()?,
-        _ => app.compute(Some(bearer.organization()), read).await?,
+        _ => app.compute(Some(organization), read).await?,
     };
     let Batch { mut outcome, events, others } = read;
     let refused = unknown_field::of_fields(&request, others.found);
@@ -89,6 +89,6 @@ async fn store(
         outcome.add(&ids, &ingested.await?);
         bearer.was_confirmed();
     }
-    app.telemetry.events(outcome.stored(), outcome.duplicates, outcome.failed_count);
+    app.telemetry.events(organization, outcome.stored(), outcome.duplicates, outcome.failed_count);
     Ok(outcome)
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use diesel::connection::SimpleConnection;
 use serde_json::json;
 
-use crate::support::{Field, World, event, now};
+use crate::support::{Field, World, ago, event, now};
 
 /// The samples of the page by name and labels; the page is checked to be one that Prometheus reads.
 fn samples(world: &World) -> BTreeMap<String, String> {
@@ -155,6 +155,72 @@ fn the_process_and_the_size_of_its_database_are_told() {
     }
 }
 
+/// What a worker measures, and not who asks.
+const MEASURED: [&str; 5] = [
+    "billing_database_bytes",
+    "billing_database_dead_rows",
+    "billing_credits_expiring",
+    "billing_credits_expiring_amount",
+    "billing_organization_due_customers",
+];
+
+#[test]
+fn what_is_about_to_expire_and_who_does_the_most_is_told() {
+    let mut world = World::new();
+    let organization = world.get("/api/organization/").ok(200).id("organization_id");
+    world.customer("acme");
+    let clock = world.clock("2030-01-01");
+    world.customer_at("tested", &clock);
+    world.post("/api/currencies/", &json!({"code": "POINTS", "name": "points", "symbol": "p"})).ok(201);
+    let day = |days: i64| ago(-time::Duration::days(days));
+    #[rustfmt::skip]
+    let credits = [
+        // customer, amount, currency, expires,        counted as
+        ("acme",     "0.1",  "USD",    json!(day(1))),
+        ("acme",     "0.2",  "USD",    json!(day(6))),
+        ("acme",     "8",    "USD",    json!(day(8))),
+        ("acme",     "9",    "USD",    json!(null)),
+        ("acme",     "5",    "POINTS", json!(day(3))),
+        ("tested",   "7",    "USD",    json!("2030-01-02")),
+    ];
+    for (customer, amount, currency, expires) in credits {
+        let body = json!({"customer_id": customer, "amount": amount, "currency_code": currency, "expires_at": expires});
+        world.post("/api/credits/", &body).ok(201);
+    }
+    world.post("/api/track/", &json!([event("acme", "1", &now()), event("acme", "2", &now())])).ok(201);
+    // Nobody else's are told of under their name.
+    let (other, key) = (world.other_key(), world.key.clone());
+    world.key = other;
+    world.post("/api/track/", &event("acme", "1", &now())).ok(201);
+    world.key = key;
+    world.opened.store.measure_database().expect("measured");
+
+    let samples = samples(&world);
+    let sample = |series: &str| samples.get(series).map(String::as_str);
+    assert_eq!(sample(r#"billing_credits_expiring{currency="USD"}"#), Some("2"), "within seven days, in real time");
+    assert_eq!(sample(r#"billing_credits_expiring_amount{currency="USD"}"#), Some("0.3"));
+    assert_eq!(sample(r#"billing_credits_expiring{currency="own"}"#), Some("1"), "whatever they are called");
+    assert!(samples.keys().all(|series| !series.contains("POINTS")), "an organization cannot make a series");
+    let series = format!("billing_organization_events_total{{organization=\"{organization}\"}}");
+    assert_eq!(sample(&series), Some("2"));
+    let told = samples.keys().filter(|series| series.starts_with("billing_organization_events_total")).count();
+    assert_eq!(told, 2, "the other organization has a series of its own");
+    let build = samples.keys().find(|series| series.starts_with("billing_build_info")).expect("a build");
+    assert!(build.contains("revision=\""), "{build}");
+
+    // Somebody's billing is due, and nobody is there to do it.
+    let plan = world.plan(&world.metric());
+    let clock = world.clock("2026-01-01");
+    world.customer_at("late", &clock);
+    let body = json!({"customer_id": "late", "plan_id": plan, "start_date": "2026-01-01"});
+    world.post("/api/subscriptions/", &body).ok(200);
+    world.fall_behind();
+    world.opened.store.measure_database().expect("measured");
+    let due = world.opened.store.load().measured.expect("measured").due_customers.clone();
+    assert_eq!(due.len(), 1);
+    assert_eq!((due[0].0.to_string(), due[0].1), (organization, 1));
+}
+
 /// All metrics that a text names.
 fn metrics_in(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_lowercase() && !c.is_ascii_digit() && c != '_');
@@ -170,7 +236,7 @@ fn dashboard_alerts_and_document_name_the_metrics_there_are() {
     let mut families: BTreeSet<&str> =
         page.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect();
     // Measured by a worker, sooner or later: another test waits for it.
-    families.insert("billing_database_bytes");
+    families.extend(MEASURED);
     let series: BTreeSet<&str> = samples.keys().filter_map(|series| series.split('{').next()).collect();
     let dashboard = include_str!("../../../../docs/grafana-dashboard.json");
     let parsed: serde_json::Value = serde_json::from_str(dashboard).expect("JSON");

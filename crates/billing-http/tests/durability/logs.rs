@@ -1,5 +1,6 @@
 //! What the log says of the books, and that it says nothing else.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 
 use diesel::connection::SimpleConnection;
@@ -133,17 +134,32 @@ fn the_books_are_told_once_they_are_committed_and_secrets_never() {
         .call()
         .expect("an answer")
         .body_mut()
-        .read_to_string();
-    assert!(
-        counted.expect("text").contains("billing_invoices_issued_total{currency=\"USD\"} 2\n"),
-        "two, as the books say"
-    );
+        .read_to_string()
+        .expect("text");
+    assert!(counted.contains("billing_invoices_issued_total{currency=\"USD\"} 2\n"), "two, as the books say");
+    let other = json!({"plan_name": "Other", "plan_duration": "monthly", "initial_version": {"currency_code": "USD", "recurring_charges": []}});
+    let other = logged.post("/api/plans/", &[], &other)["plan_id"].clone();
     let id = made["subscription_id"].as_str().expect("an id");
+    let switch = json!({"switch_plan_id": other, "invoicing_behavior": "add_to_next_invoice"});
+    let switched =
+        logged.post(&format!("/api/subscriptions/{id}/switch_plan/"), &[("X-Request-Id", "switch")], &switch);
+    let id = switched["subscription_id"].as_str().expect("an id");
     logged.post(&format!("/api/subscriptions/{id}/cancel/"), &[("X-Request-Id", "end")], &json!({}));
-    what_the_log_says(logged, &hook_secrets);
+    what_the_log_says(logged, &hook_secrets, &counted);
 }
 
-fn what_the_log_says(logged: Logged, hook_secrets: &[String]) {
+/// Whoever finds a slow route in the metrics looks for it in the log.
+fn routes_are_named_alike(lines: &[Value], metrics: &str) {
+    let logged: BTreeSet<&str> =
+        of(lines, "request").into_iter().map(|fields| fields["route"].as_str().expect("text")).collect();
+    let counted: BTreeSet<&str> = metrics
+        .lines()
+        .filter_map(|line| line.strip_prefix("billing_http_requests_total{route=\"")?.split('"').next())
+        .collect();
+    assert!(counted.len() > 5 && counted.is_subset(&logged), "{counted:?} {logged:?}");
+}
+
+fn what_the_log_says(logged: Logged, hook_secrets: &[String], metrics: &str) {
     let (told, lines) = logged.read();
     let issued =
         of(&lines, "invoice issued").into_iter().filter(|fields| fields["request_id"] != "end").collect::<Vec<_>>();
@@ -162,13 +178,16 @@ fn what_the_log_says(logged: Logged, hook_secrets: &[String]) {
         .iter()
         .map(|fields| (fields["request_id"].clone(), fields["change"].clone()))
         .collect();
-    let expected = [("order-1", "created"), ("once", "created"), ("end", "cancelled")]
+    let expected = [("order-1", "created"), ("once", "created"), ("switch", "switched"), ("end", "cancelled")]
         .map(|(id, change)| (json!(id), json!(change)));
-    assert_eq!(changed, expected, "{told}");
+    assert_eq!(changed, expected, "each once: {told}");
+    let ids = of(&lines, "subscription changed");
+    assert_eq!(ids[2]["replaces"], ids[0]["subscription_id"], "{told}");
+    routes_are_named_alike(&lines, metrics);
     let request = of(&lines, "request").into_iter().find(|fields| fields["request_id"] == "refused").expect("a line");
     assert_eq!(
         (&request["status"], &request["code"], &request["route"]),
-        (&json!(409), &json!("overlapping_plans"), &json!("/api/subscriptions/"))
+        (&json!(409), &json!("overlapping_plans"), &json!("/api/subscriptions"))
     );
     let cause = of(&lines, "a call failed");
     assert!(

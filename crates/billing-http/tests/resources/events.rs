@@ -79,8 +79,11 @@ fn an_event_that_counts_for_nothing_says_so() {
     ];
     let uncounted = || {
         let page = world.send("GET", "/metrics", &[], b"").text;
-        let line = page.lines().find(|line| line.starts_with("billing_events_uncounted_total ")).expect("a counter");
-        line.rsplit(' ').next().expect("a value").to_owned()
+        ["event_name", "customer"].map(|reason| {
+            let series = format!("billing_events_uncounted_total{{reason=\"{reason}\"}} ");
+            let value = page.lines().find_map(|line| line.strip_prefix(&series)).expect("a counter");
+            value.parse::<u32>().expect("a number")
+        })
     };
     for (customer, name, region, counts, why) in cases {
         let event = of(customer, name, region);
@@ -91,21 +94,24 @@ fn an_event_that_counts_for_nothing_says_so() {
         assert_eq!(row["counts_for"], counts, "{why}");
         assert_eq!(row["unusable_for"], json!([]), "{why}");
     }
-    assert_eq!(uncounted(), "1", "that of a name that nothing counts, once");
+    assert_eq!(uncounted(), [1, 1], "that of a name that nothing counts, and that of nobody, each once");
 
     world.post("/api/customers/", &json!({"customer_id": "acne", "email": "acne@acme.io"})).ok(201);
     let late = &world.get("/api/events/?customer_id=acne").ok(200)[0];
     assert_eq!(late["counts_for"], json!([metric, archived]), "it counts as soon as its customer is there");
+    world.post("/api/track/", &of("acne", "api_call", "us")).ok(201);
+    assert_eq!(uncounted(), [1, 1], "and is not among them any more");
     let other = world.other_key();
     let headers = [("X-API-KEY", other.as_str()), ("Content-Type", "application/json")];
     world.send("POST", "/api/track/", &headers, of("acme", "api_call", "eu").to_string().as_bytes()).ok(201);
-    assert_eq!(uncounted(), "2", "metrics of another organization count nothing");
+    assert_eq!(uncounted(), [1, 2], "another organization has no such customer");
 
     let query = "SELECT COUNT(*) AS usage_qty FROM events WHERE event_name = 'apicall'";
     let custom = json!({"metric_name": "custom", "metric_type": "custom", "custom_sql": query});
     world.post("/api/metrics/", &custom).ok(201);
     world.post("/api/track/", &of("acme", "apicall", "eu later")).ok(201);
-    assert_eq!(uncounted(), "2", "a custom query may look at any name");
+    world.post("/api/track/", &of("nobody", "apicall", "eu later")).ok(201);
+    assert_eq!(uncounted(), [1, 3], "a custom query may look at any name, but not at nobody's");
 }
 
 #[test]

@@ -28,6 +28,7 @@ use self::rules::IngestState;
 use crate::batcher::{BatchBudget, Batcher, Job, PartsMax};
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
+use crate::remembered::Uncounted;
 use crate::repo::api_key;
 use crate::repo::event::id_hash;
 use crate::repo::usage_alert::MarkCustomers;
@@ -185,8 +186,8 @@ pub(crate) fn serve(shared: &Shared, jobs: Vec<Arrival>) {
 
 /// What came of a group.
 enum Attempt {
-    /// Its first events are stored, of which so many are of names that no metric counts.
-    Stored { answers: Vec<Ingested>, written: Written, uncounted: u64, has_marked: bool },
+    /// Its first events are stored, of which so many count for nothing.
+    Stored { answers: Vec<Ingested>, written: Written, uncounted: Uncounted, has_marked: bool },
     /// Something that they need is not there; nothing is stored.
     Unprepared(Preparation),
 }
@@ -301,15 +302,18 @@ impl Shared {
             candidates.retain(|candidate| candidate.index < answers.len());
             insert::store(pg, organization, &mut candidates, &cache.cooldown)?;
             let mut counting = Vec::with_capacity(candidates.len());
-            let mut uncounted = 0;
+            let mut uncounted = Uncounted::default();
             let mut marked = BTreeMap::new();
             for Candidate { index, row, .. } in candidates {
                 let (customer, event) = (row.customer.uuid(), &row.event);
-                match present.rules.metrics.get(&event.name) {
-                    Some(metrics) => {
-                        counting.push(Counting { customer, now: present.now_of(customer), event, metrics })
-                    }
-                    None => uncounted += u64::from(!present.rules.has_custom_metrics),
+                let metrics = present.rules.metrics.get(&event.name);
+                if let Some(metrics) = metrics {
+                    counting.push(Counting { customer, now: present.now_of(customer), event, metrics });
+                }
+                if !present.has_customer(customer) {
+                    uncounted.of_unknown_customers += 1;
+                } else if metrics.is_none() && !present.rules.has_custom_metrics {
+                    uncounted.of_unknown_names += 1;
                 }
                 if !present.rules.alerted.is_empty() && present.rules.alerted.contains(&event.name, customer) {
                     marked.insert(customer, present.now_of(customer));

@@ -1,6 +1,6 @@
 //! What ingesting looks at besides the events: settings, metrics, months, names, and whose time it is.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use billing_domain::event::AHEAD_MAX;
@@ -24,9 +24,11 @@ use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
 use crate::rollup::{RolledMetric, Transaction};
 
 statement! {
-    /// The present instant, the transaction, the organization's version, and which of some keys are valid.
-    ReadIngestVersion -> (Timestamptz, BigInt, BigInt, Array<Binary>) {
-        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, version, " [VALID_KEYS] "
+    /// The present instant, the transaction, the organization's version, which of some keys are valid, and which of some customers
+    /// are there.
+    ReadIngestVersion -> (Timestamptz, BigInt, BigInt, Array<Binary>, Array<SqlUuid>) {
+        "SELECT clock_timestamp(), pg_current_xact_id()::xid::text::bigint, version, " [VALID_KEYS] ",
+            ARRAY(SELECT customer_key FROM customers WHERE customer_key = ANY (" customers: Vec<Uuid> as Array<SqlUuid>; "))
         FROM (
             SELECT version, organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
             FROM ingest_versions WHERE organization_id = " organization: Uuid as SqlUuid; "
@@ -71,6 +73,7 @@ struct IngestVersionRow {
     transaction: i64,
     version: i64,
     valid_keys: Vec<Vec<u8>>,
+    customers: Vec<Uuid>,
 }
 
 /// A row of [`ReadRollups`].
@@ -144,6 +147,8 @@ pub(crate) struct IngestState {
     /// The first and the last month that events are taken in from now.
     months: (Month, Month),
     of_test_clocks: HashMap<Uuid, OffsetDateTime>,
+    /// Whose events came although they are not there.
+    unknown: HashSet<Uuid>,
 }
 
 impl IngestState {
@@ -152,11 +157,15 @@ impl IngestState {
         pg: &mut PgConnection,
         organization: Uuid,
         prefixes: Vec<String>,
-        customers: impl Iterator<Item = Uuid>,
+        customers: impl Iterator<Item = Uuid> + Clone,
     ) -> Result<Self, Failure> {
-        let found: Option<IngestVersionRow> = ReadIngestVersion { organization, prefixes }.get_result(pg).optional()?;
+        let mut unknown: HashSet<Uuid> = customers.clone().filter(|customer| !cache.has_customer(*customer)).collect();
+        let statement = ReadIngestVersion { customers: unknown.iter().copied().collect(), prefixes, organization };
+        let found: Option<IngestVersionRow> = statement.get_result(pg).optional()?;
         let found = found.ok_or(Error::NotFound(Noun::Organization))?;
-        let IngestVersionRow { now, transaction, version, valid_keys } = found;
+        let IngestVersionRow { now, transaction, version, valid_keys, customers: known } = found;
+        unknown.retain(|customer| !known.contains(customer));
+        cache.remember_customers(known);
         let rules = rules_at(cache, pg, organization, version)?;
         let mut of_test_clocks = HashMap::new();
         if rules.has_test_clocks {
@@ -165,7 +174,12 @@ impl IngestState {
             of_test_clocks.extend(statement.load::<(Uuid, OffsetDateTime)>(pg)?);
         }
         let months = months_around(now, &rules);
-        Ok(Self { rules, transaction: Transaction(transaction), valid_keys, now, months, of_test_clocks })
+        Ok(Self { rules, transaction: Transaction(transaction), valid_keys, now, months, of_test_clocks, unknown })
+    }
+
+    /// Whether the customer is there.
+    pub(super) fn has_customer(&self, customer: Uuid) -> bool {
+        !self.unknown.contains(&customer)
     }
 
     /// The time at which the customer lives.

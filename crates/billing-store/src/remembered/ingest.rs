@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::Hash;
+use std::iter::Sum;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,6 +22,8 @@ const ORGANIZATIONS_MAX: usize = 10_000;
 const MONTHS_MAX: usize = 10_000;
 /// Most event names that are remembered as registered.
 const NAMES_MAX: usize = 100_000;
+/// Most customers that are remembered as there: whoever else sends events is looked for with them.
+const CUSTOMERS_MAX: usize = 100_000;
 
 /// What ingesting one organization's events looks at, as of a version.
 pub(crate) struct IngestRules {
@@ -73,6 +76,24 @@ impl Alerted {
     }
 }
 
+/// Events that were stored and count for nothing: each is among one of these.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncounted {
+    /// No metric counts their name.
+    pub of_unknown_names: u64,
+    /// Their customer is not there: it may come yet, and then they count.
+    pub of_unknown_customers: u64,
+}
+
+impl Sum for Uncounted {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            of_unknown_names: sum.of_unknown_names + one.of_unknown_names,
+            of_unknown_customers: sum.of_unknown_customers + one.of_unknown_customers,
+        })
+    }
+}
+
 /// What ingesting remembers.
 pub(crate) struct IngestCache {
     /// By organization, under the version of what ingesting looks at.
@@ -80,9 +101,12 @@ pub(crate) struct IngestCache {
     months: VersionedCache<Month, (), ()>,
     /// By organization and name, an hour before which all events of the name are.
     names: VersionedCache<(Uuid, String), (), OffsetDateTime>,
+    /// Customers that are there: none ever goes.
+    customers: VersionedCache<Uuid, (), ()>,
     pub(crate) cooldown: ConflictCooldown,
     pub(crate) hours: HotBucketCache,
-    uncounted: AtomicU64,
+    of_unknown_names: AtomicU64,
+    of_unknown_customers: AtomicU64,
 }
 
 impl Default for IngestCache {
@@ -98,9 +122,11 @@ impl IngestCache {
             rules: VersionedCache::of_entries((ORGANIZATIONS_MAX / caches).max(1_000)),
             months: VersionedCache::of_entries((MONTHS_MAX / caches).max(1_000)),
             names: VersionedCache::of_entries((NAMES_MAX / caches).max(1_000)),
+            customers: VersionedCache::of_entries((CUSTOMERS_MAX / caches).max(1_000)),
             cooldown: ConflictCooldown::default(),
             hours: HotBucketCache::one_of(caches),
-            uncounted: AtomicU64::default(),
+            of_unknown_names: AtomicU64::default(),
+            of_unknown_customers: AtomicU64::default(),
         }
     }
 }
@@ -116,14 +142,28 @@ impl Equivalent<(Uuid, String)> for NameOf<'_> {
 }
 
 impl IngestCache {
-    /// Notes events that were stored although no metric counts their name.
-    pub(crate) fn note_uncounted(&self, events: u64) {
-        self.uncounted.fetch_add(events, Ordering::Relaxed);
+    /// Notes events that were stored and count for nothing.
+    pub(crate) fn note_uncounted(&self, events: Uncounted) {
+        self.of_unknown_names.fetch_add(events.of_unknown_names, Ordering::Relaxed);
+        self.of_unknown_customers.fetch_add(events.of_unknown_customers, Ordering::Relaxed);
     }
 
     /// How many of those this process has stored.
-    pub(crate) fn uncounted(&self) -> u64 {
-        self.uncounted.load(Ordering::Relaxed)
+    pub(crate) fn uncounted(&self) -> Uncounted {
+        Uncounted {
+            of_unknown_names: self.of_unknown_names.load(Ordering::Relaxed),
+            of_unknown_customers: self.of_unknown_customers.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the customer is known to be there.
+    pub(crate) fn has_customer(&self, customer: Uuid) -> bool {
+        self.customers.latest(&customer).is_some()
+    }
+
+    /// Remembers customers that are there.
+    pub(crate) fn remember_customers(&self, customers: impl IntoIterator<Item = Uuid>) {
+        customers.into_iter().for_each(|customer| self.customers.keep(customer, (), ()));
     }
 
     /// Whether the month is known to be made.

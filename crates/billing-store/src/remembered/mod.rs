@@ -11,6 +11,7 @@ pub(crate) use self::catalog::{CatalogCache, Contents, Shelf, VersionParts, Vers
 pub(crate) use self::figures::{
     BucketSum, FigureKey, NoFutureEvents, NoFutureEventsCache, PartialHours, Sums, TallyKey, UnchangedFigures,
 };
+pub use self::ingest::Uncounted;
 pub(crate) use self::ingest::{Alerted, IngestCache, IngestRules};
 pub(crate) use self::rollup_starts::RollupStarts;
 pub(crate) use self::subscriptions::{CachedSubscriptions, SubscriptionCache};

@@ -5,6 +5,7 @@ mod deliveries;
 mod feeds;
 mod idempotency;
 mod lane_status;
+mod measure;
 mod overview;
 mod usage_alerts;
 mod users;
@@ -12,7 +13,6 @@ mod users;
 pub use self::lane_status::LaneStatus;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak, mpsc};
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use billing_domain::store::{
 use billing_domain::{Error, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Bool, Integer, Text};
+use diesel::sql_types::{Bool, Integer, Text};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -38,11 +38,12 @@ use crate::custom_sql;
 use crate::ingest::{self, Arrival, WRITERS};
 use crate::issued::{Issued, IssuedAmount};
 use crate::lanes::Lanes;
+use crate::measured::{LastMeasured, Measured};
 use crate::pg::error::Failure;
 use crate::pg::pool::{Address, CHECK_OUT_MAX, Pool, expect_same_statements};
 use crate::pg::statement::statement;
 use crate::pg::{migration, partition, schema};
-use crate::remembered::Remembered;
+use crate::remembered::{Remembered, Uncounted};
 use crate::repo::api_key::{self, Found, KeyLookup, NoteKeyUses};
 use crate::repo::idempotency::{self as answers, AnswerLookup};
 use crate::repo::key_pepper;
@@ -148,12 +149,12 @@ pub struct Load {
     pub ingesting: usize,
     /// Key ranges of which one transaction at a time takes events in.
     pub key_ranges: u32,
-    /// Events that this process has stored although no metric counts their name.
-    pub events_uncounted: u64,
+    /// Events that this process has stored although they count for nothing.
+    pub events_uncounted: Uncounted,
     /// What this process has issued by the code of its currency; `own` for those that organizations have made up.
     pub issued: BTreeMap<String, IssuedAmount>,
-    /// The size of the database when it was last measured, in bytes.
-    pub database_bytes: Option<u64>,
+    /// The database as it was last measured.
+    pub measured: Option<Arc<Measured>>,
 }
 
 statement! {
@@ -161,11 +162,6 @@ statement! {
     DurabilitySettings -> (Text, Text, Text) {
         "SELECT current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit')"
     }
-}
-
-statement! {
-    /// How much room the database takes, in bytes.
-    DatabaseSize -> BigInt { "SELECT pg_database_size(current_database())" }
 }
 
 statement! {
@@ -213,7 +209,7 @@ impl PgStore {
             key_ranges: KeyRanges::new(u8::try_from(range_bits).unwrap_or(0)),
             remembered: Remembered::default(),
             issued: Issued::default(),
-            database_bytes: AtomicU64::new(0),
+            measured: LastMeasured::default(),
             messages: Told::default(),
         });
         let queues = Arc::new(Queues::open(&shared)?);
@@ -324,7 +320,6 @@ impl PgStore {
         let loads = self.queues.arrivals.iter().map(|batcher| batcher.load());
         let (waiting_bytes, ingesting) = loads.fold((0, 0), |sum, load| (sum.0 + load.0, sum.1 + load.1));
         let waits = self.queues.arrivals.iter().map(|batcher| batcher.longest_wait());
-        let database_bytes = self.shared.database_bytes.load(Ordering::Relaxed);
         Load {
             connections,
             idle_connections,
@@ -335,19 +330,8 @@ impl PgStore {
             key_ranges: self.shared.key_ranges.count(),
             events_uncounted: self.shared.lanes.all().iter().map(|lane| lane.ingest.uncounted()).sum(),
             issued: self.shared.issued.all(),
-            database_bytes: (database_bytes > 0).then_some(database_bytes),
+            measured: self.shared.measured.get(),
         }
-    }
-
-    /// Measures the database, for [`PgStore::load`].
-    ///
-    /// # Errors
-    /// [`StoreError`].
-    pub fn measure_database(&self) -> Result<(), Error> {
-        let bytes: i64 =
-            self.shared.worker_pool.run(|pg| DatabaseSize {}.get_result(pg)).map_err(Failure::into_error)?;
-        self.shared.database_bytes.store(u64::try_from(bytes).unwrap_or(0), Ordering::Relaxed);
-        Ok(())
     }
 
     /// Whether the database answers within half a second and is as this program expects it; of several lanes, one each time.

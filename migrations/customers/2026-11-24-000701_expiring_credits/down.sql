@@ -1,0 +1,1 @@
+DROP INDEX credits_expiring_idx;
