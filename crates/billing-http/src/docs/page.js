@@ -216,9 +216,9 @@ function form(call) {
       result.replaceChildren(
         make("h3", {}, "Answer"),
         make("p", { class: answer.ok ? "worked" : "failed" }, status),
-        make("pre", {}, shown),
+        make("pre", { tabindex: "0" }, shown),
         make("h3", {}, "In a shell"),
-        make("pre", {}, curl(method, url, sent.body)),
+        make("pre", { tabindex: "0" }, curl(method, url, sent.body)),
       );
     } catch (error) { failed(error); }
   });

@@ -21,7 +21,7 @@ const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 const LOOKS: [(u32, &str); 4] = [(390, "light"), (390, "dark"), (1440, "light"), (1440, "dark")];
 
 /// A browser without a window.
-struct Driver {
+pub(crate) struct Driver {
     process: Child,
     agent: Agent,
     session: String,
@@ -32,7 +32,7 @@ struct Driver {
 impl Driver {
     /// `None`, and it is said, where no browser is installed; CI must have one.
     #[expect(clippy::print_stderr, reason = "a test that is skipped must be seen")]
-    fn start(base: String) -> Option<Self> {
+    pub(crate) fn start(base: String) -> Option<Self> {
         let started = Command::new("chromedriver").arg("--port=0").stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut process = match started {
             Ok(process) => process,
@@ -59,19 +59,19 @@ impl Driver {
         Some(driver)
     }
 
-    fn post(&self, path: &str, body: &Value) -> Value {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Value {
         let sent = self.agent.post(format!("{}{path}", self.session)).send_json(body);
         let answer: Value = sent.expect("an answer").body_mut().read_json().expect("JSON");
         assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
         answer["value"].clone()
     }
 
-    fn open(&self, path: &str) {
+    pub(crate) fn open(&self, path: &str) {
         self.post("/url", &json!({"url": format!("{}{path}", self.base)}));
     }
 
     /// What a script returns.
-    fn script(&self, script: &str) -> Value {
+    pub(crate) fn script(&self, script: &str) -> Value {
         self.post("/execute/sync", &json!({"script": script, "args": []}))
     }
 
@@ -80,16 +80,16 @@ impl Driver {
         found[ELEMENT].as_str().expect("an element").to_owned()
     }
 
-    fn write(&self, selector: &str, text: &str) {
+    pub(crate) fn write(&self, selector: &str, text: &str) {
         self.post(&format!("/element/{}/value", self.element(selector)), &json!({"text": text}));
     }
 
-    fn click(&self, selector: &str) {
+    pub(crate) fn click(&self, selector: &str) {
         self.post(&format!("/element/{}/click", self.element(selector)), &json!({}));
     }
 
     /// Waits until a page whose path begins like this is there.
-    fn arrives(&self, path: &str) {
+    pub(crate) fn arrives(&self, path: &str) {
         let began = Instant::now();
         loop {
             let here = self.script("return document.readyState === 'complete' ? location.pathname : ''");
@@ -101,12 +101,12 @@ impl Driver {
         }
     }
 
-    fn devtools(&self, command: &str, parameters: &Value) -> Value {
+    pub(crate) fn devtools(&self, command: &str, parameters: &Value) -> Value {
         self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
     }
 
     /// Photographs a page as it looks on a phone and on a desk, light and dark. Nothing may be wider than the screen.
-    fn photograph(&self, name: &str) {
+    pub(crate) fn photograph(&self, name: &str) {
         for (width, scheme) in LOOKS {
             let feature = json!({"name": "prefers-color-scheme", "value": scheme});
             self.devtools("Emulation.setEmulatedMedia", &json!({"features": [feature]}));

@@ -1,7 +1,7 @@
 //! The console over HTTP, as a browser without JavaScript uses it; `browser` uses a real one.
 
 mod actions;
-mod browser;
+pub(crate) mod browser;
 mod pages;
 mod sessions;
 mod who_may;

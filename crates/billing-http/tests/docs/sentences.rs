@@ -10,6 +10,7 @@ const SENTENCES: &[(&str, &str, &str)] = &[
     ("2.3", "prepaid units that are null must be given when the subscription is made",                      "workflow::prepaid::units_must_come_from_somewhere"),
     ("2.4", "a property does not apply to a counter that counts",                                           "resources::metrics::what_a_metric_cannot_use_is_refused_at_its_field"),
     ("2.6", "taxes are a percentage of the customer's own rate",                                            "resources::shapes::lines_of_usage_with_an_adjustment_and_tax"),
+    ("2.6", "the customer's tax providers are tried in turn until one knows a rate",                         "resources::tax_providers::without_an_answer_an_invoice_waits_falls_back_or_goes_untaxed"),
     ("2.7", "a line's amount is its price after adjustments, its base the price before",                    "resources::shapes::lines_of_usage_with_an_adjustment_and_tax"),
     ("2.8", "is_new is true at first and false when from a renewal",                                        "resources::subscriptions::a_renewal_is_a_new_subscription"),
     ("2.9", "an add-on subscription shows add-on, id, dates and whether it is fully billed",                "resources::shapes::attached_addons"),

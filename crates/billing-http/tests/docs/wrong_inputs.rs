@@ -1,5 +1,7 @@
 //! What a newcomer gets wrong on the first day, and what the service says: to the letter, since the text is all there is.
 
+use std::process::Command;
+
 use serde_json::{Value, json};
 
 use crate::support::{World, event, now};
@@ -101,5 +103,38 @@ fn a_request_without_a_right_key_is_told_how_to_send_one() {
             assert_eq!(answer.json()["detail"], *expected, "{path} {headers:?}");
             assert_eq!(answer.header("www-authenticate"), "ApiKey header=\"X-API-KEY\", Token", "{path}");
         }
+    }
+}
+
+#[test]
+fn what_is_typed_wrong_is_told_with_what_would_be_right() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data_dir = folder.path().join("new");
+    let nothing = format!("Error: no database here, in {0}: {0} has no Postgres cluster\n", data_dir.display());
+    let formats = |given: &str| {
+        format!(
+            "error: invalid value '{given}' for '--until <UNTIL>': Use one of these formats: YYYY-MM-DD, YYYY-MM-DDThh:mm:ss with an \
+            optional fraction and offset.\n\nFor more information, try '--help'.\n"
+        )
+    };
+    let ahead = "Error: --until lies in the future: customers in real time are billed up to now at most; those of a test clock go ahead \
+        with it\n";
+    #[rustfmt::skip]
+    let cases: [(&[&str], String); 6] = [
+        // what is typed,                      what is told
+        (&["audit"],                           nothing.clone()),
+        (&["list-organizations"],              nothing.clone()),
+        (&["bill-run"],                        nothing),
+        (&["bill-run", "--until", "2099-03-01"], ahead.to_owned()),
+        (&["bill-run", "--until", "2026-13-01"], formats("2026-13-01")),
+        (&["bill-run", "--until", "tomorrow"], formats("tomorrow")),
+    ];
+    for (typed, expected) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_billing-http"));
+        command.args(typed).env("BILLING_DATA_DIR", &data_dir).env_remove("DATABASE_URL").env_remove("RUST_LOG");
+        let output = command.output().expect("it runs");
+        assert!(!output.status.success() && output.stdout.is_empty(), "{typed:?}: {output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stderr), expected, "{typed:?}");
+        assert!(!data_dir.exists(), "{typed:?} makes nothing");
     }
 }

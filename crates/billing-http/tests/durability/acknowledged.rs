@@ -89,6 +89,7 @@ impl Process {
         let url = format!("{}{path}", self.url);
         let mut response = match body {
             Some(body) if method == "POST" => agent().post(url).header("X-API-KEY", KEY).send_json(body)?,
+            Some(body) if method == "PATCH" => agent().patch(url).header("X-API-KEY", KEY).send_json(body)?,
             _ => agent().get(url).header("X-API-KEY", KEY).call()?,
         };
         response.body_mut().read_json()
@@ -96,6 +97,10 @@ impl Process {
 
     pub fn post(&self, path: &str, body: &Value) -> Value {
         self.call("POST", path, Some(body)).expect("an answer")
+    }
+
+    pub fn patch(&self, path: &str, body: &Value) -> Value {
+        self.call("PATCH", path, Some(body)).expect("an answer")
     }
 
     pub fn get(&self, path: &str) -> Value {

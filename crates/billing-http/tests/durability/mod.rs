@@ -19,4 +19,5 @@ mod pepper;
 mod races;
 mod renewal_races;
 mod scenarios;
+mod tax_kills;
 mod webhook_kills;

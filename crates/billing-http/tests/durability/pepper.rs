@@ -50,10 +50,15 @@ fn another_pepper_is_refused_and_tenants_are_told_apart() {
     let listed = text(&run(&url, &first, None, &["list-organizations"]).stdout);
     let names: Vec<&str> = listed.lines().filter_map(|line| line.split_once("  ")).map(|(_, name)| name).collect();
     assert_eq!(names, ["One", "Two"], "{listed}");
-    let unclear = run(&url, &first, None, &["create-key", "more"]);
-    assert!(!unclear.status.success());
-    let told = text(&unclear.stderr);
-    assert!(told.contains("--organization") && listed.lines().all(|line| told.contains(line)), "{told}");
+    let events = folder.path().join("events.jsonl");
+    std::fs::write(&events, "").expect("a file");
+    for unclear in [["create-key", "more"], ["import-events", events.to_str().expect("a path")]] {
+        let unclear = run(&url, &first, None, &unclear);
+        assert!(!unclear.status.success());
+        let told = text(&unclear.stderr);
+        assert!(told.contains("there are several organizations; name one with --organization\n  "), "{told}");
+        assert!(listed.lines().all(|line| told.contains(line)), "{told}");
+    }
     let one = listed.split_whitespace().next().expect("an id");
     assert!(run(&url, &first, None, &["create-key", "more", "--organization", one]).status.success());
 }

@@ -23,7 +23,7 @@ mod plans;
 mod shapes;
 mod statement;
 mod subscriptions;
-mod tax_providers;
+pub(crate) mod tax_providers;
 mod test_clocks;
 mod tiers;
 mod track;
