@@ -20,6 +20,7 @@ measured AS (
         json_typeof(event.properties -> rolled.property_name) IN ('string', 'boolean', 'number') AS has_text
     FROM rolled
     JOIN events event ON event.organization_id = rolled.organization_id AND event.event_name = rolled.event_name
+        AND event.correction < 2
     CROSS JOIN LATERAL (
         SELECT coalesce(jsonb_object_agg(key, CASE
             WHEN json_typeof(event.properties -> key) = 'number' AND octet_length(event.properties ->> key) <= 60

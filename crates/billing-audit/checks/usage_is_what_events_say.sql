@@ -66,9 +66,17 @@ figures AS (
                             ~ '^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?0*([0-2]?[0-9]|30))?$'
                     THEN (stored.properties ->> metered.property_name)::numeric
                 END AS number
-                FROM events stored
+                FROM (
+                    -- As they were then: what was corrected since counts as it did before.
+                    SELECT organization_id, customer_key, event_name, time_created, idempotency_id, properties, arrival,
+                        'infinity'::float8 AS until
+                    FROM events WHERE correction < 2
+                    UNION ALL
+                    SELECT organization_id, customer_key, event_name, time_created, idempotency_id, properties, arrived, arrival
+                    FROM event_corrections
+                ) stored
                 WHERE stored.customer_key = metered.customer_key AND stored.organization_id = metered.organization_id
-                    AND stored.event_name = metered.event_name AND stored.arrival <= metered.last_arrival
+                    AND stored.event_name = metered.event_name AND stored.arrival <= metered.last_arrival AND metered.last_arrival < stored.until
                     AND stored.time_created >= metered.reach_at AND stored.time_created < metered.end_at
                     AND NOT EXISTS (
                         SELECT FROM jsonb_each_text(metered.trace -> 'metric' -> 'subscription_filters') wanted

@@ -1,9 +1,11 @@
 //! Usage events: what happened, to whom, when, once.
 
+mod correction;
 mod properties;
 
 use time::{Duration, OffsetDateTime};
 
+pub use self::correction::{CORRECTIONS_MAX, EventCorrection, EventState, KeptEvent};
 pub use self::properties::Properties;
 use crate::customer::CustomerId;
 

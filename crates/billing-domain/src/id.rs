@@ -162,6 +162,10 @@ id! {
     UsageAlertId, prefix = "usg_alert_"
 }
 id! {
+    /// A correction of an event.
+    EventCorrectionId, prefix = "event_correction_"
+}
+id! {
     /// A change in the audit log.
     AuditEntryId, prefix = "audit_entry_"
 }

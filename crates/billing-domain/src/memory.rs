@@ -19,7 +19,7 @@ use crate::credit::CreditLedger;
 use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Noun};
-use crate::event::{Event, Ingested, is_within_window};
+use crate::event::{Event, EventCorrection, Ingested, is_within_window};
 #[cfg(feature = "service")]
 use crate::id::WebhookEndpointId;
 use crate::id::{AddonId, BillingRecordId, CreditId, CustomerKey, FeatureId, InvoiceId, MetricId, OrganizationId};
@@ -150,9 +150,14 @@ struct AccountState {
     /// Invoices that fell due and were not paid, and when.
     past_due: BTreeMap<InvoiceId, OffsetDateTime>,
     payments: Vec<Payment>,
+    /// Those that count, as they are now.
     events: Shared<BTreeMap<String, Event>>,
-    /// The ids of all events, in the order in which they arrived: the first has the arrival number 1.
-    arrivals: Shared<Vec<String>>,
+    /// Those that were voided, as they counted last.
+    voided: Shared<BTreeMap<String, Event>>,
+    corrections: Shared<Vec<EventCorrection>>,
+    /// The ids of all events, and of each whenever it was corrected, in that order, with what counts of it since: the first has the
+    /// arrival number 1.
+    arrivals: Shared<Vec<(String, Option<Event>)>>,
 }
 
 impl Tenant {
@@ -198,15 +203,21 @@ impl MemoryStore {
         self.lock().new_uuid().into()
     }
 
-    /// The events of a customer that arrived up to this number, in the order in which they arrived: what a usage line was counted of,
+    /// The events of a customer that arrived up to this number, as they were then, in the order in which they arrived: what a usage line was counted of,
     /// by the `last_arrival` of its trace.
     pub fn arrived(&self, organization: OrganizationId, customer: CustomerKey, last_arrival: u64) -> Vec<Event> {
         let state = self.lock();
         let account = state.tenants.get(&organization).and_then(|tenant| tenant.accounts.get(&customer));
         let limit = usize::try_from(last_arrival).unwrap_or(usize::MAX);
-        let ids =
-            account.into_iter().flat_map(|account| account.arrivals.iter().take(limit).map(move |id| (account, id)));
-        ids.filter_map(|(account, id)| account.events.get(id).cloned()).collect()
+        let arrivals = account.into_iter().flat_map(|account| account.arrivals.iter().take(limit));
+        let mut seen: Vec<(&str, Option<&Event>)> = Vec::new();
+        for (id, event) in arrivals {
+            match seen.iter_mut().find(|(known, _)| *known == id) {
+                Some((_, known)) => *known = event.as_ref(),
+                None => seen.push((id, event.as_ref())),
+            }
+        }
+        seen.into_iter().filter_map(|(_, event)| event.cloned()).collect()
     }
 
     /// A panic while the lock was held cannot have left a half-done change: changes are made on a copy.
@@ -291,11 +302,12 @@ impl EventIngest for MemoryStore {
             #[cfg(feature = "service")]
             tenant.mark_for_alerts(key, Some(now));
             let account = tenant.accounts.entry(key).or_default();
-            outcomes.push(if account.events.contains_key(&event.idempotency_id) {
+            let id = &event.idempotency_id;
+            outcomes.push(if account.events.contains_key(id) || account.voided.contains_key(id) {
                 Ingested::Duplicate
             } else {
-                account.events.insert(event.idempotency_id.clone(), event.clone());
-                account.arrivals.push(event.idempotency_id.clone());
+                account.events.insert(id.clone(), event.clone());
+                account.arrivals.push((id.clone(), Some(event.clone())));
                 Ingested::Stored
             });
         }

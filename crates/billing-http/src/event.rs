@@ -5,7 +5,7 @@ use std::future::{Ready, ready};
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::customer::CustomerId;
-use billing_domain::event::{Event, Properties};
+use billing_domain::event::{EventState, KeptEvent, Properties};
 use billing_domain::id::{CustomerKey, MetricId};
 use billing_domain::metric::{Metric, MetricType};
 use billing_domain::store::EventFilter;
@@ -90,8 +90,10 @@ view! {
         idempotency_id: String,
         /// When it happened.
         time_created: Instant,
-        /// Its properties as they were sent.
+        /// Its properties as they were sent, or amended.
         properties: Properties,
+        /// Whether it counts as it came, was amended, or was voided: then it counts for nothing.
+        state: EventState,
         /// The metrics that it counts for, as they are now; none where its customer or its name is not known. Custom metrics are not
         /// among them: their queries look at the events of all names.
         counts_for: Vec<MetricId>,
@@ -101,14 +103,15 @@ view! {
 }
 
 impl EventView {
-    fn new(event: Event, metrics: &[Metric], has_customer: bool) -> Self {
+    fn new(KeptEvent { event, state }: KeptEvent, metrics: &[Metric], has_customer: bool) -> Self {
+        let counts = has_customer && state != EventState::Voided;
         let is_of_name = |metric: &&Metric| {
             let is_custom = metric.measure.metric_type() == MetricType::Custom;
             !is_custom && metric.event_name == event.name
         };
         let of_name = metrics.iter().filter(is_of_name);
         let unusable = of_name.clone().filter(|metric| metric.measure.measured(&event).is_none());
-        let counting = of_name.filter(|metric| has_customer && metric.measured(&event).is_some());
+        let counting = of_name.filter(|metric| counts && metric.measured(&event).is_some());
         Self {
             counts_for: counting.map(|metric| metric.id).collect(),
             unusable_for: unusable.map(|metric| metric.id).collect(),
@@ -117,6 +120,7 @@ impl EventView {
             idempotency_id: event.idempotency_id,
             time_created: Instant(event.time_created),
             properties: event.properties,
+            state,
         }
     }
 }

@@ -48,6 +48,7 @@ pub mod docs;
 pub mod endpoint;
 pub mod error;
 mod event;
+mod event_correction;
 mod feature;
 mod feature_access;
 mod feed;

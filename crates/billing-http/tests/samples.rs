@@ -315,6 +315,11 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
         ("POST", "/api/track/") => vec![json!({"batch": [event("$customer", "sample", &now())]})],
         ("POST", "/api/events/") => vec![json!({"batch": [event("$customer", "sample taken in", &now())]})],
+        ("POST", "/api/events/void/") => {
+            vec![json!({"customer_id": "$customer", "idempotency_ids": ["$event"], "reason": "sample"})]
+        }
+        ("POST", "/api/events/amend/") => vec![json!({"customer_id": "$customer",
+            "events": [{"idempotency_id": "$event", "properties": {"region": "sample"}}], "reason": "sample"})],
         ("POST", "/api/verify_idems_received/") => {
             vec![json!({"idempotency_ids": ["$event"], "customer_id": "$customer"})]
         }

@@ -25,15 +25,14 @@ use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, try_lock};
 use crate::pg::month::Month;
 use crate::pg::partition;
-use crate::pg::schema::events;
 use crate::pg::statement::statement;
-use crate::repo::event::EventRow;
+use crate::repo::event::events_of;
 use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
-use crate::rollup::{AddDay, Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_key_ranges};
+use crate::rollup::{
+    Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_key_ranges, make_day_of_hours,
+};
 use crate::shared::Shared;
 
-/// Most events held in memory at once.
-const EVENTS_MAX: i64 = 5_000;
 /// Most events that are counted under one lock, unless a single hour has more.
 pub(crate) const EVENTS_PER_LOCK: i64 = 20_000;
 /// Most roll-ups that are filled in by one pass over the events: a month of one customer's has some 800 hours and days of each.
@@ -108,15 +107,6 @@ statement! {
                 AND time_created < " end: OffsetDateTime as Timestamptz; "
             OFFSET " events_max: i64 as BigInt; "
         )"
-    }
-}
-
-statement! {
-    /// Removes the totals of one day.
-    RemoveDay -> BigInt {
-        "DELETE FROM usage_rollup
-        WHERE customer_key = " customer: Uuid as SqlUuid; " AND metric_id = " metric: Uuid as SqlUuid; "
-            AND bucket_hours = 24 AND bucket = " day: OffsetDateTime as Timestamptz; ""
     }
 }
 
@@ -204,9 +194,7 @@ impl Shared {
             Piece::Hour(start) => (start, start.saturating_add(Duration::HOUR), HOURS_ALONE),
             Piece::DayOfHours(day) => {
                 for rollup in &step.rollups {
-                    let (customer, metric) = (*customer, rollup.metric.id);
-                    RemoveDay { customer, metric, day }.execute(pg)?;
-                    AddDay { day, customer, metric }.execute(pg)?;
+                    make_day_of_hours(pg, *customer, rollup.metric.id, day)?;
                 }
                 return Ok(());
             }
@@ -215,7 +203,8 @@ impl Shared {
         let mut additions = Additions::default();
         let mut after: Option<Event> = None;
         loop {
-            let page = events_of(pg, first, *customer, (start, end), after.as_ref())?;
+            let owner = (first.organization, *customer);
+            let page = events_of(pg, owner, &first.event_name, (start, end), after.as_ref())?;
             for event in &page {
                 additions.add(levels, *customer, event, &metrics);
             }
@@ -314,32 +303,4 @@ impl BackfillStep {
         }
         Ok(())
     }
-}
-
-/// The customer's next events of the metric's name between two instants, in order of time and id.
-fn events_of(
-    pg: &mut PgConnection,
-    rollup: &Incomplete,
-    customer: Uuid,
-    (start, end): (OffsetDateTime, OffsetDateTime),
-    after: Option<&Event>,
-) -> Result<Vec<Event>, Failure> {
-    use diesel::dsl::sql;
-    let of_customer = events::customer_key.eq(customer).and(events::organization_id.eq(rollup.organization));
-    let within = events::time_created.ge(start).and(events::time_created.lt(end));
-    let mut query =
-        events::table.filter(of_customer).filter(within).filter(events::event_name.eq(&rollup.event_name)).into_boxed();
-    if let Some(after) = after {
-        query = query.filter(events::time_created.ge(after.time_created)).filter(
-            events::time_created
-                .gt(after.time_created)
-                .or(sql::<Bool>("idempotency_id COLLATE \"C\" > ").bind::<Text, _>(after.idempotency_id.clone())),
-        );
-    }
-    let rows = query
-        .order((events::time_created, sql::<Text>("idempotency_id COLLATE \"C\"")))
-        .limit(EVENTS_MAX)
-        .select(EventRow::as_select())
-        .load(pg)?;
-    Ok(rows.into_iter().map(Event::try_from).collect::<Result<Vec<_>, _>>()?)
 }

@@ -12,7 +12,7 @@ use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
-use billing_domain::event::Event;
+use billing_domain::event::{EventCorrection, KeptEvent};
 use billing_domain::id::{
     CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
     UsageAlertId,
@@ -500,8 +500,17 @@ impl EventRepo for OverLanes<'_, '_> {
         self.of_requests(requests, |request| request.customer, |tx, some| tx.events().seen_custom_usages(some))
     }
 
-    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
         self.of(filter.customer, |tx| tx.events().list(filter, page))
+    }
+
+    in_its_lane! { events =>
+        fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
+        fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
+    }
+
+    refuse! {
+        fn correct(customer: CustomerKey, corrections: &[EventCorrection]) -> ();
     }
 
     fn missing(

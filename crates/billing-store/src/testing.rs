@@ -292,6 +292,7 @@ pub fn columns() -> Vec<String> {
         customer_emails,
         customers,
         event_arrivals,
+        event_corrections,
         event_names,
         events,
         features,

@@ -59,6 +59,11 @@ pub enum Refusal {
     /// A later invoice, which this names by its number, took back what the invoice charged.
     #[error("Invoice {0} took back what this one charged; void that one first.")]
     LinesTakenBack(String),
+    /// An event to be corrected is older than the acceptance window: what was billed for its time is closed.
+    #[error(
+        "An event is older than the window in which events are accepted: send beyond_window to have what was billed for its time looked at again."
+    )]
+    BeyondWindow,
     /// Nothing is sent to the endpoint.
     #[error("The webhook endpoint is disabled: enable it first.")]
     EndpointDisabled,
@@ -108,6 +113,7 @@ impl Refusal {
             | Self::CreditDrawn
             | Self::LinesTakenBack(_)
             | Self::EndpointDisabled => "invalid_state",
+            Self::BeyondWindow => "beyond_window",
             Self::InvalidKey => "not_authenticated",
             Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",

@@ -7,7 +7,7 @@ use super::{Page, PageRequest};
 use super::{Reply, Requester};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, FieldCode, FieldError};
-use crate::event::{Event, Ingested};
+use crate::event::{Event, EventCorrection, Ingested, KeptEvent};
 use crate::id::{CustomerKey, OrganizationId};
 use crate::usage::{SeenUsage, Usage, UsageRequest};
 
@@ -90,7 +90,17 @@ pub trait EventRepo {
     ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error>;
     /// A customer's events, newest first; at one instant the greatest id, by its bytes, comes first. The cursor of a
     /// page is an [`EventCursor`].
-    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error>;
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error>;
+    /// A customer's events with one of `ids`, in any order; an id may be there once in every month.
+    fn find(&mut self, customer: CustomerKey, ids: &[String]) -> Result<Vec<KeptEvent>, Error>;
+    /// Corrects events of one customer, each as it is now and at most once, and keeps the corrections. Usage, and all that is
+    /// remembered of it, is of the events as they are then; what was seen of the customer's events before can still be told.
+    ///
+    /// # Errors
+    /// [`StoreError::Internal`](crate::StoreError::Internal) when an event is not there as the correction has it.
+    fn correct(&mut self, customer: CustomerKey, corrections: &[EventCorrection]) -> Result<(), Error>;
+    /// The corrections of a customer's events with this id, oldest first.
+    fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error>;
     /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.
     fn missing(
         &mut self,

@@ -18,6 +18,7 @@ mod change_prepaid_units;
 mod check_feature_access;
 mod check_metric_access;
 mod check_tax_rate;
+mod correct_events;
 mod create_addon;
 #[cfg(feature = "service")]
 mod create_api_key;
@@ -100,6 +101,7 @@ pub use check_metric_access::AccessQuestion;
 pub use check_metric_access::{
     CheckMetricAccess, CheckedAccess, PreparedCheck, SubscriptionAccess, check_metric_access, prepare_metric_access,
 };
+pub use correct_events::{CorrectEvents, EventChange, WantedCorrection, correct_events};
 pub use create_addon::{CreateAddon, create_addon};
 #[cfg(feature = "service")]
 pub use create_api_key::{CreateApiKey, create_api_key};

@@ -74,7 +74,8 @@ const at = (value, pointer) => pointer.split("/").slice(1).reduce((part, key) =>
 
 /**
  * An example with its references carried out: `@now`, `@today`, `@soon`, `@unique`, and `@operation#/pointer`, which
- * runs the example of another call and takes a part of its answer. `done` holds the answers of those run already.
+ * runs the example of another call and takes a part of its answer, or with `@operation!/pointer` of the body that it sent. `done`
+ * holds bodies and answers of those run already.
  */
 async function resolve(value, done) {
   if (Array.isArray(value)) {
@@ -88,7 +89,7 @@ async function resolve(value, done) {
     return resolved;
   }
   if (typeof value !== "string" || !value.includes("@")) return value;
-  const reference = /^@(\w+)#(.*)$/.exec(value);
+  const reference = /^@(\w+)([#!])(.*)$/.exec(value);
   if (!reference) {
     const instant = (days) => new Date(Date.now() + days * 86400000).toISOString();
     return value
@@ -97,20 +98,20 @@ async function resolve(value, done) {
       .replace("@today", instant(0).slice(0, 10))
       .replace("@unique", () => String(crypto.getRandomValues(new Uint32Array(1))[0] % 100000000));
   }
-  const [, id, pointer] = reference;
+  const [, id, part, pointer] = reference;
   if (!done.has(id)) {
     const call = calls.get(id);
     const example = await exampleOf(call, done);
     const { answer, text } = await send(call, example);
     if (!answer.ok) throw new Error(`${call.method.toUpperCase()} ${call.path} answered ${answer.status}: ${text}`);
-    done.set(id, JSON.parse(text));
+    done.set(id, { "#": JSON.parse(text), "!": example.body && JSON.parse(example.body) });
   }
-  return at(done.get(id), pointer);
+  return at(done.get(id)[part], pointer);
 }
 
 /** The calls that the example of a call makes before it can be shown, each once, in the order in which they are made. */
 function callsBefore(call, found = new Map()) {
-  for (const [, id] of JSON.stringify(call.operation["x-example"] || {}).matchAll(/"@(\w+)#/g)) {
+  for (const [, id] of JSON.stringify(call.operation["x-example"] || {}).matchAll(/"@(\w+)[#!]/g)) {
     if (found.has(id)) continue;
     callsBefore(calls.get(id), found);
     found.set(id, calls.get(id));

@@ -53,6 +53,8 @@ codes! {
         "The customer has a subscription to the plan whose period and filters overlap.";
     INVALID_STATE = 409, "invalid_state",
         "The subscription has ended, the invoice cannot be voided any more or takes no payment, or the payment is reversed.";
+    BEYOND_WINDOW = 409, "beyond_window",
+        "An event to be corrected is older than events are accepted; with beyond_window what was billed for its time is looked at again.";
     CUSTOM_METRIC_FAILED = 409, "custom_metric_failed",
         "The query of a custom metric has no usable result for the customer; the detail says why.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
@@ -112,6 +114,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         | Refusal::CreditDrawn
         | Refusal::LinesTakenBack(_)
         | Refusal::EndpointDisabled => &INVALID_STATE,
+        Refusal::BeyondWindow => &BEYOND_WINDOW,
         Refusal::InvalidKey => &NOT_AUTHENTICATED,
         Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
@@ -169,6 +172,7 @@ mod tests {
             Refusal::PrepaymentCantDetermineUnits(billing_domain::id::MetricId::from(uuid::Uuid::nil())),
             Refusal::AlreadyEnded,
             Refusal::AlreadyRenewed(uuid::Uuid::nil().into()),
+            Refusal::BeyondWindow,
             Refusal::InvalidKey,
             Refusal::KeyExpired,
             Refusal::InvoiceFinal,

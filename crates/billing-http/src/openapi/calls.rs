@@ -5,7 +5,7 @@ use billing_domain::FieldCode;
 
 use crate::endpoint::{Access, Endpoint};
 use crate::error::codes::{
-    AMBIGUOUS_PLAN_VERSION, AUTHENTICATION_FAILED, CATCHING_UP, CONFLICT_RETRY, CREDIT_EXPIRY_IN_PAST,
+    AMBIGUOUS_PLAN_VERSION, AUTHENTICATION_FAILED, BEYOND_WINDOW, CATCHING_UP, CONFLICT_RETRY, CREDIT_EXPIRY_IN_PAST,
     CREDIT_NOT_ACTIVE, CUSTOM_METRIC_FAILED, Code, DB_POOL_EXHAUSTED, DB_UNAVAILABLE, DEADLINE_EXCEEDED,
     DUPLICATE_JSON_KEY, DUPLICATE_RESOURCE, IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED,
     INTERNAL_ERROR, INVALID_ENCODING, INVALID_OPERATION, INVALID_STATE, JSON_TOO_DEEP, MISSING_SCOPE,
@@ -60,6 +60,8 @@ const OF_A_RUNNING_SUBSCRIPTION: &[&Code] = &[&INVALID_STATE, &TEST_CLOCK_ADVANC
 /// Only what is paid beyond what is due waits until a customer has caught up.
 const OF_A_PAYMENT: &[&Code] = &[&DUPLICATE_RESOURCE, &INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP];
 
+const OF_A_CORRECTION: &[&Code] = &[&BEYOND_WINDOW, &TEST_CLOCK_ADVANCING, &CATCHING_UP];
+
 /// Codes of the rules that calls with `PATCH` carry out, by path.
 const RULES_OF_PATCH: &[(&str, &[&Code])] = &[
     ("/api/customers/{customer_id}/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
@@ -68,6 +70,8 @@ const RULES_OF_PATCH: &[(&str, &[&Code])] = &[
 
 /// Codes of the rules that calls with `POST` carry out, by path.
 const RULES: &[(&str, &[&Code])] = &[
+    ("/api/events/void/", OF_A_CORRECTION),
+    ("/api/events/amend/", OF_A_CORRECTION),
     ("/api/metrics/", &[&DUPLICATE_RESOURCE]),
     ("/api/metrics/{metric_id}/archive/", &[&INVALID_OPERATION]),
     ("/api/features/", &[&DUPLICATE_RESOURCE]),

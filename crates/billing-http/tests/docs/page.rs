@@ -27,6 +27,7 @@ impl Runner<'_> {
         let path = self.resolve(json!(example.path), done);
         let query = self.resolve(json!(example.query), done);
         let body = example.body.map(|body| self.resolve(body, done));
+        done.extend(body.clone().map(|body| (format!("{id}!"), body)));
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         let call = self.calls.get(id).unwrap_or_else(|| panic!("no call {id}"));
         let mut url = call.path.to_owned();
@@ -64,7 +65,9 @@ impl Runner<'_> {
     }
 
     fn resolve_text(&mut self, text: &str, done: &mut BTreeMap<String, Value>) -> Value {
-        let Some((id, pointer)) = text.strip_prefix('@').and_then(|rest| rest.split_once('#')) else {
+        let rest = text.strip_prefix('@');
+        let part = |mark: char| rest.and_then(|rest| rest.split_once(mark));
+        let Some((id, pointer)) = part('#').or_else(|| part('!')) else {
             self.count += 1;
             let instant = |days| (OffsetDateTime::now_utc() + Duration::days(days)).format(&Rfc3339).expect("a time");
             let today = &instant(0)[..10];
@@ -77,8 +80,9 @@ impl Runner<'_> {
             assert!(answer.status < 300, "{id}: {}", answer.text);
             done.insert(id.to_owned(), serde_json::from_str(&answer.text).expect("json"));
         }
-        let found = done[id].pointer(pointer).cloned();
-        found.unwrap_or_else(|| panic!("{text} points at nothing in {}", done[id]))
+        let place = if text.contains('!') { format!("{id}!") } else { id.to_owned() };
+        let found = done[&place].pointer(pointer).cloned();
+        found.unwrap_or_else(|| panic!("{text} points at nothing in {}", done[&place]))
     }
 }
 

@@ -4,14 +4,15 @@ use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
 use billing_domain::customer::Customer;
-use billing_domain::id::OrganizationId;
+use billing_domain::id::{CustomerKey, OrganizationId};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Binary, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::cache::{CatalogVersion, RollupVersion, SubscriptionVersion};
 use crate::cached::PresentCustomer;
+use crate::pg::column::count;
 use crate::pg::now::OWN_NOW;
 use crate::pg::statement::statement;
 use crate::remembered::{NoFutureEvents, TallyKey};
@@ -28,7 +29,7 @@ statement! {
     Prefetch -> (
         Nullable<Timestamptz>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<SqlUuid>, Nullable<CustomerSql>, Array<Binary>,
         Nullable<SqlUuid>, Nullable<Text>, Nullable<HotTallySql>,
-        Nullable<Bool>
+        Nullable<Bool>, Nullable<BigInt>
     ) {
         "SELECT customers.now, catalog.version,
             (SELECT version FROM rollup_versions WHERE rollup_versions.customer_key = customers.customer_key),
@@ -36,7 +37,11 @@ statement! {
             " [COLUMNS] ", valid.keys, asked.metric_id, asked.dimensions, tally.*,
             CASE WHEN tally.event_count IS DISTINCT FROM asked.known_count
                 THEN has_events_ahead(input.organization_id, asked.customer_key, asked.event_name, customers.now)
-            END
+            END,
+            (
+                SELECT last_correction FROM event_arrivals arrivals
+                WHERE arrivals.organization_id = input.organization_id AND arrivals.key_range = asked.key_range
+            )
         FROM (
             SELECT " organization: Uuid as SqlUuid; "::uuid AS organization_id, " prefixes: Vec<String> as Array<Text>; "::text[] AS prefixes
         ) input
@@ -48,8 +53,9 @@ statement! {
                 " metrics: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; ",
                 " event_names: Vec<Option<String>> as Array<Nullable<Text>>; ",
                 " dimensions: Vec<Option<String>> as Array<Nullable<Text>>; ",
-                " known_counts: Vec<Option<i64>> as Array<Nullable<BigInt>>; "
-            ) AS asked (customer_key, metric_id, event_name, dimensions, known_count)
+                " known_counts: Vec<Option<i64>> as Array<Nullable<BigInt>>; ",
+                " key_ranges: Vec<i32> as Array<Integer>; "
+            ) AS asked (customer_key, metric_id, event_name, dimensions, known_count, key_range)
             -- Each is looked up, however few there were when this was planned.
             CROSS JOIN LATERAL (
                 SELECT customers.*, " [OWN_NOW] " AS now FROM customers
@@ -74,6 +80,7 @@ struct PrefetchedRow {
     dimensions: Option<String>,
     tally: Option<OpenRow>,
     has_events_ahead: Option<bool>,
+    last_correction: Option<i64>,
 }
 
 impl Prefetch {
@@ -87,6 +94,7 @@ impl Prefetch {
             event_names: Vec::new(),
             dimensions: Vec::new(),
             known_counts: Vec::new(),
+            key_ranges: Vec::new(),
         }
     }
 
@@ -136,7 +144,9 @@ pub(crate) struct Prefetched {
 impl Prefetch {
     /// Reads what is asked for, and remembers of whom no events lie ahead.
     pub(crate) fn load(self, tx: &mut PgTransaction<'_>) -> Result<Prefetched, Error> {
-        let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(self, pg))?;
+        let key_range = |customer: &Uuid| tx.shared.key_ranges.of(CustomerKey::from(*customer));
+        let filled = Self { key_ranges: self.customers.iter().map(key_range).collect(), ..self };
+        let rows: Vec<PrefetchedRow> = tx.query(|pg| RunQueryDsl::load(filled, pg))?;
         let catalog_version = rows.first().and_then(|row| row.catalog).map(CatalogVersion);
         let mut prefetched = Prefetched { catalog_version, ..Prefetched::default() };
         for row in rows {
@@ -149,6 +159,7 @@ impl Prefetch {
             prefetched.customers.insert(key, PresentCustomer { customer, now });
             prefetched.versions.insert(key, SubscriptionVersion(row.subscriptions));
             prefetched.facts.rollups.insert(key, rollups);
+            prefetched.facts.corrections.insert(key, count(row.last_correction.unwrap_or_default())?);
             if let Some((metric, dimensions)) = row.metric.zip(row.dimensions) {
                 let open = row.tally.map(Open::try_from).transpose()?;
                 let tally = TallyKey { customer: key, metric, dimensions };

@@ -9,7 +9,7 @@ use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
-use billing_domain::event::Event;
+use billing_domain::event::{EventCorrection, KeptEvent};
 use billing_domain::id::{CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
@@ -282,7 +282,10 @@ impl EventRepo for BatchTransaction<'_, '_> {
     hand_on! { events =>
         fn warm_up(requests: &[UsageRequest]) -> ();
         fn seen_custom_usages(requests: &[CustomUsageRequest]) -> Vec<Result<SeenUsage, CustomFailure>>;
-        fn list(filter: &EventFilter, page: &PageRequest) -> Page<Event>;
+        fn list(filter: &EventFilter, page: &PageRequest) -> Page<KeptEvent>;
+        fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
+        fn correct(customer: CustomerKey, corrections: &[EventCorrection]) -> ();
+        fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
         fn missing(customer: Option<CustomerKey>, ids: &[String], since: OffsetDateTime) -> Vec<String>;
     }
 }

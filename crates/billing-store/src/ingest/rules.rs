@@ -4,12 +4,10 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use billing_domain::event::AHEAD_MAX;
-use billing_domain::metric::Measure;
 use billing_domain::store::Window;
 use billing_domain::{Error, Noun};
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Jsonb, Nullable, Text, Timestamptz, Uuid as SqlUuid};
-use serde_json::Value;
+use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
@@ -20,8 +18,8 @@ use crate::pg::now::TEST_TIME;
 use crate::pg::statement::statement;
 use crate::remembered::{Alerted, IngestCache, IngestRules};
 use crate::repo::api_key::VALID_KEYS;
-use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
-use crate::rollup::{RolledMetric, Transaction};
+use crate::repo::rollup::rolled_metrics;
+use crate::rollup::Transaction;
 
 statement! {
     /// The present instant, the transaction, the organization's version, which of some keys are valid, and which of some customers
@@ -46,17 +44,6 @@ statement! {
 }
 
 statement! {
-    /// What is rolled up, metric by metric.
-    ReadRollups -> (Text, SqlUuid, MeasureSql, Nullable<Jsonb>, Array<Text>) {
-        "SELECT metric.event_name, metric.id, " [MEASURE_COLUMNS] ", metric.filters, rollup.filter_keys
-        FROM metrics metric
-        JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
-        WHERE metric.organization_id = " organization: Uuid as SqlUuid; " AND metric.metric_type <> 'custom'
-        ORDER BY metric.id, rollup.filter_keys"
-    }
-}
-
-statement! {
     /// The event names that usage alerts look at, or none where they look at all, and the customers.
     ReadAlerted -> (Nullable<Text>, Nullable<SqlUuid>) {
         "SELECT DISTINCT CASE WHEN metric.metric_type <> 'custom' THEN metric.event_name END, alert.customer_key
@@ -76,16 +63,6 @@ struct IngestVersionRow {
     customers: Vec<Uuid>,
 }
 
-/// A row of [`ReadRollups`].
-#[derive(Queryable)]
-struct RollupRow {
-    event_name: String,
-    metric: Uuid,
-    measure: MeasureColumns,
-    filters: Option<Value>,
-    filter_keys: Vec<String>,
-}
-
 statement! {
     /// The time of those customers that live by a test clock.
     ReadTestTimes -> (SqlUuid, Timestamptz) {
@@ -103,19 +80,7 @@ fn read_rules(pg: &mut PgConnection, organization: Uuid) -> Result<IngestRules, 
     let (window_days, has_test_clocks, has_custom_metrics): (i32, bool, bool) =
         ReadSettings { organization }.get_result(pg)?;
     let window_days = u16::try_from(window_days).unwrap_or(u16::MAX);
-    let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
-    let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
-    for row in rows {
-        let of_name = metrics.entry(row.event_name).or_default();
-        match of_name.last_mut() {
-            Some(known) if known.id == row.metric => known.key_sets.push(row.filter_keys),
-            _ => {
-                let aggregation = Measure::try_from(row.measure)?.aggregation();
-                let (filters, key_sets) = (metric::filters(row.filters)?, vec![row.filter_keys]);
-                of_name.push(RolledMetric { id: row.metric, aggregation, filters, key_sets });
-            }
-        }
-    }
+    let metrics = rolled_metrics(pg, organization)?;
     let mut alerted = Alerted::default();
     let rows: Vec<(Option<String>, Option<Uuid>)> = ReadAlerted { organization }.load(pg)?;
     rows.into_iter().for_each(|(event_name, customer)| alerted.add(event_name, customer));

@@ -5,6 +5,28 @@ diesel::table! {
         organization_id -> Uuid,
         key_range -> Int4,
         last_arrival -> Int8,
+        last_correction -> Int8,
+    }
+}
+
+diesel::table! {
+    event_corrections (customer_key, id) {
+        customer_key -> Uuid,
+        id -> Uuid,
+        organization_id -> Uuid,
+        id_hash -> Uuid,
+        idempotency_id -> Text,
+        customer_id -> Text,
+        event_name -> Text,
+        time_created -> Timestamptz,
+        properties -> Json,
+        arrived -> Int8,
+        arrival -> Int8,
+        amended_time -> Nullable<Timestamptz>,
+        amended_properties -> Nullable<Json>,
+        corrected_at -> Timestamptz,
+        corrected_by -> Nullable<Text>,
+        reason -> Nullable<Text>,
     }
 }
 
@@ -28,6 +50,7 @@ diesel::table! {
         properties -> Json,
         received_at -> Timestamptz,
         arrival -> Int8,
+        correction -> Int2,
     }
 }
 

@@ -2,8 +2,8 @@
 
 pub(crate) use super::audit_schema::{audit_entries, organization_audit_entries};
 pub(crate) use super::event_schema::{
-    event_arrivals, event_names, events, hot_buckets, ingest_key_ranges, ingest_versions, metric_rollups,
-    rollup_versions, usage_rollup,
+    event_arrivals, event_corrections, event_names, events, hot_buckets, ingest_key_ranges, ingest_versions,
+    metric_rollups, rollup_versions, usage_rollup,
 };
 pub(crate) use super::message_schema::{feed_entries, message_counters, messages, organization_messages};
 #[cfg(feature = "testing")]
@@ -488,6 +488,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     customer_emails,
     customers,
     event_arrivals,
+    event_corrections,
     event_names,
     events,
     features,

@@ -39,8 +39,16 @@ impl FigureKey {
     }
 }
 
-/// The totals of partial hours, under the number of events that their buckets had then.
-pub(crate) struct PartialHours(VersionedCache<FigureKey, u64, Totals>);
+/// How many events some hours have, and the number of the last correction in their customer's key range: while both are the same,
+/// the events are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventsVersion {
+    pub(crate) event_count: u64,
+    pub(crate) last_correction: u64,
+}
+
+/// The totals of partial hours, under what their buckets had then.
+pub(crate) struct PartialHours(VersionedCache<FigureKey, EventsVersion, Totals>);
 
 impl Default for PartialHours {
     fn default() -> Self {
@@ -49,14 +57,14 @@ impl Default for PartialHours {
 }
 
 impl PartialHours {
-    /// What is known, if the bucket has as many events as it had then.
-    pub(crate) fn find(&self, key: &FigureKey, bucket_count: u64) -> Option<Totals> {
-        self.0.find(key, &bucket_count)
+    /// What is known, if the bucket has the events that it had then.
+    pub(crate) fn find(&self, key: &FigureKey, bucket: EventsVersion) -> Option<Totals> {
+        self.0.find(key, &bucket)
     }
 
-    /// Remembers the totals of a partial hour whose bucket has so many events.
-    pub(crate) fn keep(&self, key: &FigureKey, bucket_count: u64, totals: Totals) {
-        self.0.keep(key.clone(), bucket_count, totals);
+    /// Remembers the totals of a partial hour whose bucket has these events.
+    pub(crate) fn keep(&self, key: &FigureKey, bucket: EventsVersion, totals: Totals) {
+        self.0.keep(key.clone(), bucket, totals);
     }
 }
 
@@ -90,8 +98,8 @@ impl Sums {
     }
 }
 
-/// That nothing which counts in a tally is dated from an instant on to the end of its hour. Events are never removed or
-/// changed: with the same roll-ups and as many in the hot bucket, there are no others.
+/// That nothing which counts in a tally is dated from an instant on to the end of its hour. Whoever corrects an event moves it into
+/// the roll-ups: with the same roll-ups and as many in the hot bucket, there are no others.
 #[derive(Clone, Debug)]
 pub(crate) struct NoFutureEvents {
     /// The hot bucket and its events.
@@ -138,9 +146,8 @@ impl NoFutureEventsCache {
     }
 }
 
-/// Figures that were read from the events, by their first instant and their end, under the number of events that their hours
-/// had then.
-pub(crate) struct UnchangedFigures(VersionedCache<(FigureKey, OffsetDateTime), u64, Usage>);
+/// Figures that were read from the events, by their first instant and their end, under what their hours had then.
+pub(crate) struct UnchangedFigures(VersionedCache<(FigureKey, OffsetDateTime), EventsVersion, Usage>);
 
 impl Default for UnchangedFigures {
     fn default() -> Self {
@@ -149,14 +156,14 @@ impl Default for UnchangedFigures {
 }
 
 impl UnchangedFigures {
-    /// What is known, and how many events the hours had then.
-    pub(crate) fn find(&self, request: &UsageRequest) -> Option<(u64, Usage)> {
-        self.0.look(&Self::key_of(request), |event_count, usage| Some((*event_count, usage.clone())))
+    /// What is known, and what the hours had then.
+    pub(crate) fn find(&self, request: &UsageRequest) -> Option<(EventsVersion, Usage)> {
+        self.0.look(&Self::key_of(request), |hours, usage| Some((*hours, usage.clone())))
     }
 
-    /// Remembers a figure whose hours have so many events.
-    pub(crate) fn keep(&self, request: &UsageRequest, event_count: u64, usage: &Usage) {
-        self.0.keep(Self::key_of(request), event_count, usage.clone());
+    /// Remembers a figure whose hours have these events.
+    pub(crate) fn keep(&self, request: &UsageRequest, hours: EventsVersion, usage: &Usage) {
+        self.0.keep(Self::key_of(request), hours, usage.clone());
     }
 
     /// What the figure of a request belongs to.

@@ -9,7 +9,8 @@ mod subscriptions;
 
 pub(crate) use self::catalog::{CatalogCache, Contents, Shelf, VersionParts, VersionedCatalog};
 pub(crate) use self::figures::{
-    BucketSum, FigureKey, NoFutureEvents, NoFutureEventsCache, PartialHours, Sums, TallyKey, UnchangedFigures,
+    BucketSum, EventsVersion, FigureKey, NoFutureEvents, NoFutureEventsCache, PartialHours, Sums, TallyKey,
+    UnchangedFigures,
 };
 pub use self::ingest::Uncounted;
 pub(crate) use self::ingest::{Alerted, IngestCache, IngestRules};

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
-use billing_domain::event::{Event, Properties};
+use billing_domain::event::{Event, EventCorrection, KeptEvent, Properties};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -17,12 +17,17 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::event_correction::{self, COUNTS_BELOW, MOVED};
 use crate::pg::column::unreadable;
+use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::pg::partition;
 use crate::pg::schema::events;
 use crate::pg::statement::partition_statement;
 use crate::transaction::PgTransaction;
+
+/// Most events held in memory at once.
+const EVENTS_MAX: i64 = 5_000;
 
 partition_statement! {
     /// The customer's events in one month that have one of the ids: the id, and when.
@@ -67,11 +72,12 @@ pub(crate) struct EventRow {
     idempotency_id: String,
     time_created: OffsetDateTime,
     properties: KeptProperties,
+    correction: i16,
 }
 
 /// Properties as they are kept.
 #[derive(FromSqlRow)]
-pub(crate) struct KeptProperties(Properties);
+pub(crate) struct KeptProperties(pub(super) Properties);
 
 impl FromSql<Json, Pg> for KeptProperties {
     fn from_sql(value: PgValue<'_>) -> diesel::deserialize::Result<Self> {
@@ -93,6 +99,41 @@ impl TryFrom<EventRow> for Event {
     }
 }
 
+impl TryFrom<EventRow> for KeptEvent {
+    type Error = Error;
+
+    fn try_from(row: EventRow) -> Result<Self, Error> {
+        Ok(Self { state: event_correction::state(row.correction)?, event: row.try_into()? })
+    }
+}
+
+/// A customer's next events of a name between two instants that count, in order of time and id; none when there is no other.
+pub(crate) fn events_of(
+    pg: &mut PgConnection,
+    (organization, customer): (Uuid, Uuid),
+    name: &str,
+    (start, end): (OffsetDateTime, OffsetDateTime),
+    after: Option<&Event>,
+) -> Result<Vec<Event>, Failure> {
+    let whose = events::customer_key.eq(customer).and(events::organization_id.eq(organization));
+    let within = events::time_created.ge(start).and(events::time_created.lt(end));
+    let counts = events::event_name.eq(name).and(events::correction.lt(COUNTS_BELOW));
+    let mut query = events::table.filter(whose).filter(within).filter(counts).into_boxed();
+    if let Some(after) = after {
+        query = query.filter(events::time_created.ge(after.time_created)).filter(
+            events::time_created
+                .gt(after.time_created)
+                .or(sql::<Bool>("idempotency_id COLLATE \"C\" > ").bind::<Text, _>(after.idempotency_id.clone())),
+        );
+    }
+    let rows = query
+        .order((events::time_created, sql::<Text>("idempotency_id COLLATE \"C\"")))
+        .limit(EVENTS_MAX)
+        .select(EventRow::as_select())
+        .load(pg)?;
+    Ok(rows.into_iter().map(Event::try_from).collect::<Result<Vec<_>, _>>()?)
+}
+
 impl EventRepo for PgTransaction<'_> {
     fn seen_usages(&mut self, requests: &[UsageRequest]) -> Result<Vec<SeenUsage>, Error> {
         self.read_usages(requests)
@@ -112,11 +153,11 @@ impl EventRepo for PgTransaction<'_> {
         self.run_custom(requests)
     }
 
-    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<Event>, Error> {
+    fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
         let after = page.after.as_deref().map(EventCursor::parse).transpose()?;
         let of_customer =
             events::organization_id.eq(self.tenant()).and(events::customer_key.eq(filter.customer.uuid()));
-        let mut query = events::table.filter(of_customer).into_boxed();
+        let mut query = events::table.filter(of_customer).filter(events::correction.ne(MOVED)).into_boxed();
         if let Some(name) = &filter.name {
             query = query.filter(events::event_name.eq(name));
         }
@@ -145,9 +186,21 @@ impl EventRepo for PgTransaction<'_> {
         let limit = page.limit as usize;
         let is_last = rows.len() <= limit;
         rows.truncate(limit);
-        let items = rows.into_iter().map(Event::try_from).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| !is_last).map(|event| EventCursor::of(event).to_text());
+        let items = rows.into_iter().map(KeptEvent::try_from).collect::<Result<Vec<_>, _>>()?;
+        let next = items.last().filter(|_| !is_last).map(|kept| EventCursor::of(&kept.event).to_text());
         Ok(Page { items, next })
+    }
+
+    fn find(&mut self, customer: CustomerKey, ids: &[String]) -> Result<Vec<KeptEvent>, Error> {
+        self.find_events(customer, ids)
+    }
+
+    fn correct(&mut self, customer: CustomerKey, corrections: &[EventCorrection]) -> Result<(), Error> {
+        self.correct_events(customer, corrections)
+    }
+
+    fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {
+        self.corrections_of(customer, idempotency_id)
     }
 
     fn missing(

@@ -1,10 +1,61 @@
-//! Rolling metrics up from now on.
+//! Which metrics are rolled up, and rolling them up from now on.
+
+use std::collections::HashMap;
 
 use billing_domain::Error;
+use billing_domain::metric::Measure;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, Jsonb, Nullable, Text, Uuid as SqlUuid};
+use serde_json::Value;
 use uuid::Uuid;
 
-use crate::rollup::Starting;
+use super::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
+use crate::pg::error::Failure;
+use crate::pg::statement::statement;
+use crate::rollup::{RolledMetric, Starting};
 use crate::transaction::PgTransaction;
+
+statement! {
+    /// What is rolled up, metric by metric.
+    ReadRollups -> (Text, SqlUuid, MeasureSql, Nullable<Jsonb>, Array<Text>) {
+        "SELECT metric.event_name, metric.id, " [MEASURE_COLUMNS] ", metric.filters, rollup.filter_keys
+        FROM metrics metric
+        JOIN metric_rollups rollup ON rollup.organization_id = metric.organization_id AND rollup.metric_id = metric.id
+        WHERE metric.organization_id = " organization: Uuid as SqlUuid; " AND metric.metric_type <> 'custom'
+        ORDER BY metric.id, rollup.filter_keys"
+    }
+}
+
+/// A row of [`ReadRollups`].
+#[derive(Queryable)]
+struct RollupRow {
+    event_name: String,
+    metric: Uuid,
+    measure: MeasureColumns,
+    filters: Option<Value>,
+    filter_keys: Vec<String>,
+}
+
+/// What is rolled up of an organization, by the names of events.
+pub(crate) fn rolled_metrics(
+    pg: &mut PgConnection,
+    organization: Uuid,
+) -> Result<HashMap<String, Vec<RolledMetric>>, Failure> {
+    let mut metrics: HashMap<String, Vec<RolledMetric>> = HashMap::new();
+    let rows: Vec<RollupRow> = ReadRollups { organization }.load(pg)?;
+    for row in rows {
+        let of_name = metrics.entry(row.event_name).or_default();
+        match of_name.last_mut() {
+            Some(known) if known.id == row.metric => known.key_sets.push(row.filter_keys),
+            _ => {
+                let aggregation = Measure::try_from(row.measure)?.aggregation();
+                let (filters, key_sets) = (metric::filters(row.filters)?, vec![row.filter_keys]);
+                of_name.push(RolledMetric { id: row.metric, aggregation, filters, key_sets });
+            }
+        }
+    }
+    Ok(metrics)
+}
 
 impl PgTransaction<'_> {
     /// Starts rolling `metrics` up by `filter_keys` (none: in total), unless that goes on already or cannot be. What is complete

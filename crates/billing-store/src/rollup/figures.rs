@@ -6,6 +6,7 @@ use billing_domain::decimal::{number, optional_number};
 use billing_domain::event::Event;
 use billing_domain::metric::{Aggregation, Measured};
 use billing_domain::period::instant;
+use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Nullable, Numeric, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
 use serde::ser::{SerializeSeq, Serializer};
 use serde::{Deserialize, Serialize};
@@ -180,6 +181,26 @@ statement! {
             AND bucket_hours = 1 AND bucket >= day.start AND bucket < day.start + interval '24 hours'
         GROUP BY organization_id, customer_key, metric_id, dimensions, day.start"
     }
+}
+
+statement! {
+    /// Removes the totals of one day.
+    RemoveDay -> BigInt {
+        "DELETE FROM usage_rollup
+        WHERE customer_key = " customer: Uuid as SqlUuid; " AND metric_id = " metric: Uuid as SqlUuid; "
+            AND bucket_hours = 24 AND bucket = " day: OffsetDateTime as Timestamptz; ""
+    }
+}
+
+/// Makes the totals of a day anew, of its hours.
+pub(crate) fn make_day_of_hours(
+    pg: &mut PgConnection,
+    customer: Uuid,
+    metric: Uuid,
+    day: OffsetDateTime,
+) -> QueryResult<()> {
+    RemoveDay { customer, metric, day }.execute(pg)?;
+    AddDay { day, customer, metric }.execute(pg).map(drop)
 }
 
 impl AddToRollups {

@@ -20,7 +20,7 @@ mod upsert;
 pub(crate) use self::bucket::{
     BOTH_LEVELS, HOUR, HOURS_ALONE, RolledMetric, Source, ceiling, dimensions_of, floor, hour_after, split,
 };
-pub(crate) use self::figures::AddDay;
+pub(crate) use self::figures::make_day_of_hours;
 pub(crate) use self::hot_bucket::{Counting, Counts};
 pub(crate) use self::hot_bucket_cache::{CachedHotBuckets, HotBucketCache, Transaction, Written};
 pub(crate) use self::key_range::{KeyRanges, enter_key_ranges, lock_key_ranges, top_bits};

@@ -63,7 +63,7 @@ impl Additions {
     }
 
     /// Writes everything in the place of what is there. No bucket that is there can be missing here, because a bucket
-    /// has events and those are never removed.
+    /// has events, and goes with the last one that is voided.
     pub(crate) fn replace(self, pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
         let keys: Vec<&BucketKey> = self.buckets.keys().collect();
         for keys in keys.chunks(ROWS_PER_STATEMENT_MAX) {

@@ -75,6 +75,8 @@ pub(crate) struct PgTransaction<'c> {
     custom_budget: Option<Budget>,
     /// Whether a query of the organization's own was sent.
     has_run_custom: bool,
+    /// Whether it has corrected events: what it reads of usage then is not remembered, since nobody knows whether it will be committed.
+    pub(crate) has_corrected: bool,
 }
 
 impl<'c> PgTransaction<'c> {
@@ -102,6 +104,7 @@ impl<'c> PgTransaction<'c> {
             brought_forward: None,
             custom_budget: None,
             has_run_custom: false,
+            has_corrected: false,
         }
     }
 
@@ -120,6 +123,13 @@ impl<'c> PgTransaction<'c> {
         self.expect_statements()?;
         deadline::check()?;
         run(self.pg).map_err(|error| self.fail(error.into()))
+    }
+
+    /// [`PgTransaction::query`] of what can fail in other ways too.
+    pub(crate) fn attempt<T>(&mut self, run: impl FnOnce(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Error> {
+        self.expect_statements()?;
+        deadline::check()?;
+        run(self.pg).map_err(|failure| self.fail(failure))
     }
 
     /// Runs statements in every lane: in its own as part of the transaction, in each other on a connection of that, where they stay

@@ -18,14 +18,23 @@ use diesel::prelude::*;
 use self::totals::{ReadBuckets, ReadUsage, UsageRow, key_range_of_row};
 use self::unchanged::Plan;
 use crate::pg::column::count;
-use crate::remembered::UnchangedFigures;
+use crate::remembered::{EventsVersion, UnchangedFigures};
+use crate::rollup::KeyRanges;
 use crate::transaction::PgTransaction;
 
 pub(crate) use self::totals::{HOT_TALLY, HotTallySql};
 pub(crate) use self::warm::{Open, OpenRow, WarmFacts};
 
-/// The number of the last event that has arrived in each key range.
-type LastArrivals = HashMap<i32, u64>;
+/// How far the events of a key range have come.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    /// The number of the last event that has arrived, or correction.
+    last_arrival: u64,
+    last_correction: u64,
+}
+
+/// How far the events of each key range have come.
+type LastArrivals = HashMap<i32, Reached>;
 
 /// What is read for one request, and what becomes of it.
 #[derive(Default)]
@@ -51,6 +60,13 @@ impl Found {
                 Usage { quantity: rate.aggregation.quantity(&window), event_count }
             }
         }
+    }
+
+    /// What the hours of a plan have, if this is what was found of them.
+    fn version(&self, plan: &Plan<'_>, key_ranges: KeyRanges, last_arrivals: &LastArrivals) -> EventsVersion {
+        let reached = last_arrivals.get(&key_ranges.of(plan.request.customer));
+        let last_correction = reached.map_or(0, |reached| reached.last_correction);
+        EventsVersion { event_count: self.totals.event_count, last_correction }
     }
 
     fn keep(&mut self, row: UsageRow) -> Result<(), Error> {
@@ -95,18 +111,21 @@ impl PgTransaction<'_> {
         };
         let key_ranges = self.shared.key_ranges;
         let seen = |(request, places): (&UsageRequest, Vec<usize>)| {
-            of_request(places).seen_to(last_arrivals.get(&key_ranges.of(request.customer)).copied().unwrap_or_default())
+            of_request(places)
+                .seen_to(last_arrivals.get(&key_ranges.of(request.customer)).map_or(0, |reached| reached.last_arrival))
         };
         Ok(requests.iter().zip(places).map(seen).collect())
     }
 
     /// The usage of each plan and the last arrivals of their key ranges, all from one snapshot.
     fn read_plans(&mut self, plans: &mut [Plan<'_>]) -> Result<(Vec<Usage>, LastArrivals), Error> {
-        let figures = &self.shared.remembered.unchanged;
+        let (figures, key_ranges) = (&self.shared.remembered.unchanged, self.shared.key_ranges);
+        // What is not committed yet is nobody else's to know.
+        let is_kept = !self.has_corrected;
         if plans.iter().any(|plan| plan.known().is_some()) {
             // Whether that is so still costs little to know, and much to find out beside what takes reading events.
             let (counts, last_arrivals) = self.read_hours(plans)?;
-            forget_changed(plans, &counts);
+            forget_changed(plans, &counts, key_ranges, &last_arrivals);
             if let Some(usages) = plans.iter().map(|plan| plan.known().cloned()).collect() {
                 return Ok((usages, last_arrivals));
             }
@@ -121,12 +140,14 @@ impl PgTransaction<'_> {
             let (mut found, last_arrivals) = self.read_with_hours(statement, plans)?;
             let counts: Vec<Found> = found.split_off(plans.len());
             // Something may have come in since the look before: what is remembered would be of another snapshot.
-            if forget_changed(plans, &counts) {
+            if forget_changed(plans, &counts, key_ranges, &last_arrivals) {
                 continue;
             }
             let usage = |((plan, found), hours): ((&Plan<'_>, Found), Found)| {
                 let usage = plan.known().cloned().unwrap_or_else(|| found.usage(&plan.request));
-                plan.keep(hours.totals.event_count, &usage, figures);
+                if is_kept {
+                    plan.keep(hours.version(plan, key_ranges, &last_arrivals), &usage, figures);
+                }
                 usage
             };
             return Ok((plans.iter().zip(found).zip(counts).map(usage).collect(), last_arrivals));
@@ -159,7 +180,8 @@ impl PgTransaction<'_> {
         for row in self.read_found(statement)? {
             let number = row.request;
             if let Some(key_range) = key_range_of_row(number) {
-                last_arrivals.insert(key_range, count(row.event_count)?);
+                let (last_arrival, last_correction) = (count(row.event_count)?, count(row.distinct)?);
+                last_arrivals.insert(key_range, Reached { last_arrival, last_correction });
                 continue;
             }
             let of_request = usize::try_from(number).ok().and_then(|index| found.get_mut(index));
@@ -204,8 +226,14 @@ impl PgTransaction<'_> {
     }
 }
 
-/// Forgets the figures whose hours have another number of events now; whether there were any.
-fn forget_changed(plans: &mut [Plan<'_>], counts: &[Found]) -> bool {
-    let forget = |(plan, hours): (&mut Plan<'_>, &Found)| plan.forget_unless(hours.totals.event_count);
+/// Forgets the figures whose hours have other events now; whether there were any.
+fn forget_changed(
+    plans: &mut [Plan<'_>],
+    counts: &[Found],
+    key_ranges: KeyRanges,
+    last_arrivals: &LastArrivals,
+) -> bool {
+    let forget =
+        |(plan, hours): (&mut Plan<'_>, &Found)| plan.forget_unless(hours.version(plan, key_ranges, last_arrivals));
     plans.iter_mut().zip(counts).map(forget).fold(false, |any, forgot| any | forgot)
 }

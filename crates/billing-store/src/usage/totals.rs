@@ -82,9 +82,10 @@ const BUCKET_PARTS: &str = concat!(
             WHERE segment.aggregation_type = 'latest'"
 );
 
-/// One row more for each key range that has events, under a number below 0: how far their arrival numbers have come in the snapshot.
+/// One row more for each key range that has events, under a number below 0: how far their arrival numbers have come in the snapshot,
+/// and the number of the last correction, in the place of different texts.
 pub(super) const LAST_ARRIVALS: &str = "UNION ALL
-        SELECT -1 - arrivals.key_range, NULL, NULL, arrivals.last_arrival, 0, NULL, NULL, NULL, 0
+        SELECT -1 - arrivals.key_range, NULL, NULL, arrivals.last_arrival, 0, NULL, NULL, NULL, arrivals.last_correction
         FROM tenant JOIN event_arrivals arrivals
             ON arrivals.organization_id = tenant.organization_id AND arrivals.key_range = ANY (tenant.key_ranges)";
 
@@ -179,7 +180,7 @@ pub(super) struct UsageRow {
     min: Option<BigDecimal>,
     pub(super) latest: Option<BigDecimal>,
     /// How many different texts.
-    distinct: i64,
+    pub(super) distinct: i64,
 }
 
 impl TryFrom<UsageRow> for Totals {

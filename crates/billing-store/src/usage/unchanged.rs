@@ -2,8 +2,8 @@
 //!
 //! How many different texts there are, and what the busiest window of a rate comes to, cannot be put together from those of
 //! shorter spans. They are read from the events, which takes as long as there are events. But roll-ups tell how many events
-//! count in each hour, and events are never changed or removed: while the hours that a figure stands on have as many as when
-//! it was read, it is the same. Both are read in one snapshot, so that the count is of the very events that the figure is of.
+//! count in each hour, and the key range which correction was the last: while the hours that a figure stands on have as many as when
+//! it was read, and nothing was corrected since, it is the same. All are read in one snapshot, so that the count is of the very events that the figure is of.
 //!
 //! What a rate comes to is the most that any event ends a window of, wherever that begins. So it is that of the busiest of its days,
 //! each of which is remembered by itself: a day that has ended is read once, whatever period it is asked for in.
@@ -16,7 +16,7 @@ use billing_domain::usage::{Usage, UsageRequest};
 use time::{Duration, OffsetDateTime};
 
 use crate::pg::month::moved;
-use crate::remembered::UnchangedFigures;
+use crate::remembered::{EventsVersion, UnchangedFigures};
 use crate::rollup::{HOUR, ceiling, floor};
 
 /// Seconds in a day.
@@ -62,7 +62,7 @@ pub(super) struct Plan<'r> {
     /// The hours whose events its figure stands on, if it is one to be remembered.
     pub(super) hours: Option<Period>,
     /// The figure that is remembered, and the events of those hours then.
-    known: Option<(u64, Usage)>,
+    known: Option<(EventsVersion, Usage)>,
 }
 
 impl<'r> Plan<'r> {
@@ -81,9 +81,9 @@ impl<'r> Plan<'r> {
         self.known.as_ref().map(|(_, usage)| usage)
     }
 
-    /// Forgets a figure whose hours have another number of events now; whether it did.
-    pub(super) fn forget_unless(&mut self, event_count: u64) -> bool {
-        let has_changed = self.known.as_ref().is_some_and(|(then, _)| *then != event_count);
+    /// Forgets a figure whose hours have other events now; whether it did.
+    pub(super) fn forget_unless(&mut self, hours: EventsVersion) -> bool {
+        let has_changed = self.known.as_ref().is_some_and(|(then, _)| *then != hours);
         if has_changed {
             self.known = None;
         }
@@ -91,9 +91,9 @@ impl<'r> Plan<'r> {
     }
 
     /// Remembers the figure, which was read in the same snapshot as the number of events.
-    pub(super) fn keep(&self, event_count: u64, usage: &Usage, figures: &UnchangedFigures) {
+    pub(super) fn keep(&self, hours: EventsVersion, usage: &Usage, figures: &UnchangedFigures) {
         if self.hours.is_some() && self.known.is_none() {
-            figures.keep(&self.request, event_count, usage);
+            figures.keep(&self.request, hours, usage);
         }
     }
 }

@@ -8,29 +8,42 @@
 //! ```
 //!
 //! The start is read from the events by whoever asks in a transaction of its own, and remembered with the number of
-//! events in its bucket. Events are never removed, so as long as that number is the same the start is too.
+//! events in its bucket and that of the last correction. As long as both are the same the start is too.
 //!
 //! Roll-ups hardly ever change within an hour, for what comes in is in the hot bucket first. So what they come to is
 //! remembered under the version of the customer's roll-ups, and beside it that nothing lies ahead: what is left to be read is
 //! one row, the hot bucket.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use billing_domain::Error;
+use billing_domain::id::CustomerKey;
 use billing_domain::metric::Totals;
 use billing_domain::metric::{Aggregation, Measure};
 use billing_domain::period::Period;
 use billing_domain::usage::{Usage, UsageRequest};
 use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Integer, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::segments::{ReadBucketSegments, ReadEventSegments, ReadHotBuckets};
 use super::totals::{TotalsRow, added, without};
 use crate::cache::RollupVersion;
-use crate::remembered::{BucketSum, FigureKey, NoFutureEvents, TallyKey};
+use crate::pg::column::count;
+use crate::pg::statement::statement;
+use crate::remembered::{BucketSum, EventsVersion, FigureKey, NoFutureEvents, TallyKey};
 use crate::rollup::{HOUR, Source, ceiling, floor, split};
 use crate::transaction::PgTransaction;
+
+statement! {
+    /// The number of the last correction in each of these key ranges that has events.
+    ReadLastCorrections -> (Integer, BigInt) {
+        "SELECT key_range, last_correction FROM event_arrivals
+        WHERE organization_id = " organization: Uuid as SqlUuid; "
+            AND key_range = ANY (" key_ranges: Vec<i32> as Array<Integer>; ")"
+    }
+}
 
 /// What is read of a hot bucket: its hour, and what it has.
 pub(crate) type OpenRow = (OffsetDateTime, TotalsRow);
@@ -113,6 +126,8 @@ impl Open {
 pub(crate) struct WarmFacts {
     /// Of each customer the version of its roll-ups.
     pub(crate) rollups: HashMap<Uuid, RollupVersion>,
+    /// Of each customer the number of the last correction in its key range.
+    pub(crate) corrections: HashMap<Uuid, u64>,
     /// What hot buckets have, where that has been read.
     pub(crate) tallies: HashMap<TallyKey, Option<Open>>,
 }
@@ -169,8 +184,10 @@ impl PgTransaction<'_> {
             let (layout, open, sum) = (&asked.layout, open.get(&number), summed.sum);
             let mut all = added(sum.whole.clone(), Open::within(open, &layout.whole));
             if let Some((bucket, _)) = &layout.start {
-                let bucket_count = sum.start_count + Open::within(open, bucket).event_count;
-                all = added(all, remembered.partial_hours.find(&asked.key, bucket_count)?);
+                let event_count = sum.start_count + Open::within(open, bucket).event_count;
+                let last_correction = *facts.corrections.get(&asked.key.tally.customer)?;
+                let bucket = EventsVersion { event_count, last_correction };
+                all = added(all, remembered.partial_hours.find(&asked.key, bucket)?);
             }
             // Not where the start is unknown: that of a window that moves will never be asked for again.
             if let Some((version, end)) = summed.new {
@@ -190,6 +207,10 @@ impl PgTransaction<'_> {
             layout.start.is_some().then(|| AskedTally { request, key: FigureKey::of(request), layout })
         });
         let asked: Vec<AskedTally<'_>> = asked.collect();
+        if asked.is_empty() || self.has_corrected {
+            return Ok(());
+        }
+        let corrections = self.last_corrections(asked.iter().map(|asked| asked.request.customer))?;
         let open = self.read_hot_buckets(&asked, &WarmFacts::default())?;
         let mut buckets = ReadBucketSegments::new(self.tenant());
         for (number, asked) in (0..).zip(&asked) {
@@ -203,17 +224,31 @@ impl PgTransaction<'_> {
         for (number, asked) in (0..).zip(&asked) {
             let Some((bucket, start)) = &asked.layout.start else { continue };
             let closed = counts.get(&number).map_or(0, |count| count.event_count);
-            let bucket_count = closed + Open::within(open.get(&number), bucket).event_count;
-            if self.shared.remembered.partial_hours.find(&asked.key, bucket_count).is_none() {
+            let event_count = closed + Open::within(open.get(&number), bucket).event_count;
+            let last_correction = corrections.get(&asked.key.tally.customer).copied().unwrap_or_default();
+            let bucket = EventsVersion { event_count, last_correction };
+            if self.shared.remembered.partial_hours.find(&asked.key, bucket).is_none() {
                 events.add(number, asked.request, asked.layout.aggregation, start)?;
-                unknown.push((number, &asked.key, bucket_count));
+                unknown.push((number, &asked.key, bucket));
             }
         }
         let mut starts = self.read_events(&events)?;
-        for (number, key, bucket_count) in unknown {
-            self.shared.remembered.partial_hours.keep(key, bucket_count, starts.remove(&number).unwrap_or_default());
+        for (number, key, bucket) in unknown {
+            self.shared.remembered.partial_hours.keep(key, bucket, starts.remove(&number).unwrap_or_default());
         }
         Ok(())
+    }
+
+    /// Of each customer the number of the last correction in its key range.
+    fn last_corrections(&mut self, customers: impl Iterator<Item = CustomerKey>) -> Result<HashMap<Uuid, u64>, Error> {
+        let key_ranges = self.shared.key_ranges;
+        let of_customers: HashMap<Uuid, i32> =
+            customers.map(|customer| (customer.uuid(), key_ranges.of(customer))).collect();
+        let wanted: BTreeSet<i32> = of_customers.values().copied().collect();
+        let read = ReadLastCorrections { organization: self.tenant(), key_ranges: wanted.into_iter().collect() };
+        let found: HashMap<i32, i64> = self.query(|pg| read.load::<(i32, i64)>(pg))?.into_iter().collect();
+        let number = |(customer, key_range)| Ok((customer, count(found.get(&key_range).copied().unwrap_or_default())?));
+        of_customers.into_iter().map(number).collect()
     }
 
     /// What the buckets of each figure come to: remembered, or read.

@@ -8,7 +8,7 @@ use crate::error::{Error, Noun};
 use crate::event::{Event, Ingested};
 use crate::id::{CustomerKey, OrganizationId};
 use crate::organization::Organization;
-use crate::store::{EventFilter, PageRequest, Scope, Window};
+use crate::store::{EventFilter, Page, PageRequest, Scope, Window};
 use crate::subscription::SubscriptionFilters;
 use crate::testing::build::{Ids, count_metric, customer, days_from, event, properties};
 use crate::usage::UsageRequest;
@@ -207,7 +207,8 @@ pub(super) fn lists_the_newest_first(harness: &Harness<'_>) {
     let customer = tenant.key("acme");
     let all = EventFilter { customer, name: None, idempotency_id: None, from: None, to: None };
     let list = |filter: &EventFilter, limit, after| {
-        tenant.look(|tx, _| tx.events().list(filter, &PageRequest { limit, after: Clone::clone(&after) }))
+        let page = tenant.look(|tx, _| tx.events().list(filter, &PageRequest { limit, after: Clone::clone(&after) }));
+        Page { items: page.items.into_iter().map(|kept| kept.event).collect(), next: page.next }
     };
     let newest_first = [1, 0, 2, 3, 4].map(|index: usize| sent[index].clone());
     assert_eq!(list(&all, 9, None).items, newest_first, "with every digit");

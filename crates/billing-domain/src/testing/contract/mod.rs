@@ -22,6 +22,7 @@ mod credit;
 mod custom_usage;
 mod customer;
 mod event;
+mod event_correction;
 mod idempotency;
 mod invoice;
 mod message;
@@ -299,6 +300,12 @@ cases! {
         says_what_is_missing,
         lists_the_newest_first,
         needs_an_organization,
+    }
+    event_correction {
+        moves_every_figure,
+        stays_known_and_readable,
+        says_that_it_saw_more,
+        corrects_all_or_nothing,
     }
     usage {
         counts_and_adds_up,

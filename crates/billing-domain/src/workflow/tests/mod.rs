@@ -11,6 +11,7 @@ mod billing;
 mod cancel;
 mod catalog;
 mod catching_up;
+mod corrections;
 mod credit;
 #[cfg(feature = "custom-sql")]
 mod custom;

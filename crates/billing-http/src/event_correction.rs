@@ -1,0 +1,213 @@
+//! Events that were wrong: amended, or voided.
+
+use actix_web::web;
+use billing_domain::customer::CustomerId;
+use billing_domain::event::{CORRECTIONS_MAX, EventState, KeptEvent, Properties};
+use billing_domain::id::CustomerKey;
+use billing_domain::workflow::{CorrectEvents, EventChange, WantedCorrection, correct_events};
+use billing_domain::{FieldCode, FieldErrors, text};
+
+use crate::app::App;
+use crate::caller::Caller;
+use crate::endpoint::{Endpoint, post};
+use crate::error::ApiError;
+use crate::json::ApiJson;
+use crate::wire::{FreeForm, Instant, body, read_through, view, words_of};
+
+words_of! { EventState }
+
+/// The calls that correct events.
+pub fn endpoints() -> Vec<Endpoint> {
+    vec![
+        post("/api/events/void/", "Void events of a customer: they count for nothing any more", void)
+            .takes::<Voids>()
+            .answers::<CorrectedEventsView>(200),
+        post("/api/events/amend/", "Amend the time or the properties of a customer's events", amend)
+            .takes::<Amendments>()
+            .answers::<CorrectedEventsView>(200),
+    ]
+}
+
+body! {
+    /// Which events never happened.
+    VoidEventsBody {
+        /// Whose.
+        required customer_id: CustomerId,
+        /// Their ids: 1 to 1,000.
+        required idempotency_ids: Vec<String>,
+        /// Why.
+        optional reason: String,
+        /// Whether events older than the acceptance window are among them: what was billed for their time is looked at again.
+        optional beyond_window: bool,
+    }
+}
+
+body! {
+    /// What an event really was.
+    AmendedEventBody {
+        /// Its id, which stays.
+        required idempotency_id: String,
+        /// When it happened; as it was when missing.
+        optional time_created: Instant,
+        /// Its properties, all of them; as they were when missing.
+        optional properties: FreeForm,
+    }
+}
+
+body! {
+    /// Which events were otherwise.
+    AmendEventsBody {
+        /// Whose.
+        required customer_id: CustomerId,
+        /// 1 to 1,000.
+        required events: Vec<AmendedEventBody>,
+        /// Why.
+        optional reason: String,
+        /// Whether events older than the acceptance window are among them: what was billed for their time is looked at again.
+        optional beyond_window: bool,
+    }
+}
+
+/// Which events of whom to correct.
+#[derive(Clone, Debug)]
+pub struct Corrections {
+    customer: CustomerId,
+    wanted: Vec<WantedCorrection>,
+    reason: Option<String>,
+    beyond_window: bool,
+}
+
+/// Events to be voided.
+#[derive(Clone, Debug)]
+pub struct Voids(Corrections);
+
+/// Events to be amended.
+#[derive(Clone, Debug)]
+pub struct Amendments(Corrections);
+
+impl Corrections {
+    fn new(
+        customer: CustomerId,
+        (attr, wanted): (&str, Vec<WantedCorrection>),
+        reason: Option<String>,
+        beyond_window: Option<bool>,
+    ) -> Result<Self, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        if !(1..=CORRECTIONS_MAX).contains(&wanted.len()) {
+            errors.push(attr, FieldCode::Invalid, format!("Name 1 to {CORRECTIONS_MAX} events."));
+        }
+        let checked = reason.as_deref().map_or(Ok(()), |reason| text::check(reason, text::NAME_CHARACTERS_MAX));
+        errors.keep("reason", checked);
+        errors.finish(Self { customer, wanted, reason, beyond_window: beyond_window.unwrap_or_default() })
+    }
+}
+
+impl VoidEventsBody {
+    fn read(self) -> Result<Voids, FieldErrors> {
+        let wanted = self.idempotency_ids.into_iter().enumerate().map(|(place, idempotency_id)| WantedCorrection {
+            idempotency_id,
+            change: EventChange::Void,
+            attr: format!("idempotency_ids.{place}"),
+        });
+        let wanted = ("idempotency_ids", wanted.collect());
+        Corrections::new(self.customer_id, wanted, self.reason, self.beyond_window).map(Voids)
+    }
+}
+
+impl AmendEventsBody {
+    fn read(self) -> Result<Amendments, FieldErrors> {
+        let mut errors = FieldErrors::default();
+        let mut wanted = Vec::with_capacity(self.events.len());
+        for (place, event) in self.events.into_iter().enumerate() {
+            let AmendedEventBody { idempotency_id, time_created, properties } = event;
+            if time_created.is_none() && properties.is_none() {
+                let detail = "Say what is to change: time_created, properties or both.";
+                errors.push(format!("events.{place}"), FieldCode::Required, detail);
+            }
+            let properties = properties.map(|FreeForm(properties)| Properties::from(properties));
+            let change = EventChange::Amend { time_created: time_created.map(|Instant(at)| at), properties };
+            wanted.push(WantedCorrection { idempotency_id, change, attr: format!("events.{place}.idempotency_id") });
+        }
+        let read = Corrections::new(self.customer_id, ("events", wanted), self.reason, self.beyond_window);
+        let read = errors.keep_all("", read);
+        errors.finish(())?;
+        read.map(Amendments).ok_or_else(FieldErrors::default)
+    }
+}
+
+read_through! { Voids = VoidEventsBody; Amendments = AmendEventsBody; }
+
+view! {
+    /// An event as it counts now.
+    CorrectedEventView {
+        /// The sender's id for it.
+        idempotency_id: String,
+        /// What happened.
+        event_name: String,
+        /// When it happened; of a voided one as it was thought last.
+        time_created: Instant,
+        /// Its properties; of a voided one those that it had last.
+        properties: Properties,
+        /// What has become of it.
+        state: EventState,
+    }
+}
+
+impl From<KeptEvent> for CorrectedEventView {
+    fn from(KeptEvent { event, state }: KeptEvent) -> Self {
+        Self {
+            idempotency_id: event.idempotency_id,
+            event_name: event.name,
+            time_created: Instant(event.time_created),
+            properties: event.properties,
+            state,
+        }
+    }
+}
+
+view! {
+    /// What became of events.
+    CorrectedEventsView {
+        /// The events, in the order in which they were named.
+        events: Vec<CorrectedEventView>,
+    }
+}
+
+/// `POST /api/events/void/`
+async fn void(
+    app: web::Data<App>,
+    caller: Caller,
+    ApiJson(Voids(corrections)): ApiJson<Voids>,
+) -> Result<web::Json<CorrectedEventsView>, ApiError> {
+    correct(&app, caller, corrections).await
+}
+
+/// `POST /api/events/amend/`
+async fn amend(
+    app: web::Data<App>,
+    caller: Caller,
+    ApiJson(Amendments(corrections)): ApiJson<Amendments>,
+) -> Result<web::Json<CorrectedEventsView>, ApiError> {
+    correct(&app, caller, corrections).await
+}
+
+async fn correct(
+    app: &App,
+    caller: Caller,
+    corrections: Corrections,
+) -> Result<web::Json<CorrectedEventsView>, ApiError> {
+    let Corrections { customer, wanted, reason, beyond_window } = corrections;
+    let command = CorrectEvents {
+        customer: CustomerKey::derive(caller.organization, &customer),
+        corrections: wanted,
+        beyond_window,
+        by: Some(caller.actor.id.clone()),
+        reason,
+    };
+    let view = app.on_customer(&caller, &customer, move |tx, now| {
+        tx.customers().get(command.customer).map_err(|error| error.at_field("customer_id"))?;
+        let events = correct_events(tx, &command, now)?;
+        Ok(CorrectedEventsView { events: events.into_iter().map(CorrectedEventView::from).collect() })
+    });
+    Ok(web::Json(view.await?))
+}
