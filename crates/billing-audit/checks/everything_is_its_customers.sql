@@ -7,6 +7,8 @@ FROM (
     UNION ALL SELECT 'credits', customer_key, organization_id FROM credits
     UNION ALL SELECT 'credit_entries', customer_key, organization_id FROM credit_entries
     UNION ALL SELECT 'payments', customer_key, organization_id FROM payments
+    UNION ALL SELECT 'credit_notes', customer_key, organization_id FROM credit_notes
+    UNION ALL SELECT 'credit_note_lines', customer_key, organization_id FROM credit_note_lines
     UNION ALL SELECT 'billing_due', customer_key, organization_id FROM billing_due
     UNION ALL SELECT 'messages', customer_key, organization_id FROM messages
     UNION ALL SELECT 'customer_emails', customer_key, organization_id FROM customer_emails

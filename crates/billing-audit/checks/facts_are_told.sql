@@ -1,4 +1,4 @@
--- Of invoices, credits, add-ons and subscriptions: each fact whose row is younger than the oldest message that is kept was told as
+-- Of invoices, credits, credit notes, add-ons and subscriptions: each fact whose row is younger than the oldest message that is kept was told as
 -- often as it happened, and what was told of an invoice, a credit or a subscription is so. Rows and messages bear the time at which
 -- they were made in their ids; what was made within an hour of messages that were dropped because of their age is left alone.
 -- Nothing is said of what leaves no row of its own: changes of subscriptions, parked billing, and what is an organization's own.
@@ -16,7 +16,7 @@ WITH kept AS (
 ), told AS (
     SELECT organization_id, message_type, customer_key,
         coalesce('invoice_' || replace(invoice_id::text, '-', ''), data::jsonb ->> 'addon_subscription_id',
-            data::jsonb ->> 'subscription_id', data::jsonb ->> 'credit_id', data::jsonb ->> 'version_id',
+            data::jsonb ->> 'subscription_id', data::jsonb ->> 'credit_note_id', data::jsonb ->> 'credit_id', data::jsonb ->> 'version_id',
             data::jsonb ->> 'metric_id') AS subject,
         count(*) AS times
     FROM messages
@@ -36,8 +36,8 @@ WITH kept AS (
         SELECT TRUE FROM (
             SELECT settles, sum(settles) OVER (ORDER BY position) AS settled
             FROM (
-                SELECT position, CASE kind WHEN 'payment' THEN amount - credited WHEN 'reversal' THEN credited - amount
-                    ELSE credited END AS settles
+                SELECT position, CASE WHEN kind IN ('payment', 'credit_note') THEN amount - credited
+                    WHEN kind IN ('reversal', 'credit_note_voided') THEN credited - amount ELSE credited END AS settles
                 FROM payments payment
                 WHERE payment.customer_key = invoice.customer_key AND payment.invoice_id = invoice.id
             ) entry
@@ -56,6 +56,10 @@ WITH kept AS (
     JOIN credit_entries entry ON entry.customer_key = credit.customer_key AND entry.credit_id = credit.id
     WHERE entry.kind IN ('drawdown', 'void', 'expiry')
     GROUP BY 1, 2, 3, 4, 5
+    UNION ALL
+    SELECT organization_id, customer_key, 'credit_note_', id, 'credit_note.created', 1 FROM credit_notes
+    UNION ALL
+    SELECT organization_id, customer_key, 'credit_note_', id, 'credit_note.voided', 1 FROM credit_notes WHERE voided_at IS NOT NULL
     UNION ALL
     SELECT organization_id, customer_key, 'addon_sub_', id, 'addon.attached', 1 FROM subscriptions
     WHERE parent_id IS NOT NULL AND is_new
@@ -121,6 +125,11 @@ WHERE told.message_type LIKE 'credit.%' AND (
             AND entry.kind = CASE told.message_type WHEN 'credit.drawn' THEN 'drawdown' WHEN 'credit.voided' THEN 'void' ELSE 'expiry' END
     )
 )
+UNION ALL
+SELECT coalesce(told.subject, 'a message that says nothing'), format('%s was told and is not so', told.message_type)
+FROM told
+LEFT JOIN credit_notes note ON note.customer_key = told.customer_key AND told.subject = 'credit_note_' || replace(note.id::text, '-', '')
+WHERE told.message_type LIKE 'credit\_note.%' AND (note.id IS NULL OR told.message_type = 'credit_note.voided' AND note.voided_at IS NULL)
 UNION ALL
 SELECT message.id::text, 'a customer was told to be created who is not there'
 FROM messages message

@@ -1,10 +1,11 @@
--- What is paid of an invoice is what its payments settled, its status follows, a reversal takes back one payment of the same
+-- What is paid of an invoice is what its payments and credit notes settled, its status follows, a reversal takes back one payment of the same
 -- invoice, what was too much is a credit in its currency, and nobody has credit of a payment that was taken back.
 WITH entry AS (
     SELECT customer_key, id, invoice_id, kind, reverses, amount, credited, credit_id, noted_at,
         CASE kind WHEN 'payment' THEN amount WHEN 'reversal' THEN -amount ELSE 0 END AS stands,
-        CASE kind WHEN 'payment' THEN credited ELSE -credited END AS credits,
-        sum(CASE kind WHEN 'payment' THEN amount - credited WHEN 'reversal' THEN credited - amount ELSE credited END)
+        CASE WHEN kind IN ('payment', 'credit_note') THEN credited ELSE -credited END AS credits,
+        sum(CASE WHEN kind IN ('payment', 'credit_note') THEN amount - credited
+            WHEN kind IN ('reversal', 'credit_note_voided') THEN credited - amount ELSE credited END)
             OVER (PARTITION BY customer_key, invoice_id ORDER BY position) AS settled_since,
         row_number() OVER (PARTITION BY customer_key, invoice_id ORDER BY position DESC) AS from_last
     FROM payments
@@ -16,7 +17,7 @@ WITH entry AS (
     -- What the credit of a reversed payment had paid for other invoices, and did not return since.
     SELECT customer_key, invoice_id, credit_id, sum(credits) AS amount, bool_or(kind = 'payment') AS is_of_payment
     FROM entry
-    WHERE credit_id IS NOT NULL
+    WHERE credit_id IS NOT NULL AND kind IN ('payment', 'reversal', 'returned')
     GROUP BY customer_key, invoice_id, credit_id
     HAVING bool_or(kind <> 'payment')
 ), out AS (
@@ -59,7 +60,8 @@ SELECT payment.id::text, format('%s of %s were too much when %s of %s were paid,
 FROM entry payment
 JOIN invoices invoice ON invoice.customer_key = payment.customer_key AND invoice.id = payment.invoice_id
 LEFT JOIN credits credit ON credit.customer_key = payment.customer_key AND credit.id = payment.credit_id
-WHERE payment.kind = 'payment' AND (payment.credited > 0 OR payment.credit_id IS NOT NULL)
+WHERE (payment.kind = 'payment' AND (payment.credited > 0 OR payment.credit_id IS NOT NULL)
+        OR payment.kind = 'credit_note' AND payment.credit_id IS NOT NULL)
     AND (credit.amount, credit.currency_code, payment.settled_since)
         IS DISTINCT FROM (payment.credited, invoice.currency_code, invoice.amount)
 UNION ALL

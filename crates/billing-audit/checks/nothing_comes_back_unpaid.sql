@@ -1,4 +1,4 @@
--- What comes back never exceeds what was billed and not voided: the base for each charge (of a record the prepaid units apart
+-- What comes back, also by credit notes, never exceeds what was billed and not voided: the base for each charge (of a record the prepaid units apart
 -- from the usage), price with adjustment and tax for each period of a subscription.
 WITH standing AS (
     SELECT line.customer_key, line.record_id, line.subscription_id, line.base, line.trace ->> 'kind' = 'prepaid_usage_charge' AS is_prepaid,
@@ -11,6 +11,14 @@ WITH standing AS (
         WHERE adjustment -> 'basis' ->> 'kind' = 'sales_tax'
     ) taxed
     WHERE invoice.payment_status <> 'voided' AND line.subscription_id IS NOT NULL
+    UNION ALL
+    SELECT line.customer_key, line.record_id, line.subscription_id, -greatest(credited.base, 0), line.trace ->> 'kind' = 'prepaid_usage_charge',
+        credited.tax - credited.amount, -credited.tax
+    FROM credit_note_lines credited
+    JOIN credit_notes note ON note.customer_key = credited.customer_key AND note.id = credited.credit_note_id
+    JOIN invoice_lines line
+        ON line.customer_key = credited.customer_key AND line.invoice_id = credited.invoice_id AND line.position = credited.position
+    WHERE note.voided_at IS NULL AND line.subscription_id IS NOT NULL
 )
 SELECT record_id::text AS subject,
     format('%s of its %s stays billed', sum(base), CASE WHEN is_prepaid THEN 'prepaid units' ELSE 'charge' END) AS problem

@@ -1,13 +1,17 @@
 -- The exact price is stored with up to 60 decimals, as the service's one division leaves it. An amount is rounded by its first
 -- 40 (docs/pricing.md, "Rounding"), so that what a quotient lost in its last one does not move it off a half. It is not less
--- than what voided invoices forgave. What a voided invoice took back is owed again, until the next invoice.
+-- than what voided invoices forgave and credit notes took back. What a voided invoice took back is owed again, and what a voided note
+-- held back comes, with the next invoice.
 SELECT record.id::text AS subject, format('gave %s of %s, forgiven %s', record.billed_given, record.billed_exact, record.billed_forgiven) AS problem
 FROM billing_records record
 JOIN plan_versions version ON version.organization_id = record.organization_id AND version.id = record.plan_version_id
 JOIN LATERAL (
-    SELECT invoice.currency_decimals, bool_or(invoice.payment_status = 'voided' AND line.base < 0) AS is_owed_again
+    SELECT invoice.currency_decimals, bool_or(invoice.payment_status = 'voided' AND line.base < 0 OR note.voided_at IS NOT NULL) AS is_owed_again
     FROM invoice_lines line
     JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
+    LEFT JOIN credit_note_lines credited
+        ON credited.customer_key = line.customer_key AND credited.invoice_id = line.invoice_id AND credited.position = line.position
+    LEFT JOIN credit_notes note ON note.customer_key = credited.customer_key AND note.id = credited.credit_note_id
     WHERE line.customer_key = record.customer_key AND line.record_id = record.id
     GROUP BY invoice.currency_decimals
     LIMIT 1

@@ -9,11 +9,12 @@ use billing_domain::user::Role::{Finance, Owner, Support};
 use crate::route::Method;
 
 /// What may be looked at by everybody: the beginning of the path.
-const SHOWN: [&str; 11] = [
+const SHOWN: [&str; 12] = [
     "/api/customers/",
     "/api/invoices/",
     "/api/subscriptions/",
     "/api/credits/",
+    "/api/credit_notes/",
     "/api/plans/",
     "/api/metrics/",
     "/api/events/",

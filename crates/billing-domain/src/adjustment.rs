@@ -71,7 +71,7 @@ pub struct AdjustmentState {
     /// All adjustments, in whole minor units.
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
-    /// What of both was on voided invoices.
+    /// What of both was on voided invoices, or was taken back by credit notes.
     pub forgiven: Forgiven,
 }
 

@@ -142,6 +142,10 @@ id! {
     PaymentId, prefix = "payment_"
 }
 id! {
+    /// A credit note: it takes back a part of what an invoice charged.
+    CreditNoteId, prefix = "credit_note_"
+}
+id! {
     /// Where an organization's own tax provider is asked: another one for each address. Never on the wire.
     TaxHookId, prefix = "tax_hook_"
 }
@@ -183,9 +187,33 @@ pub struct LineId {
 }
 
 impl LineId {
+    /// What the wire form starts with.
+    pub const PREFIX: &'static str = "line_";
+
     /// The line that stands at `place` on an invoice, counted from 1.
     pub fn new(invoice: InvoiceId, place: usize) -> Self {
         Self { invoice, place }
+    }
+
+    /// The invoice that it stands on.
+    pub fn invoice(self) -> InvoiceId {
+        self.invoice
+    }
+
+    /// Its place, counted from 1.
+    pub fn place(self) -> usize {
+        self.place
+    }
+}
+
+impl FromStr for LineId {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        let error = IdError { prefix: Self::PREFIX };
+        let (invoice, place) = text.strip_prefix(Self::PREFIX).unwrap_or(text).rsplit_once('_').ok_or(error)?;
+        let read = place.parse().ok().filter(|read: &usize| *read > 0 && read.to_string() == place).ok_or(error)?;
+        Ok(Self::new(parse(Self::PREFIX, invoice)?.into(), read))
     }
 }
 

@@ -179,7 +179,7 @@
 //! | what is sold | [`plan`], [`addon`], [`tier`], [`metric`], [`adjustment`] |
 //! | what happened | [`event`], [`usage`] |
 //! | who pays | [`organization`], [`customer`], [`subscription`], [`address`], [`country`] |
-//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`payment`], [`statement`], [`billing_run`] |
+//! | what is charged | [`charge`], [`tax`], [`credit`], [`invoice`], [`credit_note`], [`payment`], [`statement`], [`billing_run`] |
 //! | whether they may | [`access`] |
 //! | what is told of it, and to whom | [`message`], [`usage_alert`], [`webhook`] |
 //! | what the system does | [`workflow`], [`test_clock`] |
@@ -224,6 +224,7 @@ pub mod billing_run;
 pub mod charge;
 pub mod country;
 pub mod credit;
+pub mod credit_note;
 pub mod currency;
 pub mod custom_sql;
 pub mod customer;

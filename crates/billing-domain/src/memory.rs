@@ -16,6 +16,7 @@ use crate::api_key::{ApiKey, Fingerprint};
 use crate::audit::AuditEntry;
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
+use crate::credit_note::CreditNote;
 use crate::currency::Currency;
 use crate::customer::Customer;
 use crate::error::{Error, Noun};
@@ -41,6 +42,7 @@ use crate::test_clock::{TestClock, TestClockStatus};
 #[cfg(feature = "service")]
 mod audit;
 mod catalog;
+mod credit_note;
 mod customer;
 mod event;
 #[cfg(feature = "service")]
@@ -116,6 +118,8 @@ struct Tenant {
     accounts: Shared<BTreeMap<CustomerKey, Shared<AccountState>>>,
     invoices: Shared<BTreeMap<InvoiceId, Shared<Invoice>>>,
     invoice_sequence: u64,
+    /// In the order in which they were issued.
+    credit_notes: Shared<Vec<CreditNote>>,
     /// By position: the first has 1.
     messages: Shared<Vec<KeptMessage>>,
     /// Messages that were dropped because of their age.

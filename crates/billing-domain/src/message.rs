@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use time::OffsetDateTime;
 
 use crate::credit::CreditLedger;
+use crate::credit_note::CreditNote;
 use crate::customer::Customer;
 use crate::id::{CustomerKey, InvoiceId, MessageId, SubscriptionId};
 use crate::metric::Metric;
@@ -36,6 +37,8 @@ pub enum Subject {
     Addon(Subscription),
     /// A credit of a customer, at the customer's now.
     Credit(CustomerKey, CreditLedger, OffsetDateTime),
+    /// A credit note, as it is stored.
+    CreditNote(Box<CreditNote>),
     /// A version of a plan, published at this instant.
     PlanVersion(Plan, PlanVersion, OffsetDateTime),
     /// A metric.

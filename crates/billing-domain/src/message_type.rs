@@ -35,6 +35,10 @@ choices! {
         CreditExpired = "credit.expired",
         /// What a credit had left was taken away.
         CreditVoided = "credit.voided",
+        /// A credit note was issued.
+        CreditNoteCreated = "credit_note.created",
+        /// A credit note was voided.
+        CreditNoteVoided = "credit_note.voided",
         /// A plan version got the instant from which on it can be subscribed to.
         PlanVersionPublished = "plan.version_published",
         /// A metric was created.

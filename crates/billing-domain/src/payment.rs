@@ -5,6 +5,7 @@
 //!
 //! ```text
 //! amount of the invoice = amount due + payments that stand - what of any payment became credit and was not taken back
+//!                         + credit notes that stand - what of them was not due any more
 //! ```
 //!
 //! so what of a reversed payment's credit has paid for other invoices is due again, until one of those is voided and returns it.
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
 
-use crate::id::{CreditId, InvoiceId, PaymentId};
+use crate::id::{CreditId, CreditNoteId, InvoiceId, PaymentId};
 
 choices! {
     /// What an entry of the ledger did.
@@ -27,6 +28,10 @@ choices! {
         Reversal = "reversal",
         /// What the credit of a reversed payment had paid for another invoice came back from it.
         Returned = "returned",
+        /// A credit note took a part of what was charged back.
+        CreditNote = "credit_note",
+        /// A credit note was voided.
+        CreditNoteVoided = "credit_note_voided",
     }
 }
 
@@ -41,13 +46,16 @@ pub struct Payment {
     pub kind: PaymentKind,
     /// The payment that a reversal takes back; that and no other entry has one.
     pub reverses: Option<PaymentId>,
+    /// The credit note that an entry of one of its kinds is about; no other entry has one.
+    pub credit_note: Option<CreditNoteId>,
     /// How much, in major units of the invoice's currency, always above 0: all that came, all that is taken back, or all that came
     /// back of a credit.
     pub amount: BigDecimal,
     /// What of a payment was more than was due and became [`Payment::credit`]; of a reversal, what of that credit had not paid
-    /// for other invoices; of a return, all of it. At most [`Payment::amount`].
+    /// for other invoices; of a return, all of it; of a credit note, what was not due any more and became a credit or was refunded
+    /// outside. At most [`Payment::amount`].
     pub credited: BigDecimal,
-    /// The credit that an overpayment became, or that a return came back to.
+    /// The credit that an overpayment or a credit note became, or that a return came back to.
     pub credit: Option<CreditId>,
     /// When the money came or went, as the caller says.
     pub at: OffsetDateTime,
@@ -65,16 +73,16 @@ impl Payment {
     /// What became credit by it; below 0 for what was taken back.
     pub fn credits(&self) -> BigDecimal {
         match self.kind {
-            PaymentKind::Payment => self.credited.clone(),
-            PaymentKind::Reversal | PaymentKind::Returned => -&self.credited,
+            PaymentKind::Payment | PaymentKind::CreditNote => self.credited.clone(),
+            PaymentKind::Reversal | PaymentKind::Returned | PaymentKind::CreditNoteVoided => -&self.credited,
         }
     }
 
     /// What it settles of the invoice; below 0 for what is owed again.
     pub fn settles(&self) -> BigDecimal {
         match self.kind {
-            PaymentKind::Payment => &self.amount - &self.credited,
-            PaymentKind::Reversal => &self.credited - &self.amount,
+            PaymentKind::Payment | PaymentKind::CreditNote => &self.amount - &self.credited,
+            PaymentKind::Reversal | PaymentKind::CreditNoteVoided => &self.credited - &self.amount,
             PaymentKind::Returned => self.credited.clone(),
         }
     }
@@ -103,7 +111,13 @@ impl PaymentLedger {
         self.entries.iter().map(Payment::settles).sum()
     }
 
-    /// When a reversal last made an invoice of this amount unpaid again; `None` when it never was paid in between.
+    /// What of money came and was neither taken back nor became a credit: as much can be refunded outside.
+    pub fn money_settled(&self) -> BigDecimal {
+        let is_money = |entry: &&Payment| entry.credit_note.is_none();
+        self.entries.iter().filter(is_money).map(Payment::settles).sum()
+    }
+
+    /// When a reversal or the void of a credit note last made an invoice of this amount unpaid again; `None` when it never was paid in between.
     pub fn reopened_at(&self, amount: &BigDecimal) -> Option<OffsetDateTime> {
         let (mut settled, mut reopened_at) = (BigDecimal::default(), None);
         for entry in &self.entries {

@@ -12,7 +12,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use crate::credit::{CreditLedger, EntryKind, LedgerEntry};
-use crate::id::{CreditId, InvoiceId, PaymentId};
+use crate::id::{CreditId, CreditNoteId, InvoiceId, PaymentId};
 use crate::invoice::InvoiceSummary;
 use crate::payment::{Payment, PaymentKind};
 
@@ -29,6 +29,10 @@ choices! {
         Reversal = "reversal",
         /// What the credit of a reversed payment had paid for another invoice came back from it.
         Returned = "returned",
+        /// A credit note took back a part of what one charged.
+        CreditNote = "credit_note",
+        /// A credit note was voided.
+        CreditNoteVoided = "credit_note_voided",
         /// A credit came into being.
         CreditGranted = "credit_granted",
         /// A part of one paid for an invoice.
@@ -78,6 +82,8 @@ pub struct StatementEntry {
     pub credit: Option<CreditId>,
     /// The entry of the invoice's ledger.
     pub payment: Option<PaymentId>,
+    /// The credit note.
+    pub credit_note: Option<CreditNoteId>,
     /// What it adds to what is due and to what credit is left.
     pub change: StatementBalance,
     /// Both behind it, in its currency.
@@ -143,6 +149,7 @@ fn entry(at: OffsetDateTime, kind: StatementKind, currency_code: &str, change: S
         invoice: None,
         credit: None,
         payment: None,
+        credit_note: None,
         change,
         balance: StatementBalance::default(),
     }
@@ -194,11 +201,14 @@ fn of_payment(payment: &Payment, invoices: &BTreeMap<InvoiceId, &InvoiceSummary>
         PaymentKind::Payment => StatementKind::Payment,
         PaymentKind::Reversal => StatementKind::Reversal,
         PaymentKind::Returned => StatementKind::Returned,
+        PaymentKind::CreditNote => StatementKind::CreditNote,
+        PaymentKind::CreditNoteVoided => StatementKind::CreditNoteVoided,
     };
     let entry = StatementEntry {
         invoice: Some((invoice.id, invoice.number.clone())),
         credit: payment.credit,
         payment: Some(payment.id),
+        credit_note: payment.credit_note,
         ..entry(payment.noted_at, kind, &invoice.currency.code, due(-payment.settles()))
     };
     Some(Unplaced { place: (payment.noted_at, payment.id.uuid()), entry })

@@ -34,7 +34,9 @@ pub use self::catalog::{
 };
 #[cfg(feature = "service")]
 pub use self::catalog::{ApiKeyLookup, ApiKeyRepo};
-pub use self::customer::{BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo};
+pub use self::customer::{
+    BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo,
+};
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
 pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
 #[cfg(feature = "service")]

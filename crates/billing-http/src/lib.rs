@@ -38,6 +38,7 @@ mod compress;
 pub mod connections;
 pub mod console;
 mod credit;
+mod credit_note;
 mod currency;
 mod customer;
 mod decimal_form;

@@ -2,9 +2,9 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    access_token, addon, api_key, audit, credit, currency, customer, deprecated_access, docs, event, event_correction,
-    feature, feature_access, feed, health, invoice, metric, metric_access, organization, overview, ping, plan,
-    subscription, test_clock, track, usage, usage_alert, verify_idems, webhook,
+    access_token, addon, api_key, audit, credit, credit_note, currency, customer, deprecated_access, docs, event,
+    event_correction, feature, feature_access, feed, health, invoice, metric, metric_access, organization, overview,
+    ping, plan, subscription, test_clock, track, usage, usage_alert, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -29,6 +29,7 @@ pub fn table() -> Vec<Endpoint> {
         subscription::endpoints(),
         invoice::endpoints(),
         credit::endpoints(),
+        credit_note::endpoints(),
         feed::endpoints(),
         webhook::endpoints(),
         usage_alert::endpoints(),

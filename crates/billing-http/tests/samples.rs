@@ -79,6 +79,9 @@ impl Fixture {
         let payments = format!("/api/invoices/{paid}/payments/");
         self.keep(world, "payment", "payment_id", &payments, &json!({"amount": 1}), 201);
         self.ids.insert("paid_invoice", paid);
+        // Of an invoice that no sample voids.
+        let note = json!({"invoice_id": self.id("paid_invoice"), "amount": "0.01", "reason": "sample", "settlement": "balance"});
+        self.keep(world, "credit_note", "credit_note_id", "/api/credit_notes/", &note, 201);
         // Nothing is told of this type: no message is sent.
         let hook = json!({"url": "https://hooks.invalid/", "event_types": ["webhook_endpoint.disabled"]});
         self.keep(world, "endpoint", "webhook_endpoint_id", "/api/webhook_endpoints/", &hook, 201);
@@ -282,6 +285,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         ("/api/invoices/{invoice_id}/payments/{payment_id}/reverse/", "invoice_id") => "$paid_invoice",
         (_, "invoice_id") => "$invoice",
         (_, "payment_id") => "$payment",
+        (_, "credit_note_id") => "$credit_note",
         (_, "credit_id") => "$credit",
         (_, "addon_id") => "$addon",
         (_, "test_clock_id") => "$clock",
@@ -295,6 +299,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
 fn name_in_query(path: &str, parameter: &str) -> Option<&'static str> {
     match (path, parameter) {
         (_, "customer_id") => Some("$customer"),
+        ("/api/credit_notes/", "invoice_id") => Some("$invoice"),
         (_, "plan_id") => Some("$plan"),
         (_, "metric_id") => Some("$metric"),
         (_, "feature_id") => Some("$feature"),
@@ -390,6 +395,9 @@ fn bodies_of_payments(method: &str, path: &str, today: &str) -> Vec<Value> {
             // The number of each organization's first invoice.
             let day: String = today[2..].split('-').collect();
             vec![json!({"invoice_number": format!("{day}-000001"), "amount": 1})]
+        }
+        ("POST", "/api/credit_notes/") => {
+            vec![json!({"invoice_id": "$invoice", "percent": 10, "reason": "sample", "settlement": "balance"})]
         }
         ("POST", "/api/invoices/{invoice_id}/payments/{payment_id}/reverse/") => vec![json!({"reason": "sample"})],
         _ => bodies_of_webhooks(method, path),

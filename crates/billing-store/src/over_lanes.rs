@@ -10,21 +10,22 @@ use bigdecimal::BigDecimal;
 use billing_domain::audit::{AuditEntry, AuditFilter, Change};
 use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
+use billing_domain::credit_note::{CreditNote, NewCreditNote};
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::{EventCorrection, KeptEvent};
 use billing_domain::id::{
-    CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
-    UsageAlertId,
+    CreditId, CreditNoteId, CustomerKey, InvoiceId, MessageId, OrganizationId, PlanId, PlanVersionId, SubscriptionId,
+    TestClockId, UsageAlertId,
 };
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter,
-    EventRepo, FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
-    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
+    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo, CustomerRepo,
+    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo,
+    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
     UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
@@ -41,6 +42,7 @@ use crate::lanes::Lane;
 use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::repo::audit;
+use crate::repo::credit_note::cursor_of;
 use crate::repo::customer::{list_key_of, page_of};
 use crate::repo::invoice::Cursor;
 use crate::repo::message::{Entry, placed};
@@ -451,6 +453,21 @@ impl InvoiceRepo for OverLanes<'_, '_> {
         Ok(page_of(found.collect(), page.limit))
     }
 
+    fn get_credit_note(&mut self, id: CreditNoteId) -> Result<CreditNote, Error> {
+        self.find(Noun::CreditNote, |tx| tx.invoices().get_credit_note(id))
+    }
+
+    fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error> {
+        let after = page.after.as_deref().map(Cursor::parse).transpose()?;
+        let mut found = match filter.customer {
+            Some(customer) => self.of(customer, |tx| tx.load_credit_notes(filter, after, page.limit))?,
+            None => self.each(|tx| tx.load_credit_notes(filter, after, page.limit))?.concat(),
+        };
+        found.sort_by_key(|note| std::cmp::Reverse(cursor_of(note)));
+        let found = found.into_iter().map(|note| (cursor_of(&note).to_text(), note));
+        Ok(page_of(found.collect(), page.limit))
+    }
+
     hand_on! { invoices => fn find_by_number(number: &str) -> Option<InvoiceId>; }
 
     in_its_lane! { invoices => fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>; }
@@ -460,6 +477,8 @@ impl InvoiceRepo for OverLanes<'_, '_> {
         fn issue(invoice: NewInvoice) -> ();
         fn update(invoice: &Invoice) -> ();
         fn add_payment(customer: CustomerKey, payment: &Payment) -> ();
+        fn add_credit_note(note: NewCreditNote) -> CreditNote;
+        fn void_credit_note(customer: CustomerKey, id: CreditNoteId, at: OffsetDateTime) -> ();
     }
 }
 

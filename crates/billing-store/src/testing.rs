@@ -287,6 +287,8 @@ pub fn columns() -> Vec<String> {
         catalog_versions,
         components,
         credit_entries,
+        credit_note_lines,
+        credit_notes,
         credits,
         currencies,
         customer_emails,

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::decimal;
 use crate::invoice::Rounding;
+use crate::money::portion_above;
 use crate::tax::TaxedAmounts;
 
 /// What has been billed of one charge so far.
@@ -19,7 +20,8 @@ pub struct Billed {
     /// What invoice lines gave of that price.
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
-    /// How much of `given` was on invoices that were voided: nobody pays it, so it does not come back either.
+    /// How much of `given` was on invoices that were voided, or was taken back by credit notes: nobody pays it, so it does not come
+    /// back either.
     #[serde(with = "decimal::number")]
     pub forgiven: BigDecimal,
     /// How much of `given` may come back, before price adjustments.
@@ -45,6 +47,22 @@ impl Billed {
     pub fn forgive(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
         self.forgiven += amount;
         self.taxed.take_back_at(rate, amount);
+    }
+
+    /// Undoes [`Billed::forgive`], when a credit note is voided.
+    pub fn unforgive(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
+        self.forgiven -= amount;
+        self.taxed.restore(rate, amount);
+    }
+
+    /// What of it somebody pays, before price adjustments.
+    pub fn kept(&self) -> BigDecimal {
+        &self.given - &self.forgiven
+    }
+
+    /// Whether more was given than it costs and may come back: [`Billed::up_to`] the same price would take it back.
+    pub fn is_above_price(&self, decimals: u8) -> bool {
+        portion_above(&self.exact, &self.given, &self.forgiven, decimals).is_negative()
     }
 
     /// Undoes a line of a voided invoice that took `amount` back at `rate`: it is owed again. Less than nothing is what such a

@@ -115,6 +115,8 @@ pub enum Noun {
     Credit,
     /// A payment of an invoice.
     Payment,
+    /// A credit note.
+    CreditNote,
     /// A test clock.
     TestClock,
     /// A message.
@@ -145,6 +147,7 @@ impl fmt::Display for Noun {
             Self::Invoice => "invoice",
             Self::Credit => "credit",
             Self::Payment => "payment",
+            Self::CreditNote => "credit note",
             Self::TestClock => "test clock",
             Self::Message => "message",
             Self::WebhookEndpoint => "webhook endpoint",

@@ -53,8 +53,8 @@ pub enum Refusal {
     /// Only an unpaid invoice can be voided.
     #[error("Only an unpaid invoice can be voided.")]
     InvoiceNotUnpaid,
-    /// A credit that the invoice stands for has paid for other invoices.
-    #[error("A credit that was bought by the invoice has paid for others.")]
+    /// A credit that the invoice or credit note stands for has paid for other invoices.
+    #[error("A credit that came of it has paid for invoices that stand.")]
     CreditDrawn,
     /// A later invoice, which this names by its number, took back what the invoice charged.
     #[error("Invoice {0} took back what this one charged; void that one first.")]
@@ -64,6 +64,23 @@ pub enum Refusal {
         "An event is older than the window in which events are accepted: send beyond_window to have what was billed for its time looked at again."
     )]
     BeyondWindow,
+    /// Nothing is left of the invoice that a credit note could take back.
+    #[error("Nothing is left of the invoice that a credit note could take back.")]
+    NothingToCredit,
+    /// A credit note takes more than is left of a line.
+    #[error("A credit note takes back at most what is left of a line.")]
+    CreditExceedsLine,
+    /// More is said to be refunded than was paid.
+    #[error(
+        "Only what was paid of the invoice and not refunded before can be refunded outside: settle to the balance."
+    )]
+    RefundExceedsPayments,
+    /// The credit note was voided before.
+    #[error("The credit note is voided.")]
+    CreditNoteVoided,
+    /// A credit note, which this names by its number, took back a part of the invoice.
+    #[error("Credit note {0} took back a part of the invoice; void that one first.")]
+    CreditNoteStands(String),
     /// Nothing is sent to the endpoint.
     #[error("The webhook endpoint is disabled: enable it first.")]
     EndpointDisabled,
@@ -112,6 +129,11 @@ impl Refusal {
             | Self::PaymentReversed
             | Self::CreditDrawn
             | Self::LinesTakenBack(_)
+            | Self::NothingToCredit
+            | Self::CreditExceedsLine
+            | Self::RefundExceedsPayments
+            | Self::CreditNoteVoided
+            | Self::CreditNoteStands(_)
             | Self::EndpointDisabled => "invalid_state",
             Self::BeyondWindow => "beyond_window",
             Self::InvalidKey => "not_authenticated",

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use time::{Date, OffsetDateTime, UtcOffset};
 
 use crate::address::Address;
+use crate::credit_note::CreditNoteBrief;
 use crate::currency::Currency;
 use crate::id::{CustomerKey, InvoiceId, LineId};
 use crate::period::Period;
@@ -17,7 +18,7 @@ pub use line::{
 };
 pub use trace::{MetricTrace, PrepaidSegmentTrace, Rounding, Trace};
 
-/// An issued invoice. Nothing on it ever changes but what is paid of it and whether it is voided.
+/// An issued invoice. Nothing on it ever changes but what is paid of it, which credit notes took something back, and whether it is voided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invoice {
     /// Its id.
@@ -42,13 +43,15 @@ pub struct Invoice {
     pub lines: Vec<LineItem>,
     /// The sum of the lines' amounts.
     pub amount: BigDecimal,
-    /// What its payments have settled of it ([`PaymentLedger::settled`](crate::payment::PaymentLedger::settled)): at most the
+    /// What its payments and credit notes have settled of it ([`PaymentLedger::settled`](crate::payment::PaymentLedger::settled)): at most the
     /// amount, and below 0 where what a reversed payment had overpaid is owed again.
     pub amount_paid: BigDecimal,
     /// When it was voided.
     pub voided_at: Option<OffsetDateTime>,
     /// What was due of it when it was noted as past due.
     pub amount_past_due: Option<BigDecimal>,
+    /// The credit notes that took something back of it, oldest first.
+    pub credit_notes: Vec<CreditNoteBrief>,
 }
 
 /// An invoice that is to be issued: its number comes with the issue, and its amount from its lines.
@@ -100,6 +103,7 @@ impl NewInvoice {
             amount_paid: BigDecimal::zero(),
             voided_at: None,
             amount_past_due: None,
+            credit_notes: Vec::new(),
         }
     }
 }

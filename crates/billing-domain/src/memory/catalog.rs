@@ -40,6 +40,7 @@ impl OrganizationRepo for MemoryTransaction {
             accounts: Shared::default(),
             invoices: Shared::default(),
             invoice_sequence: 0,
+            credit_notes: Shared::default(),
             messages: Shared::default(),
             messages_dropped: 0,
             #[cfg(feature = "service")]

@@ -10,13 +10,15 @@ use super::shared::Shared;
 use super::transaction::{MemoryTransaction, page_of};
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
+use crate::credit_note::{CreditNote, NewCreditNote};
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
-use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use crate::payment::{Payment, PaymentLedger};
 use crate::store::{
-    BillingRecordRepo, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo,
+    BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest,
+    SubscriptionRepo,
 };
 use crate::subscription::Subscription;
 
@@ -302,6 +304,22 @@ impl InvoiceRepo for MemoryTransaction {
         let Some(account) = self.tenant()?.accounts.get(&customer) else { return Ok(Vec::new()) };
         let is_wanted = |payment: &&Payment| invoice.is_none_or(|invoice| payment.invoice == invoice);
         Ok(account.payments.iter().filter(is_wanted).cloned().collect())
+    }
+
+    fn add_credit_note(&mut self, note: NewCreditNote) -> Result<CreditNote, Error> {
+        self.insert_credit_note(note)
+    }
+
+    fn void_credit_note(&mut self, customer: CustomerKey, id: CreditNoteId, at: OffsetDateTime) -> Result<(), Error> {
+        self.mark_credit_note_voided(customer, id, at)
+    }
+
+    fn get_credit_note(&mut self, id: CreditNoteId) -> Result<CreditNote, Error> {
+        self.find_credit_note(id)
+    }
+
+    fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error> {
+        self.page_of_credit_notes(filter, page)
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

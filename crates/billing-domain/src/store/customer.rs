@@ -8,9 +8,10 @@ use time::{Date, OffsetDateTime};
 use super::{Page, PageRequest};
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
+use crate::credit_note::{CreditNote, NewCreditNote};
 use crate::customer::Customer;
 use crate::error::Error;
-use crate::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use crate::payment::Payment;
 use crate::subscription::Subscription;
@@ -128,6 +129,15 @@ pub struct InvoiceFilter {
     pub statuses: Option<Vec<PaymentStatus>>,
 }
 
+/// Which credit notes are wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CreditNoteFilter {
+    /// Only this customer's.
+    pub customer: Option<CustomerKey>,
+    /// Only those of this invoice.
+    pub invoice: Option<InvoiceId>,
+}
+
 /// Invoices of the organization.
 pub trait InvoiceRepo {
     /// Gives an invoice the next number of the organization's gap-free sequence and keeps it for good.
@@ -159,6 +169,22 @@ pub trait InvoiceRepo {
     fn add_payment(&mut self, customer: CustomerKey, payment: &Payment) -> Result<(), Error>;
     /// Payments and reversals of one of the customer's invoices, or of all, in the order in which they were noted.
     fn list_payments(&mut self, customer: CustomerKey, invoice: Option<InvoiceId>) -> Result<Vec<Payment>, Error>;
+    /// Gives a credit note the next number of the organization's gap-free sequence of credit notes and keeps it for good. Whoever
+    /// issues next waits for this transaction to end, so it comes last; its entry in the ledger of the invoice comes behind it.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; as the last wall [`Refusal::CreditExceedsLine`](crate::Refusal::CreditExceedsLine) when it takes more than
+    /// is left of a line.
+    fn add_credit_note(&mut self, note: NewCreditNote) -> Result<CreditNote, Error>;
+    /// Notes that a credit note of the customer's was voided, and when.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when there is none that stands.
+    fn void_credit_note(&mut self, customer: CustomerKey, id: CreditNoteId, at: OffsetDateTime) -> Result<(), Error>;
+    /// The credit note with its lines.
+    fn get_credit_note(&mut self, id: CreditNoteId) -> Result<CreditNote, Error>;
+    /// Credit notes with their lines, newest first.
+    fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
     /// The newest invoices of each of these customers that have one of the statuses, at most `each` of every customer's;

@@ -24,7 +24,7 @@ pub struct TaxState {
     /// What lines were given of it, in whole minor units.
     #[serde(with = "decimal::number")]
     pub given: BigDecimal,
-    /// What of that was on voided invoices: nobody pays it, so it does not come back.
+    /// What of that was on voided invoices or credit notes took back: nobody pays it, so it does not come back.
     #[serde(with = "decimal::number")]
     pub forgiven: BigDecimal,
     /// What was taxed and may come back, after price adjustments.
@@ -91,6 +91,14 @@ impl TaxedAmounts {
             taken.extend(self.take_back(&left, rate));
         }
         taken
+    }
+
+    /// Undoes a taking back at `rate`.
+    pub fn restore(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
+        match self.0.iter_mut().rev().find(|part| part.rate == *rate) {
+            Some(part) => part.amount += amount,
+            None => self.add(rate, amount),
+        }
     }
 
     /// Takes `amount` out of those parts whose rate `suits`, the latest first; and says what there was not.

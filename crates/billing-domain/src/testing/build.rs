@@ -295,6 +295,7 @@ pub fn payment(ids: &mut Ids, invoice: InvoiceId, amount: &str, now: OffsetDateT
         invoice,
         kind: PaymentKind::Payment,
         reverses: None,
+        credit_note: None,
         amount: decimal(amount),
         credited: BigDecimal::default(),
         credit: None,

@@ -23,6 +23,7 @@ mod create_addon;
 #[cfg(feature = "service")]
 mod create_api_key;
 mod create_credit;
+mod create_credit_note;
 mod create_currency;
 mod create_customer;
 mod create_feature;
@@ -36,6 +37,7 @@ mod create_test_clock;
 mod create_usage_alert;
 #[cfg(feature = "service")]
 mod create_webhook_endpoint;
+mod credited_lines;
 mod daily_usage;
 mod delete_customer;
 #[cfg(feature = "service")]
@@ -82,6 +84,7 @@ mod update_subscription;
 mod update_webhook_endpoint;
 mod usages;
 mod void_credit;
+mod void_credit_note;
 mod void_invoice;
 
 pub use advance_test_clock::{
@@ -106,6 +109,7 @@ pub use create_addon::{CreateAddon, create_addon};
 #[cfg(feature = "service")]
 pub use create_api_key::{CreateApiKey, create_api_key};
 pub use create_credit::{CreateCredit, create_credit};
+pub use create_credit_note::{CreateCreditNote, CreditLine, Share, create_credit_note};
 pub use create_currency::create_currency;
 pub use create_customer::{CreateCustomer, create_customer};
 pub use create_feature::{CreateFeature, create_feature};
@@ -158,6 +162,7 @@ pub use update_subscription::{UpdateSubscription, update_subscription};
 #[cfg(feature = "service")]
 pub use update_webhook_endpoint::{WebhookEndpointPatch, update_webhook_endpoint};
 pub use void_credit::void_credit;
+pub use void_credit_note::void_credit_note;
 pub use void_invoice::void_invoice;
 
 #[cfg(test)]

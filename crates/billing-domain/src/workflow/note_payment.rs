@@ -112,7 +112,8 @@ pub(super) fn add_payment(
         if is_behind {
             wait_for_billing(tx, invoice.customer, now)?;
         }
-        Some(grant_overpaid(tx, &invoice, &credited, now)?)
+        let text = format!("Overpayment of invoice {}", invoice.number);
+        Some(grant(tx, &invoice, &credited, text, now)?)
     } else {
         None
     };
@@ -121,6 +122,7 @@ pub(super) fn add_payment(
         invoice: invoice.id,
         kind: PaymentKind::Payment,
         reverses: None,
+        credit_note: None,
         amount: command.amount.clone(),
         credited,
         credit,
@@ -149,11 +151,15 @@ pub(super) fn append(tx: &mut dyn Transaction, invoice: &mut Invoice, entry: &Pa
     Ok(())
 }
 
-/// Turns what is paid beyond what is due into a credit that never expires.
-fn grant_overpaid(
+/// Turns what of an invoice is paid beyond what is due into a credit that never expires.
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn grant(
     tx: &mut dyn Transaction,
     invoice: &Invoice,
     amount: &BigDecimal,
+    description: String,
     now: OffsetDateTime,
 ) -> Result<CreditId, Error> {
     let credit = Credit {
@@ -162,13 +168,13 @@ fn grant_overpaid(
         amount: amount.clone(),
         amount_paid: BigDecimal::zero(),
         amount_paid_currency_code: None,
-        description: Some(format!("Overpayment of invoice {}", invoice.number)),
+        description: Some(description),
         effective_at: now,
         expires_at: None,
         created_at: now,
     };
     let id = credit.id;
-    let refused = |error| StoreError::Internal(format!("an overpayment is no credit: {error}"));
+    let refused = |error| StoreError::Internal(format!("what was overpaid is no credit: {error}"));
     let ledger = CreditLedger::grant(credit, tx.new_uuid().into()).map_err(refused)?;
     tx.credits().insert(invoice.customer, &ledger)?;
     let customer = tx.customers().get_even_deleted(invoice.customer)?;

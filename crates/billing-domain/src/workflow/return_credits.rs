@@ -48,6 +48,7 @@ pub(super) fn return_credits(
             invoice: invoice.id,
             kind: PaymentKind::Returned,
             reverses: None,
+            credit_note: None,
             credited: amount.clone(),
             amount,
             credit: Some(id),

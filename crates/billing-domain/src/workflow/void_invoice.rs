@@ -7,9 +7,11 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
+use super::credited_lines::{forgive, standing_notes};
 use super::return_credits::{return_credits, take_away};
 use super::tell::tell;
 use crate::charge::BillingRecord;
+use crate::credit_note::{CreditNote, LinePart};
 use crate::customer::Customer;
 use crate::error::{Error, Refusal};
 use crate::id::{BillingRecordId, CreditId, CustomerKey, InvoiceId, LineId, SubscriptionId};
@@ -29,7 +31,7 @@ use crate::subscription::Settled;
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Refusal::InvoiceHasPayments`], [`Refusal::InvoiceNotUnpaid`]; [`Refusal::LinesTakenBack`] when a later document took any of what
-/// it charged back; [`Refusal::CreditDrawn`]; [`Refusal::TestClockAdvancing`],
+/// it charged back; [`Refusal::CreditNoteStands`]; [`Refusal::CreditDrawn`]; [`Refusal::TestClockAdvancing`],
 /// [`Refusal::CatchingUp`].
 ///
 /// # Source
@@ -42,6 +44,9 @@ pub fn void_invoice(
 ) -> Result<Invoice, Error> {
     catch_up(tx, customer, now)?;
     let mut invoice = tx.invoices().get(id)?;
+    if let Some(note) = invoice.credit_notes.iter().find(|note| note.voided_at.is_none()) {
+        return Err(Refusal::CreditNoteStands(note.number.clone()).into());
+    }
     refuse_if_paid(tx, &invoice)?;
     refuse_if_taken_back(tx, &invoice)?;
     let owner = tx.customers().get_even_deleted(customer)?;
@@ -112,15 +117,16 @@ fn refuse_if_taken_back(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(
     if let Some(later) = later.iter().find(takes_back) {
         return Err(Refusal::LinesTakenBack(later.number.clone()).into());
     }
+    let notes = standing_notes(tx, invoice.customer, None)?;
     let subscriptions: BTreeSet<_> = invoice.lines.iter().filter_map(|line| line.subscription).collect();
     for id in subscriptions {
         let subscription = tx.subscriptions().get(invoice.customer, id)?;
         let is_adjusted = tx.plans().get_version(subscription.version)?.price_adjustment.is_some();
         let mut standing = Sums::standing(&subscription.settled);
-        standing -= Sums::of(invoice, id);
-        later.iter().for_each(|later| standing -= Sums::of(later, id));
+        standing -= Sums::of(invoice, &notes, id);
+        later.iter().for_each(|later| standing -= Sums::of(later, &notes, id));
         for later in &later {
-            standing += Sums::of(later, id);
+            standing += Sums::of(later, &notes, id);
             // Without an adjustment the lines of each record have said it all.
             if standing.tax.is_negative() || (is_adjusted && standing.adjusted.is_negative()) {
                 return Err(Refusal::LinesTakenBack(later.number.clone()).into());
@@ -169,13 +175,17 @@ impl Sums {
         Self { adjusted: given - &forgiven.charges - &forgiven.given, tax: &tax.given - &tax.forgiven }
     }
 
-    /// One invoice.
-    fn of(invoice: &Invoice, id: SubscriptionId) -> Self {
+    /// One invoice, less what credit notes took back of it.
+    fn of(invoice: &Invoice, notes: &[CreditNote], id: SubscriptionId) -> Self {
         let (mut adjusted, mut tax) = (BigDecimal::zero(), BigDecimal::zero());
-        for line in invoice.lines.iter().filter(|line| line.subscription == Some(id)) {
-            let line_tax: BigDecimal = taxes_of(line).iter().map(|tax| tax.amount).sum();
-            adjusted += &line.amount - &line_tax;
-            tax += line_tax;
+        for (line_id, line) in invoice.named_lines().filter(|(_, line)| line.subscription == Some(id)) {
+            let whole = LinePart::whole(line);
+            adjusted += whole.net();
+            tax += whole.tax;
+            for credited in notes.iter().flat_map(|note| &note.lines).filter(|credited| credited.line == line_id) {
+                adjusted -= credited.part.net();
+                tax -= &credited.part.tax;
+            }
         }
         Self { adjusted, tax }
     }
@@ -209,7 +219,7 @@ fn forget_lines(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime
         for (_, line) in invoice.forgiven_when_voided().filter(is_of_subscription) {
             let record = records.iter_mut().find(|record| Some(record.id) == line.record);
             changed.extend(line.record);
-            forgive(line, &mut subscription.settled, record, is_adjusted);
+            forgive(line, &LinePart::whole(line), &mut subscription.settled, record, is_adjusted);
         }
         for (_, line) in invoice.owed_again_when_voided().filter(is_of_subscription) {
             // An adjustment that stands alone comes with any record of its subscription.
@@ -232,7 +242,7 @@ fn forget_lines(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime
 }
 
 /// When the customer is next invoiced: at once when nothing is to come; `None`: never, they were deleted.
-fn next_invoicing(
+pub(super) fn next_invoicing(
     tx: &mut dyn Transaction,
     customer: CustomerKey,
     now: OffsetDateTime,
@@ -245,26 +255,6 @@ fn next_invoicing(
     let open = tx.billing_records().list_open(customer)?;
     let next = open.iter().filter_map(BillingRecord::next_invoicing_at).filter(|at| *at > now).min();
     Ok(Some(next.unwrap_or(now)))
-}
-
-/// What a line charged is not charged again and does not come back.
-fn forgive(line: &LineItem, settled: &mut Settled, record: Option<&mut BillingRecord>, is_adjusted: bool) {
-    let taxes = taxes_of(line);
-    let tax: BigDecimal = taxes.iter().map(|tax| tax.amount).sum();
-    // A line that takes back, and charges more by its adjustment, gave nothing that its record could take back.
-    let record = record.filter(|_| line.base.is_positive());
-    if let Some(billed) = record.and_then(|record| record.billed_by(&line.trace)) {
-        let rate = taxes.first().map(|tax| tax.rate.clone()).unwrap_or_default();
-        billed.forgive(&rate, &line.base);
-    }
-    let untaxed = BigDecimal::zero();
-    let rate = taxes.first().map_or(&untaxed, |tax| tax.rate);
-    settled.tax.taxed.take_back_at(rate, &(&line.amount - &tax));
-    if is_adjusted {
-        settled.adjustment.forgiven.charges += &line.base;
-        settled.adjustment.forgiven.given += &line.amount - &tax - &line.base;
-    }
-    settled.tax.forgiven += tax;
 }
 
 /// What a line took back is owed again, as if it had never been on an invoice.

@@ -3,6 +3,7 @@
 
 mod addons;
 mod billing;
+mod credit_notes;
 mod invoices;
 mod levels;
 mod meetings;
@@ -113,6 +114,7 @@ fn every_table_is_checked() {
     let known = [
         addons::TABLES.as_slice(),
         &billing::TABLES,
+        &credit_notes::TABLES,
         &invoices::TABLES,
         &levels::TABLES,
         &meetings::TABLES,

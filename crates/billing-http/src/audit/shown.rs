@@ -2,7 +2,7 @@
 
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::{
-    CreditId, CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
+    CreditId, CreditNoteId, CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
     WebhookEndpointId,
 };
 use billing_domain::store::Transaction;
@@ -12,6 +12,7 @@ use time::OffsetDateTime;
 
 use crate::api_key::{ApiKeyView, KeyView};
 use crate::credit::CreditView;
+use crate::credit_note::CreditNoteView;
 use crate::customer::CustomerView;
 use crate::invoice::{InvoiceName, InvoiceView};
 use crate::metric::MetricView;
@@ -66,6 +67,11 @@ fn of_customer(tx: &mut dyn Transaction, (kind, named): (&str, &str), key: Custo
             let Ok(id) = named.parse::<CreditId>() else { return Ok(None) };
             let ledger = tx.credits().get(key, id)?;
             text(id, &CreditView::load(tx, key, &ledger)?)
+        }
+        "credit_note" => {
+            let Ok(id) = named.parse::<CreditNoteId>() else { return Ok(None) };
+            let note = tx.invoices().get_credit_note(id)?;
+            text(id, &CreditNoteView::load(tx, &note)?)
         }
         // Payments never change.
         _ => Ok(None),

@@ -7,7 +7,7 @@ use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::Error;
 use billing_domain::customer::CustomerId;
-use billing_domain::id::{CreditId, CustomerKey, InvoiceId, PaymentId};
+use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, PaymentId};
 use billing_domain::statement::{Statement, StatementBalance, StatementEntry, StatementKind};
 use billing_domain::store::Transaction;
 use billing_domain::workflow::{ReadStatement, find_currency, read_statement};
@@ -93,8 +93,10 @@ view! {
         invoice_number: Option<String>,
         /// The credit; of a payment the one that its overpayment became.
         credit_id: Option<CreditId>,
-        /// The payment, the reversal or what returned.
+        /// The payment, the reversal, what returned, or what a credit note settled.
         payment_id: Option<PaymentId>,
+        /// The credit note.
+        credit_note_id: Option<CreditNoteId>,
         /// What it adds to what is due of invoices.
         due_change: Number,
         /// What it adds to what is left of credits.
@@ -118,6 +120,7 @@ impl From<&StatementEntry> for StatementEntryView {
             invoice_number: entry.invoice.as_ref().map(|(_, number)| number.clone()),
             credit_id: entry.credit,
             payment_id: entry.payment,
+            credit_note_id: entry.credit_note,
             due_change: (&entry.change.due).into(),
             credit_change: (&entry.change.credit).into(),
             due: (&entry.balance.due).into(),

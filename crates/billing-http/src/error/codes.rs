@@ -52,7 +52,7 @@ codes! {
     OVERLAPPING_PLANS = 409, "overlapping_plans",
         "The customer has a subscription to the plan whose period and filters overlap.";
     INVALID_STATE = 409, "invalid_state",
-        "The subscription has ended, the invoice cannot be voided any more or takes no payment, or the payment is reversed.";
+        "The subscription has ended, the invoice cannot be voided any more or takes no payment, the payment is reversed, or nothing is left to be credited.";
     BEYOND_WINDOW = 409, "beyond_window",
         "An event to be corrected is older than events are accepted; with beyond_window what was billed for its time is looked at again.";
     CUSTOM_METRIC_FAILED = 409, "custom_metric_failed",
@@ -113,6 +113,11 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         | Refusal::PaymentReversed
         | Refusal::CreditDrawn
         | Refusal::LinesTakenBack(_)
+        | Refusal::NothingToCredit
+        | Refusal::CreditExceedsLine
+        | Refusal::RefundExceedsPayments
+        | Refusal::CreditNoteVoided
+        | Refusal::CreditNoteStands(_)
         | Refusal::EndpointDisabled => &INVALID_STATE,
         Refusal::BeyondWindow => &BEYOND_WINDOW,
         Refusal::InvalidKey => &NOT_AUTHENTICATED,
@@ -182,6 +187,11 @@ mod tests {
             Refusal::PaymentReversed,
             Refusal::CreditDrawn,
             Refusal::LinesTakenBack("260101-000001".to_owned()),
+            Refusal::NothingToCredit,
+            Refusal::CreditExceedsLine,
+            Refusal::RefundExceedsPayments,
+            Refusal::CreditNoteVoided,
+            Refusal::CreditNoteStands("CN-260101-000001".to_owned()),
             Refusal::CreditExpiryInPast,
             Refusal::CreditNotActive,
             Refusal::MetricInUse,

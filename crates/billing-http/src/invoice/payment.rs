@@ -1,7 +1,7 @@
 //! Payments of invoices.
 
 use actix_web::web;
-use billing_domain::id::{CreditId, InvoiceId, PaymentId};
+use billing_domain::id::{CreditId, CreditNoteId, InvoiceId, PaymentId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
 use billing_domain::payment::{Payment, PaymentKind};
 use billing_domain::store::Transaction;
@@ -25,7 +25,7 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         get(
             "/api/invoices/{invoice_id}/payments/",
-            "List payments of an invoice, their reversals and what returned, oldest first",
+            "List payments of an invoice, reversals, what returned and credit notes, oldest first",
             list,
         )
         .lists::<PaymentView>(),
@@ -88,16 +88,20 @@ view! {
         payment_id: PaymentId,
         /// What for.
         invoice_id: InvoiceId,
-        /// Whether it came, went, or returned from another invoice that a credit of this one had paid for.
+        /// Whether money came, went, or returned from another invoice that a credit of this one had paid for; or whether a credit note
+        /// took something back, or was voided.
         kind: PaymentKind,
         /// The payment that a reversal takes back; null for a payment.
         reverses: Option<PaymentId>,
         /// How much came, went or returned; above 0.
         amount: Number,
-        /// What of a payment was more than was due and became a credit; of a reversal, what of that credit had not paid for other invoices; of what returned, all.
+        /// What of a payment was more than was due and became a credit; of a reversal, what of that credit had not paid for other invoices; of what returned, all;
+        /// of a credit note, what was not due any more.
         amount_credited: Number,
-        /// The credit that an overpayment became, or that had paid for what returned; null where there was none.
+        /// The credit that an overpayment or a credit note became, or that had paid for what returned; null where there was none.
         credit_id: Option<CreditId>,
+        /// The credit note that it is about.
+        credit_note_id: Option<CreditNoteId>,
         /// When it came or went.
         at: Instant,
         /// How it came.
@@ -134,6 +138,7 @@ impl From<&Payment> for PaymentView {
             amount: (&payment.amount).into(),
             amount_credited: (&payment.credited).into(),
             credit_id: payment.credit,
+            credit_note_id: payment.credit_note,
             at: Instant(payment.at),
             method: payment.method.clone(),
             reference: payment.reference.clone(),

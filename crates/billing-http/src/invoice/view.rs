@@ -6,6 +6,7 @@ use billing_domain::invoice::{
     Adjustment, AdjustmentKind, BilledTo, BillingType, Invoice, InvoiceSummary, LineItem, PaymentStatus, Seller,
 };
 
+use crate::credit_note::CreditNoteBriefView;
 use crate::wire::{AddressView, CurrencyView, Day, Empty, FilterView, Instant, Number, PlanVersionBriefView, view};
 
 view! {
@@ -14,6 +15,8 @@ view! {
         ..brief: InvoiceBriefView,
         /// What is charged.
         line_items: Vec<InvoiceLineView>,
+        /// The credit notes that took something back of it, oldest first; messages show none.
+        credit_notes: Vec<CreditNoteBriefView>,
         /// Whose it is, as they were on the day of issue.
         customer: InvoiceCustomerView,
     }
@@ -61,7 +64,8 @@ impl From<&Invoice> for InvoiceView {
     fn from(invoice: &Invoice) -> Self {
         let line_items =
             invoice.named_lines().map(|(line_id, line)| InvoiceLineView { line_id, line: line.into() }).collect();
-        Self { brief: invoice.into(), line_items, customer: (&invoice.billed_to).into() }
+        let credit_notes = invoice.credit_notes.iter().map(Into::into).collect();
+        Self { brief: invoice.into(), line_items, credit_notes, customer: (&invoice.billed_to).into() }
     }
 }
 

@@ -9,6 +9,7 @@ use billing_domain::{Error, StoreError};
 use serde::Serialize;
 
 use crate::credit::CreditView;
+use crate::credit_note::CreditNoteView;
 use crate::customer::CustomerView;
 use crate::metric::MetricView;
 use crate::plan::{Catalog, PlanVersionView};
@@ -42,6 +43,7 @@ impl Renderer for Views {
             Subject::NewSubscription(new) => text(&view_of_new(tx, new)?),
             Subject::Addon(attached) => text(&AddonSubscriptionView::new(tx, attached)?),
             Subject::Credit(customer, ledger, now) => text(&CreditView::at(tx, *customer, ledger, *now)?),
+            Subject::CreditNote(note) => text(&CreditNoteView::load(tx, note)?),
             Subject::PlanVersion(plan, version, now) => {
                 let mut catalog = Catalog::load(tx, Some(plan.id), *now)?;
                 text(&PlanVersionView::new(tx, &mut catalog, plan, version)?)

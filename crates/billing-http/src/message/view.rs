@@ -105,7 +105,7 @@ fn unreadable(error: serde_json::Error) -> Error {
 fn shown(message_type: MessageType, invoice: &Invoice) -> serde_json::Result<String> {
     let with = |payment_status, amount_due: &BigDecimal| {
         let amount_paid = &invoice.amount - amount_due;
-        Invoice { payment_status, amount_paid, ..invoice.clone() }
+        Invoice { payment_status, amount_paid, credit_notes: Vec::new(), ..invoice.clone() }
     };
     let (amount, nothing) = (&invoice.amount, BigDecimal::default());
     let view = |payment_status, due| serde_json::to_string(&InvoiceView::from(&with(payment_status, due)));

@@ -5,6 +5,7 @@ use billing_domain::message::MessageType;
 use super::MessageView;
 use super::render::ParkedBillingView;
 use crate::credit::CreditView;
+use crate::credit_note::CreditNoteView;
 use crate::customer::CustomerView;
 use crate::invoice::{InvoiceView, VoidedInvoiceView};
 use crate::metric::MetricView;
@@ -46,6 +47,8 @@ fn of_type(message_type: MessageType) -> (&'static str, fn(&mut Schemas) -> Sche
         Type::CreditDrawn => ("A credit paid for a part of an invoice", CreditView::describe),
         Type::CreditExpired => ("What a credit had left ran out of time", CreditView::describe),
         Type::CreditVoided => ("What a credit had left was taken away", CreditView::describe),
+        Type::CreditNoteCreated => ("A credit note was issued", CreditNoteView::describe),
+        Type::CreditNoteVoided => ("A credit note was voided", CreditNoteView::describe),
         Type::PlanVersionPublished => ("A plan version was published", PlanVersionView::describe),
         Type::MetricCreated => ("A metric was created", MetricView::describe),
         Type::UsageAlertTriggered => {

@@ -110,6 +110,8 @@ const RULES: &[(&str, &[&Code])] = &[
         &[&CREDIT_EXPIRY_IN_PAST, &CREDIT_NOT_ACTIVE, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
     ),
     ("/api/credits/{credit_id}/void/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    ("/api/credit_notes/", &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    ("/api/credit_notes/{credit_note_id}/void/", &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/test_clocks/{test_clock_id}/advance/", &[&TEST_CLOCK_ADVANCING]),
     ("/api/currencies/", &[&DUPLICATE_RESOURCE]),
     ("/api/webhook_endpoints/{webhook_endpoint_id}/replay/", &[&INVALID_STATE]),

@@ -5,8 +5,8 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, FeatureId, InvoiceId, LineId, MessageId,
-    MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
+    AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, CreditNoteId, FeatureId, InvoiceId, LineId,
+    MessageId, MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
     WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
@@ -110,10 +110,18 @@ ids!(
     PlanVersionId,
     SubscriptionId,
     TestClockId,
+    CreditNoteId,
     UsageAlertId,
     AuditEntryId,
     WebhookEndpointId
 );
+
+impl FromJson for LineId {
+    fn from_json(value: Value) -> Result<Self, FieldErrors> {
+        let text = String::from_json(value)?;
+        text.parse().map_err(|_| one(FieldCode::Invalid, format!("{} is not the id of a line.", quoted(&text))))
+    }
+}
 
 impl Described for LineId {
     fn describe(_: &mut Schemas) -> Schema {

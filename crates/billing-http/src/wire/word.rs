@@ -3,6 +3,7 @@
 use billing_domain::addon::{AddonType, BillingFrequency, InvoiceWhen};
 use billing_domain::choice::{self, Choice};
 use billing_domain::credit::CreditStatus;
+use billing_domain::credit_note::Settlement;
 use billing_domain::customer::PaymentProvider;
 use billing_domain::invoice::{AdjustmentKind, BillingType, PaymentStatus};
 use billing_domain::organization::AccessPolicy;
@@ -58,6 +59,6 @@ words_of! {
     AccessPolicy, AddonType, AdjustmentKind, BatchRounding, BillingFrequency, BillingType, ChargeBehavior, ChargeTiming, CreditStatus,
     DecimalForm, FlatFeeBehavior,
     IntervalUnit, InvoiceWhen, InvoicingBehavior, PaymentKind, PaymentProvider, PaymentStatus, PlanDuration, PlanVersionStatus,
-    PriceAdjustmentKind, StatementKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TaxFailure, TaxProvider, TestClockStatus,
+    PriceAdjustmentKind, Settlement, StatementKind, StepKind, SubscriptionStatus, SwitchUsageBehavior, TaxFailure, TaxProvider, TestClockStatus,
     UsageBehavior,
 }

@@ -94,6 +94,7 @@ guides! {
     change_a_price = "change-a-price.md";
     send_cloudevents = "send-cloudevents.md";
     react_to_invoices = "react-to-invoices.md";
+    a_customer_disputes_an_invoice = "a-customer-disputes-an-invoice.md";
 }
 
 /// Needs the existing client, as its own test does.

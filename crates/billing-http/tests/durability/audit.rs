@@ -92,6 +92,7 @@ fn books() -> World {
     track("stays", 3, "2024-04-01T00:00:00Z");
     world.advance(&clock, "2024-06-20");
     payments(&world, &clock, "stays");
+    disputed(&world, &clock, &small);
     world.customer("real");
     let today = &crate::support::now()[..10];
     let filters = json!([{"property_name": "region", "value": "eu"}]);
@@ -164,6 +165,31 @@ fn payments(world: &World, clock: &str, customer: &str) {
     world.post(&format!("/api/invoices/{voided}/void/"), &json!({})).ok(200);
 }
 
+/// A customer of the clock's with credit notes: on what is due, on what was paid, refunded outside, and voided.
+fn disputed(world: &World, clock: &str, plan: &str) {
+    world.customer_at("disputes", clock);
+    subscribe(world, "disputes", plan, "2024-07-20");
+    let invoice = world.get("/api/invoices/?customer_id=disputes").ok(200)[0].clone();
+    let id = invoice.id("invoice_id");
+    let note = |what: Value| {
+        let mut body = json!({"invoice_id": id, "reason": "disputed", "settlement": "balance"});
+        body.as_object_mut().expect("an object").extend(what.as_object().expect("an object").clone());
+        world.post("/api/credit_notes/", &body).ok(201)
+    };
+    let void = |note: &Value| {
+        world.post(&format!("/api/credit_notes/{}/void/", note.id("credit_note_id")), &json!({})).ok(200);
+    };
+    let payments = format!("/api/invoices/{id}/payments/");
+    world.post(&payments, &json!({"amount": 10})).ok(201);
+    note(json!({"percent": 20}));
+    void(&note(json!({"lines": [{"line_id": invoice["line_items"][0]["line_id"], "amount": 5}]})));
+    let due = world.get(&format!("/api/invoices/{id}/")).ok(200)["amount_due"].clone();
+    world.post(&payments, &json!({"amount": due})).ok(201);
+    note(json!({"amount": 3, "settlement": "outside", "reference": "re_7"}));
+    assert_eq!(note(json!({"amount": 4}))["amount_credited"], 4);
+    void(&note(json!({"amount": 2})));
+}
+
 /// A customer of the clock's with gauges of every sort and a rate, in use since before the subscription.
 fn levels_and_rates(world: &World, clock: &str) {
     let metrics = [
@@ -234,7 +260,7 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE payments SET amount = amount + 1 WHERE kind <> 'returned'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments WHERE kind = 'reversal'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments", "invoice_is_paid_by_its_payments"),
-    ("UPDATE payments SET credited = 0, amount = amount - credited WHERE kind <> 'returned'", "invoice_is_paid_by_its_payments"),
+    ("UPDATE payments SET credited = 0, amount = amount - credited WHERE kind IN ('payment', 'reversal')", "invoice_is_paid_by_its_payments"),
     ("UPDATE payments SET credit_id = (SELECT id FROM credits WHERE credits.customer_key = payments.customer_key AND amount = 12.5) WHERE credit_id IS NOT NULL", "invoice_is_paid_by_its_payments"),
     ("UPDATE invoices SET amount_paid = 0, payment_status = 'unpaid' WHERE amount_paid > 0", "invoice_is_paid_by_its_payments"),
     // A reversal that left the credit, and one that said so but did not take it: the due is wrong by as much, or the credit is.
@@ -249,6 +275,29 @@ const CORRUPTIONS: &[(&str, &str)] = &[
         UPDATE payments SET credited = credited + 5 WHERE amount = 900", "invoice_is_paid_by_its_payments"),
     ("UPDATE invoices SET amount_paid = amount_paid - 5, payment_status = 'unpaid' WHERE id = (SELECT invoice_id FROM payments WHERE kind = 'returned');
         DELETE FROM payments WHERE kind = 'returned'", "invoice_is_paid_by_its_payments"),
+    ("UPDATE payments SET credited = 0, credit_id = NULL WHERE kind = 'credit_note'", "credit_notes_are_settled"),
+    ("UPDATE credit_notes SET voided_at = NULL", "credit_notes_are_settled"),
+    ("UPDATE credit_notes SET voided_at = issued_at WHERE credit_id IS NOT NULL", "credit_notes_are_settled"),
+    ("UPDATE credits SET amount = amount + 1 WHERE id IN (SELECT credit_id FROM credit_notes)", "credit_notes_are_settled"),
+    ("UPDATE credit_notes SET amount = 1000, credited = 1000 WHERE settlement = 'outside';
+        UPDATE payments SET amount = 1000, credited = 1000 FROM credit_notes note WHERE note.settlement = 'outside' AND note.id = payments.credit_note_id", "credit_notes_are_settled"),
+    ("DELETE FROM payments WHERE kind = 'credit_note_voided'", "credit_notes_are_settled"),
+    ("UPDATE payments SET amount = amount + 1 WHERE kind = 'credit_note'", "invoice_is_paid_by_its_payments"),
+    ("UPDATE credit_notes SET amount = amount + 0.01 WHERE settlement = 'outside'", "credit_notes_take_what_their_lines_charged"),
+    ("DELETE FROM credit_note_lines", "credit_notes_take_what_their_lines_charged"),
+    ("UPDATE credit_note_lines SET amount = amount + 100", "credit_notes_take_what_their_lines_charged"),
+    ("UPDATE credit_note_lines SET tax = tax + 50", "credit_notes_take_what_their_lines_charged"),
+    ("UPDATE credit_note_lines SET position = position + 50", "credit_notes_take_what_their_lines_charged"),
+    ("UPDATE credit_notes SET number = left(number, 10) || '000009' WHERE settlement = 'outside'", "credit_note_numbers_have_no_gap"),
+    ("UPDATE credit_notes SET number = 'CN-240101' || right(number, 7)", "credit_note_numbers_have_no_gap"),
+    ("UPDATE invoice_counters SET last_credit_note = last_credit_note + 1", "credit_note_numbers_have_no_gap"),
+    ("UPDATE credit_note_lines SET base = base - 0.01 WHERE base > 0.01", "waived_is_remembered"),
+    ("UPDATE credit_note_lines SET tax = tax - 0.01 WHERE tax > 0.01", "waived_is_remembered"),
+    ("UPDATE billing_records SET billed_forgiven = 0 WHERE billed_forgiven > 0", "waived_is_remembered"),
+    ("UPDATE subscriptions SET settled_forgiven = jsonb_set(settled_forgiven, '{tax}', '0')", "waived_is_remembered"),
+    ("DELETE FROM messages WHERE message_type = 'credit_note.created'", "facts_are_told"),
+    ("UPDATE messages SET message_type = 'credit_note.voided' WHERE message_type = 'credit_note.created'", "facts_are_told"),
+    ("DELETE FROM credit_note_lines; DELETE FROM credit_notes", "facts_are_told"),
     ("INSERT INTO credit_entries SELECT customer_key, credit_id, position + 100, organization_id, id, kind, amount, invoice_id, at FROM credit_entries WHERE kind = 'drawdown'", "credit_is_its_ledger"),
     ("UPDATE credits SET voided = voided + 0.01 WHERE remaining > 1", "credit_is_its_ledger"),
     ("UPDATE credits SET effective_at = '2100-01-01' WHERE expires_at IS NULL", "credit_is_drawn_in_its_time_and_currency"),

@@ -7,6 +7,7 @@ mod billing_run;
 mod clock_turns;
 mod command_line;
 mod commands;
+mod credit_note_races;
 mod faults;
 mod import;
 mod killed_run;

@@ -5,6 +5,7 @@ mod addons;
 mod changes;
 mod cloud_events;
 mod cost_analysis;
+mod credit_notes;
 mod credits;
 mod custom_metrics;
 mod customer_changes;

@@ -28,7 +28,7 @@ fn payments_are_noted_listed_and_taken_back() {
     let part = world.post(&path(&invoice), &body).ok(201);
     let expected = json!({
         "payment_id": part["payment_id"], "invoice_id": invoice["invoice_id"], "kind": "payment", "reverses": null, "amount": 2.5,
-        "amount_credited": 0, "credit_id": null, "at": "2024-04-03T00:00:00Z", "method": "bank", "reference": "line 1",
+        "amount_credited": 0, "credit_id": null, "credit_note_id": null, "at": "2024-04-03T00:00:00Z", "method": "bank", "reference": "line 1",
         "reason": null, "noted_at": "2024-04-10T00:00:00Z", "invoice_number": invoice["invoice_number"],
         "payment_status": "unpaid", "amount_due": 6.5,
     });

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use bigdecimal::BigDecimal;
 use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
+use billing_domain::credit_note::{CreditNote, NewCreditNote};
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::{EventCorrection, KeptEvent};
-use billing_domain::id::{CreditId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId};
+use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventFilter,
-    EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
+    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo, CustomerRepo,
+    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
     OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
     UsageAlertRepo, WebhookRepo,
 };
@@ -221,6 +222,10 @@ impl InvoiceRepo for BatchTransaction<'_, '_> {
         fn update(invoice: &Invoice) -> ();
         fn add_payment(customer: CustomerKey, payment: &Payment) -> ();
         fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
+        fn add_credit_note(note: NewCreditNote) -> CreditNote;
+        fn void_credit_note(customer: CustomerKey, id: CreditNoteId, at: OffsetDateTime) -> ();
+        fn get_credit_note(id: CreditNoteId) -> CreditNote;
+        fn list_credit_notes(filter: &CreditNoteFilter, page: &PageRequest) -> Page<CreditNote>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;

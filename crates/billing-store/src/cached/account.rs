@@ -6,11 +6,13 @@ use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
-use billing_domain::id::{CreditId, CustomerKey, InvoiceId, SubscriptionId};
+use billing_domain::credit_note::{CreditNote, NewCreditNote};
+use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
 use billing_domain::store::{
-    BillingRecordRepo, CreditRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo, Transaction as _,
+    BillingRecordRepo, CreditNoteFilter, CreditRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest, SubscriptionRepo,
+    Transaction as _,
 };
 use billing_domain::subscription::Subscription;
 use time::{Date, OffsetDateTime};
@@ -102,12 +104,20 @@ impl InvoiceRepo for CachedTransaction<'_, '_> {
         fn note_past_due(customer: CustomerKey, id: InvoiceId, at: OffsetDateTime);
         fn update(invoice: &Invoice);
         fn add_payment(customer: CustomerKey, payment: &Payment);
+        fn void_credit_note(customer: CustomerKey, id: CreditNoteId, at: OffsetDateTime);
+    }
+
+    fn add_credit_note(&mut self, note: NewCreditNote) -> Result<CreditNote, Error> {
+        self.snapshot = None;
+        self.inner.invoices().add_credit_note(note)
     }
 
     hand_on! { invoices =>
         fn get(id: InvoiceId) -> Invoice;
         fn list_by_id(ids: &[(CustomerKey, InvoiceId)]) -> Vec<Invoice>;
         fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
+        fn get_credit_note(id: CreditNoteId) -> CreditNote;
+        fn list_credit_notes(filter: &CreditNoteFilter, page: &PageRequest) -> Page<CreditNote>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;

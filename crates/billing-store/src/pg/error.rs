@@ -75,6 +75,7 @@ pub(crate) const REFUSALS: &[(&str, Refusal)] = &[
             "A customer with this customer_id exists: GET /api/customers/{customer_id}/ shows it, PATCH changes it.",
         ),
     ),
+    ("credit_note_lines_left", Refusal::CreditExceedsLine),
     ("features_name_key", Refusal::DuplicateResource("A feature with this name exists.")),
     ("metrics_name_key", Refusal::DuplicateResource("A metric with this name exists.")),
     ("organizations_pkey", Refusal::DuplicateResource("An organization with this id exists.")),

@@ -3,6 +3,7 @@
 pub(crate) mod audit_schema;
 pub(crate) mod column;
 pub(crate) mod conflict_cooldown;
+pub(crate) mod credit_note_schema;
 pub(crate) mod deadline;
 pub(crate) mod error;
 pub(crate) mod event_schema;

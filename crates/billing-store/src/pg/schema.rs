@@ -1,6 +1,7 @@
 //! The tables as Diesel sees them. A test compares this with what the migrations make.
 
 pub(crate) use super::audit_schema::{audit_entries, organization_audit_entries};
+pub(crate) use super::credit_note_schema::{credit_note_lines, credit_notes};
 pub(crate) use super::event_schema::{
     event_arrivals, event_corrections, event_names, events, hot_buckets, ingest_key_ranges, ingest_versions,
     metric_rollups, rollup_versions, usage_rollup,
@@ -200,6 +201,7 @@ diesel::table! {
     invoice_counters (organization_id) {
         organization_id -> Uuid,
         last_sequence -> Int8,
+        last_credit_note -> Int8,
     }
 }
 
@@ -341,6 +343,7 @@ diesel::table! {
         reference -> Nullable<Text>,
         reason -> Nullable<Text>,
         noted_at -> Timestamptz,
+        credit_note_id -> Nullable<Uuid>,
     }
 }
 

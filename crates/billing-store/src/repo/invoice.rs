@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use bigdecimal::BigDecimal;
+use billing_domain::credit_note::{CreditNote, CreditNoteBrief, NewCreditNote};
 use billing_domain::currency::Currency;
-use billing_domain::id::{CustomerKey, InvoiceId};
+use billing_domain::id::{CreditNoteId, CustomerKey, InvoiceId};
 use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
-use billing_domain::store::{InvoiceFilter, InvoiceRepo, Page, PageRequest};
+use billing_domain::store::{CreditNoteFilter, InvoiceFilter, InvoiceRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
 use diesel::dsl::{sql, sum};
 use diesel::pg::Pg;
@@ -22,6 +23,7 @@ use crate::pg::column::{checked, choice, count, from_json, period};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
 use crate::pg::statement::{fixed, statement};
+use crate::repo::credit_note::{BriefRow, OF_INVOICE};
 use crate::repo::customer::page_of;
 use crate::repo::subscription::filters;
 use crate::transaction::{PastDue, PgTransaction};
@@ -50,7 +52,7 @@ struct InvoiceRow {
 }
 
 impl InvoiceRow {
-    fn into_invoice(self, lines: Vec<LineItem>) -> Result<Invoice, Error> {
+    fn into_invoice(self, lines: Vec<LineItem>, credit_notes: Vec<CreditNoteBrief>) -> Result<Invoice, Error> {
         Ok(Invoice {
             id: self.id.into(),
             number: self.number,
@@ -71,6 +73,7 @@ impl InvoiceRow {
             amount_paid: self.amount_paid,
             voided_at: self.voided_at,
             amount_past_due: self.amount_past_due,
+            credit_notes,
         })
     }
 }
@@ -132,7 +135,15 @@ impl Cursor {
     }
 
     pub(crate) fn of(invoice: &Invoice) -> Self {
-        Self { issued_at: invoice.issued_at, id: invoice.id.uuid() }
+        Self::new(invoice.issued_at, invoice.id.uuid())
+    }
+
+    pub(crate) fn new(issued_at: OffsetDateTime, id: Uuid) -> Self {
+        Self { issued_at, id }
+    }
+
+    pub(crate) fn parts(self) -> (OffsetDateTime, Uuid) {
+        (self.issued_at, self.id)
     }
 
     pub(crate) fn to_text(self) -> String {
@@ -165,15 +176,16 @@ const CHARGED: &str = "(
 type ChargedSql = Record<(Nullable<Timestamptz>, Nullable<Timestamptz>)>;
 type Charged = (Option<OffsetDateTime>, Option<OffsetDateTime>);
 
-/// An invoice with its [`LINES`].
-type WithLines = (InvoiceRow, Nested<InvoiceLineRow>);
+/// An invoice with its [`LINES`] and its credit notes.
+type WithLines = (InvoiceRow, Nested<InvoiceLineRow>, Nested<BriefRow>);
 
-fn with_lines((row, Nested(lines)): WithLines) -> Result<Invoice, Error> {
-    row.into_invoice(lines.into_iter().map(LineItem::try_from).collect::<Result<_, _>>()?)
+fn with_lines((row, Nested(lines), Nested(notes)): WithLines) -> Result<Invoice, Error> {
+    let lines = lines.into_iter().map(LineItem::try_from).collect::<Result<_, _>>()?;
+    row.into_invoice(lines, notes.into_iter().map(CreditNoteBrief::try_from).collect::<Result<_, _>>()?)
 }
 
 fn summarized((row, (first, last)): (InvoiceRow, Charged)) -> Result<InvoiceSummary, Error> {
-    let invoice = row.into_invoice(Vec::new())?;
+    let invoice = row.into_invoice(Vec::new(), Vec::new())?;
     let date = |instant: Option<OffsetDateTime>| instant.unwrap_or(invoice.issued_at).date();
     Ok(InvoiceSummary { start_date: date(first), end_date: date(last), ..invoice.summary() })
 }
@@ -200,23 +212,27 @@ impl PgTransaction<'_> {
             let same_instant = invoices::issued_at.eq(after.issued_at).and(invoices::id.lt(after.id));
             query = query.filter(invoices::issued_at.lt(after.issued_at).or(same_instant));
         }
-        let query = query
-            .order((invoices::issued_at.desc(), invoices::id.desc()))
-            .limit(i64::from(limit) + 1)
-            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
+        let query =
+            query.order((invoices::issued_at.desc(), invoices::id.desc())).limit(i64::from(limit) + 1).select((
+                InvoiceRow::as_select(),
+                fixed::<NestedSql<InvoiceLineRow>>(&LINES),
+                fixed::<NestedSql<BriefRow>>(&OF_INVOICE),
+            ));
         let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(with_lines).collect()
     }
 }
 
-/// When an unpaid invoice falls due: on its date, or when the reversal of a payment made it unpaid again after that.
+/// When an unpaid invoice falls due: on its date, or when the reversal of a payment or the void of a credit note made it unpaid again
+/// after that.
 pub(crate) const FALLS_DUE_AT: &str = "greatest(invoices.due_at, (
     SELECT max(entry.noted_at) FROM (
         SELECT payment.noted_at, settled.by, sum(settled.by) OVER (ORDER BY payment.position) AS behind
         FROM payments payment
         CROSS JOIN LATERAL (
-            SELECT CASE payment.kind WHEN 'payment' THEN payment.amount - payment.credited
-                WHEN 'reversal' THEN payment.credited - payment.amount ELSE payment.credited END AS by
+            SELECT CASE WHEN payment.kind IN ('payment', 'credit_note') THEN payment.amount - payment.credited
+                WHEN payment.kind IN ('reversal', 'credit_note_voided') THEN payment.credited - payment.amount
+                ELSE payment.credited END AS by
         ) settled
         WHERE payment.customer_key = invoices.customer_key AND payment.invoice_id = invoices.id
     ) entry
@@ -278,7 +294,11 @@ impl InvoiceRepo for PgTransaction<'_> {
         self.write_deferred()?;
         let query = invoices::table
             .filter(invoices::organization_id.eq(self.tenant()).and(invoices::id.eq(id.uuid())))
-            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
+            .select((
+                InvoiceRow::as_select(),
+                fixed::<NestedSql<InvoiceLineRow>>(&LINES),
+                fixed::<NestedSql<BriefRow>>(&OF_INVOICE),
+            ));
         let found: Option<WithLines> = self.query(|pg| query.first(pg).optional())?;
         with_lines(found.ok_or(Error::NotFound(Noun::Invoice))?)
     }
@@ -316,10 +336,12 @@ impl InvoiceRepo for PgTransaction<'_> {
             .sql(", ")
             .bind::<Array<SqlUuid>, _>(ids)
             .sql("))");
-        let query = invoices::table
-            .filter(checked(invoices::organization_id.eq(self.tenant())))
-            .filter(is_wanted)
-            .select((InvoiceRow::as_select(), fixed::<NestedSql<InvoiceLineRow>>(&LINES)));
+        let query =
+            invoices::table.filter(checked(invoices::organization_id.eq(self.tenant()))).filter(is_wanted).select((
+                InvoiceRow::as_select(),
+                fixed::<NestedSql<InvoiceLineRow>>(&LINES),
+                fixed::<NestedSql<BriefRow>>(&OF_INVOICE),
+            ));
         let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(with_lines).collect()
     }
@@ -332,6 +354,26 @@ impl InvoiceRepo for PgTransaction<'_> {
     fn list_payments(&mut self, customer: CustomerKey, invoice: Option<InvoiceId>) -> Result<Vec<Payment>, Error> {
         self.write_deferred()?;
         self.load_payments(customer, invoice)
+    }
+
+    fn add_credit_note(&mut self, note: NewCreditNote) -> Result<CreditNote, Error> {
+        self.write_deferred()?;
+        self.insert_credit_note(note)
+    }
+
+    fn void_credit_note(&mut self, customer: CustomerKey, id: CreditNoteId, at: OffsetDateTime) -> Result<(), Error> {
+        self.write_deferred()?;
+        self.mark_credit_note_voided(customer, id, at)
+    }
+
+    fn get_credit_note(&mut self, id: CreditNoteId) -> Result<CreditNote, Error> {
+        self.write_deferred()?;
+        self.load_credit_note(id)
+    }
+
+    fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error> {
+        self.write_deferred()?;
+        self.page_of_credit_notes(filter, page)
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

@@ -5,6 +5,7 @@ pub(crate) mod api_key;
 pub(crate) mod audit;
 pub(crate) mod billing_record;
 pub(crate) mod credit;
+pub(crate) mod credit_note;
 pub(crate) mod currency;
 pub(crate) mod customer;
 pub(crate) mod event;

@@ -30,6 +30,7 @@ struct PaymentRow {
     reference: Option<String>,
     reason: Option<String>,
     noted_at: OffsetDateTime,
+    credit_note_id: Option<Uuid>,
 }
 
 impl PaymentRow {
@@ -49,6 +50,7 @@ impl PaymentRow {
             reference: payment.reference.clone(),
             reason: payment.reason.clone(),
             noted_at: payment.noted_at,
+            credit_note_id: payment.credit_note.map(|id| id.uuid()),
         }
     }
 }
@@ -70,6 +72,7 @@ impl TryFrom<PaymentRow> for Payment {
             reference: row.reference,
             reason: row.reason,
             noted_at: row.noted_at,
+            credit_note: row.credit_note_id.map(Into::into),
         })
     }
 }

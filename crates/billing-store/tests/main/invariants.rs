@@ -1,6 +1,7 @@
 //! What the database itself refuses, whatever the program does.
 
-use billing_domain::id::OrganizationId;
+use billing_domain::credit_note::{CreditNote, CreditNoteLine, LinePart, NewCreditNote, Settlement};
+use billing_domain::id::{LineId, OrganizationId};
 use billing_domain::store::{Scope, Store};
 use billing_domain::testing::build::{self, Ids};
 use billing_store::testing::TestStore;
@@ -32,6 +33,24 @@ fn furnished() -> TestStore {
             let payment = build::payment(&mut ids, invoice.id, "1", now);
             tx.invoices().issue(invoice)?;
             tx.invoices().add_payment(customer.key, &payment)?;
+            let part = LinePart { amount: 1.into(), base: 1.into(), tax: 0.into() };
+            let note = CreditNote {
+                id: ids.next(),
+                number: String::new(),
+                customer: customer.key,
+                invoice: payment.invoice,
+                currency_code: "USD".to_owned(),
+                issued_at: now,
+                amount: 1.into(),
+                credited: 0.into(),
+                settlement: Settlement::Balance,
+                credit: None,
+                reason: "down".to_owned(),
+                reference: None,
+                lines: vec![CreditNoteLine { line: LineId::new(payment.invoice, 1), part }],
+                voided_at: None,
+            };
+            tx.invoices().add_credit_note(NewCreditNote::new(note))?;
             tx.credits().insert(customer.key, &build::credit(&mut ids, "5", now))
         })
         .expect("furnished");
@@ -73,6 +92,13 @@ fn refuses_what_must_never_be() {
         ("INSERT INTO payments (customer_key, id, organization_id, invoice_id, kind, amount, credited, at, noted_at, method, reference)
             SELECT customer_key, gen_random_uuid(), organization_id, invoice_id, kind, 1, 0, at, at, method, reference FROM payments",
                                                                          "payments_reference_excl"),
+        ("UPDATE credit_notes SET amount = 2",                           "credit notes do not change"),
+        ("UPDATE credit_notes SET voided_at = now(), reason = 'x'",      "credit notes do not change"),
+        ("DELETE FROM credit_notes",                                     "credit notes do not change"),
+        ("UPDATE credit_note_lines SET base = 0",                        "credit notes do not change"),
+        ("DELETE FROM credit_note_lines",                                "credit notes do not change"),
+        ("INSERT INTO credit_note_lines SELECT customer_key, credit_note_id, 1, organization_id, invoice_id, 2.51, 2.51, 0
+            FROM credit_note_lines",                                     "credit notes take more than line 1"),
         ("UPDATE payments SET amount = 1",                               "payments do not change"),
         ("DELETE FROM payments",                                         "payments do not change"),
         ("UPDATE billing_records SET billed_given = 1",                  "was changed meanwhile"),

@@ -15,6 +15,8 @@ pub const CUSTOMER_OWNED: &[&str] = &[
     "billing_due",
     "billing_records",
     "credit_entries",
+    "credit_note_lines",
+    "credit_notes",
     "credits",
     "customers",
     "event_arrivals",
@@ -42,7 +44,7 @@ const NAMING_CUSTOMERS: &[&str] =
     &["customer_emails", "feed_entries", "invoice_numbers", "plan_version_targets", "usage_alerts"];
 
 /// What a trigger raises as a constraint, and no table declares.
-const RAISED: &[&str] = &["payments_of_voided_invoice"];
+const RAISED: &[&str] = &["credit_note_lines_left", "payments_of_voided_invoice"];
 
 /// Unique constraints that only a bug of this program can run into, because it makes the keys up itself.
 const INTERNAL: &[&str] = &[
@@ -53,6 +55,8 @@ const INTERNAL: &[&str] = &[
     "components_metric_id_key",
     "components_pkey",
     "credit_entries_pkey",
+    "credit_note_lines_pkey",
+    "credit_notes_pkey",
     "credits_pkey",
     "event_arrivals_pkey",
     "event_names_pkey",
@@ -77,6 +81,7 @@ const INTERNAL: &[&str] = &[
     "organization_messages_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",
+    "payments_credit_note_id_key",
     "payments_pkey",
     "hot_buckets_pkey",
     "plan_version_features_pkey",

@@ -19,6 +19,7 @@ mod billing_queue;
 mod billing_record;
 mod catalog;
 mod credit;
+mod credit_note;
 mod custom_usage;
 mod customer;
 mod event;
@@ -283,6 +284,14 @@ cases! {
         refuses_what_was_noted,
         refuses_a_voided_invoice,
         is_noted_once,
+    }
+    credit_note {
+        keeps_every_field,
+        lists_by_age,
+        takes_no_more_than_a_line,
+        settles_its_invoice,
+        is_another_tenants,
+        numbers_without_a_gap,
     }
     credit {
         keeps_every_entry,

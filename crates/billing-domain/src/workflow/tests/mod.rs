@@ -13,6 +13,7 @@ mod catalog;
 mod catching_up;
 mod corrections;
 mod credit;
+mod credit_note;
 #[cfg(feature = "custom-sql")]
 mod custom;
 #[cfg(feature = "custom-sql")]

@@ -1,0 +1,1 @@
+ALTER TABLE invoice_counters DROP COLUMN last_credit_note;
