@@ -27,7 +27,7 @@ fn every_customer_is_in_its_lane() {
         lanes.iter().map(|lane| lane.schema.as_str()).collect::<Vec<_>>(),
         ["lane_00", "lane_01", "lane_02", "lane_03"]
     );
-    assert!(lanes.iter().all(|lane| lane.customers > 3 && lane.bytes > 0), "all of them are used: {lanes:?}");
+    assert!(lanes.iter().all(|lane| lane.customers > 0 && lane.bytes > 0), "all of them are used: {lanes:?}");
     assert_eq!(store.check_lanes(&mut |_| {}), Ok(Vec::new()));
 
     let moved = "INSERT INTO lane_02.customers SELECT * FROM lane_00.customers ORDER BY customer_key LIMIT 1";
@@ -56,6 +56,9 @@ fn a_lane_knows_no_other() {
         ("SELECT FROM organizations",                        None,     "the catalogue"),
         ("INSERT INTO invoice_counters SELECT id, 1 FROM organizations", None, "what spans customers"),
         ("SELECT create_events_partition('2024-02-01 00:00+00')", None, "a month of its own"),
+        ("UPDATE plans SET name = name",                     Some("permission denied for table plans"), "what is offered is not a customer's"),
+        ("DELETE FROM metric_rollups",                       Some("permission denied for table metric_rollups"), "nor is a roll-up given up for one"),
+        ("UPDATE organizations SET name = name",             Some("permission denied for table organizations"), "nor any column but one"),
         ("SELECT FROM lane_01.customers",                    Some("permission denied for schema lane_01"), "another lane's"),
         ("DELETE FROM lane_03.invoices",                     Some("permission denied for schema lane_03"), "another lane's"),
     ];
@@ -65,6 +68,35 @@ fn a_lane_knows_no_other() {
     let connections =
         "SELECT DISTINCT rolname::text AS value FROM pg_roles WHERE rolname LIKE 'billing_test_lane_%' ORDER BY 1";
     assert!(query(store.url(), connections).len() >= 4);
+}
+
+/// The rows of the table in docs/decisions.md: each table's name, and whether a customer's transaction writes it.
+fn decided() -> Vec<(String, bool)> {
+    let decisions = include_str!("../../../../docs/decisions.md");
+    let table = decisions.split("| tables of the catalogue |").nth(1).expect("the table of what a lane needs");
+    let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
+    let mut decided: Vec<_> = rows
+        .flat_map(|row| {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            let names = cells[0].split('`').skip(1).step_by(2);
+            let is_written = cells[1].starts_with("writes");
+            names.map(move |name| (name.to_owned(), is_written)).collect::<Vec<_>>()
+        })
+        .collect();
+    decided.sort();
+    decided
+}
+
+#[test]
+fn it_is_decided_of_every_table_of_the_catalogue_what_a_lane_does_with_it() {
+    let store = TestStore::with_lanes(4);
+    let may_write = "has_any_column_privilege('billing_test_lane_00', oid, 'INSERT, UPDATE') OR has_table_privilege('billing_test_lane_00', oid, 'DELETE')";
+    let tables = format!(
+        "SELECT relname || ' ' || ({may_write}) AS value FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname !~ '^__diesel' ORDER BY relname"
+    );
+    let decided: Vec<String> = decided().into_iter().map(|(name, is_written)| format!("{name} {is_written}")).collect();
+    assert_eq!(query(store.url(), &tables), decided, "the schema and its rights, and docs/decisions.md");
 }
 
 #[test]
