@@ -15,9 +15,10 @@ const CONNECTIONS: u32 = 1;
 /// What can be done with lanes.
 #[derive(Debug, Subcommand)]
 pub enum LanesCommand {
-    /// Print each lane: number, schema, role, customers, and what it takes on the disk.
+    /// Print each lane: number, schema, role, address, customers, and what it takes on the disk.
     List,
-    /// Look for migrations that a lane lacks and for customers in the wrong lane, read only; fail when there is anything.
+    /// Look for addresses that lead astray, migrations that a lane lacks and customers in the wrong lane, read only; fail when there is
+    /// anything.
     Check,
     /// Divide the customers of a database with one lane, while no service runs on it; run it again after an interruption.
     Split {
@@ -38,10 +39,11 @@ pub fn run(settings: &Settings, command: LanesCommand) -> anyhow::Result<()> {
     match command {
         LanesCommand::Split { into } => split(&database.url, into),
         LanesCommand::List => {
-            say("lane  schema            role              customers        MiB")?;
+            say("lane  schema            role              address                         customers        MiB")?;
             for lane in connect()?.lanes()? {
                 let (role, mib) = (lane.role.as_deref().unwrap_or("-"), lane.bytes >> 20);
-                say(&format!("{:>4}  {:<16}  {role:<16}  {:>9}  {mib:>9}", lane.number, lane.schema, lane.customers))?;
+                let (number, schema, address, customers) = (lane.number, lane.schema, lane.address, lane.customers);
+                say(&format!("{number:>4}  {schema:<16}  {role:<16}  {address:<30}  {customers:>9}  {mib:>9}"))?;
             }
             Ok(())
         }

@@ -13,6 +13,7 @@ use billing_domain::id::CustomerKey;
 use crate::custom_sql::Reader;
 use crate::pg::error::Failure;
 use crate::pg::lane::{CATALOGUE, LaneRow, bits, directory};
+use crate::pg::place::{Identity, Place};
 use crate::pg::pool::{Address, Allowance, Pool, expect_same_statements};
 use crate::remembered::IngestCache;
 use crate::rollup::top_bits;
@@ -27,6 +28,8 @@ pub(crate) struct Lane {
     pub(crate) schema: String,
     /// As whom the service works there; `None`: as itself.
     pub(crate) role: Option<String>,
+    /// Where its connections go.
+    pub(crate) place: Place,
     /// Connections of requests.
     pub(crate) pool: Pool,
     /// Connections of the workers, who never wait behind requests.
@@ -66,19 +69,22 @@ impl Lanes {
         let bits = bits(rows.len()).filter(|_| is_in_order);
         let bits = bits.ok_or_else(|| StoreError::Internal("the directory of lanes is not whole".to_owned()))?;
         let count = rows.len();
+        let is_addressed = rows.iter().any(|row| !row.place.is_home());
+        let identity = is_addressed.then(|| pool.run(Identity::read)).transpose().map_err(Failure::into_store_error)?;
         let allowance = Allowance::of(requests + workers + MORE_CONNECTIONS);
         let lane = |(number, row): (usize, LaneRow)| {
             let ingest = IngestCache::one_of(count);
-            if count == 1 && row.schema == CATALOGUE && row.role.is_none() {
+            let LaneRow { schema, role, place, .. } = row;
+            if count == 1 && schema == CATALOGUE && role.is_none() && place.is_home() {
                 let (pool, worker_pool, reader) = (pool.clone(), worker_pool.clone(), Reader::new(catalogue));
-                return Lane { number, schema: row.schema, role: None, pool, worker_pool, reader, ingest };
+                return Lane { number, schema, role, place, pool, worker_pool, reader, ingest };
             }
-            let in_schema = catalogue.clone().in_schema(&row.schema).within(&allowance);
+            let in_schema = catalogue.clone().at(&place, identity).in_schema(&schema).within(&allowance);
             let reader = Reader::new(&in_schema);
-            let address = in_schema.with_role(row.role.clone());
+            let address = in_schema.with_role(role.clone());
             let pool = Pool::on_demand(&address, requests, |_| Ok(()));
             let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
-            Lane { number, schema: row.schema, role: row.role, pool, worker_pool, reader, ingest }
+            Lane { number, schema, role, place, pool, worker_pool, reader, ingest }
         };
         Ok(Self {
             bits,

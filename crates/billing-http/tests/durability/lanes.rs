@@ -70,9 +70,9 @@ fn the_command_line_shows_and_checks_lanes() {
     let (is_done, text) = printed(&world, &["lanes", "list"]);
     assert!(is_done, "{text}");
     let lines: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
-    assert_eq!(lines[0], ["lane", "schema", "role", "customers", "MiB"], "{text}");
-    assert_eq!(lines[1][..3], ["0", "lane_00", "billing_test_lane_00"], "{text}");
-    assert_eq!(lines[1..].iter().map(|line| line[3].parse::<u32>().expect("a number")).sum::<u32>(), 40, "{text}");
+    assert_eq!(lines[0], ["lane", "schema", "role", "address", "customers", "MiB"], "{text}");
+    assert_eq!(lines[1][..4], ["0", "lane_00", "billing_test_lane_00", "-"], "{text}");
+    assert_eq!(lines[1..].iter().map(|line| line[4].parse::<u32>().expect("a number")).sum::<u32>(), 40, "{text}");
 
     assert_eq!(printed(&world, &["lanes", "check"]), (true, "Every customer is in its lane.\n".to_owned()));
     let mut pg = <diesel::PgConnection as diesel::Connection>::establish(world.url()).expect("a connection");

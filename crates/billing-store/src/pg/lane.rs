@@ -1,4 +1,4 @@
-//! The directory of lanes: in which schema the customers of each are, and as whom the service works there.
+//! The directory of lanes: in which schema the customers of each are, where that is, and as whom the service works there.
 
 use billing_domain::StoreError;
 use diesel::connection::SimpleConnection;
@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 use uuid::Uuid;
 
+use super::place::Place;
 use super::schema::lanes;
 use super::statement::statement;
 
@@ -22,6 +23,7 @@ pub(crate) struct LaneRow {
     pub(crate) schema: String,
     /// As whom the service works there; `None`: as itself.
     pub(crate) role: Option<String>,
+    pub(crate) place: Place,
 }
 
 statement! {
@@ -56,7 +58,8 @@ pub(crate) fn lane_schema(number: usize) -> String {
 
 /// Every lane, by number.
 pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
-    lanes::table.order(lanes::number).select((lanes::number, lanes::schema_name, lanes::role_name)).load(pg)
+    let place = (lanes::host, lanes::port, lanes::database_name);
+    lanes::table.order(lanes::number).select((lanes::number, lanes::schema_name, lanes::role_name, place)).load(pg)
 }
 
 /// How many top bits of a key tell so many lanes apart; `None`: so many cannot be.

@@ -15,6 +15,7 @@ pub(crate) mod month;
 pub(crate) mod nested;
 pub(crate) mod now;
 pub(crate) mod partition;
+pub(crate) mod place;
 pub(crate) mod pool;
 pub(crate) mod schema;
 pub(crate) mod sql_file;

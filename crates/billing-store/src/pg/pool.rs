@@ -12,6 +12,7 @@ use r2d2::{HandleError, ManageConnection};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::pg::error::{Failure, unreachable};
+use crate::pg::place::{Identity, Place};
 use crate::pg::statement::statement;
 
 /// How long a caller waits for a connection before it is told that all are busy.
@@ -60,6 +61,8 @@ pub(crate) struct Address {
     schema: Option<String>,
     /// As whom; `None`: as the database's user.
     role: Option<String>,
+    /// Which database must be found there; `None`: it is not led to by an address of the directory's.
+    identity: Option<Identity>,
     /// How many may be open, with those of others.
     allowance: Option<Arc<Allowance>>,
 }
@@ -67,12 +70,17 @@ pub(crate) struct Address {
 impl Address {
     /// The database at `url`, where its user looks by itself.
     pub(crate) fn of(url: &str) -> Self {
-        Self { url: url.to_owned(), schema: None, role: None, allowance: None }
+        Self { url: url.to_owned(), schema: None, role: None, identity: None, allowance: None }
     }
 
     /// The same database, looking in a schema first and then in the catalogue's.
     pub(crate) fn in_schema(self, schema: &str) -> Self {
         Self { schema: Some(schema.to_owned()), ..self }
+    }
+
+    /// The same database by another address, if a place is given with what is to be found there.
+    pub(crate) fn at(self, place: &Place, identity: Option<Identity>) -> Self {
+        Self { url: place.url(&self.url), identity: identity.filter(|_| !place.is_home()), ..self }
     }
 
     /// The same, sharing an allowance with others.
@@ -144,6 +152,7 @@ impl Connection {
         let unavailable = |error: diesel::ConnectionError| unreachable(error.to_string());
         let mut pg = PgConnection::establish(&address.url).map_err(unavailable)?;
         pg.batch_execute(SESSION)?;
+        address.identity.map_or(Ok(()), |identity| identity.expect(&mut pg))?;
         if let Some(schema) = &address.schema {
             pg.batch_execute(&search_path(schema))?;
         }
@@ -248,6 +257,8 @@ impl HandleError<StoreError> for Complaints {
 pub(crate) struct Pool {
     inner: r2d2::Pool<Manager>,
     made: Arc<AtomicU64>,
+    /// Whether a commit is believed only when the server knows of it.
+    pub(crate) is_confirming: bool,
 }
 
 /// How long a connection lies there before it is closed.
@@ -289,7 +300,7 @@ impl Pool {
         if let Some(allowance) = &address.allowance {
             allowance.pools.lock().unwrap_or_else(PoisonError::into_inner).push(inner.clone());
         }
-        Self { inner, made }
+        Self { inner, made, is_confirming: address.identity.is_some() }
     }
 
     /// How many connections have been made so far, those among them that are closed again. Any of them that is in use has

@@ -283,6 +283,9 @@ diesel::table! {
         number -> Int2,
         schema_name -> Text,
         role_name -> Nullable<Text>,
+        host -> Nullable<Text>,
+        port -> Nullable<Int4>,
+        database_name -> Nullable<Text>,
     }
 }
 

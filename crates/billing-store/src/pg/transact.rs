@@ -3,6 +3,7 @@
 use diesel::PgConnection;
 
 use super::error::Failure;
+use super::place::Ending;
 use super::pool::Pool;
 
 /// How often work is run again because another transaction was in the way.
@@ -63,6 +64,7 @@ impl Pool {
         repeatable: Repeatable,
         mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {
+        let is_confirming = self.is_confirming && matches!(isolation, Isolation::ReadCommitted);
         let mut connection = self.take()?;
         let (mut conflicts, mut is_second_connection) = (0, false);
         loop {
@@ -72,11 +74,14 @@ impl Pool {
                     Isolation::ReadCommitted => pg.build_transaction().read_committed(),
                     Isolation::OneSnapshot => pg.build_transaction().repeatable_read().read_only(),
                 };
-                builder.run(|pg| {
+                let (value, ending) = builder.run(|pg| -> Result<_, Failure> {
                     let value = work(pg)?;
+                    let ending = if is_confirming { Some(Ending::begin(pg)?) } else { None };
                     is_committing = true;
-                    Ok(value)
-                })
+                    Ok((value, ending))
+                })?;
+                ending.map_or(Ok(()), |ending| ending.expect_committed(pg))?;
+                Ok(value)
             });
             match result {
                 Err(Failure::Conflict(message)) if conflicts < CONFLICTS_MAX => {

@@ -23,6 +23,8 @@ pub struct LaneStatus {
     pub schema: String,
     /// The role as which the service works there; `None`: as itself.
     pub role: Option<String>,
+    /// Where its connections go, `host:port/database`; `-`: where the catalogue's go.
+    pub address: String,
     /// Customers, those that are deleted among them.
     pub customers: u64,
     /// What its tables and indexes take, in bytes.
@@ -71,6 +73,7 @@ impl PgStore {
                 number: count(lane.number as i64)?,
                 schema: lane.schema.clone(),
                 role: lane.role.clone(),
+                address: lane.place.to_string(),
                 customers: count(customers)?,
                 bytes: count(bytes)?,
             })
@@ -78,11 +81,11 @@ impl PgStore {
         self.shared.lanes.all().iter().map(status).collect()
     }
 
-    /// What is wrong with the lanes: a migration that one lacks, and rows of customers that are another lane's. Nothing: they are
-    /// as they should be. `progress` is told of each lane.
+    /// What is wrong with the lanes: an address that leads nowhere or to another database, a migration that one lacks, and rows of
+    /// customers that are another lane's. Nothing: they are as they should be. `progress` is told of each lane.
     ///
     /// # Errors
-    /// Those of the connections.
+    /// Those of the catalogue's connections, and of a lane that is lost while it is looked at.
     pub fn check_lanes(&self, progress: &mut dyn FnMut(u16)) -> Result<Vec<String>, Error> {
         let (lanes, mut faults) = (&self.shared.lanes, Vec::new());
         let versions = migration::customers_versions()?;
@@ -90,6 +93,10 @@ impl PgStore {
             progress(count(lane.number as i64)?);
             match expect_versions(&lane.pool, &versions) {
                 Err(StoreError::Internal(fault)) => faults.push(format!("lane {}: {fault}", lane.number)),
+                Err(StoreError::Unavailable(fault)) if !lane.place.is_home() => {
+                    faults.push(format!("lane {} is not to be had at {}: {fault}", lane.number, lane.place));
+                    continue;
+                }
                 other => other?,
             }
             let found = lane.pool.run(|pg| strangers(pg, bounds(lane.number, lanes.bits())));

@@ -4,7 +4,9 @@ mod arrivals;
 #[cfg(target_os = "linux")]
 mod backend;
 mod backfill;
+mod between;
 mod billing_queue;
+mod commits;
 mod contract;
 mod custom_sql;
 #[cfg(target_os = "linux")]

@@ -1,0 +1,1 @@
+ALTER TABLE lanes DROP COLUMN host, DROP COLUMN port, DROP COLUMN database_name;
