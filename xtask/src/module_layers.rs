@@ -83,7 +83,7 @@ const CRATES: [Floors; 3] = [
             // The calls: one names another's views only downwards.
             &[
                 "api_key", "credit", "currency", "deprecated_access", "docs", "event", "feature", "invoice", "metric",
-                "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "verify_idems",
+                "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "user", "verify_idems",
             ],
             &["access_token", "feature_access", "openapi", "plan", "usage"],
             &["addon", "health"],

@@ -38,6 +38,12 @@ pub const WELCOME: &str = "Make the first user";
 pub const WELCOME_HINT: &str =
     "It owns the organization. This page opens once, and for fifteen minutes after the service was started.";
 pub const MAKE_USER: &str = "Make user and sign in";
+pub const INVITATION: &str = "Invitation";
+pub const INVITATION_TO: &str = "You are invited to";
+pub const INVITATION_KNOWN_HINT: &str = "You have a password here already: it is that one.";
+pub const ACCEPT_INVITATION: &str = "Accept and sign in";
+pub const INVITATION_IS_OVER: &str =
+    "This invitation was taken or replaced, or its time is over. Ask whoever invited you for another one.";
 pub const LINK_IS_OVER: &str = "This link has been used, or its time is over. Make a user on the machine of the service: billing-http create-user --help";
 pub const PASSWORD_IS_SHORT: &str = "The password must have at least 12 characters, and at most 200.";
 pub const EMAIL_IS_BAD: &str = "This is not an e-mail address.";

@@ -47,6 +47,8 @@ mod customer;
 mod event;
 #[cfg(feature = "service")]
 mod idempotency;
+#[cfg(feature = "service")]
+mod member;
 mod message;
 #[cfg(feature = "service")]
 mod overview;

@@ -13,6 +13,8 @@ mod billing_queue;
 mod catalog;
 mod customer;
 mod event;
+#[cfg(feature = "service")]
+mod member;
 mod message;
 #[cfg(feature = "service")]
 mod overview;
@@ -38,6 +40,8 @@ pub use self::customer::{
     BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo,
 };
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
+#[cfg(feature = "service")]
+pub use self::member::MemberRepo;
 pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
 #[cfg(feature = "service")]
 pub use self::message::{Feeds, Placed};
@@ -258,6 +262,9 @@ pub trait Transaction {
     #[cfg(feature = "service")]
     /// The log of changes.
     fn audit_log(&mut self) -> &mut dyn AuditRepo;
+    #[cfg(feature = "service")]
+    /// Users of the organization.
+    fn members(&mut self) -> &mut dyn MemberRepo;
     #[cfg(feature = "service")]
     /// Usage alerts.
     fn usage_alerts(&mut self) -> &mut dyn UsageAlertRepo;

@@ -95,6 +95,57 @@ pub struct SignedIn {
     pub now: OffsetDateTime,
 }
 
+/// A user as one of its organizations sees it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Which one.
+    pub user: UserId,
+    /// Its address.
+    pub email: String,
+    /// What it is there.
+    pub role: Role,
+}
+
+/// An organization's word that whoever has a link is to be one of its users.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invitation {
+    /// What the store knows of the link.
+    pub fingerprint: Fingerprint,
+    /// Where they are invited to.
+    pub organization: OrganizationId,
+    /// Their address.
+    pub email: String,
+    /// What they will be.
+    pub role: Role,
+    /// Since when.
+    pub created_at: OffsetDateTime,
+    /// From this instant on it opens nothing.
+    pub expires_at: OffsetDateTime,
+}
+
+impl Invitation {
+    /// How long it opens.
+    pub const LASTS: Duration = Duration::days(7);
+
+    /// Whether it opens nothing any more. The last instant is too late.
+    pub fn is_over(&self, now: OffsetDateTime) -> bool {
+        now >= self.expires_at
+    }
+}
+
+/// An invitation that is found, with everything that its page needs to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invited {
+    /// The invitation.
+    pub invitation: Invitation,
+    /// Who invites.
+    pub organization_name: String,
+    /// Whether there is a user with the address already, who has a password.
+    pub is_user: bool,
+    /// The present instant.
+    pub now: OffsetDateTime,
+}
+
 /// The address as it is kept: case and surrounding space do not make another user.
 pub fn normal_email(text: &str) -> String {
     text.trim().to_lowercase()

@@ -99,6 +99,7 @@ mod unread;
 mod usage;
 mod usage_alert;
 mod usage_alert_view;
+mod user;
 mod usual_time;
 mod verify_idems;
 mod webhook;

@@ -25,6 +25,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("create_plan_version", "plan_version", "version_id"),
     ("create_invoice_payment", "payment", "payment_id"),
     ("reverse_payment", "payment", "payment_id"),
+    ("invite_user", "invitation", "email"),
+    ("delete_session", "session", "prefix"),
 ];
 
 /// A thing: its id in the usual spelling, and what is shown of it as JSON.

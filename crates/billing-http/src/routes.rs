@@ -4,7 +4,7 @@ use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, audit, credit, credit_note, currency, customer, deprecated_access, docs, event,
     event_correction, feature, feature_access, feed, health, invoice, metric, metric_access, organization, overview,
-    ping, plan, subscription, test_clock, track, usage, usage_alert, verify_idems, webhook,
+    ping, plan, subscription, test_clock, track, usage, usage_alert, user, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -38,6 +38,7 @@ pub fn table() -> Vec<Endpoint> {
         organization::endpoints(),
         currency::endpoints(),
         api_key::endpoints(),
+        user::endpoints(),
         audit::endpoints(),
         access_token::endpoints(),
     ]

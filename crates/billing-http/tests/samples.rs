@@ -6,6 +6,9 @@
 use std::collections::BTreeMap;
 
 use billing_domain::id::OrganizationId;
+use billing_domain::store::Users;
+use billing_domain::user::Role;
+use billing_http::caller::KeyText;
 use billing_http::endpoint::Endpoint;
 use serde_json::{Value, json};
 
@@ -25,8 +28,22 @@ impl Fixture {
     pub fn new(world: &World, name: &str) -> Self {
         let (organization, key) = world.opened.create_organization(name, None).expect("an organization");
         let mut fixture = Self { organization, key: key.reveal().to_owned(), ids: BTreeMap::new() };
+        fixture.sign_in(world);
         fixture.fill(world, name);
         fixture
+    }
+
+    /// A user who is signed in, by nobody's call.
+    fn sign_in(&mut self, world: &World) {
+        let store = &world.opened.store;
+        let email = format!("reader@{}.example", self.organization.uuid().simple());
+        store.put_user(&email, "$hash", self.organization, Role::Reader).expect("a user");
+        let user = store.find_user(&email).expect("read").expect("a user").id;
+        let cookie = KeyText::generate().expect("randomness");
+        let fingerprint = world.opened.pepper.fingerprint(&cookie);
+        store.begin_session(&fingerprint, user, self.organization, "Browser").expect("a session");
+        self.ids.insert("user", user.to_string());
+        self.ids.insert("session", fingerprint.prefix);
     }
 
     fn fill(&mut self, world: &World, name: &str) {
@@ -276,6 +293,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         ("/api/plans/{plan_id}/delete/", _) => "$third_plan",
         ("/api/plan_versions/{version_id}/delete/", _) => "$spare_version",
         ("/api/access_tokens/{prefix}/", _) => "$token_prefix",
+        ("/api/users/{user_id}/sessions/{prefix}/", "prefix") => "$session",
         (_, "prefix") => "$key_prefix",
         (_, "customer_id") => "$customer",
         (_, "metric_id") => "$metric",
@@ -291,6 +309,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "test_clock_id") => "$clock",
         (_, "webhook_endpoint_id") => "$endpoint",
         (_, "usage_alert_id") => "$alert",
+        (_, "user_id") => "$user",
         _ => panic!("{path}: no sample of {parameter}"),
     }
 }
@@ -410,6 +429,8 @@ fn bodies_of_webhooks(method: &str, path: &str) -> Vec<Value> {
             json!({"kind": "metric_usage", "metric_id": "$metric", "threshold": 1_000_000, "customer_id": "$customer"}),
             json!({"kind": "spend", "threshold": 1_000_000, "plan_version_id": "$version"}),
         ],
+        ("POST", "/api/users/invite/") => vec![json!({"email": "sample@acme.io", "role": "reader"})],
+        ("PATCH", "/api/users/{user_id}/") => vec![json!({"role": "support"})],
         ("POST", "/api/webhook_endpoints/") => vec![json!({"url": "https://sample.invalid/"})],
         ("PATCH", "/api/webhook_endpoints/{webhook_endpoint_id}/") => vec![json!({"description": "sample"})],
         ("POST", "/api/webhook_endpoints/{webhook_endpoint_id}/replay/") => vec![json!({"message_id": "$message"})],

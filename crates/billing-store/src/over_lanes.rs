@@ -24,9 +24,9 @@ use billing_domain::payment::Payment;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MessageRepo,
-    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
-    UsageAlertRepo, WebhookRepo,
+    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, HeldVersion, InvoiceFilter, InvoiceRepo, MemberRepo,
+    MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo,
+    Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::test_clock::TestClock;
@@ -208,6 +208,7 @@ impl Transaction for OverLanes<'_, '_> {
         features: FeatureRepo,
         addons: AddonRepo,
         webhooks: WebhookRepo,
+        members: MemberRepo,
     }
 }
 

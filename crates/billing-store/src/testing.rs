@@ -338,6 +338,7 @@ pub fn columns() -> Vec<String> {
         usage_alert_marks,
         usage_alerts,
         usage_rollup,
+        user_invitations,
         user_sessions,
         users,
         webhook_attempts,

@@ -1,5 +1,6 @@
 //! Pages before and around a session: signing in, the first user, the browsers that are signed in.
 
+use billing_domain::user::Role;
 use maud::{Markup, html};
 
 use crate::layout::form_token;
@@ -38,6 +39,34 @@ pub fn welcome(token: &str, action: &str, email: &str, wrong: Option<&str>) -> M
                 autocomplete="new-password" aria-describedby="password-hint";
             p.hint id="password-hint" { (text::PASSWORD_HINT) }
             button type="submit" { (text::MAKE_USER) }
+        }
+    }
+}
+
+/// The form that takes an invitation: to an address and an organization, with a role. `is_user`: the address has a password already.
+pub fn invitation(
+    token: &str,
+    action: &str,
+    (email, organization, role): (&str, &str, Role),
+    is_user: bool,
+    wrong: Option<&str>,
+) -> Markup {
+    let (hint, completion) = match is_user {
+        true => (text::INVITATION_KNOWN_HINT, "current-password"),
+        false => (text::PASSWORD_HINT, "new-password"),
+    };
+    html! {
+        p { (text::INVITATION_TO) " " strong { (organization) } " (" (role.as_str()) ")." }
+        (notice(wrong))
+        form.act method="post" action=(action) {
+            (form_token(token))
+            label for="email" { (text::EMAIL) }
+            input id="email" type="email" readonly autocomplete="username" value=(email);
+            label for="password" { (text::PASSWORD) }
+            input id="password" name="password" type="password" required minlength="12" maxlength="200" autocomplete=(completion)
+                aria-describedby="password-hint";
+            p.hint id="password-hint" { (hint) }
+            button type="submit" { (text::ACCEPT_INVITATION) }
         }
     }
 }

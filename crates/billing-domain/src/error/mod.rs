@@ -127,6 +127,10 @@ pub enum Noun {
     UsageAlert,
     /// A person who signs in.
     User,
+    /// A [session](crate::user::Session).
+    Session,
+    /// An [invitation](crate::user::Invitation).
+    Invitation,
 }
 
 impl fmt::Display for Noun {
@@ -153,6 +157,8 @@ impl fmt::Display for Noun {
             Self::WebhookEndpoint => "webhook endpoint",
             Self::UsageAlert => "usage alert",
             Self::User => "user",
+            Self::Session => "session",
+            Self::Invitation => "invitation",
         })
     }
 }

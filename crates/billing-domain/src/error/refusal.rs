@@ -33,6 +33,9 @@ pub enum Refusal {
     /// The API key that something was asked with is unknown, wrong or expired: the three look alike.
     #[error("The API key in X-API-KEY is not valid: it is unknown, wrong or expired.")]
     InvalidKey,
+    /// It would leave the organization without an owner.
+    #[error("An organization has at least one owner: make another one first.")]
+    LastOwner,
     /// The key has expired; one of the same expiry would be worthless.
     #[error("The key has expired; create another.")]
     KeyExpired,
@@ -140,7 +143,7 @@ impl Refusal {
             Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",
             Self::CreditExpiryInPast => "credit_expiry_in_past",
-            Self::MetricInUse | Self::PlanInUse => "invalid_operation",
+            Self::MetricInUse | Self::PlanInUse | Self::LastOwner => "invalid_operation",
             Self::CustomMetricFailed(_) => "custom_metric_failed",
             Self::TestClockAdvancing => "test_clock_advancing",
             Self::CatchingUp => "catching_up",

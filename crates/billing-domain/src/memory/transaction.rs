@@ -14,7 +14,7 @@ use crate::store::{
     Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, AuditRepo, UsageAlertRepo, WebhookRepo};
+use crate::store::{ApiKeyRepo, AuditRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
@@ -127,6 +127,11 @@ impl Transaction for MemoryTransaction {
 
     #[cfg(feature = "service")]
     fn audit_log(&mut self) -> &mut dyn AuditRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn members(&mut self) -> &mut dyn MemberRepo {
         self
     }
 

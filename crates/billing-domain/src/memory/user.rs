@@ -7,22 +7,31 @@ use crate::api_key::Fingerprint;
 use crate::error::{Error, Noun};
 use crate::id::{OrganizationId, UserId};
 use crate::store::Users;
-use crate::user::{Membership, Role, Session, SignedIn, User};
+use crate::user::{Invitation, Invited, Membership, Role, Session, SignedIn, User};
 
 /// Everybody, whatever organization they belong to.
 #[derive(Clone, Debug, Default)]
 pub(super) struct People {
     /// By address.
-    accounts: BTreeMap<String, Account>,
+    pub accounts: BTreeMap<String, Account>,
     /// By prefix.
-    sessions: BTreeMap<String, Session>,
+    pub sessions: BTreeMap<String, Session>,
+    /// By prefix.
+    pub invitations: BTreeMap<String, Invitation>,
 }
 
 #[derive(Clone, Debug)]
-struct Account {
-    id: UserId,
+pub(super) struct Account {
+    pub id: UserId,
     password_hash: String,
-    roles: BTreeMap<OrganizationId, Role>,
+    pub roles: BTreeMap<OrganizationId, Role>,
+}
+
+impl Account {
+    /// Of nobody's organization yet.
+    pub fn new(id: UserId, password_hash: &str) -> Self {
+        Self { id, password_hash: password_hash.to_owned(), roles: BTreeMap::new() }
+    }
 }
 
 impl State {
@@ -60,7 +69,7 @@ impl Users for MemoryStore {
         state.tenant(organization)?;
         let id = state.new_uuid().into();
         let is_new = !state.people.accounts.contains_key(email);
-        let made = || Account { id, password_hash: password_hash.to_owned(), roles: BTreeMap::new() };
+        let made = || Account::new(id, password_hash);
         state.people.accounts.entry(email.to_owned()).or_insert_with(made).roles.insert(organization, role);
         Ok(is_new)
     }
@@ -139,6 +148,14 @@ impl Users for MemoryStore {
             state.people.sessions.remove(prefix);
         }
         Ok(is_theirs)
+    }
+
+    fn find_invitation(&self, prefix: &str) -> Result<Option<Invited>, Error> {
+        let state = self.lock();
+        let Some(invitation) = state.people.invitations.get(prefix).cloned() else { return Ok(None) };
+        let organization_name = state.tenant(invitation.organization)?.organization.name.clone();
+        let is_user = state.people.accounts.contains_key(&invitation.email);
+        Ok(Some(Invited { invitation, organization_name, is_user, now: state.now }))
     }
 
     fn list_sessions(&self, user: UserId) -> Result<Vec<Session>, Error> {

@@ -3,7 +3,7 @@
 use crate::api_key::Fingerprint;
 use crate::error::Error;
 use crate::id::{OrganizationId, UserId};
-use crate::user::{Role, Session, SignedIn, User};
+use crate::user::{Invited, Role, Session, SignedIn, User};
 
 /// Keeps who signs in. Addresses come as [`normal_email`](crate::user::normal_email) gives them.
 pub trait Users: Send + Sync {
@@ -43,6 +43,8 @@ pub trait Users: Send + Sync {
     fn note_seen(&self, prefix: &str) -> Result<(), Error>;
     /// Ends a session of a user's; whether there was one.
     fn end_session(&self, user: UserId, prefix: &str) -> Result<bool, Error>;
+    /// The invitation with this prefix, over or not.
+    fn find_invitation(&self, prefix: &str) -> Result<Option<Invited>, Error>;
     /// The sessions of a user, newest first, those that are over included.
     fn list_sessions(&self, user: UserId) -> Result<Vec<Session>, Error>;
 }

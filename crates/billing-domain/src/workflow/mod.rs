@@ -4,6 +4,8 @@
 //! trace when it fails. Those of one customer run in [`Scope::Customer`](crate::store::Scope::Customer), those
 //! of the catalogue in [`Scope::Catalog`](crate::store::Scope::Catalog), reads in any scope.
 
+#[cfg(feature = "service")]
+mod accept_invitation;
 mod account;
 mod advance_test_clock;
 mod analyze_costs;
@@ -15,6 +17,8 @@ mod cancel_addon;
 mod cancel_matching;
 mod cancel_subscription;
 mod change_prepaid_units;
+#[cfg(feature = "service")]
+mod change_role;
 mod check_feature_access;
 mod check_metric_access;
 mod check_tax_rate;
@@ -48,7 +52,11 @@ mod draft_lines;
 mod evaluate_usage_alerts;
 mod find_currency;
 mod find_feature;
+#[cfg(feature = "service")]
+mod find_member;
 mod find_subscriptions;
+#[cfg(feature = "service")]
+mod invite_user;
 mod issue_invoices;
 mod list_billable_usage;
 mod list_subscriptions;
@@ -60,6 +68,8 @@ mod park_billing;
 mod read_statement;
 #[cfg(feature = "service")]
 mod regenerate_api_key;
+#[cfg(feature = "service")]
+mod remove_member;
 mod renew_subscription;
 #[cfg(feature = "service")]
 mod replay_webhooks;
@@ -87,6 +97,8 @@ mod void_credit;
 mod void_credit_note;
 mod void_invoice;
 
+#[cfg(feature = "service")]
+pub use accept_invitation::accept_invitation;
 pub use advance_test_clock::{
     AdvanceTestClock, INTERVALS_MAX, advance_customer, advance_test_clock, fail_test_clock, finish_test_clock,
 };
@@ -98,6 +110,8 @@ pub use cancel_addon::{AttachedAddon, CancelAddon, cancel_addon};
 pub use cancel_matching::{CancelMatching, cancel_matching};
 pub use cancel_subscription::{CancelSubscription, cancel_subscription};
 pub use change_prepaid_units::{ChangePrepaidUnits, change_prepaid_units};
+#[cfg(feature = "service")]
+pub use change_role::change_role;
 pub use check_feature_access::{CheckFeatureAccess, CheckedFeature, check_feature_access};
 #[cfg(feature = "service")]
 pub use check_metric_access::AccessQuestion;
@@ -134,7 +148,11 @@ pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoi
 pub use evaluate_usage_alerts::evaluate_usage_alerts;
 pub use find_currency::find_currency;
 pub use find_feature::find_feature;
+#[cfg(feature = "service")]
+pub use find_member::find_member;
 pub use find_subscriptions::FindSubscriptions;
+#[cfg(feature = "service")]
+pub use invite_user::{InviteUser, invite_user};
 pub use list_billable_usage::{BillableUsage, ComponentUsage, ListBillableUsage, MeteredBy, list_billable_usage};
 pub use list_subscriptions::{ListedSubscriptions, list_subscriptions};
 pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, WINDOWS_MAX, measure_usage};
@@ -145,6 +163,8 @@ pub use park_billing::park_billing;
 pub use read_statement::{ReadStatement, STATEMENT_ENTRIES_MAX, read_statement};
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
+#[cfg(feature = "service")]
+pub use remove_member::remove_member;
 #[cfg(feature = "service")]
 pub use replay_webhooks::{Replay, replay_webhooks};
 pub use reverse_payment::{ReversePayment, reverse_payment};

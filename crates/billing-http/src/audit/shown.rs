@@ -3,9 +3,10 @@
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::{
     CreditId, CreditNoteId, CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
-    WebhookEndpointId,
+    UserId, WebhookEndpointId,
 };
 use billing_domain::store::Transaction;
+use billing_domain::workflow::find_member;
 use billing_domain::{Error, StoreError};
 use serde::Serialize;
 use time::OffsetDateTime;
@@ -21,6 +22,7 @@ use crate::plan::{Catalog, PlanVersionView, PlanView, VersionFilter};
 use crate::subscription::SubscriptionView;
 use crate::test_clock::TestClockView;
 use crate::usage_alert_view::UsageAlertView;
+use crate::user::UserView;
 use crate::webhook_view::EndpointView;
 
 /// The id of a thing in its usual spelling, and what is shown of it as JSON; `None` where there is no such thing, or none that is
@@ -111,6 +113,10 @@ fn of_catalog(tx: &mut dyn Transaction, (kind, named): (&str, &str), now: Offset
         }
         "api_key" => key(tx, KeyKind::ApiKey, named),
         "access_token" => key(tx, KeyKind::AccessToken, named),
+        "user" => {
+            let Ok(id) = named.parse::<UserId>() else { return Ok(None) };
+            text(id, &UserView::from(&find_member(tx, id)?))
+        }
         "organization" => {
             let organization = tx.organizations().get()?;
             text(organization.id, &OrganizationView::new(tx, organization)?)

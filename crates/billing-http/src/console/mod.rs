@@ -3,6 +3,7 @@
 
 mod form;
 mod in_process;
+mod invitation;
 mod reply;
 mod session;
 mod sign_in;
@@ -64,6 +65,8 @@ pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
     config.service(at("/console/sign-in/").route(looking().to(sign_in::ask)).route(web::post().to(sign_in::act)));
     let welcome = at("/console/welcome/{link}/");
     config.service(welcome.route(looking().to(sign_in::welcome)).route(web::post().to(sign_in::make_owner)));
+    let invited = at("/console/invitation/{link}/");
+    config.service(invited.route(looking().to(invitation::ask)).route(web::post().to(invitation::accept)));
     config.service(at("/console/sign-out/").route(web::post().to(sign_out::sign_out)));
     config.service(at("/console/sessions/").route(looking().to(sign_out::sessions)));
     config.service(at("/console/sessions/{prefix}/").route(web::post().to(sign_out::end)));

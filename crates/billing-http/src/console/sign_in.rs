@@ -18,14 +18,14 @@ use crate::error::ApiError;
 use crate::password;
 
 /// A form of somebody who is not signed in: what it carries, and the cookie that it belongs to.
-struct Blank {
-    token: String,
-    cookie: Cookie<'static>,
+pub(super) struct Blank {
+    pub(super) token: String,
+    pub(super) cookie: Cookie<'static>,
 }
 
 impl Blank {
     /// One that goes on with the browser's cookie, so that two open forms do not spoil each other.
-    fn new(request: &HttpRequest, app: &App, is_encrypted: bool) -> Result<Self, ApiError> {
+    pub(super) fn new(request: &HttpRequest, app: &App, is_encrypted: bool) -> Result<Self, ApiError> {
         let key = match BEFORE.of(request, is_encrypted) {
             Some(key) => key,
             None => KeyText::generate().map_err(ApiError::internal)?,
@@ -35,7 +35,7 @@ impl Blank {
 }
 
 /// Whether a form was made for this browser.
-fn is_ours(request: &HttpRequest, app: &App, is_encrypted: bool, form: &Form) -> bool {
+pub(super) fn is_ours(request: &HttpRequest, app: &App, is_encrypted: bool, form: &Form) -> bool {
     BEFORE.of(request, is_encrypted).is_some_and(|key| form::is_ours(form, &app.pepper, &key))
 }
 
@@ -70,7 +70,7 @@ async fn page(
     answer
 }
 
-fn add_cookie(answer: &mut HttpResponse, cookie: &Cookie<'_>) {
+pub(super) fn add_cookie(answer: &mut HttpResponse, cookie: &Cookie<'_>) {
     if let Err(error) = answer.add_cookie(cookie) {
         log::error!(cause:% = error; "a cookie could not be written");
     }
@@ -109,7 +109,7 @@ pub async fn act(request: HttpRequest, app: web::Data<App>, console: web::Data<C
 }
 
 /// The user whose address and password these are.
-async fn known(
+pub(super) async fn known(
     app: &web::Data<App>,
     console: &Console,
     email: &str,
@@ -125,8 +125,8 @@ async fn known(
     Ok(found.filter(|_| is_right))
 }
 
-/// The text of the first link in a path.
-fn link_of(request: &HttpRequest) -> &str {
+/// The text of the link in a path.
+pub(super) fn link_of(request: &HttpRequest) -> &str {
     request.match_info().get("link").unwrap_or_default()
 }
 
@@ -202,6 +202,13 @@ pub async fn make_owner(
     }
 }
 
+/// The hash of a new password, once it is its turn.
+pub(super) async fn hashed(console: &Console, password: String) -> Result<String, ApiError> {
+    let _turn = console.hashing.acquire().await.map_err(ApiError::internal)?;
+    let hashed = web::block(move || password::hash(&password).map_err(|error| error.to_string())).await;
+    hashed.map_err(ApiError::internal)?.map_err(ApiError::internal)
+}
+
 /// Makes the owner of an organization.
 async fn make(
     app: &web::Data<App>,
@@ -210,9 +217,7 @@ async fn make(
     password: String,
     organization: billing_domain::id::OrganizationId,
 ) -> Result<(), ApiError> {
-    let _turn = console.hashing.acquire().await.map_err(ApiError::internal)?;
-    let hashed = web::block(move || password::hash(&password).map_err(|error| error.to_string())).await;
-    let hashed = hashed.map_err(ApiError::internal)?.map_err(ApiError::internal)?;
+    let hashed = hashed(console, password).await?;
     let made = app
         .block(Some(organization), move |backend| Ok(backend.put_user(&email, &hashed, organization, Role::Owner)?));
     made.await.map(drop)

@@ -124,7 +124,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
         Refusal::CreditNotActive => &CREDIT_NOT_ACTIVE,
-        Refusal::MetricInUse | Refusal::PlanInUse => &INVALID_OPERATION,
+        Refusal::MetricInUse | Refusal::PlanInUse | Refusal::LastOwner => &INVALID_OPERATION,
         Refusal::CustomMetricFailed(_) => &CUSTOM_METRIC_FAILED,
         Refusal::TestClockAdvancing => &TEST_CLOCK_ADVANCING,
         Refusal::CatchingUp => &CATCHING_UP,

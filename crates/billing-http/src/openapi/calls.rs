@@ -66,7 +66,11 @@ const OF_A_CORRECTION: &[&Code] = &[&BEYOND_WINDOW, &TEST_CLOCK_ADVANCING, &CATC
 const RULES_OF_PATCH: &[(&str, &[&Code])] = &[
     ("/api/customers/{customer_id}/", &[&DUPLICATE_RESOURCE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/invoices/{invoice_id}/", &[&INVALID_OPERATION, &TEST_CLOCK_ADVANCING]),
+    ("/api/users/{user_id}/", &[&INVALID_OPERATION]),
 ];
+
+/// Codes of the rules that calls with `DELETE` carry out, by path.
+const RULES_OF_DELETE: &[(&str, &[&Code])] = &[("/api/users/{user_id}/", &[&INVALID_OPERATION])];
 
 /// Codes of the rules that calls with `POST` carry out, by path.
 const RULES: &[(&str, &[&Code])] = &[
@@ -116,6 +120,7 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/currencies/", &[&DUPLICATE_RESOURCE]),
     ("/api/webhook_endpoints/{webhook_endpoint_id}/replay/", &[&INVALID_STATE]),
     ("/api/api_keys/{prefix}/regenerate/", &[&INVALID_STATE]),
+    ("/api/users/invite/", &[&DUPLICATE_RESOURCE]),
 ];
 
 /// Codes of the rules that a call carries out.
@@ -123,6 +128,7 @@ pub fn of_rules(method: &Method, path: &str) -> &'static [&'static Code] {
     let rules = match *method {
         Method::POST => RULES,
         Method::PATCH => RULES_OF_PATCH,
+        Method::DELETE => RULES_OF_DELETE,
         _ => &[],
     };
     let row = rules.iter().find(|(known, _)| *known == path);

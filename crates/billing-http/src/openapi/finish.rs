@@ -40,6 +40,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("organization",            "Who issues invoices, and the settings of all this."),
     ("currencies",              "What prices are in."),
     ("api_keys",                "Who may call."),
+    ("users",                   "Who signs in, and what they may."),
     ("audit_log",               "Who changed what, when and from where."),
     ("access_tokens",           "What existing clients send beside a key."),
     ("ping",                    "Whose key is it?"),

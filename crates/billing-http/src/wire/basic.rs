@@ -7,7 +7,7 @@ use billing_domain::customer::CustomerId;
 use billing_domain::id::{
     AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, CreditNoteId, FeatureId, InvoiceId, LineId,
     MessageId, MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
-    WebhookEndpointId,
+    UserId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -112,6 +112,7 @@ ids!(
     TestClockId,
     CreditNoteId,
     UsageAlertId,
+    UserId,
     AuditEntryId,
     WebhookEndpointId
 );

@@ -2,6 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use billing_domain::api_key::Fingerprint;
+use billing_domain::store::Users;
+use billing_domain::user::Role;
 use billing_http::demo::{Client, Commits, Demo};
 use billing_http::docs::{Example, examples};
 use billing_http::endpoint::{Access, Endpoint};
@@ -93,6 +96,14 @@ fn every_example_works_against_the_demo() {
     let demo = Demo { client: &client, backend: &world.opened.store, organization: world.organization };
     demo.run(&Commits::all().expect("the file").of_every(25), &mut Vec::new()).expect("the demo");
 
+    for name in ["ann", "bob"] {
+        let email = format!("{name}@example.com");
+        let store = &world.opened.store;
+        store.put_user(&email, "$hash", world.organization, Role::Support).expect("a user");
+        let user = store.find_user(&email).expect("read").expect("a user").id;
+        let fingerprint = Fingerprint { prefix: format!("session{}", &name[..1]), digest: vec![0] };
+        store.begin_session(&fingerprint, user, world.organization, "Browser").expect("a session");
+    }
     let calls: BTreeMap<_, _> =
         routes::table().into_iter().map(|endpoint| (endpoint.operation_id(), endpoint)).collect();
     let ids: Vec<String> = calls.keys().cloned().collect();

@@ -12,7 +12,7 @@ use billing_domain::store::{
     EventIngest, Feeds, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Renderer, Reply,
     Requester, Scope, Store, Users, Window, Work,
 };
-use billing_domain::user::{Role, Session, SignedIn, User};
+use billing_domain::user::{Invited, Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
 use billing_http::caller::Pepper;
 use billing_http::cli::Cli;
@@ -143,6 +143,10 @@ impl Users for Broken {
     }
 
     fn end_session(&self, _: UserId, _: &str) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn find_invitation(&self, _: &str) -> Result<Option<Invited>, Error> {
         self.fail()
     }
 

@@ -31,6 +31,7 @@ mod track;
 mod usage;
 mod usage_alerts;
 mod usage_laws;
+mod users;
 mod webhook_retries;
 mod webhooks;
 mod words;

@@ -17,8 +17,8 @@ use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MessageRepo, MetricRepo,
-    OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
+    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MemberRepo, MessageRepo,
+    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
     UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
@@ -107,6 +107,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         test_clocks: TestClockRepo,
         usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
+        members: MemberRepo,
         audit_log: AuditRepo,
     }
 }

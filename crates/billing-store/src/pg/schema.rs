@@ -10,7 +10,7 @@ pub(crate) use super::message_schema::{feed_entries, message_counters, messages,
 #[cfg(feature = "testing")]
 pub(crate) use super::usage_alert_schema::usage_alert_marks;
 pub(crate) use super::usage_alert_schema::{usage_alert_firings, usage_alerts};
-pub(crate) use super::user_schema::{memberships, user_sessions, users};
+pub(crate) use super::user_schema::{memberships, user_invitations, user_sessions, users};
 pub(crate) use super::webhook_schema::{webhook_attempts, webhook_endpoints, webhook_pending};
 
 diesel::table! {
@@ -482,7 +482,7 @@ diesel::table! {
     }
 }
 
-diesel::allow_tables_to_appear_in_same_query!(memberships, organizations, user_sessions, users);
+diesel::allow_tables_to_appear_in_same_query!(memberships, organizations, user_invitations, user_sessions, users);
 diesel::allow_tables_to_appear_in_same_query!(
     api_keys,
     billing_due,

@@ -9,6 +9,18 @@ diesel::table! {
 }
 
 diesel::table! {
+    user_invitations (prefix) {
+        prefix -> Text,
+        digest -> Bytea,
+        organization_id -> Uuid,
+        email -> Text,
+        role -> Text,
+        created_at -> Timestamptz,
+        expires_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
     user_sessions (prefix) {
         prefix -> Text,
         digest -> Bytea,

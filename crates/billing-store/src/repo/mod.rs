@@ -14,6 +14,7 @@ pub(crate) mod feature;
 pub(crate) mod idempotency;
 pub(crate) mod invoice;
 pub(crate) mod key_pepper;
+pub(crate) mod member;
 pub(crate) mod message;
 pub(crate) mod metric;
 pub(crate) mod organization;

@@ -18,7 +18,7 @@ use crate::pg::statement::fixed;
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = user_sessions, check_for_backend(Pg))]
-struct SessionRow {
+pub(crate) struct SessionRow {
     prefix: String,
     digest: Vec<u8>,
     user_id: Uuid,
@@ -41,7 +41,7 @@ impl From<SessionRow> for Session {
     }
 }
 
-fn role(text: &str) -> Result<Role, Error> {
+pub(crate) fn role(text: &str) -> Result<Role, Error> {
     choice(Role::ALL, Role::as_str, text)
 }
 
@@ -79,24 +79,35 @@ pub(crate) fn put(
         if !diesel::select(exists(is_known)).get_result::<bool>(pg)? {
             return Err(Error::NotFound(Noun::Organization).into());
         }
-        let made = diesel::insert_into(users::table)
-            .values((users::id.eq(Uuid::now_v7()), users::email.eq(email), users::password_hash.eq(password_hash)))
-            .on_conflict(users::email)
-            .do_nothing()
-            .execute(pg)?;
-        let id: Uuid = users::table.filter(users::email.eq(email)).select(users::id).first(pg)?;
-        diesel::insert_into(memberships::table)
-            .values((
-                memberships::user_id.eq(id),
-                memberships::organization_id.eq(organization.uuid()),
-                memberships::role.eq(role.as_str()),
-            ))
-            .on_conflict((memberships::user_id, memberships::organization_id))
-            .do_update()
-            .set(memberships::role.eq(role.as_str()))
-            .execute(pg)?;
-        Ok(made == 1)
+        Ok(put_member(pg, email, password_hash, organization, role)?.1)
     })
+}
+
+/// The user, made where there is none with this address, with a role in an organization that there is; and whether it was made.
+pub(crate) fn put_member(
+    pg: &mut PgConnection,
+    email: &str,
+    password_hash: &str,
+    organization: OrganizationId,
+    role: Role,
+) -> QueryResult<(Uuid, bool)> {
+    let made = diesel::insert_into(users::table)
+        .values((users::id.eq(Uuid::now_v7()), users::email.eq(email), users::password_hash.eq(password_hash)))
+        .on_conflict(users::email)
+        .do_nothing()
+        .execute(pg)?;
+    let id: Uuid = users::table.filter(users::email.eq(email)).select(users::id).first(pg)?;
+    diesel::insert_into(memberships::table)
+        .values((
+            memberships::user_id.eq(id),
+            memberships::organization_id.eq(organization.uuid()),
+            memberships::role.eq(role.as_str()),
+        ))
+        .on_conflict((memberships::user_id, memberships::organization_id))
+        .do_update()
+        .set(memberships::role.eq(role.as_str()))
+        .execute(pg)?;
+    Ok((id, made == 1))
 }
 
 pub(crate) fn set_password(pg: &mut PgConnection, email: &str, password_hash: &str) -> Result<bool, Failure> {

@@ -4,12 +4,12 @@ use billing_domain::Error;
 use billing_domain::api_key::Fingerprint;
 use billing_domain::id::{OrganizationId, UserId};
 use billing_domain::store::Users;
-use billing_domain::user::{Role, Session, SignedIn, User};
+use billing_domain::user::{Invited, Role, Session, SignedIn, User};
 use diesel::PgConnection;
 
 use super::PgStore;
 use crate::pg::error::Failure;
-use crate::repo::user;
+use crate::repo::{member, user};
 
 impl PgStore {
     fn on_users<T>(&self, work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Error> {
@@ -68,6 +68,10 @@ impl Users for PgStore {
 
     fn end_session(&self, user: UserId, prefix: &str) -> Result<bool, Error> {
         self.on_users(|pg| Ok(user::end_session(pg, user, prefix)?))
+    }
+
+    fn find_invitation(&self, prefix: &str) -> Result<Option<Invited>, Error> {
+        self.on_users(|pg| member::find_invitation(pg, prefix))
     }
 
     fn list_sessions(&self, user: UserId) -> Result<Vec<Session>, Error> {

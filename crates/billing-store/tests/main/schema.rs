@@ -98,6 +98,8 @@ const INTERNAL: &[&str] = &[
     "usage_alert_firings_pkey",
     "usage_alert_marks_pkey",
     "usage_alerts_pkey",
+    "user_invitations_email_key",
+    "user_invitations_pkey",
     "user_sessions_pkey",
     "users_email_key",
     "users_pkey",

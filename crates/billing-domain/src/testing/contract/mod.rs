@@ -26,6 +26,7 @@ mod event;
 mod event_correction;
 mod idempotency;
 mod invoice;
+mod member;
 mod message;
 mod organization;
 mod overview;
@@ -191,6 +192,11 @@ cases! {
         lists_newest_first,
         filters,
         belongs_to_one_organization,
+    }
+    member {
+        keeps_members,
+        ends_sessions_of_members,
+        keeps_invitations,
     }
     usage_alert {
         keeps_alerts,
