@@ -3,15 +3,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use billing_domain::Error;
-use billing_domain::id::OrganizationId;
+use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::MarkedCustomer;
 use billing_domain::usage_alert::Firing;
 use billing_domain::workflow::evaluate_usage_alerts;
 
 use crate::backend::Backend;
 
-/// Marks of one organization that are looked at in one round: whoever has many does not keep the others waiting.
-const MARKS_MAX: u32 = 200;
+/// Marks of one organization that are read in one round. Whoever stores much leaves many of the same customers, who are looked at once
+/// for all of them.
+const MARKS_MAX: u32 = 5_000;
+/// Customers of one organization that are looked at in one round: whoever has many does not keep the others waiting.
+const CUSTOMERS_MAX: usize = 200;
 /// Customers marked at once because of a new alert.
 const PAGE: u32 = 1_000;
 /// Firings that are remembered so that they are not looked up again.
@@ -22,6 +25,9 @@ const KNOWN_MAX: usize = 100_000;
 pub struct AlertRun {
     /// What has fired already.
     known: BTreeSet<Firing>,
+    /// Of organizations of which some were left, the customer who was looked at last: the next round goes on behind, so that everybody's
+    /// turn comes, whatever is stored meanwhile.
+    last: BTreeMap<OrganizationId, CustomerKey>,
 }
 
 impl AlertRun {
@@ -38,11 +44,13 @@ impl AlertRun {
         for marked in backend.list_marked(MARKS_MAX)? {
             by_organization.entry(marked.organization).or_default().push(marked);
         }
-        let mut there_is_more = false;
-        for (organization, marked) in by_organization {
+        let (mut there_is_more, mut last) = (false, std::mem::take(&mut self.last));
+        for (organization, mut marked) in by_organization {
             let marks: usize = marked.iter().map(|one| one.marks.len()).sum();
-            let is_progress = self.look_at(backend, organization, marked)?;
-            there_is_more |= is_progress && marks >= MARKS_MAX as usize;
+            let some_are_left = marked.len() > CUSTOMERS_MAX || marks >= MARKS_MAX as usize;
+            let reached = keep_a_turn(&mut marked, last.remove(&organization));
+            self.last.extend(reached.map(|customer| (organization, customer)));
+            there_is_more |= self.look_at(backend, organization, marked)? && some_are_left;
         }
         Ok(there_is_more)
     }
@@ -77,5 +85,43 @@ impl AlertRun {
         }
         backend.drop_marks(&seen)?;
         Ok(!seen.is_empty())
+    }
+}
+
+/// Keeps those whose turn it is, behind the customer who was looked at last; the last of them, when some are left out, whose marks stay.
+fn keep_a_turn(marked: &mut Vec<MarkedCustomer>, last: Option<CustomerKey>) -> Option<CustomerKey> {
+    marked.sort_by_key(|one| one.customer);
+    let behind = marked.partition_point(|one| last.is_some_and(|last| one.customer <= last));
+    marked.rotate_left(behind);
+    if marked.len() <= CUSTOMERS_MAX {
+        return None;
+    }
+    marked.truncate(CUSTOMERS_MAX);
+    marked.last().map(|one| one.customer)
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn whoever_is_left_out_is_the_first_of_the_next_turn() {
+        let all = || -> Vec<MarkedCustomer> {
+            let marked = |n| MarkedCustomer::new((Uuid::nil().into(), Uuid::from_u128(n).into()), None, vec![0]);
+            (0..CUSTOMERS_MAX as u128 * 2 + 50).map(marked).collect()
+        };
+        let (mut last, mut seen) = (None, BTreeSet::new());
+        // All of them are marked again all the time.
+        for turn in 0..3 {
+            let mut marked = all();
+            last = keep_a_turn(&mut marked, last);
+            assert_eq!(marked.len(), CUSTOMERS_MAX, "turn {turn}");
+            seen.extend(marked.iter().map(|one| one.customer));
+        }
+        assert_eq!(seen.len(), all().len(), "everybody's turn has come");
+        let mut few: Vec<MarkedCustomer> = all().into_iter().take(CUSTOMERS_MAX).collect();
+        assert_eq!((keep_a_turn(&mut few, last), few.len()), (None, CUSTOMERS_MAX), "nobody is left out");
     }
 }
