@@ -38,7 +38,7 @@ use crate::wire::Instant as WireInstant;
 pub use seal::Sealer;
 use send::{Addressee, Clock, Letter};
 use share::{Lane, Room};
-use turn::{Done, Turn};
+use turn::{Done, TURN_MIN, Turn, size_behind};
 
 /// An endpoint that keeps its lane this long lets others go first.
 const LANE_TIME: std::time::Duration = std::time::Duration::from_secs(5);
@@ -164,7 +164,7 @@ impl Deliverer {
     pub fn go_round(&self, backend: &dyn Backend, now: OffsetDateTime) -> Result<usize, Error> {
         let leased = self.lease(backend, now);
         for (_, place) in &leased {
-            let turned = self.turn(backend, *place, &Clock::at(now));
+            let turned = self.turn(backend, *place, (&Clock::at(now), TURN_MIN));
             backend.release_endpoint(self.owner, place.0, place.1)?;
             turned?;
         }
@@ -209,9 +209,11 @@ impl Deliverer {
     fn serve(&self, backend: &dyn Backend, place: Place) {
         let began = Instant::now();
         let turns = AssertUnwindSafe(|| {
+            let mut size = TURN_MIN;
             while !self.is_stopping.load(Ordering::Relaxed) && began.elapsed() < LANE_TIME {
-                match self.turn(backend, place, &Clock::at(OffsetDateTime::now_utc())) {
-                    Ok(true) => {}
+                let clock = Clock::at(OffsetDateTime::now_utc());
+                match self.turn(backend, place, (&clock, size)) {
+                    Ok(true) => size = size_behind(size, clock.elapsed()),
                     Ok(false) => break,
                     Err(error) => {
                         log::error!("messages could not be sent webhook_endpoint_id={} error={error}", place.1);
@@ -238,14 +240,16 @@ impl Deliverer {
     }
 
     /// Sends what is to be sent to an endpoint that is leased, some at a time; whether to go on at once.
-    fn turn(&self, backend: &dyn Backend, place: Place, clock: &Clock) -> Result<bool, Error> {
+    fn turn(&self, backend: &dyn Backend, place: Place, (clock, size): (&Clock, u32)) -> Result<bool, Error> {
         let (organization, endpoint) = place;
         let store: &dyn Store = backend;
         let read = {
             let bodies =
                 self.bodies.get().ok_or_else(|| StoreError::Internal("nothing says how messages look".to_owned()))?;
             let _alone = lock(&self.at_database);
-            store.run_for(&Scope::Organization(organization), |tx, _| Turn::read(tx, endpoint, clock, bodies.as_ref()))
+            store.run_for(&Scope::Organization(organization), |tx, _| {
+                Turn::read(tx, endpoint, (clock, size), bodies.as_ref())
+            })
         };
         let turn = match read {
             // It was deleted.

@@ -13,8 +13,11 @@ use billing_domain::webhook::{EndpointStatus, PendingDelivery, WebhookEndpoint};
 use super::Bodies;
 use super::send::{Clock, Letter, Outcome};
 
-/// Messages of one turn.
-const TURN_MAX: u32 = 32;
+/// Messages of the first turn at an endpoint, and of any: what a process that dies has sent and not written down is sent once more.
+pub const TURN_MIN: u32 = 32;
+const TURN_MAX: u32 = 128;
+/// A turn that is over so soon is followed by a larger one.
+const BRISK: std::time::Duration = std::time::Duration::from_secs(1);
 /// Messages that are on their way to one endpoint at once; to one that fails, one.
 const IN_FLIGHT_MAX: usize = 4;
 /// A turn sends nothing more once it has taken so long: what is left is written down to be sent next.
@@ -51,14 +54,15 @@ pub struct Done {
 }
 
 impl Turn {
-    /// What is to be sent to an endpoint by `clock`: what is due again, and behind that what the feed has. `None`: nothing is.
+    /// What is to be sent to an endpoint by `clock`, `size` messages at most: what is due again, and behind that what the feed has.
+    /// `None`: nothing is.
     ///
     /// # Errors
     /// Those of the store.
     pub fn read(
         tx: &mut dyn Transaction,
         id: WebhookEndpointId,
-        clock: &Clock,
+        (clock, size): (&Clock, u32),
         bodies: &Bodies,
     ) -> Result<Option<Self>, Error> {
         let endpoint = tx.webhooks().get(id)?;
@@ -66,7 +70,7 @@ impl Turn {
             return Ok(None);
         }
         let now = clock.now();
-        let waiting = tx.webhooks().list_pending(id, now, TURN_MAX)?;
+        let waiting = tx.webhooks().list_pending(id, now, size)?;
         let ids: Vec<MessageId> = waiting.iter().map(|one| one.message).collect();
         let kept = if ids.is_empty() { Vec::new() } else { tx.messages().list_by_id(&ids)? };
         let mut waiting: BTreeMap<MessageId, PendingDelivery> =
@@ -75,7 +79,7 @@ impl Turn {
         for (_, message) in kept {
             found.extend(waiting.remove(&message.id).map(|pending| (pending, true, message)));
         }
-        let room = TURN_MAX - u32::try_from(found.len()).unwrap_or(TURN_MAX);
+        let room = size - u32::try_from(found.len()).unwrap_or(size);
         let mut reached = None;
         if room > 0 {
             let wanted = FeedRequest { after: endpoint.position, types: endpoint.event_types.clone(), limit: room };
@@ -137,6 +141,12 @@ impl Job {
     }
 }
 
+/// Messages of the turn behind one of this size that took so long: reading and writing takes a turn about as long however many there
+/// are, and whoever takes them slowly gets few at a time.
+pub fn size_behind(size: u32, took: std::time::Duration) -> u32 {
+    if took < BRISK { (size * 2).min(TURN_MAX) } else { (size / 2).max(TURN_MIN) }
+}
+
 /// Messages of each customer, in their order; those of the organization's own stand together.
 fn by_customer(mut jobs: Vec<Job>) -> VecDeque<Vec<Job>> {
     jobs.sort_by_key(|job| job.pending.position);
@@ -194,4 +204,27 @@ fn jitter() -> u16 {
     // Without chance all wait as long, which does no harm.
     getrandom::fill(&mut bytes).unwrap_or_default();
     u16::from_le_bytes(bytes) % 1_001
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn turns_grow_while_they_are_over_soon() {
+        #[rustfmt::skip]
+        let cases = [
+            // size,   ms,     behind it, why
+            (TURN_MIN, 5,      64,        "twice as many"),
+            (TURN_MAX, 5,      TURN_MAX,  "never more than that"),
+            (TURN_MAX, 999,    TURN_MAX,  "still soon"),
+            (TURN_MAX, 1_000,  64,        "not soon any more"),
+            (TURN_MIN, 10_000, TURN_MIN,  "never fewer than that"),
+        ];
+        for (size, took_ms, expected, why) in cases {
+            assert_eq!(size_behind(size, Duration::from_millis(took_ms)), expected, "{why}");
+        }
+    }
 }
