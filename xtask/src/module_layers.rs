@@ -28,9 +28,9 @@ const CRATES: [Floors; 3] = [
             &["addon", "subscription", "usage_alert"],
             &["custom_sql"],
             &["metric"],
-            &["message"],
             &["invoice", "usage"],
-            &["charge", "statement"],
+            &["charge", "credit_note", "statement"],
+            &["message"],
             &["store"],
             &["faults", "memory"],
             &["workflow"],
@@ -81,6 +81,7 @@ const CRATES: [Floors; 3] = [
             // What every call is made with.
             &["endpoint", "json"],
             // The calls: one names another's views only downwards.
+            &["credit_note"],
             &[
                 "api_key", "credit", "currency", "deprecated_access", "docs", "event", "feature", "invoice", "metric",
                 "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "user", "verify_idems",

@@ -13,15 +13,7 @@ use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, LineId};
 use crate::invoice::{self, AdjustmentKind, LineItem, Trace};
 use crate::money::round_half_away_from_zero;
 
-choices! {
-    /// Where the money of a credit note goes.
-    pub Settlement {
-        /// It reduces what is due of the invoice, and what is not due any more becomes a credit.
-        Balance = "balance",
-        /// It was given back by other means: a refund to the card or the bank account.
-        Outside = "outside",
-    }
-}
+pub use crate::invoice::{CreditNoteBrief, Settlement};
 
 /// An issued credit note. Nothing on it ever changes but whether it is voided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,23 +92,6 @@ impl NewCreditNote {
 
 /// What the numbers of credit notes begin with.
 const NUMBER_PREFIX: &str = "CN-";
-
-/// A credit note as its invoice lists it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CreditNoteBrief {
-    /// [`CreditNote::id`].
-    pub id: CreditNoteId,
-    /// [`CreditNote::number`].
-    pub number: String,
-    /// [`CreditNote::amount`].
-    pub amount: BigDecimal,
-    /// [`CreditNote::settlement`].
-    pub settlement: Settlement,
-    /// [`CreditNote::issued_at`].
-    pub issued_at: OffsetDateTime,
-    /// [`CreditNote::voided_at`].
-    pub voided_at: Option<OffsetDateTime>,
-}
 
 impl CreditNote {
     /// What its invoice says of it.

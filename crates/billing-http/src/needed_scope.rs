@@ -10,6 +10,8 @@ const ACCESS_CHECKS: &[&str] =
     &["customer_feature_access", "customer_metric_access", "feature_access", "metric_access"];
 /// Usage events on their way in.
 const INGEST: &[&str] = &["events", "track", "verify_idems_received"];
+/// What puts such events right, also after they were billed.
+const CORRECTIONS: &[&str] = &["/api/events/amend/", "/api/events/void/"];
 /// What is about those who may call: whoever reads it learns about people.
 const ADMIN: &[&str] = &["audit_log", "users"];
 
@@ -18,6 +20,7 @@ pub fn of(method: &Method, path: &str) -> Option<KeyScope> {
     let noun = path.trim_start_matches("/api/").split('/').next().unwrap_or_default();
     Some(match noun {
         "ping" => return None,
+        _ if CORRECTIONS.contains(&path) => KeyScope::Billing,
         noun if ACCESS_CHECKS.contains(&noun) => KeyScope::AccessCheck,
         noun if INGEST.contains(&noun) && *method == Method::POST => KeyScope::Ingest,
         noun if ADMIN.contains(&noun) => KeyScope::Admin,

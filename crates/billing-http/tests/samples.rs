@@ -91,6 +91,7 @@ impl Fixture {
         // The oldest: what came later was paid with the credit.
         let oldest = invoices.as_array().and_then(|list| list.last()).expect("an invoice");
         self.ids.insert("invoice", oldest.id("invoice_id"));
+        self.ids.insert("line", oldest["line_items"][0].id("line_id"));
         // Nothing was due of it: this is an overpayment.
         let paid = invoices[0].id("invoice_id");
         let payments = format!("/api/invoices/{paid}/payments/");
@@ -416,7 +417,11 @@ fn bodies_of_payments(method: &str, path: &str, today: &str) -> Vec<Value> {
             vec![json!({"invoice_number": format!("{day}-000001"), "amount": 1})]
         }
         ("POST", "/api/credit_notes/") => {
-            vec![json!({"invoice_id": "$invoice", "percent": 10, "reason": "sample", "settlement": "balance"})]
+            let lines = json!([{"line_id": "$line", "percent": 10}]);
+            vec![
+                json!({"invoice_id": "$invoice", "percent": 10, "reason": "sample", "settlement": "balance"}),
+                json!({"invoice_id": "$invoice", "lines": lines, "reason": "sample", "settlement": "balance"}),
+            ]
         }
         ("POST", "/api/invoices/{invoice_id}/payments/{payment_id}/reverse/") => vec![json!({"reason": "sample"})],
         _ => bodies_of_webhooks(method, path),

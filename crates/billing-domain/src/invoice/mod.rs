@@ -5,14 +5,15 @@ use serde::{Deserialize, Serialize};
 use time::{Date, OffsetDateTime, UtcOffset};
 
 use crate::address::Address;
-use crate::credit_note::CreditNoteBrief;
 use crate::currency::Currency;
 use crate::id::{CustomerKey, InvoiceId, LineId};
 use crate::period::Period;
 
+mod credit_note;
 mod line;
 mod trace;
 
+pub use credit_note::{CreditNoteBrief, Settlement};
 pub use line::{
     Adjustment, AdjustmentBasis, AdjustmentKind, BillingType, LineItem, PlanVersionBrief, add_tax, adjust_price,
 };

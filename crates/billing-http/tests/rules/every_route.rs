@@ -80,6 +80,7 @@ fn never(name: &str, id: &str) -> String {
         "customer" | "only_customer" => "nobody anywhere".to_owned(),
         "event" => "no event".to_owned(),
         "key_prefix" | "token_prefix" => "zzzzzzzz".to_owned(),
+        "line" => format!("line_{}_1", "0".repeat(32)),
         _ => format!("{}{}", &id[..id.rfind('_').map_or(0, |i| i + 1)], "0".repeat(32)),
     }
 }

@@ -29,6 +29,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("",     "/api/invoices/",                 "billing"),
     ("",     "/api/payments/",                 "billing"),
     ("",     "/api/credits/",                  "billing"),
+    ("",     "/api/credit_notes/",             "billing"),
 ];
 
 /// The scope that a call is to need.

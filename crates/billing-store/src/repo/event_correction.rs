@@ -202,7 +202,7 @@ pub(super) fn state(correction: i16) -> Result<EventState, Error> {
         0 => Ok(EventState::Counted),
         AMENDED => Ok(EventState::Amended),
         VOIDED => Ok(EventState::Voided),
-        _ => Err(unreadable("what became of an event").into()),
+        _ => Err(unreadable("what became of an event")),
     }
 }
 

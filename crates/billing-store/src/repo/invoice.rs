@@ -23,12 +23,14 @@ use crate::pg::column::{checked, choice, count, from_json, period};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
 use crate::pg::statement::{fixed, statement};
-use crate::repo::credit_note::{BriefRow, OF_INVOICE};
 use crate::repo::customer::page_of;
 use crate::repo::subscription::filters;
 use crate::transaction::{PastDue, PgTransaction};
 
+mod credit_notes;
 mod issue;
+
+use credit_notes::{BriefRow, OF_INVOICE};
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = invoices, check_for_backend(Pg))]

@@ -271,7 +271,10 @@ pub(super) fn corrects_all_or_nothing(harness: &Harness<'_>) {
     assert!(undone.is_err());
     acme.check("nor anything remembered of what was undone");
     let foreign = Scope::Customer(other.id, acme.customer);
-    assert!(other.run(&foreign, |tx, _| tx.events().correct(acme.customer, &[there.clone()])).is_err(), "another's");
+    assert!(
+        other.run(&foreign, |tx, _| tx.events().correct(acme.customer, std::slice::from_ref(&there))).is_err(),
+        "another's"
+    );
     assert_eq!(other.look(|tx, _| tx.events().find(acme.customer, &["a".to_owned()])), []);
     acme.check("whose it is not");
 }
