@@ -13,6 +13,8 @@ use crate::{done, repository};
 const FOLDER: &str = "crates/billing-http/packaging";
 /// Where every setting is declared, with its variable in quotation marks.
 const SETTINGS: &str = "crates/billing-http/src/settings.rs";
+/// Where the one is read that is given when the program is built.
+const BUILD_SETTINGS: &str = "crates/billing-http/src/telemetry/page.rs";
 /// What keeps a break-in inside: the unit must have each.
 const HARDENING: [&str; 8] = [
     "NoNewPrivileges=yes",
@@ -53,7 +55,8 @@ pub fn lint() -> anyhow::Result<()> {
 /// Every untruth in the folder.
 pub fn problems(repository: &Path) -> anyhow::Result<Vec<String>> {
     let read = |path: &Path| fs::read_to_string(path).with_context(|| path.display().to_string());
-    let settings = read(&repository.join(SETTINGS))?;
+    let settings = [SETTINGS, BUILD_SETTINGS].map(|file| read(&repository.join(file)));
+    let settings = settings.into_iter().collect::<anyhow::Result<Vec<_>>>()?.concat();
     let mut problems = Vec::new();
     for entry in fs::read_dir(repository.join(FOLDER))? {
         let path = entry?.path();

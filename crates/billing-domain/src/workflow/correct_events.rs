@@ -116,7 +116,7 @@ impl CorrectEvents {
             let fault = |code, detail: &str| FieldError::new(wanted.attr.clone(), code, detail);
             let one = match with_id[..] {
                 _ if !seen.insert(&wanted.idempotency_id) => Err(fault(FieldCode::Invalid, "This id is named twice.")),
-                [] => Err(fault(FieldCode::DoesNotExist, "The customer has no event with this id.")),
+                [] => Err(fault(FieldCode::DoesNotExist, "The customer has no such event.")),
                 [one] => Ok(one),
                 _ => Err(fault(FieldCode::Invalid, "The customer has an event with this id in several months.")),
             };

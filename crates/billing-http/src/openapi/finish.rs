@@ -29,6 +29,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("usage",                   "How much was used, and when."),
     ("invoices",                "What is to be paid, and why."),
     ("payments",                "Money that came for invoices."),
+    ("credit_notes",            "What invoices charged, and was taken back."),
     ("credits",                 "Money that waits for invoices."),
     ("addons",                  "What is sold beside plans."),
     ("features",                "What a plan grants beside usage."),

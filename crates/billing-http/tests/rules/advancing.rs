@@ -25,6 +25,7 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/test_clocks/",
     "/api/track/",
     "/api/usage_alerts/",
+    "/api/users/",
     "/api/verify_idems_received/",
     "/api/webhook_endpoints/",
 ];

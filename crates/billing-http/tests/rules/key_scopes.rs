@@ -22,6 +22,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("GET",  "/api/customer_metric_access/",   "access_check"),
     ("GET",  "/api/customer_feature_access/",  "access_check"),
     ("POST", "/api/track/",                    "ingest"),
+    ("POST", "/api/events/amend/",             "billing"),
+    ("POST", "/api/events/void/",              "billing"),
     ("POST", "/api/events/",                   "ingest"),
     ("POST", "/api/verify_idems_received/",    "ingest"),
     ("",     "/api/customers/",                "billing"),
