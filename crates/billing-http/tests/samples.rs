@@ -332,6 +332,15 @@ fn name_in_query(path: &str, parameter: &str) -> Option<&'static str> {
     }
 }
 
+/// An event that was wrong, and what was.
+fn correction(path: &str) -> Value {
+    if path.ends_with("/void/") {
+        return json!({"customer_id": "$customer", "idempotency_ids": ["$event"], "reason": "sample"});
+    }
+    let amended = json!({"idempotency_id": "$event", "properties": {"region": "sample"}});
+    json!({"customer_id": "$customer", "events": [amended], "reason": "sample"})
+}
+
 /// Bodies of a route: together they have every field that can hold an id.
 fn bodies(method: &str, path: &str) -> Vec<Value> {
     let today = &now()[..10];
@@ -340,11 +349,7 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
         ("POST", "/api/track/") => vec![json!({"batch": [event("$customer", "sample", &now())]})],
         ("POST", "/api/events/") => vec![json!({"batch": [event("$customer", "sample taken in", &now())]})],
-        ("POST", "/api/events/void/") => {
-            vec![json!({"customer_id": "$customer", "idempotency_ids": ["$event"], "reason": "sample"})]
-        }
-        ("POST", "/api/events/amend/") => vec![json!({"customer_id": "$customer",
-            "events": [{"idempotency_id": "$event", "properties": {"region": "sample"}}], "reason": "sample"})],
+        ("POST", "/api/events/void/" | "/api/events/amend/") => vec![correction(path)],
         ("POST", "/api/verify_idems_received/") => {
             vec![json!({"idempotency_ids": ["$event"], "customer_id": "$customer"})]
         }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
-use billing_domain::event::{Event, EventCorrection, KeptEvent, Properties};
+use billing_domain::event::{Event, EventCorrection, EventState, KeptEvent, Properties};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -17,7 +17,6 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::event_correction::{self, COUNTS_BELOW, MOVED};
 use crate::pg::column::unreadable;
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
@@ -25,6 +24,13 @@ use crate::pg::partition;
 use crate::pg::schema::events;
 use crate::pg::statement::partition_statement;
 use crate::transaction::PgTransaction;
+
+/// What stands in `events.correction`, from which on an event counts for nothing.
+const COUNTS_BELOW: i16 = VOIDED;
+const AMENDED: i16 = 1;
+const VOIDED: i16 = 2;
+/// In the month that its time was thought to be in: it stands for the id alone.
+pub(super) const MOVED: i16 = 3;
 
 /// Most events held in memory at once.
 const EVENTS_MAX: i64 = 5_000;
@@ -99,11 +105,21 @@ impl TryFrom<EventRow> for Event {
     }
 }
 
+/// What the column `correction` of an event says.
+fn state(correction: i16) -> Result<EventState, Error> {
+    match correction {
+        0 => Ok(EventState::Counted),
+        AMENDED => Ok(EventState::Amended),
+        VOIDED => Ok(EventState::Voided),
+        _ => Err(unreadable("what became of an event")),
+    }
+}
+
 impl TryFrom<EventRow> for KeptEvent {
     type Error = Error;
 
     fn try_from(row: EventRow) -> Result<Self, Error> {
-        Ok(Self { state: event_correction::state(row.correction)?, event: row.try_into()? })
+        Ok(Self { state: state(row.correction)?, event: row.try_into()? })
     }
 }
 

@@ -14,7 +14,7 @@ use diesel::sql_types::{Array, BigInt, Json, Nullable, Text, Timestamptz, Uuid a
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
-use super::event::{EventRow, KeptProperties, events_of, id_hash};
+use super::event::{EventRow, KeptProperties, MOVED, events_of, id_hash};
 use super::rollup::rolled_metrics;
 use crate::pg::column::{JsonText, unreadable};
 use crate::pg::error::Failure;
@@ -26,12 +26,6 @@ use crate::rollup::{
     Additions, HOUR, HOURS_ALONE, RolledMetric, enter_key_ranges, floor, hot_bucket, make_day_of_hours,
 };
 use crate::transaction::PgTransaction;
-
-/// What stands in `events.correction`, from which on an event counts for nothing.
-pub(crate) const COUNTS_BELOW: i16 = 2;
-const AMENDED: i16 = 1;
-const VOIDED: i16 = 2;
-pub(super) const MOVED: i16 = 3;
 
 statement! {
     /// Keeps corrections with what their events are now.
@@ -193,16 +187,6 @@ impl TryFrom<CorrectionRow> for EventCorrection {
             ..before.clone()
         });
         Ok(Self { id: row.id.into(), before, after, at: row.corrected_at, by: row.corrected_by, reason: row.reason })
-    }
-}
-
-/// What the column `correction` of an event says.
-pub(super) fn state(correction: i16) -> Result<EventState, Error> {
-    match correction {
-        0 => Ok(EventState::Counted),
-        AMENDED => Ok(EventState::Amended),
-        VOIDED => Ok(EventState::Voided),
-        _ => Err(unreadable("what became of an event")),
     }
 }
 
