@@ -60,7 +60,7 @@ impl Billed {
         &self.given - &self.forgiven
     }
 
-    /// Whether more was given than it costs and may come back: [`Billed::up_to`] the same price would take it back.
+    /// Whether more was given than it costs and may come back: billing up to the same price would take it back.
     pub fn is_above_price(&self, decimals: u8) -> bool {
         portion_above(&self.exact, &self.given, &self.forgiven, decimals).is_negative()
     }
