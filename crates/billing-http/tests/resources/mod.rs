@@ -4,6 +4,7 @@ mod access;
 mod addons;
 mod changes;
 mod cloud_events;
+mod corrections;
 mod cost_analysis;
 mod credit_notes;
 mod credits;
