@@ -105,8 +105,8 @@ impl WebhookRepo for MemoryTransaction {
 
     fn rewind(&mut self, id: WebhookEndpointId, since: OffsetDateTime) -> Result<(), Error> {
         let tenant = self.tenant()?;
-        let older =
-            tenant.messages.iter().rposition(|kept| kept.written_at() < since).map_or(0, |index| index as u64 + 1);
+        let older = tenant.messages.iter().position(|kept| kept.written_at() >= since);
+        let older = older.map_or(u64::MAX, |index| index as u64);
         let endpoint = &mut tenant.endpoint(id)?.endpoint;
         endpoint.position = endpoint.position.min(older);
         Ok(())

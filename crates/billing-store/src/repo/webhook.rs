@@ -5,7 +5,7 @@ use billing_domain::message::MessageType;
 use billing_domain::store::{Page, PageRequest, WebhookRepo};
 use billing_domain::webhook::{DeliveryAttempt, EndpointStatus, PendingDelivery, WebhookEndpoint};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
-use diesel::dsl::max;
+use diesel::dsl::{max, min};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Nullable, Timestamptz, Uuid as SqlUuid};
@@ -240,12 +240,13 @@ impl WebhookRepo for PgTransaction<'_> {
     }
 
     fn rewind(&mut self, id: WebhookEndpointId, since: OffsetDateTime) -> Result<(), Error> {
-        let older = feed_entries::table
-            .filter(feed_entries::organization_id.eq(self.tenant()).and(feed_entries::written_at.lt(since)))
-            .order(feed_entries::position.desc())
-            .select(feed_entries::position);
-        let older: Option<i64> = self.query(|pg| older.first(pg).optional())?;
-        let rewind = Rewind { position: older.unwrap_or(0), organization: self.tenant(), endpoint: id.uuid() };
+        // Behind a younger message there may be older ones: they are placed when they are seen, not when they are written.
+        let young = feed_entries::table
+            .filter(feed_entries::organization_id.eq(self.tenant()).and(feed_entries::written_at.ge(since)))
+            .select(min(feed_entries::position));
+        let first: Option<i64> = self.query(|pg| young.first(pg))?;
+        let position = first.map_or(i64::MAX, |first| first - 1);
+        let rewind = Rewind { position, organization: self.tenant(), endpoint: id.uuid() };
         match self.query(|pg| rewind.load::<i64>(pg))?.len() {
             0 => Err(Error::NotFound(Noun::WebhookEndpoint)),
             _ => Ok(()),

@@ -198,6 +198,48 @@ fn customers_of_a_batch_tell_what_they_do() {
     assert_eq!(texts(&world.read(begun, 100)).into_iter().collect::<BTreeSet<_>>(), expected);
 }
 
+/// What was written before an instant may be placed behind what was written after it. Whoever asks for all since then misses nothing.
+#[test]
+fn a_replay_begins_at_the_first_of_what_was_written_since() {
+    let world = World::new();
+    ["a", "b", "c", "d", "e"].iter().for_each(|name| world.create(name));
+    world.place();
+    let write = |position: u64, at: &str| {
+        world.execute(&format!("UPDATE feed_entries SET written_at = '2026-03-01 {at}Z' WHERE position = {position}"));
+    };
+    // The fourth waited for its lane while the second and the third were placed.
+    [(1, "10:00"), (2, "12:00"), (3, "12:01"), (4, "11:59"), (5, "12:02")].map(|(position, at)| write(position, at));
+    #[rustfmt::skip]
+    let cases = [
+        // since,  the endpoint stands at, why
+        ("09:59",  0, "all of it"),
+        ("10:00",  0, "the instant itself belongs to it"),
+        ("10:01",  1, "what was placed late is among what follows"),
+        ("12:00",  1, "an older one behind it hides nothing"),
+        ("12:01",  2, "nor here"),
+        ("12:02",  4, "only the last"),
+        ("12:03",  5, "nothing is so young"),
+    ];
+    let rewound = |since: &str| {
+        let id = Uuid::now_v7();
+        world.execute(&format!(
+            "INSERT INTO webhook_endpoints (organization_id, id, url, event_types, public_key, secret, status, position, created_at)
+            VALUES ('{}', '{id}', 'https://example.com', '{{}}', '', '', 'enabled', 5, now())",
+            world.organization.uuid()
+        ));
+        let since = format!("2026-03-01T{since}:00Z");
+        let since = OffsetDateTime::parse(&since, &time::format_description::well_known::Rfc3339).expect("an instant");
+        let rewound = world.store().run_for(&Scope::Catalog(world.organization), |tx, _| {
+            tx.webhooks().rewind(id.into(), since)?;
+            tx.webhooks().get(id.into())
+        });
+        rewound.expect("rewound").position
+    };
+    for (since, position, why) in cases {
+        assert_eq!(rewound(since), position, "{since}: {why}");
+    }
+}
+
 /// Types that hardly ever come cost no reading of the whole feed at once.
 #[test]
 fn a_filter_looks_at_so_many_positions_and_says_how_far_it_came() {

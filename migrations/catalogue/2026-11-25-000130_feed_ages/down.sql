@@ -1,0 +1,1 @@
+DROP INDEX feed_entries_written_at_idx;
