@@ -224,7 +224,8 @@ pub fn run(cli: Cli) -> anyhow::Result<()> {
                 log::warn!("statistics could not be gathered: {error}");
             }
             let imported = imported?;
-            say(&format!("{} events stored, {} known before", imported.stored, imported.duplicates))?;
+            let events = if imported.stored == 1 { "event" } else { "events" };
+            say(&format!("{} {events} stored, {} known before", imported.stored, imported.duplicates))?;
             match imported.rejected {
                 0 => Ok(()),
                 1 => bail!("1 event was refused: {} says why", source.refused.display()),

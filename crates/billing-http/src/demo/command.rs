@@ -61,7 +61,8 @@ fn how_to_go_on(settings: &Settings, key: &KeyText) -> anyhow::Result<String> {
     let called_as = called_as.filter(|_| env::var_os("CARGO").is_none());
     let serve = serving(called_as.as_deref(), &settings.flags())?;
     Ok(format!(
-        "\nTo look on, serve what is here, and try the calls at http://{addr}/docs/ with the key below:\n\n  {serve}\n\n  \
+        "\nTo look on, serve what is here:\n\n  {serve}\n\nIt prints a link into the console for its first user: open an invoice there, and its lines down to the events.\n\
+         Or try the calls at http://{addr}/docs/ with this key:\n\n  \
          export KEY={key}\n  curl -sH \"X-API-KEY: $KEY\" http://{addr}/api/plans/\n  \
          curl -sH \"X-API-KEY: $KEY\" 'http://{addr}/api/invoices/?status=unpaid&limit=3'"
     ))

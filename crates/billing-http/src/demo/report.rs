@@ -67,15 +67,8 @@ fn explain(client: &Client, invoice: &Value, out: &mut dyn Write) -> anyhow::Res
         match trace["kind"].as_str() {
             Some("usage_charge") => usage(trace, out)?,
             Some("recurring_charge") => {
-                let fraction = &trace["fraction"];
-                writeln!(
-                    out,
-                    "    {} x {} for {}/{} of the interval",
-                    show(&trace["unit_amount"]),
-                    show(&trace["quantity"]),
-                    show(&fraction["numerator"]),
-                    show(&fraction["denominator"])
-                )?;
+                let (unit, quantity) = (show(&trace["unit_amount"]), show(&trace["quantity"]));
+                writeln!(out, "    {unit} x {quantity} for {}", portion(&trace["fraction"]))?;
             }
             _ => {}
         }
@@ -89,6 +82,15 @@ fn explain(client: &Client, invoice: &Value, out: &mut dyn Write) -> anyhow::Res
         )?;
     }
     Ok(())
+}
+
+/// How much of its interval a charge is for, in words.
+fn portion(fraction: &Value) -> String {
+    let (numerator, denominator) = (show(&fraction["numerator"]), show(&fraction["denominator"]));
+    if numerator == denominator {
+        return "the whole interval".to_owned();
+    }
+    format!("{numerator}/{denominator} of the interval")
 }
 
 fn usage(trace: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
