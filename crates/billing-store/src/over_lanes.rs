@@ -343,6 +343,10 @@ impl CustomerRepo for OverLanes<'_, '_> {
         Ok(page_of(found.collect(), page.limit))
     }
 
+    hand_on! { customers =>
+        fn find_by_email(email: &str) -> Option<CustomerKey>;
+    }
+
     fn nows(&mut self, keys: &[CustomerKey]) -> Result<Vec<OffsetDateTime>, Error> {
         self.of_requests(keys, |key| *key, |tx, keys| tx.customers().nows(keys))
     }

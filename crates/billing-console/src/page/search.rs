@@ -22,6 +22,10 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     if let Some(customer) = found(visit.get(format!("/api/customers/{escaped}/")).await)? {
         return Ok(Outcome::Go(customer_path(&show::plain(&customer["customer_id"]))));
     }
+    let with_email = found(visit.get(format!("/api/customers/?email={escaped}")).await)?;
+    if let Some(customer) = with_email.as_ref().and_then(|list| show::items(list).first()) {
+        return Ok(Outcome::Go(customer_path(&show::plain(&customer["customer_id"]))));
+    }
     if let Some(invoice) = found(visit.get(format!("/api/invoices/{escaped}/")).await)? {
         return Ok(Outcome::Go(invoice_path(&invoice)));
     }

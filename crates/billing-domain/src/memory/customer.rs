@@ -47,6 +47,11 @@ impl CustomerRepo for MemoryTransaction {
         self.account(key)?.customer.clone().ok_or(Error::NotFound(Noun::Customer))
     }
 
+    fn find_by_email(&mut self, email: &str) -> Result<Option<CustomerKey>, Error> {
+        let mut customers = self.tenant()?.accounts.values().filter_map(|account| account.customer.as_ref());
+        Ok(customers.find(|customer| customer.email.as_deref() == Some(email)).map(|customer| customer.key))
+    }
+
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
         let before = CustomerRepo::get_even_deleted(self, customer.key)?;
         let mut others = self.tenant()?.accounts.values().filter_map(|account| account.customer.as_ref());

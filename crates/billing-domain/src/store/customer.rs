@@ -27,6 +27,8 @@ pub trait CustomerRepo {
     fn get(&mut self, key: CustomerKey) -> Result<Customer, Error>;
     /// The customer, deleted or not.
     fn get_even_deleted(&mut self, key: CustomerKey) -> Result<Customer, Error>;
+    /// Who has this e-mail address.
+    fn find_by_email(&mut self, email: &str) -> Result<Option<CustomerKey>, Error>;
     /// Writes back what can change: all but id, clock, creation and whether it is catching up.
     ///
     /// # Errors

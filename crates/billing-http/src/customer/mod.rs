@@ -8,9 +8,10 @@ mod statement;
 mod view;
 
 use actix_web::web;
-use billing_domain::customer::CustomerId;
+use billing_domain::Error;
+use billing_domain::customer::{Customer, CustomerId};
 use billing_domain::id::CustomerKey;
-use billing_domain::store::Page;
+use billing_domain::store::{Page, Transaction};
 use billing_domain::workflow::{CreateCustomer, CustomerPatch, create_customer, delete_customer, update_customer};
 
 use crate::answer::Created;
@@ -21,6 +22,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging};
 use crate::path::PathParam;
+use crate::query::Query;
 use cost_analysis::CostAnalysisView;
 use draft_invoice::DraftInvoicesView;
 use statement::StatementView;
@@ -30,6 +32,9 @@ use view::DeletedCustomerView;
 /// Customers whose invoices are in memory at once.
 const AT_ONCE: usize = 100;
 
+const LIST_PARAMETERS: &[Parameter] =
+    &[Parameter::optional("email", "Keeps the one with this e-mail address, written just so.")];
+
 const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
     "include_next_period",
     "Whether fees in advance of the periods to come are on it; default true.",
@@ -38,7 +43,10 @@ const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
 /// The calls about customers.
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
-        get("/api/customers/", "List customers", list).for_bearers().lists::<CustomerView>(),
+        get("/api/customers/", "List customers", list)
+            .for_bearers()
+            .parameters(LIST_PARAMETERS)
+            .lists::<CustomerView>(),
         post("/api/customers/", "Create a customer", create)
             .for_bearers()
             .takes::<CreateCustomer>()
@@ -76,9 +84,19 @@ pub fn endpoints() -> Vec<Endpoint> {
 }
 
 /// `GET /api/customers/`
-async fn list(app: web::Data<App>, bearer: Bearer, Paging(page): Paging) -> Result<ListAnswer<CustomerView>, ApiError> {
+async fn list(
+    app: web::Data<App>,
+    bearer: Bearer,
+    mut query: Query,
+    Paging(page): Paging,
+) -> Result<ListAnswer<CustomerView>, ApiError> {
+    let email = query.optional::<String>("email");
+    let email = query.finish(email)?;
     let page = app.read(&bearer, move |tx, _| {
-        let Page { items: customers, next } = tx.customers().list(&page)?;
+        let Page { items: customers, next } = match &email {
+            Some(email) => Page { items: with_email(tx, email)?.into_iter().collect(), next: None },
+            None => tx.customers().list(&page)?,
+        };
         let mut items = Vec::with_capacity(customers.len());
         for some in customers.chunks(AT_ONCE) {
             items.extend(CustomerView::list(tx, some)?);
@@ -86,6 +104,15 @@ async fn list(app: web::Data<App>, bearer: Bearer, Paging(page): Paging) -> Resu
         Ok(Page { items, next })
     });
     Ok(ListAnswer(page.await?))
+}
+
+/// The customer with this address, unless it was deleted.
+fn with_email(tx: &mut dyn Transaction, email: &str) -> Result<Option<Customer>, Error> {
+    let Some(key) = tx.customers().find_by_email(email)? else { return Ok(None) };
+    match tx.customers().get(key) {
+        Err(Error::NotFound(_)) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 /// `POST /api/customers/`

@@ -87,6 +87,7 @@ fn an_invoice_opens_to_what_explain_says() {
     let found = ada.get(&format!("/console/search/?q={number}"));
     assert!(found.header("location").starts_with("/console/invoices/invoice_"), "found by its number");
     assert_eq!(ada.get("/console/search/?q=acme").header("location"), "/console/customers/acme/");
+    assert_eq!(ada.get("/console/search/?q=4%40acme.io").header("location"), "/console/customers/acme/");
     assert_eq!(ada.get("/console/search/?q=nobody").status, 200);
 }
 

@@ -129,6 +129,7 @@ impl CustomerRepo for BatchTransaction<'_, '_> {
         fn get_even_deleted(key: CustomerKey) -> Customer;
         fn update(customer: &Customer) -> ();
         fn list(page: &PageRequest) -> Page<Customer>;
+        fn find_by_email(email: &str) -> Option<CustomerKey>;
         fn now(key: CustomerKey) -> OffsetDateTime;
         fn nows(keys: &[CustomerKey]) -> Vec<OffsetDateTime>;
         fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();

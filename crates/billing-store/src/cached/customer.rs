@@ -55,6 +55,7 @@ impl CustomerRepo for CachedTransaction<'_, '_> {
     hand_on! { customers =>
         fn insert(customer: &Customer) -> ();
         fn list(page: &PageRequest) -> Page<Customer>;
+        fn find_by_email(email: &str) -> Option<CustomerKey>;
         fn park_billing(key: CustomerKey, failures: u32, reason: &str) -> bool;
         fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();
         fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();

@@ -288,6 +288,12 @@ impl CustomerRepo for PgTransaction<'_> {
         row.ok_or(Error::NotFound(Noun::Customer))?.try_into()
     }
 
+    fn find_by_email(&mut self, email: &str) -> Result<Option<CustomerKey>, Error> {
+        let query = customer_emails::table.find((self.tenant(), email)).select(customer_emails::customer_key);
+        let found: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
+        Ok(found.map(CustomerKey::from))
+    }
+
     fn update(&mut self, customer: &Customer) -> Result<(), Error> {
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
         let target = customers::table.find(row.customer_key).filter(customers::organization_id.eq(row.organization_id));

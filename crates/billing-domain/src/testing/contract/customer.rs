@@ -158,6 +158,18 @@ pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
     };
     tenant.customer(made.key, |tx, _| tx.customers().update(&changed));
     assert_eq!(tenant.look(|tx, _| tx.customers().get(made.key)), changed);
+    #[rustfmt::skip]
+    let cases = [
+        // tenant, address,      whose,           why
+        (&tenant,  "c@acme.io",  Some(made.key),  "since it was changed"),
+        (&tenant,  "a@acme.io",  None,            "until then"),
+        (&tenant,  "b@acme.io",  Some(other.key), "another one's"),
+        (&tenant,  "C@acme.io",  None,            "written otherwise"),
+        (&Tenant::new(harness), "c@acme.io", None, "nobody's in another organization"),
+    ];
+    for (tenant, email, whose, why) in cases {
+        assert_eq!(tenant.look(|tx, _| tx.customers().find_by_email(email)), whose, "{email}: {why}");
+    }
     let taken = Customer { email: email("b@acme.io"), ..changed.clone() };
     let refused = tenant.try_customer(made.key, |tx, _| tx.customers().update(&taken));
     assert!(matches!(refused, Err(Error::Refused(Refusal::DuplicateResource(_)))), "{refused:?}");
