@@ -42,6 +42,19 @@ impl Failure {
     }
 }
 
+/// What is asked of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    /// To show something.
+    Get,
+    /// To make or do something.
+    Post,
+    /// To change something.
+    Patch,
+    /// To take something away.
+    Delete,
+}
+
 /// An answer to come. Pages run on one thread, as requests do.
 pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<Answer, Failure>> + 'a>>;
 
@@ -50,5 +63,5 @@ pub trait Api {
     /// Asks for something that is shown. `path` begins with `/api/`.
     fn get(&self, path: String) -> Asking<'_>;
     /// Has something done, once for all requests with the same `once`.
-    fn post(&self, path: String, body: Value, once: String) -> Asking<'_>;
+    fn send(&self, verb: Verb, path: String, body: Value, once: String) -> Asking<'_>;
 }

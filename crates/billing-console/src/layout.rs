@@ -4,17 +4,23 @@ use maud::{DOCTYPE, Markup, html};
 
 use crate::api::Failure;
 use crate::asset;
+use crate::route::{Method, is_open_to};
 use crate::text;
 use crate::visit::Viewer;
 
-/// What stands in the navigation: path, and text.
-const NAVIGATION: [(&str, &str); 6] = [
+/// What stands in the navigation of whoever may open it: path, and text.
+const NAVIGATION: [(&str, &str); 11] = [
     ("/console/", text::HOME),
     ("/console/customers/", text::CUSTOMERS),
     ("/console/invoices/", text::INVOICES),
     ("/console/plans/", text::PLANS),
     ("/console/metrics/", text::METRICS),
+    ("/console/alerts/", text::ALERTS),
     ("/console/webhooks/", text::WEBHOOKS),
+    ("/console/test_clocks/", text::TEST_CLOCKS),
+    ("/console/audit_log/", text::AUDIT_LOG),
+    ("/console/users/", text::USERS),
+    ("/console/settings/", text::SETTINGS),
 ];
 
 fn document(title: &str, body: &Markup) -> String {
@@ -64,7 +70,7 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
             }
             nav.main aria-label=(text::NAVIGATION) {
                 ul {
-                    @for (to, name) in NAVIGATION {
+                    @for (to, name) in NAVIGATION.into_iter().filter(|(to, _)| is_open_to(viewer.role, Method::Get, to)) {
                         li { a href=(to) aria-current=[is_here(to).then_some("page")] { (name) } }
                     }
                 }

@@ -12,6 +12,7 @@
 //! | [`permission`] | which calls of the API each role may make: the second wall behind the table |
 //! | [`visit`] | one request: who looks, which part of the path and which fields came with it |
 //! | [`page`] | the pages, one file each |
+//! | [`form`] | forms: fields with their labels, and what is put into them as the API takes it |
 //! | [`layout`] | what surrounds a page: head, navigation, search, and the pages of errors |
 //! | [`show`] | amounts, instants and other values as people read them |
 //! | [`text`] | every English text |
@@ -19,6 +20,7 @@
 
 pub mod api;
 pub mod asset;
+pub mod form;
 pub mod layout;
 pub mod page;
 pub mod permission;
@@ -27,6 +29,6 @@ pub mod show;
 pub mod text;
 pub mod visit;
 
-pub use api::{Answer, Api, Asking, Failure};
+pub use api::{Answer, Api, Asking, Failure, Verb};
 pub use route::{Method, Outcome, Route, table};
 pub use visit::{Fields, Viewer, Visit};

@@ -1,45 +1,79 @@
 //! Which calls of the API a role may make through the console.
 //!
 //! A page that a role may open asks only for what is here; whatever a mistake in a page may ask for besides is refused. API keys,
-//! access tokens and secrets are not looked at through the console at all.
+//! access tokens and secrets of others are not looked at through the console at all.
 
 use billing_domain::user::Role;
-use billing_domain::user::Role::{Finance, Owner, Support};
+use billing_domain::user::Role::{Developer, Finance, Owner, Support};
 
-use crate::route::Method;
+use crate::api::Verb;
+use crate::api::Verb::{Delete, Get, Patch, Post};
 
-/// What may be looked at by everybody: the beginning of the path.
-const SHOWN: [&str; 12] = [
-    "/api/customers/",
-    "/api/invoices/",
-    "/api/subscriptions/",
-    "/api/credits/",
-    "/api/credit_notes/",
-    "/api/plans/",
-    "/api/metrics/",
-    "/api/events/",
-    "/api/metric_access/",
-    "/api/organization/",
-    "/api/overview/",
-    "/api/webhook_endpoints/",
-];
+/// Everybody.
+pub const ALL: &[Role] = Role::ALL;
+/// Who sees to invoices and what is paid of them.
+pub const MONEY: &[Role] = &[Owner, Finance];
+/// Who sees to what customers hold.
+pub const SUBSCRIPTIONS: &[Role] = &[Owner, Finance, Support];
+/// Who connects other programs.
+pub const ENGINEERS: &[Role] = &[Owner, Developer];
+/// Who is told when usage or spend goes too far.
+pub const ALERTS: &[Role] = &[Owner, Finance, Developer];
+/// Who sees to who may sign in.
+pub const OWNERS: &[Role] = &[Owner];
 
-/// What may be done: the noun, the verb behind its id, and by whom.
-const DONE: [(&str, &str, &[Role]); 3] = [
-    ("invoices", "void", &[Owner, Finance]),
-    ("invoices", "payments", &[Owner, Finance]),
-    ("subscriptions", "cancel", &[Owner, Finance, Support]),
+/// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
+const CALLS: [(Verb, &str, &[Role]); 31] = [
+    (Get, "/api/customers/**", ALL),
+    (Get, "/api/invoices/**", ALL),
+    (Get, "/api/subscriptions/**", ALL),
+    (Get, "/api/credits/**", ALL),
+    (Get, "/api/credit_notes/**", ALL),
+    (Get, "/api/plans/**", ALL),
+    (Get, "/api/metrics/**", ALL),
+    (Get, "/api/events/**", ALL),
+    (Get, "/api/metric_access/**", ALL),
+    (Get, "/api/organization/**", ALL),
+    (Get, "/api/overview/**", ALL),
+    (Get, "/api/webhook_endpoints/**", ALL),
+    (Get, "/api/usage_alerts/**", ALL),
+    (Get, "/api/test_clocks/**", ALL),
+    (Get, "/api/audit_log/", ALERTS),
+    (Get, "/api/users/", OWNERS),
+    (Post, "/api/invoices/*/void/", MONEY),
+    (Post, "/api/invoices/*/payments/", MONEY),
+    (Post, "/api/credit_notes/", MONEY),
+    (Post, "/api/credit_notes/*/void/", MONEY),
+    (Post, "/api/credits/", MONEY),
+    (Post, "/api/credits/*/void/", MONEY),
+    (Patch, "/api/organization/", MONEY),
+    (Post, "/api/subscriptions/*/cancel/", SUBSCRIPTIONS),
+    (Post, "/api/usage_alerts/", ALERTS),
+    (Delete, "/api/usage_alerts/*/", ALERTS),
+    (Post, "/api/test_clocks/*/advance/", ENGINEERS),
+    (Post, "/api/webhook_endpoints/*/test/", ENGINEERS),
+    (Post, "/api/webhook_endpoints/*/replay/", ENGINEERS),
+    (Post, "/api/users/invite/", OWNERS),
+    (Patch, "/api/users/*/", OWNERS),
 ];
 
 /// Whether a role may make a call. `path` is that of the API, query included.
-pub fn allows(role: Role, method: Method, path: &str) -> bool {
+pub fn allows(role: Role, verb: Verb, path: &str) -> bool {
     let path = path.split('?').next().unwrap_or_default();
-    match method {
-        Method::Get => SHOWN.iter().any(|shown| path.starts_with(shown)),
-        Method::Post => {
-            let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
-            let ["api", noun, _, verb] = parts[..] else { return false };
-            DONE.iter().any(|(known, done, roles)| *known == noun && *done == verb && roles.contains(&role))
+    CALLS.iter().any(|(known, pattern, roles)| *known == verb && matches(pattern, path) && roles.contains(&role))
+}
+
+fn matches(pattern: &str, path: &str) -> bool {
+    if let Some(beginning) = pattern.strip_suffix("**") {
+        return path.starts_with(beginning);
+    }
+    let (mut wanted, mut parts) = (pattern.split('/'), path.split('/'));
+    loop {
+        match (wanted.next(), parts.next()) {
+            (None, None) => return true,
+            (Some("*"), Some(part)) if !part.is_empty() => {}
+            (Some(wanted), Some(part)) if wanted == part => {}
+            _ => return false,
         }
     }
 }
@@ -50,11 +84,10 @@ mod tests {
 
     #[test]
     fn roles_make_only_their_calls() {
-        use Method::{Get, Post};
-        use Role::{Developer, Reader};
+        use Role::Reader;
         #[rustfmt::skip]
         let cases = [
-            // role,     method, path,                              may,   why
+            // role,     verb,   path,                              may,   why
             (Reader,     Get,    "/api/invoices/x/explain/",        true,  "everybody looks"),
             (Reader,     Get,    "/api/invoices/?limit=9",          true,  "with a query too"),
             (Owner,      Get,    "/api/api_keys/",                  false, "keys are nobody's to see here"),
@@ -64,11 +97,19 @@ mod tests {
             (Developer,  Post,   "/api/invoices/x/payments/",       false, "money is not theirs"),
             (Support,    Post,   "/api/subscriptions/x/cancel/",    true,  "support cancels"),
             (Reader,     Post,   "/api/subscriptions/x/cancel/",    false, "readers change nothing"),
-            (Owner,      Post,   "/api/organization/",              false, "there is no page for it"),
+            (Owner,      Post,   "/api/organization/",              false, "there is no such call"),
+            (Owner,      Patch,  "/api/organization/",              true,  "there is this one"),
             (Owner,      Post,   "/api/invoices/x/y/void/",         false, "another depth is another call"),
+            (Owner,      Post,   "/api/invoices//void/",            false, "nothing is no id"),
+            (Support,    Get,    "/api/audit_log/?kind=plan",       false, "it tells of what they may not do"),
+            (Developer,  Get,    "/api/audit_log/?kind=plan",       true,  "they read it"),
+            (Finance,    Get,    "/api/users/",                     false, "who is there is for owners"),
+            (Owner,      Get,    "/api/users/x/sessions/",          false, "there is no page for it"),
+            (Developer,  Delete, "/api/usage_alerts/x/",            true,  "an alert of theirs"),
+            (Developer,  Delete, "/api/usage_alerts/",              false, "one at a time"),
         ];
-        for (role, method, path, may, why) in cases {
-            assert_eq!(allows(role, method, path), may, "{role} {method:?} {path}: {why}");
+        for (role, verb, path, may, why) in cases {
+            assert_eq!(allows(role, verb, path), may, "{role} {verb:?} {path}: {why}");
         }
     }
 }

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::pin::Pin;
 
 use billing_domain::user::Role;
-use billing_domain::user::Role::{Finance, Owner, Support};
 use maud::Markup;
 
 use crate::api::Failure;
 use crate::page;
+use crate::permission::{ALERTS, ALL, ENGINEERS, MONEY, OWNERS, SUBSCRIPTIONS};
 use crate::visit::Visit;
 
 /// How a page is asked for.
@@ -50,10 +50,6 @@ macro_rules! route {
     };
 }
 
-const ALL: &[Role] = Role::ALL;
-const MONEY: &[Role] = &[Owner, Finance];
-const SUBSCRIPTIONS: &[Role] = &[Owner, Finance, Support];
-
 /// The table, in the order in which people use it.
 pub const fn table() -> &'static [Route] {
     &[
@@ -63,18 +59,45 @@ pub const fn table() -> &'static [Route] {
         route!(Get "/console/customers/{customer_id}/" ALL, page::customer::show),
         route!(Get "/console/customers/{customer_id}/events/" ALL, page::events::show),
         route!(Get "/console/customers/{customer_id}/statement/" ALL, page::statement::show),
+        route!(Get "/console/customers/{customer_id}/credit/" MONEY, page::credit_customer::ask),
+        route!(Post "/console/customers/{customer_id}/credit/" MONEY, page::credit_customer::act),
+        route!(Get "/console/credits/{credit_id}/void/" MONEY, page::void_credit::confirm),
+        route!(Post "/console/credits/{credit_id}/void/" MONEY, page::void_credit::act),
         route!(Get "/console/invoices/" ALL, page::invoices::show),
         route!(Get "/console/invoices/{invoice_id}/" ALL, page::invoice::show),
         route!(Get "/console/invoices/{invoice_id}/void/" MONEY, page::void_invoice::confirm),
         route!(Post "/console/invoices/{invoice_id}/void/" MONEY, page::void_invoice::act),
         route!(Get "/console/invoices/{invoice_id}/payments/" MONEY, page::note_payment::ask),
         route!(Post "/console/invoices/{invoice_id}/payments/" MONEY, page::note_payment::act),
+        route!(Get "/console/invoices/{invoice_id}/credit_notes/" MONEY, page::credit_note::ask),
+        route!(Post "/console/invoices/{invoice_id}/credit_notes/" MONEY, page::credit_note::act),
+        route!(Get "/console/credit_notes/{credit_note_id}/void/" MONEY, page::void_credit_note::confirm),
+        route!(Post "/console/credit_notes/{credit_note_id}/void/" MONEY, page::void_credit_note::act),
         route!(Get "/console/subscriptions/{subscription_id}/cancel/" SUBSCRIPTIONS, page::cancel_subscription::confirm),
         route!(Post "/console/subscriptions/{subscription_id}/cancel/" SUBSCRIPTIONS, page::cancel_subscription::act),
         route!(Get "/console/plans/" ALL, page::plans::show),
         route!(Get "/console/plans/{plan_id}/" ALL, page::plan::show),
         route!(Get "/console/metrics/" ALL, page::metrics::show),
+        route!(Get "/console/alerts/" ALL, page::alerts::show),
+        route!(Get "/console/alerts/new/" ALERTS, page::new_alert::ask),
+        route!(Post "/console/alerts/new/" ALERTS, page::new_alert::act),
+        route!(Get "/console/alerts/{usage_alert_id}/delete/" ALERTS, page::delete_alert::confirm),
+        route!(Post "/console/alerts/{usage_alert_id}/delete/" ALERTS, page::delete_alert::act),
         route!(Get "/console/webhooks/" ALL, page::webhooks::show),
+        route!(Get "/console/webhooks/{webhook_endpoint_id}/" ALL, page::webhook::show),
+        route!(Get "/console/webhooks/{webhook_endpoint_id}/replay/" ENGINEERS, page::webhook::ask_replay),
+        route!(Post "/console/webhooks/{webhook_endpoint_id}/replay/" ENGINEERS, page::webhook::replay),
+        route!(Get "/console/test_clocks/" ENGINEERS, page::test_clocks::show),
+        route!(Get "/console/test_clocks/{test_clock_id}/" ENGINEERS, page::test_clock::show),
+        route!(Post "/console/test_clocks/{test_clock_id}/" ENGINEERS, page::test_clock::act),
+        route!(Get "/console/audit_log/" ALERTS, page::audit_log::show),
+        route!(Get "/console/users/" OWNERS, page::users::show),
+        route!(Get "/console/users/invite/" OWNERS, page::invite_user::ask),
+        route!(Post "/console/users/invite/" OWNERS, page::invite_user::act),
+        route!(Get "/console/users/{user_id}/role/" OWNERS, page::invite_user::ask_role),
+        route!(Post "/console/users/{user_id}/role/" OWNERS, page::invite_user::change_role),
+        route!(Get "/console/settings/" MONEY, page::settings::show),
+        route!(Post "/console/settings/" MONEY, page::settings::act),
     ]
 }
 
@@ -85,6 +108,8 @@ pub fn is_open_to(role: Role, method: Method, path: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use billing_domain::user::Role::Owner;
+
     use super::*;
 
     #[test]

@@ -13,16 +13,25 @@ pub const PLANS: &str = "Plans";
 pub const PLAN: &str = "Plan";
 pub const METRICS: &str = "Metrics";
 pub const WEBHOOKS: &str = "Webhooks";
+pub const ALERTS: &str = "Alerts";
+pub const TEST_CLOCKS: &str = "Test clocks";
+pub const AUDIT_LOG: &str = "Audit log";
+pub const USERS: &str = "Users";
+pub const SETTINGS: &str = "Settings";
 pub const SESSIONS: &str = "Signed-in browsers";
 pub const API_DOCUMENTS: &str = "API documentation";
 pub const SKIP: &str = "Skip to the content";
 pub const NAVIGATION: &str = "Main";
 pub const SEARCH: &str = "Search";
-pub const SEARCH_HINT: &str = "Customer id, invoice number";
+pub const SEARCH_HINT: &str = "Customer id or e-mail, invoice number";
 pub const SIGN_OUT: &str = "Sign out";
 pub const TIMES_ARE_UTC: &str = "All times are UTC.";
 pub const PREVIOUS: &str = "First page";
 pub const NEXT: &str = "Next page";
+pub const OPTIONAL: &str = "optional";
+pub const SAVE: &str = "Save";
+pub const DELETE: &str = "Delete";
+pub const UTC_HINT: &str = "In UTC.";
 pub const BACK: &str = "Back";
 pub const NONE: &str = "none";
 
@@ -231,5 +240,110 @@ pub const EVENT_TYPES: &str = "Messages";
 pub const EVERY_TYPE: &str = "all";
 
 // Search.
-pub const NOTHING_FOUND: &str = "Nothing has this id or number.";
-pub const SEARCH_EMPTY: &str = "Type the id of a customer, or the number of an invoice.";
+pub const NOTHING_FOUND: &str = "Nothing has this id, e-mail address or number.";
+pub const SEARCH_EMPTY: &str = "Type the id or the e-mail address of a customer, or the number of an invoice.";
+
+// Credits and credit notes.
+pub const CURRENCY: &str = "Currency";
+pub const DESCRIPTION: &str = "Description";
+pub const REASON: &str = "Reason";
+pub const GIVE_CREDIT: &str = "Give a credit";
+pub const GIVE_CREDIT_EXPLAINED: &str = "The next invoices in this currency are paid from it first.";
+pub const CREDIT_DESCRIPTION_HINT: &str = "What it was given for.";
+pub const VOID_CREDIT: &str = "Void this credit";
+pub const CONFIRM_VOID_CREDIT: &str = "Void what is left";
+pub const VOID_CREDIT_EXPLAINED: &str = "What is left of it pays no invoice any more. What it has paid stays paid.";
+pub const CREDIT_NOTES: &str = "Credit notes";
+pub const NO_CREDIT_NOTES: &str = "No credit notes.";
+pub const CREATE_CREDIT_NOTE: &str = "Create a credit note";
+pub const CREDIT_NOTE_EXPLAINED: &str = "It takes back a part of the invoice, spread over its lines with their tax, and never more than what is left of them.";
+pub const CREDIT_NOTE_AMOUNT_HINT: &str = "Tax included.";
+pub const SETTLEMENT: &str = "What was paid already";
+pub const TO_BALANCE: &str = "becomes a credit";
+pub const OUTSIDE: &str = "is paid back outside";
+pub const REFUND_REFERENCE_HINT: &str = "What tells the refund, where it is paid back outside.";
+pub const VOID_CREDIT_NOTE: &str = "Void this credit note";
+pub const CONFIRM_VOID_CREDIT_NOTE: &str = "Void the credit note";
+pub const VOID_CREDIT_NOTE_EXPLAINED: &str =
+    "It keeps its number, and takes nothing back any more. This cannot be undone.";
+
+// Alerts.
+pub const ALERTS_HINT: &str = "Each tells once in an interval, by a message to webhook endpoints and the feed.";
+pub const NO_ALERTS: &str = "No alerts.";
+pub const NEW_ALERT: &str = "Add an alert";
+pub const DELETE_ALERT: &str = "Delete this alert";
+pub const DELETE_ALERT_EXPLAINED: &str = "It tells nothing any more.";
+pub const WATCHED: &str = "What is watched";
+pub const WATCHED_USAGE: &str = "usage of a metric";
+pub const WATCHED_SPEND: &str = "spend of the running period";
+pub const WATCHED_CREDIT: &str = "what is left of credits";
+pub const WATCHED_UNITS: &str = "what is left of prepaid units";
+pub const THRESHOLD: &str = "Threshold";
+pub const UNIT: &str = "Threshold as";
+pub const ABSOLUTE: &str = "a number";
+pub const OF_LIMIT: &str = "of the limit";
+pub const OF_FREE: &str = "of the free units";
+pub const FOR_WHOM: &str = "Whose";
+pub const HOLDERS_OF: &str = "everybody with the plan version";
+pub const EVERY_CUSTOMER: &str = "every customer";
+pub const ALERT_METRIC_HINT: &str = "Its id, for usage and prepaid units.";
+pub const ALERT_CURRENCY_HINT: &str = "For spend and credits.";
+pub const ALERT_CUSTOMER_HINT: &str = "One customer, or a plan version, or nothing: then it is about every customer.";
+
+// Test clocks.
+pub const NO_TEST_CLOCKS: &str = "No test clocks. They are made through the API: POST /api/test_clocks/.";
+pub const CLOCK_TIME: &str = "It is";
+pub const ADVANCE: &str = "Advance";
+pub const ADVANCE_TO: &str = "Advance to";
+pub const CLOCK_IS_BUSY: &str = "It is on its way to this time. Reload the page.";
+pub const TEST_CLOCK_EXPLAINED: &str = "For the customers of this clock everything happens that is due until then: renewals, invoices, alerts. Time does not go back.";
+
+// The audit log.
+pub const WHO: &str = "Who";
+pub const OPERATION: &str = "Operation";
+pub const FROM_WHERE: &str = "From";
+pub const REQUEST: &str = "Request";
+pub const BEFORE: &str = "Before";
+pub const AFTER: &str = "After";
+pub const NO_ENTRIES_OF_LOG: &str = "Nothing was changed that fits.";
+
+// Users.
+pub const ROLE: &str = "Role";
+pub const CHANGE_ROLE: &str = "Change the role";
+pub const INVITE: &str = "Invite somebody";
+pub const INVITED: &str = "Invited";
+pub const INVITE_EXPLAINED: &str = "You get a link to pass on. Whoever opens it chooses a password.";
+pub const INVITED_EXPLAINED: &str = "Pass on this link. It opens once, and is not shown again.";
+pub const ROLE_READER: &str = "reader: looks at everything, changes nothing";
+pub const ROLE_SUPPORT: &str = "support: changes what customers hold";
+pub const ROLE_FINANCE: &str = "finance: sees to invoices, payments and credits";
+pub const ROLE_DEVELOPER: &str = "developer: connects other programs";
+pub const ROLE_OWNER: &str = "owner: everything, users included";
+
+// Webhooks.
+pub const WEBHOOK: &str = "Webhook endpoint";
+pub const ATTEMPTS: &str = "Attempts";
+pub const ATTEMPT: &str = "Attempt";
+pub const NO_ATTEMPTS: &str = "Nothing was sent yet.";
+pub const MESSAGE: &str = "Message";
+pub const TOOK: &str = "Took";
+pub const ANSWER: &str = "Answer";
+pub const REPLAY: &str = "Send again";
+pub const REPLAY_EXPLAINED: &str = "Messages keep their ids, so a receiver that keeps them in mind takes each once.";
+pub const REPLAY_ONE_HINT: &str = "The id of one message, or";
+pub const REPLAY_SINCE_HINT: &str = "all since then, in UTC.";
+
+// Settings.
+pub const SETTINGS_EXPLAINED: &str =
+    "They hold for what is done from now on; invoices that were issued stay as they are.";
+pub const EVENT_WINDOW: &str = "Events are taken for";
+pub const DAYS: &str = "days";
+pub const TAX_PROVIDERS: &str = "Tax is asked of";
+pub const TAX_RATE: &str = "Tax rate";
+pub const TAX_RATE_HINT: &str = "In percent, for customers without one of their own.";
+pub const ZONE_HINT: &str = "As Europe/Berlin. New customers live by it.";
+pub const DEFAULT_CURRENCY_HINT: &str = "What is meant where no currency is named.";
+pub const PAYMENT_GRACE: &str = "Days to pay";
+pub const PAYMENT_GRACE_HINT: &str = "Empty: invoices have no due date.";
+pub const INVOICE_GRACE: &str = "Minutes to wait for late events";
+pub const INVOICE_GRACE_HINT: &str = "A period is invoiced so long after its end.";

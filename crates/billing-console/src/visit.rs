@@ -3,7 +3,7 @@
 use billing_domain::user::Role;
 use serde_json::Value;
 
-use crate::api::{Answer, Api, Failure};
+use crate::api::{Answer, Api, Failure, Verb};
 
 /// Fields of a form or of a query, in their order.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +21,14 @@ impl Fields {
     pub fn get(&self, name: &str) -> Option<&str> {
         let value = self.0.iter().find(|(other, _)| other == name).map(|(_, value)| value.trim());
         value.filter(|value| !value.is_empty())
+    }
+}
+
+impl Fields {
+    /// All values of a field that are not empty.
+    pub fn all(&self, name: &str) -> Vec<&str> {
+        let values = self.0.iter().filter(|(other, _)| other == name).map(|(_, value)| value.trim());
+        values.filter(|value| !value.is_empty()).collect()
     }
 }
 
@@ -108,9 +116,29 @@ impl Visit<'_> {
     ///
     /// # Errors
     /// Those of the call; without the key of a form.
-    pub async fn post(&self, path: String, body: Value) -> Result<Value, Failure> {
+    pub async fn post(&self, path: impl Into<String>, body: impl Into<Value>) -> Result<Value, Failure> {
+        self.has_done(Verb::Post, path.into(), body.into()).await
+    }
+
+    /// Has something changed.
+    ///
+    /// # Errors
+    /// Those of the call; without the key of a form.
+    pub async fn patch(&self, path: impl Into<String>, body: impl Into<Value>) -> Result<Value, Failure> {
+        self.has_done(Verb::Patch, path.into(), body.into()).await
+    }
+
+    /// Has something taken away.
+    ///
+    /// # Errors
+    /// Those of the call; without the key of a form.
+    pub async fn delete(&self, path: impl Into<String>) -> Result<(), Failure> {
+        self.has_done(Verb::Delete, path.into(), Value::Null).await.map(drop)
+    }
+
+    async fn has_done(&self, verb: Verb, path: String, body: Value) -> Result<Value, Failure> {
         let once = self.form.get("once").ok_or_else(|| Failure::new(400, "invalid", crate::text::FORM_IS_BROKEN))?;
-        Ok(self.api.post(path, body, format!("console-{once}")).await?.value)
+        Ok(self.api.send(verb, path, body, format!("console-{once}")).await?.value)
     }
 }
 

@@ -14,6 +14,8 @@ const CREDITS_SHOWN: u32 = 50;
 /// Most plans of one customer whose metrics are shown, and most metrics.
 const PLANS_LOOKED_AT: usize = 10;
 const METRICS_LOOKED_AT: usize = 30;
+const CREDIT: &str = "/console/customers/{customer_id}/credit/";
+const VOID_CREDIT: &str = "/console/credits/{credit_id}/void/";
 const CANCEL: &str = "/console/subscriptions/{subscription_id}/cancel/";
 
 type Part = Result<Value, Failure>;
@@ -28,7 +30,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let usage = usage(visit, &id, show::items(&customer["subscriptions"])).await;
     let draft = visit.get(format!("/api/customers/{id}/draft_invoice/")).await;
     let credits = visit.get(format!("/api/credits/?customer_id={id}&limit={CREDITS_SHOWN}")).await;
-    let may_cancel = is_open_to(visit.viewer.role, Method::Get, CANCEL);
+    let may = |path| is_open_to(visit.viewer.role, Method::Get, path);
     let invoices = show::items(&customer["invoices"]);
     let title = show::name(&customer);
     let content = html! {
@@ -39,14 +41,18 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             a href={ (customer_path(&visit.id)) "events/" } { (text::EVENTS) }
             a href={ (customer_path(&visit.id)) "statement/" } { (text::STATEMENT) }
         }
-        section { h2 { (text::SUBSCRIPTIONS) } (subscriptions(show::items(&customer["subscriptions"]), may_cancel)) }
+        section { h2 { (text::SUBSCRIPTIONS) } (subscriptions(show::items(&customer["subscriptions"]), may(CANCEL))) }
         section { h2 { (text::USAGE) } (part(&usage, usage_table)) }
         section { h2 { (text::DRAFT) } (part(&draft, drafts)) }
         section {
             h2 { (text::INVOICES) }
             @if invoices.is_empty() { p.empty { (text::NO_INVOICES) } } @else { (invoice_table(invoices, false)) }
         }
-        section { h2 { (text::CREDITS) } (part(&credits, credit_table)) }
+        section {
+            h2 { (text::CREDITS) }
+            (part(&credits, |credits| credit_table(credits, may(VOID_CREDIT))))
+            p.links { @if may(CREDIT) { a href={ (customer_path(&visit.id)) "credit/" } { (text::GIVE_CREDIT) } } }
+        }
     };
     Ok(Outcome::Page(title.to_owned(), content))
 }
@@ -200,13 +206,14 @@ fn drafts(drafts: &Value) -> Markup {
     }
 }
 
-fn credit_table(credits: &Value) -> Markup {
+fn credit_table(credits: &Value, may_void: bool) -> Markup {
     let credits = show::items(credits);
     html! {
         @if credits.is_empty() { p.empty { (text::NO_CREDITS) } } @else { div.scroll { table {
             thead { tr {
                 th { (text::KIND) } th { (text::SINCE) } th { (text::EXPIRES) } th { (text::STATUS) }
                 th.right { (text::AMOUNT) } th.right { (text::REMAINING) }
+                @if may_void { th { span.hidden { (text::VOID) } } }
             } }
             tbody { @for one in credits { tr {
                 td.long { (show::or_none(&one["description"])) }
@@ -215,6 +222,11 @@ fn credit_table(credits: &Value) -> Markup {
                 td { (show::badge(one["status"].as_str().unwrap_or_default())) }
                 td.right { (show::amount(&one["amount"], &one["currency"])) }
                 td.right { (show::amount(&one["amount_remaining"], &one["currency"])) }
+                @if may_void { td.right {
+                    @if one["status"] == "active" {
+                        a href={ "/console/credits/" (escaped(&show::plain(&one["credit_id"]))) "/void/" } { (text::VOID) }
+                    }
+                } }
             } } }
         } } }
     }

@@ -12,6 +12,8 @@ use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
 const VOID: &str = "/console/invoices/{invoice_id}/void/";
+const CREDIT_NOTES: &str = "/console/invoices/{invoice_id}/credit_notes/";
+const VOID_CREDIT_NOTE: &str = "/console/credit_notes/{credit_note_id}/void/";
 const PAYMENTS: &str = "/console/invoices/{invoice_id}/payments/";
 
 /// `GET /console/invoices/{invoice_id}/`
@@ -29,7 +31,8 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let currency = &invoice["currency"];
     let here = super::invoice_path(&invoice);
     let is_unpaid = invoice["payment_status"] == "unpaid";
-    let may = |path| is_unpaid && is_open_to(visit.viewer.role, Method::Get, path);
+    let is_open = |path| is_open_to(visit.viewer.role, Method::Get, path);
+    let may = |path| is_unpaid && is_open(path);
     let content = html! {
         nav.path { a href="/console/invoices/" { (text::INVOICES) } }
         h1 { (text::INVOICE) " " (number) " " (invoice_badge(&invoice)) }
@@ -44,6 +47,9 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         }
         p.links {
             @if may(PAYMENTS) { a.button href={ (here) "payments/" } { (text::NOTE_PAYMENT) } }
+            @if invoice["payment_status"] != "voided" && is_open(CREDIT_NOTES) {
+                a.button.quiet href={ (here) "credit_notes/" } { (text::CREATE_CREDIT_NOTE) }
+            }
             @if may(VOID) { a.button.danger href={ (here) "void/" } { (text::VOID) } }
         }
         section {
@@ -60,6 +66,10 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
                 Ok(payments) => { (payment_table(show::items(payments), currency)) }
                 Err(failure) => { (failed_part(failure)) }
             }
+        }
+        section {
+            h2 { (text::CREDIT_NOTES) }
+            (note_table(show::items(&invoice["credit_notes"]), currency, is_open(VOID_CREDIT_NOTE)))
         }
     };
     Ok(Outcome::Page(format!("{} {number}", text::INVOICE), content))
@@ -79,6 +89,28 @@ fn payment_table(payments: &[Value], currency: &Value) -> Markup {
                 td.long { (show::or_none(&one["reference"])) }
                 td.right { (show::amount(&one["amount"], currency)) }
             } } }
+        } } }
+    }
+}
+
+fn note_table(notes: &[Value], currency: &Value, may_void: bool) -> Markup {
+    html! {
+        @if notes.is_empty() { p.empty { (text::NO_CREDIT_NOTES) } } @else { div.scroll { table {
+            thead { tr {
+                th { (text::NUMBER) } th { (text::ISSUED) } th { (text::SETTLEMENT) } th.right { (text::AMOUNT) } @if may_void { th { span.hidden { (text::VOID) } } }
+            } }
+            tbody { @for one in notes {
+                @let is_voided = !one["voided_at"].is_null();
+                tr {
+                    td.number { (show::plain(&one["credit_note_number"])) @if is_voided { " " (show::badge(text::VOIDED)) } }
+                    td { (show::day(&one["issue_date"])) }
+                    td { @if one["settlement"] == "balance" { (text::TO_BALANCE) } @else { (text::OUTSIDE) } }
+                    td.right { (show::amount(&one["amount"], currency)) }
+                    @if may_void { td.right { @if !is_voided {
+                        a href={ "/console/credit_notes/" (escaped(&show::plain(&one["credit_note_id"]))) "/void/" } { (text::VOID) }
+                    } } }
+                }
+            } }
         } } }
     }
 }

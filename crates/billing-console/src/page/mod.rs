@@ -1,21 +1,35 @@
 //! The pages, one file each: what it asks the API for, and how that looks.
 
+pub mod alerts;
+pub mod audit_log;
 pub mod cancel_subscription;
+pub mod credit_customer;
+pub mod credit_note;
 pub mod customer;
 pub mod customers;
+pub mod delete_alert;
 pub mod events;
 pub mod home;
+pub mod invite_user;
 pub mod invoice;
 pub mod invoice_line;
 pub mod invoices;
 pub mod metrics;
+pub mod new_alert;
 pub mod note_payment;
 pub mod plan;
 pub mod plans;
 pub mod search;
+pub mod settings;
 pub mod sign_in;
 pub mod statement;
+pub mod test_clock;
+pub mod test_clocks;
+pub mod users;
+pub mod void_credit;
+pub mod void_credit_note;
 pub mod void_invoice;
+pub mod webhook;
 pub mod webhooks;
 
 use maud::{Markup, html};

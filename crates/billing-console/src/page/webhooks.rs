@@ -6,7 +6,7 @@ use super::{is_first, paged};
 use crate::api::Failure;
 use crate::layout::pager;
 use crate::route::Outcome;
-use crate::visit::Visit;
+use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
 /// `GET /console/webhooks/`
@@ -21,7 +21,11 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         @if endpoints.is_empty() { p.empty { (text::NO_WEBHOOKS) } } @else { div.scroll { table {
             thead { tr { th { (text::URL) } th { (text::STATUS) } th { (text::FAILING_SINCE) } th { (text::EVENT_TYPES) } } }
             tbody { @for endpoint in endpoints { tr {
-                td.long { code { (show::plain(&endpoint["url"])) } }
+                td.long {
+                    a href={ "/console/webhooks/" (escaped(&show::plain(&endpoint["webhook_endpoint_id"]))) "/" } {
+                        (show::plain(&endpoint["url"]))
+                    }
+                }
                 td {
                     (show::badge(endpoint["status"].as_str().unwrap_or_default()))
                     @if let Some(reason) = endpoint["disabled_reason"].as_str() { div.bad { (reason) } }

@@ -14,7 +14,7 @@ use actix_web::http::header::{CONTENT_TYPE, HeaderValue, LINK};
 use actix_web::http::{Method, Uri};
 use actix_web::web::{self, Bytes};
 use billing_console::permission;
-use billing_console::{Answer, Api, Asking, Failure};
+use billing_console::{Answer, Api, Asking, Failure, Verb};
 use billing_domain::user::Role;
 use serde_json::Value;
 use tokio::sync::OnceCell;
@@ -67,10 +67,8 @@ pub struct OnBehalf<'v> {
 }
 
 impl OnBehalf<'_> {
-    async fn ask(&self, method: Method, path: &str, body: Option<(Value, String)>) -> Result<Answer, Failure> {
-        let as_of_table =
-            if method == Method::POST { billing_console::Method::Post } else { billing_console::Method::Get };
-        if !permission::allows(self.role, as_of_table, path) {
+    async fn ask(&self, verb: Verb, path: &str, body: Option<(Value, String)>) -> Result<Answer, Failure> {
+        if !permission::allows(self.role, verb, path) {
             return Err(Failure::forbidden());
         }
         let mut request = match &body {
@@ -81,11 +79,19 @@ impl OnBehalf<'_> {
             }
         };
         let head = request.head_mut();
-        head.method = method;
+        head.method = match verb {
+            Verb::Get => Method::GET,
+            Verb::Post => Method::POST,
+            Verb::Patch => Method::PATCH,
+            Verb::Delete => Method::DELETE,
+        };
         head.uri = path.parse::<Uri>().map_err(|_| Failure::not_found())?;
         if let Some((value, once)) = &body {
-            let once = HeaderValue::from_str(once).map_err(|_| Failure::not_found())?;
-            head.headers.insert(IDEMPOTENCY_KEY, once);
+            // The others come to the same, however often they are sent.
+            if verb == Verb::Post {
+                let once = HeaderValue::from_str(once).map_err(|_| Failure::not_found())?;
+                head.headers.insert(IDEMPOTENCY_KEY, once);
+            }
             if !value.is_null() {
                 head.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
             }
@@ -106,7 +112,9 @@ async fn answer(called: Result<ServiceResponse<BoxBody>, actix_web::Error>) -> R
     let next = response.headers().get(LINK).and_then(|link| next_cursor(link.to_str().ok()?));
     let read = to_bytes_limited(response.into_body(), ANSWER_BYTES_MAX).await;
     let bytes = read.map_err(|_| broken())?.map_err(|_| broken())?;
-    let value: Value = serde_json::from_slice(&bytes).map_err(|_| broken())?;
+    // What was taken away has nothing more to say.
+    let value: Value =
+        if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).map_err(|_| broken())? };
     if status < 400 {
         return Ok(Answer { value, next });
     }
@@ -123,10 +131,10 @@ fn next_cursor(link: &str) -> Option<String> {
 
 impl Api for OnBehalf<'_> {
     fn get(&self, path: String) -> Asking<'_> {
-        Box::pin(async move { self.ask(Method::GET, &path, None).await })
+        Box::pin(async move { self.ask(Verb::Get, &path, None).await })
     }
 
-    fn post(&self, path: String, body: Value, once: String) -> Asking<'_> {
-        Box::pin(async move { self.ask(Method::POST, &path, Some((body, once))).await })
+    fn send(&self, verb: Verb, path: String, body: Value, once: String) -> Asking<'_> {
+        Box::pin(async move { self.ask(verb, &path, Some((body, once))).await })
     }
 }

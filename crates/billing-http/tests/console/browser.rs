@@ -166,6 +166,10 @@ fn finance_opens_an_invoice_and_voids_it_once() {
         driver.open(path);
         driver.photograph(name);
     }
+    for page in ["alerts", "alerts/new", "webhooks", "audit_log", "settings", "customers/acme/credit"] {
+        driver.open(&format!("/console/{page}/"));
+        driver.photograph(&page.replace('/', "-"));
+    }
     let invoice = world.get("/api/invoices/").ok(200)[0].id("invoice_id");
     let path = format!("/console/invoices/{invoice}/");
     driver.open(&path);

@@ -2,6 +2,7 @@
 
 mod actions;
 pub(crate) mod browser;
+mod forms;
 mod pages;
 mod sessions;
 mod who_may;

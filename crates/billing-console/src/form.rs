@@ -1,0 +1,150 @@
+//! Forms: fields that are shown with their labels and sent to the API under their own names.
+
+use maud::{Markup, html};
+use serde_json::{Map, Value};
+
+use crate::layout::form_token;
+use crate::text;
+use crate::visit::Visit;
+
+/// What can be put into a field.
+#[derive(Clone, Copy)]
+pub enum Input {
+    /// A line of at most so many characters.
+    Text(u16),
+    /// A number, exact as it is typed.
+    Number,
+    /// An instant, in UTC.
+    Instant,
+    /// One of several: what is sent, and what is read. Nothing is sent for an empty one.
+    Choice(&'static [(&'static str, &'static str)]),
+    /// Any of several words.
+    Words(&'static [&'static str]),
+}
+
+/// A field of a call of the API.
+#[derive(Clone, Copy)]
+pub struct Field {
+    /// As the API calls it.
+    pub name: &'static str,
+    /// As people call it.
+    pub label: &'static str,
+    /// What else is to be known.
+    pub hint: Option<&'static str>,
+    /// What can be put into it.
+    pub input: Input,
+    /// Whether it may not be left empty.
+    pub is_required: bool,
+}
+
+impl Field {
+    /// A field that may be left empty.
+    pub const fn new(name: &'static str, label: &'static str, input: Input) -> Self {
+        Self { name, label, hint: None, input, is_required: false }
+    }
+
+    /// The same, to be filled in.
+    #[must_use]
+    pub const fn required(self) -> Self {
+        Self { is_required: true, ..self }
+    }
+
+    /// The same, with a hint.
+    #[must_use]
+    pub const fn hint(self, hint: &'static str) -> Self {
+        Self { hint: Some(hint), ..self }
+    }
+}
+
+/// What is sent, how it is called, and where one goes who does not want it.
+pub struct Form<'f> {
+    /// The fields with what stands in them at first.
+    pub fields: &'f [(Field, String)],
+    /// The button's text.
+    pub button: &'static str,
+    /// Whether it takes something away that does not come back.
+    pub is_danger: bool,
+    /// The way back, and how it is called.
+    pub back: (&'f str, &'static str),
+}
+
+impl Form<'_> {
+    /// The form, sent to the page's own path.
+    pub fn render(&self, visit: &Visit<'_>) -> Markup {
+        let (to, back) = self.back;
+        html! {
+            form.act method="post" {
+                (form_token(&visit.viewer.form_token))
+                input type="hidden" name="once" value=(visit.once);
+                @for (field, value) in self.fields { (field.render(value)) }
+                button.danger[self.is_danger] type="submit" { (self.button) }
+                a href=(to) { (back) }
+            }
+        }
+    }
+}
+
+impl Field {
+    fn render(&self, value: &str) -> Markup {
+        let (name, required) = (self.name, self.is_required);
+        let hinted = self.hint.map(|_| format!("{name}-hint"));
+        let field = match self.input {
+            Input::Text(longest) => html! {
+                input id=(name) name=(name) maxlength=(longest) required[required] value=(value) autocomplete="off"
+                    aria-describedby=[&hinted];
+            },
+            Input::Number => html! {
+                input id=(name) name=(name) inputmode="decimal" maxlength="60" required[required] value=(value)
+                    autocomplete="off" aria-describedby=[&hinted];
+            },
+            Input::Instant => html! {
+                input id=(name) name=(name) type="datetime-local" step="1" required[required]
+                    value=(value.get(..19).unwrap_or(value)) aria-describedby=[&hinted];
+            },
+            Input::Choice(choices) => html! {
+                select id=(name) name=(name) aria-describedby=[&hinted] {
+                    @for (sent, words) in choices { option value=(sent) selected[*sent == value] { (words) } }
+                }
+            },
+            Input::Words(words) => html! {
+                select id=(name) name=(name) multiple size="6" aria-describedby=[&hinted] {
+                    @for word in words { option value=(word) { (word) } }
+                }
+            },
+        };
+        let may_be_empty = !required && !matches!(self.input, Input::Choice(_));
+        html! {
+            label for=(name) { (self.label) @if may_be_empty { " " span.quiet { (text::OPTIONAL) } } }
+            (field)
+            @if let Some(hint) = self.hint { p.hint id=[hinted] { (hint) } }
+        }
+    }
+
+    /// What was put into it, as the API takes it; `None` when that is nothing.
+    fn read(&self, visit: &Visit<'_>) -> Option<Value> {
+        match self.input {
+            Input::Words(_) => {
+                let chosen = visit.form.all(self.name);
+                (!chosen.is_empty()).then(|| chosen.into())
+            }
+            // Browsers leave out the zone.
+            Input::Instant => visit.form.get(self.name).map(|at| match at.ends_with('Z') {
+                true => at.into(),
+                false if at.len() == 16 => format!("{at}:00Z").into(),
+                false => format!("{at}Z").into(),
+            }),
+            _ => visit.form.get(self.name).map(Value::from),
+        }
+    }
+}
+
+/// What was put into these fields, as the body of a call.
+pub fn body<'f>(visit: &Visit<'_>, fields: impl IntoIterator<Item = &'f Field>) -> Map<String, Value> {
+    let filled = fields.into_iter().filter_map(|field| Some((field.name.to_owned(), field.read(visit)?)));
+    filled.collect()
+}
+
+/// Fields with nothing in them.
+pub fn empty(fields: &[Field]) -> Vec<(Field, String)> {
+    fields.iter().map(|field| (*field, String::new())).collect()
+}

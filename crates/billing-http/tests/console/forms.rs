@@ -1,0 +1,185 @@
+//! What forms send, and what comes of it: each does what the call of the API does, once.
+
+use billing_domain::user::Role;
+use serde_json::{Value, json};
+
+use super::{Browser, hidden, token, user};
+use crate::support::{Answer, Field, World, ago};
+
+const OWNER: &str = "owner@acme.example";
+
+/// A world with a customer who has a plan and an unpaid invoice, and an owner: the invoice.
+fn world() -> (World, String) {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    world.customer("acme");
+    let body = json!({"customer_id": "acme", "plan_id": plan, "start_date": ago(time::Duration::days(1))});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let invoice = world.get("/api/invoices/").ok(200)[0].id("invoice_id");
+    user(&world, OWNER, world.organization, Role::Owner);
+    (world, invoice)
+}
+
+/// Fills a form in and sends it, twice: the second time is a double click. What the first came to.
+fn fill(browser: &Browser<'_>, path: &str, fields: &[(&str, &str)]) -> Answer {
+    let page = browser.get(path);
+    assert_eq!(page.status, 200, "{path}: {}", page.text);
+    for (name, _) in fields {
+        assert!(page.text.contains(&format!("name=\"{name}\"")), "{path} has no field {name}: {}", page.text);
+    }
+    let (token, once) = (token(&page), hidden(&page, "once"));
+    let mut all = vec![("form_token", token.as_str()), ("once", once.as_str())];
+    all.extend_from_slice(fields);
+    let answer = browser.post(path, &all);
+    browser.post(path, &all);
+    answer
+}
+
+fn list(world: &World, path: &str) -> Vec<Value> {
+    world.get(path).ok(200).as_array().expect("a list").clone()
+}
+
+#[test]
+fn a_credit_is_given_and_voided() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = "/console/customers/acme/credit/";
+    let filled = [
+        ("amount", "12.3400"),
+        ("currency_code", "USD"),
+        ("description", "<i>sorry</i>"),
+        ("expires_at", "2031-05-01T10:30"),
+    ];
+    assert_eq!(fill(&owner, path, &filled).header("location"), "/console/customers/acme/");
+    let credits = list(&world, "/api/credits/?customer_id=acme");
+    assert_eq!(credits.len(), 1, "once: {credits:?}");
+    assert_eq!(
+        (credits[0]["amount"].to_string().as_str(), &credits[0]["expires_at"]),
+        ("12.34", &json!("2031-05-01T10:30:00Z"))
+    );
+    let page = owner.get("/console/customers/acme/").text;
+    assert!(page.contains("&lt;i&gt;sorry&lt;/i&gt;") && page.contains("12.34"), "{page}");
+    let id = credits[0].id("credit_id");
+    fill(&owner, &format!("/console/credits/{id}/void/"), &[]);
+    assert_eq!(world.get(&format!("/api/credits/{id}/")).ok(200)["status"], "inactive");
+    let form = owner.get(path);
+    for (amount, currency) in [("-1", "USD"), ("x", "USD"), ("1", "usd"), ("", "USD")] {
+        let fields = [
+            ("form_token", token(&form)),
+            ("once", hidden(&form, "once")),
+            ("amount", amount.into()),
+            ("currency_code", currency.into()),
+        ];
+        let refused = owner.post(path, &fields.each_ref().map(|(name, value)| (*name, value.as_str())));
+        assert_eq!(refused.status, 400, "{amount} {currency}: {}", refused.text);
+    }
+    assert_eq!(list(&world, "/api/credits/?customer_id=acme&status=active").len(), 0);
+}
+
+#[test]
+fn a_credit_note_takes_back_and_is_voided() {
+    let (world, invoice) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let before = world.get(&format!("/api/invoices/{invoice}/")).ok(200);
+    let path = format!("/console/invoices/{invoice}/");
+    let filled = [("amount", "1.50"), ("settlement", "balance"), ("reason", "too much")];
+    assert_eq!(fill(&owner, &format!("{path}credit_notes/"), &filled).header("location"), path);
+    let notes = list(&world, &format!("/api/credit_notes/?invoice_id={invoice}"));
+    assert_eq!(notes.len(), 1, "once: {notes:?}");
+    let page = owner.get(&path).text;
+    assert!(page.contains(&notes[0].id("credit_note_number")), "{page}");
+    let after = world.get(&format!("/api/invoices/{invoice}/")).ok(200);
+    assert_ne!(before["amount_due"], after["amount_due"]);
+    let note = notes[0].id("credit_note_id");
+    assert_eq!(fill(&owner, &format!("/console/credit_notes/{note}/void/"), &[]).header("location"), path);
+    let due = world.get(&format!("/api/invoices/{invoice}/")).ok(200)["amount_due"].clone();
+    assert_eq!(due, before["amount_due"]);
+    assert!(!owner.get(&path).text.contains("/console/credit_notes/"), "a voided one is not voided again");
+}
+
+#[test]
+fn an_alert_is_made_and_deleted() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let filled = [("kind", "spend"), ("threshold", "99.5"), ("currency_code", "USD"), ("customer_id", "acme")];
+    assert_eq!(fill(&owner, "/console/alerts/new/", &filled).header("location"), "/console/alerts/");
+    let alerts = list(&world, "/api/usage_alerts/");
+    assert_eq!(alerts.len(), 1, "once: {alerts:?}");
+    assert!(owner.get("/console/alerts/").text.contains("99.50"));
+    let id = alerts[0].id("usage_alert_id");
+    assert_eq!(fill(&owner, &format!("/console/alerts/{id}/delete/"), &[]).header("location"), "/console/alerts/");
+    assert!(list(&world, "/api/usage_alerts/").is_empty());
+}
+
+#[test]
+fn a_clock_is_advanced() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let clock = world.post("/api/test_clocks/", &json!({"name": "2024", "frozen_time": "2024-01-01"})).ok(201);
+    let id = clock.id("test_clock_id");
+    let body = json!({"customer_id": "timed", "email": "timed@acme.io", "test_clock_id": id});
+    world.post("/api/customers/", &body).ok(201);
+    let plan = list(&world, "/api/plans/")[0].id("plan_id");
+    let body = json!({"customer_id": "timed", "plan_id": plan, "start_date": "2024-01-01"});
+    world.post("/api/subscriptions/", &body).ok(200);
+    let before = list(&world, "/api/invoices/?customer_id=timed").len();
+    let path = format!("/console/test_clocks/{id}/");
+    assert_eq!(fill(&owner, &path, &[("frozen_time", "2024-03-01T12:00")]).header("location"), path);
+    world.advance_done(&id);
+    assert!(owner.get(&path).text.contains("2024-03-01 12:00"));
+    assert!(list(&world, "/api/invoices/?customer_id=timed").len() > before, "what came due is invoiced");
+}
+
+#[test]
+fn somebody_is_invited_and_becomes_something_else() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let invited = fill(&owner, "/console/users/invite/", &[("email", "new@acme.example"), ("role", "support")]);
+    assert!(invited.status == 200 && invited.text.contains("/console/invitation/"), "{}", invited.text);
+    user(&world, "new@acme.example", world.organization, Role::Support);
+    let users = list(&world, "/api/users/");
+    let new = users.iter().find(|user| user["email"] == "new@acme.example").expect("there");
+    let path = format!("/console/users/{}/role/", new.id("user_id"));
+    assert_eq!(fill(&owner, &path, &[("role", "finance")]).header("location"), "/console/users/");
+    let users = list(&world, "/api/users/");
+    assert!(users.iter().any(|user| user["email"] == "new@acme.example" && user["role"] == "finance"), "{users:?}");
+}
+
+#[test]
+fn settings_are_kept_and_emptied() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = "/console/settings/";
+    let filled = [
+        ("organization_name", "Acme & Sons"),
+        ("timezone", "Europe/Berlin"),
+        ("tax_rate", "19"),
+        ("payment_grace_period", "14"),
+        ("invoice_grace_minutes", "45"),
+    ];
+    assert_eq!(fill(&owner, path, &filled).header("location"), path);
+    let organization = world.get("/api/organization/").ok(200);
+    assert_eq!(organization["tax_rate"].to_string(), "19");
+    assert_eq!(
+        (&organization["payment_grace_period"], &organization["timezone"]),
+        (&json!(14), &json!("Europe/Berlin"))
+    );
+    assert_eq!(organization["invoice_grace_minutes"], 45);
+    fill(&owner, path, &[("organization_name", "Acme & Sons"), ("tax_rate", ""), ("payment_grace_period", "")]);
+    let organization = world.get("/api/organization/").ok(200);
+    assert!(organization["tax_rate"].is_null() && organization["payment_grace_period"].is_null(), "{organization}");
+    assert_eq!(organization["timezone"], "Europe/Berlin", "what was not sent stays");
+    let log = owner.get("/console/audit_log/?operation=update_organization").text;
+    assert!(log.contains(OWNER) && log.contains("Europe/Berlin"), "{log}");
+    assert!(!owner.get("/console/audit_log/?actor=nobody").text.contains("Europe/Berlin"));
+}
+
+#[test]
+fn messages_are_sent_again() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let hook = world.post("/api/webhook_endpoints/", &json!({"url": "https://hooks.invalid/"})).ok(201);
+    let path = format!("/console/webhooks/{}/", hook.id("webhook_endpoint_id"));
+    assert!(owner.get("/console/webhooks/").text.contains(&path));
+    assert_eq!(fill(&owner, &format!("{path}replay/"), &[("since", "2026-01-01T00:00")]).header("location"), path);
+}
