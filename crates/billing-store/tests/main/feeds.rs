@@ -208,7 +208,9 @@ fn a_replay_begins_at_the_first_of_what_was_written_since() {
         world.execute(&format!("UPDATE feed_entries SET written_at = '2026-03-01 {at}Z' WHERE position = {position}"));
     };
     // The fourth waited for its lane while the second and the third were placed.
-    [(1, "10:00"), (2, "12:00"), (3, "12:01"), (4, "11:59"), (5, "12:02")].map(|(position, at)| write(position, at));
+    for (position, at) in [(1, "10:00"), (2, "12:00"), (3, "12:01"), (4, "11:59"), (5, "12:02")] {
+        write(position, at);
+    }
     #[rustfmt::skip]
     let cases = [
         // since,  the endpoint stands at, why
