@@ -1,7 +1,7 @@
 //! Several customers in one transaction: locked and read at once, worked on one by one in memory, written at once.
 //!
 //! ```text
-//! lock, read | work on A, B, C .. in memory | read the usage they ask for | work on those again | write, commit
+//! lock, read | work on A, B, C .. in memory | read what they need | work on those again | write, commit
 //! ```
 //!
 //! Nobody is the worse for their neighbours. A customer whom somebody else is at work on, whose work fails, or needs what
@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{Scope, WorkOfEach};
-use billing_domain::usage::{SeenUsage, UsageRequest};
+use billing_domain::usage::UsageRequest;
 use billing_domain::{Error, StoreError};
 
-use self::transaction::{BatchTransaction, Turn};
+use self::transaction::{BatchTransaction, Needed, Turn};
 use self::write_buffer::WriteBuffer;
 use crate::cached::{CachedTransaction, CustomerSnapshot};
 use crate::lanes::Lane;
@@ -30,8 +30,9 @@ use crate::transaction::{Deeds, PgTransaction};
 
 /// Most customers in one transaction: it ends within moments, because each of them is locked until then.
 const CUSTOMERS_MAX: usize = 10;
-/// How often a customer's work is begun: each time but the last may end with a question about usage.
-const ATTEMPTS_MAX: usize = 3;
+/// How often a customer's work is begun: each time but the last may end with a question, about usage up to twice and about what has
+/// fired once.
+const ATTEMPTS_MAX: usize = 4;
 
 impl Shared {
     /// Work on each of these customers, a few in one transaction where that can be.
@@ -129,16 +130,32 @@ fn work_on(
     Ok(done)
 }
 
-/// Gives each what it asked for; whoever asked for more than whole buckets is left out.
-fn answer(
-    tx: &mut PgTransaction<'_>,
-    asking: Vec<(CustomerSnapshot, Vec<UsageRequest>)>,
-) -> Result<Vec<CustomerSnapshot>, Error> {
-    let questions: Vec<&[UsageRequest]> = asking.iter().map(|(_, requests)| requests.as_slice()).collect();
-    let answers = tx.read_counted_usages(&questions)?;
-    let keep = |((mut snapshot, requests), usages): ((CustomerSnapshot, Vec<UsageRequest>), Option<Vec<SeenUsage>>)| {
-        snapshot.keep(requests, usages?);
-        Some(snapshot)
-    };
-    Ok(asking.into_iter().zip(answers).filter_map(keep).collect())
+/// Gives each what it needs, as far as whole buckets tell that; whoever needs more is left out.
+fn answer(tx: &mut PgTransaction<'_>, asking: Vec<(CustomerSnapshot, Needed)>) -> Result<Vec<CustomerSnapshot>, Error> {
+    let (mut of_usage, mut of_firings) = (Vec::new(), Vec::new());
+    for (snapshot, needed) in asking {
+        match needed {
+            Needed::Usage(requests) => of_usage.push((snapshot, requests)),
+            Needed::Firings => of_firings.push(snapshot),
+        }
+    }
+    let mut answered = Vec::new();
+    if !of_usage.is_empty() {
+        let questions: Vec<&[UsageRequest]> = of_usage.iter().map(|(_, requests)| requests.as_slice()).collect();
+        let answers = tx.read_counted_usages(&questions)?;
+        for ((mut snapshot, requests), usages) in of_usage.into_iter().zip(answers) {
+            let Some(usages) = usages else { continue };
+            snapshot.keep(requests, usages);
+            answered.push(snapshot);
+        }
+    }
+    if !of_firings.is_empty() {
+        let customers: Vec<_> = of_firings.iter().map(|snapshot| snapshot.customer.key.uuid()).collect();
+        let mut firings = tx.load_firings(&customers)?;
+        for mut snapshot in of_firings {
+            snapshot.keep_firings(firings.remove(&snapshot.customer.key.uuid()).unwrap_or_default());
+            answered.push(snapshot);
+        }
+    }
+    Ok(answered)
 }

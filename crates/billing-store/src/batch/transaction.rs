@@ -11,7 +11,9 @@ use billing_domain::credit_note::{CreditNote, NewCreditNote};
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::{EventCorrection, KeptEvent};
-use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId};
+use billing_domain::id::{
+    CreditId, CreditNoteId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId, UsageAlertId,
+};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
 use billing_domain::payment::Payment;
@@ -23,6 +25,7 @@ use billing_domain::store::{
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
+use billing_domain::usage_alert::{Firing, UsageAlert};
 use billing_domain::{Error, StoreError};
 use time::{Date, OffsetDateTime};
 use uuid::Uuid;
@@ -36,10 +39,18 @@ use crate::transaction::{PastDue, hand_on, repositories};
 pub(super) enum Turn {
     /// This is to be written.
     Done(WriteBuffer),
-    /// To go on, it needs this usage.
-    Asked(Box<(CustomerSnapshot, Vec<UsageRequest>)>),
+    /// To go on, it needs this.
+    Asked(Box<(CustomerSnapshot, Needed)>),
     /// It gets a transaction of its own.
     FellBack,
+}
+
+/// What is not read of every customer, but for those of a batch who need it together.
+pub(super) enum Needed {
+    /// The usage behind these requests.
+    Usage(Vec<UsageRequest>),
+    /// Which usage alerts have fired.
+    Firings,
 }
 
 /// A transaction as one customer of a batch has it.
@@ -49,8 +60,8 @@ pub(super) struct BatchTransaction<'t, 'c> {
     /// What it has done so far.
     writes: WriteBuffer,
     invoices: Vec<NewInvoice>,
-    /// The usage it needs to go on.
-    asked: Option<Vec<UsageRequest>>,
+    /// What it needs to go on.
+    asked: Option<Needed>,
 }
 
 impl<'t, 'c> BatchTransaction<'t, 'c> {
@@ -65,10 +76,16 @@ impl<'t, 'c> BatchTransaction<'t, 'c> {
     pub(super) fn end(self, result: Result<(), Error>) -> Turn {
         let has_missed = self.inner.inner.allow_statements();
         match self.asked {
-            Some(requests) => Turn::Asked(Box::new((self.snapshot, requests))),
+            Some(needed) => Turn::Asked(Box::new((self.snapshot, needed))),
             None if has_missed || result.is_err() => Turn::FellBack,
             None => Turn::Done(self.writes.with_invoices(self.invoices)),
         }
+    }
+
+    /// Ends the work with what it needs, with which it is begun again.
+    fn needs(&mut self, needed: Needed) -> Error {
+        self.asked = Some(needed);
+        StoreError::Internal("what is read for all of a batch at once".to_owned()).into()
     }
 
     /// What was read of the customer, as long as it has changed nothing.
@@ -94,6 +111,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         credits: CreditRepo,
         events: EventRepo,
         messages: MessageRepo,
+        usage_alerts: UsageAlertRepo,
     }
 
     repositories! { inner =>
@@ -105,7 +123,6 @@ impl Transaction for BatchTransaction<'_, '_> {
         plans: PlanRepo,
         addons: AddonRepo,
         test_clocks: TestClockRepo,
-        usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
         members: MemberRepo,
         audit_log: AuditRepo,
@@ -256,6 +273,28 @@ impl MessageRepo for BatchTransaction<'_, '_> {
     }
 }
 
+impl UsageAlertRepo for BatchTransaction<'_, '_> {
+    fn has_fired(&mut self, firing: &Firing) -> Result<bool, Error> {
+        match self.snapshot.has_fired(firing) {
+            Some(has_fired) => Ok(has_fired || self.writes.has_fired(firing)),
+            None => Err(self.needs(Needed::Firings)),
+        }
+    }
+
+    fn insert_firing(&mut self, firing: &Firing, at: OffsetDateTime) -> Result<(), Error> {
+        self.writes.insert_firing(*firing, at);
+        Ok(())
+    }
+
+    hand_on! { usage_alerts =>
+        fn insert(alert: &UsageAlert) -> ();
+        fn get(id: UsageAlertId) -> UsageAlert;
+        fn list() -> Vec<UsageAlert>;
+        fn delete(id: UsageAlertId) -> ();
+        fn mark(customer: CustomerKey) -> ();
+    }
+}
+
 impl CreditRepo for BatchTransaction<'_, '_> {
     fn list_open(&mut self, customer: CustomerKey) -> Result<Vec<CreditLedger>, Error> {
         match self.unchanged(customer) {
@@ -282,8 +321,7 @@ impl EventRepo for BatchTransaction<'_, '_> {
         if let Some(usages) = self.snapshot.usages(requests) {
             return Ok(usages);
         }
-        self.asked = Some(requests.to_vec());
-        Err(StoreError::Internal("usage that is read for all of a batch at once".to_owned()).into())
+        Err(self.needs(Needed::Usage(requests.to_vec())))
     }
 
     hand_on! { events =>

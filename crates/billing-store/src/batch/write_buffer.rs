@@ -8,12 +8,14 @@ use billing_domain::id::{CustomerKey, SubscriptionId};
 use billing_domain::invoice::NewInvoice;
 use billing_domain::message::Message;
 use billing_domain::subscription::Subscription;
+use billing_domain::usage_alert::Firing;
 use diesel::RunQueryDsl;
 use diesel::sql_types::{Array, BigInt, Date as SqlDate, Uuid as SqlUuid};
 use time::{Date, OffsetDateTime};
 use uuid::Uuid;
 
 use crate::pg::statement::statement;
+use crate::repo::usage_alert::InsertFirings;
 use crate::transaction::{PastDue, PgTransaction, Reached};
 
 statement! {
@@ -40,11 +42,12 @@ pub(crate) struct WriteBuffer {
     invoices: Vec<NewInvoice>,
     past_due: Vec<PastDue>,
     messages: Vec<Message>,
+    firings: Vec<(Firing, OffsetDateTime)>,
 }
 
 impl WriteBuffer {
     pub(crate) fn is_empty(&self) -> bool {
-        let Self { new, changed, records, invoicings, reached, invoices, past_due, messages } = self;
+        let Self { new, changed, records, invoicings, reached, invoices, past_due, messages, firings } = self;
         new.is_empty()
             && changed.is_empty()
             && records.is_empty()
@@ -53,6 +56,7 @@ impl WriteBuffer {
             && invoices.is_empty()
             && past_due.is_empty()
             && messages.is_empty()
+            && firings.is_empty()
     }
 
     /// [`billing_domain::store::SubscriptionRepo::save`].
@@ -115,9 +119,19 @@ impl WriteBuffer {
         self.messages.push(message);
     }
 
+    /// [`billing_domain::store::UsageAlertRepo::insert_firing`].
+    pub(super) fn insert_firing(&mut self, firing: Firing, at: OffsetDateTime) {
+        self.firings.push((firing, at));
+    }
+
+    /// Whether an alert fires here.
+    pub(super) fn has_fired(&self, firing: &Firing) -> bool {
+        self.firings.iter().any(|(fired, _)| fired == firing)
+    }
+
     /// Adds what another customer has done.
     pub(super) fn append(&mut self, other: Self) {
-        let Self { new, changed, records, invoicings, reached, invoices, past_due, messages } = other;
+        let Self { new, changed, records, invoicings, reached, invoices, past_due, messages, firings } = other;
         self.new.extend(new);
         self.changed.extend(changed);
         self.records.extend(records);
@@ -126,13 +140,14 @@ impl WriteBuffer {
         self.invoices.extend(invoices);
         self.past_due.extend(past_due);
         self.messages.extend(messages);
+        self.firings.extend(firings);
     }
 }
 
 impl PgTransaction<'_> {
     /// Writes everything, in the order of locks: key ranges, queue, counter.
     pub(super) fn write(&mut self, all: WriteBuffer) -> Result<(), Error> {
-        let WriteBuffer { new, changed, records, invoicings, reached, invoices, past_due, messages } = all;
+        let WriteBuffer { new, changed, records, invoicings, reached, invoices, past_due, messages, firings } = all;
         self.write_subscriptions(&new, &changed)?;
         self.write_records(records.iter().map(|(customer, record)| (*customer, record)))?;
         if !invoicings.is_empty() {
@@ -144,6 +159,10 @@ impl PgTransaction<'_> {
                 counts: invoicings.values().map(|(_, count)| *count).collect(),
             };
             self.query(|pg| write.execute(pg))?;
+        }
+        if !firings.is_empty() {
+            let insert = InsertFirings::new(self.tenant(), &firings);
+            self.query(|pg| insert.execute(pg))?;
         }
         self.reached = reached;
         self.unissued = invoices;

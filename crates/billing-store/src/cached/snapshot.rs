@@ -1,12 +1,13 @@
 //! What is read of a locked customer before it is worked on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use billing_domain::charge::BillingRecord;
 use billing_domain::customer::Customer;
 use billing_domain::id::{InvoiceId, SubscriptionId};
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
+use billing_domain::usage_alert::Firing;
 use time::{Date, OffsetDateTime};
 
 /// One customer, locked, and what billing begins with.
@@ -27,6 +28,8 @@ pub(crate) struct CustomerSnapshot {
     invoicings: BTreeMap<SubscriptionId, (Date, i64)>,
     /// Questions about usage, each with its answer from one statement.
     usages: Vec<(Vec<UsageRequest>, Vec<SeenUsage>)>,
+    /// The usage alerts that have fired for the customer, once that was asked for.
+    firings: Option<BTreeSet<Firing>>,
 }
 
 impl CustomerSnapshot {
@@ -39,9 +42,20 @@ impl CustomerSnapshot {
         has_credit: bool,
     ) -> Self {
         let (current, ended) = held.into_iter().partition(|subscription| subscription.is_current(current_from));
-        let (invoicings, usages) = (BTreeMap::new(), Vec::new());
-        let falling_due = Vec::new();
-        Self { customer, now, records, current, current_from, ended, has_credit, falling_due, invoicings, usages }
+        let (falling_due, invoicings) = (Vec::new(), BTreeMap::new());
+        Self {
+            customer,
+            now,
+            records,
+            current,
+            current_from,
+            ended,
+            has_credit,
+            falling_due,
+            invoicings,
+            usages: Vec::new(),
+            firings: None,
+        }
     }
 
     /// With the unpaid invoices that were not noted as past due, and when they fall due.
@@ -71,6 +85,16 @@ impl CustomerSnapshot {
     /// Keeps the answer to a question.
     pub(crate) fn keep(&mut self, requests: Vec<UsageRequest>, usages: Vec<SeenUsage>) {
         self.usages.push((requests, usages));
+    }
+
+    /// Whether an alert has fired, where that has been read.
+    pub(crate) fn has_fired(&self, firing: &Firing) -> Option<bool> {
+        self.firings.as_ref().map(|firings| firings.contains(firing))
+    }
+
+    /// Keeps all that have fired.
+    pub(crate) fn keep_firings(&mut self, firings: BTreeSet<Firing>) {
+        self.firings = Some(firings);
     }
 
     pub(crate) fn invoicings(&self, subscription: SubscriptionId) -> Option<(Date, i64)> {

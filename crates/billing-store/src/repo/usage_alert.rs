@@ -1,6 +1,6 @@
 //! Usage alerts, for whom they have fired, and whose figures are to be looked at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::BigDecimal;
 use billing_domain::id::{CustomerKey, UsageAlertId};
@@ -105,6 +105,50 @@ impl MarkCustomers {
     pub(crate) fn at(organization: Uuid, stored: BTreeMap<Uuid, OffsetDateTime>) -> Self {
         let (customers, ats) = stored.into_iter().map(|(customer, at)| (customer, Some(at))).unzip();
         Self { organization, customers, ats }
+    }
+}
+
+statement! {
+    /// Notes that alerts fire.
+    InsertFirings -> BigInt {
+        "INSERT INTO usage_alert_firings (organization_id, customer_key, usage_alert_id, interval_start, fired_at)
+        SELECT " organization: Uuid as SqlUuid; ", fired.*
+        FROM unnest(" customers: Vec<Uuid> as Array<SqlUuid>; ", " alerts: Vec<Uuid> as Array<SqlUuid>; ",
+            " starts: Vec<OffsetDateTime> as Array<Timestamptz>; ", " ats: Vec<OffsetDateTime> as Array<Timestamptz>; ")
+            AS fired (customer_key, usage_alert_id, interval_start, fired_at)"
+    }
+}
+
+impl InsertFirings {
+    pub(crate) fn new(organization: Uuid, fired: &[(Firing, OffsetDateTime)]) -> Self {
+        Self {
+            organization,
+            customers: fired.iter().map(|(firing, _)| firing.customer.uuid()).collect(),
+            alerts: fired.iter().map(|(firing, _)| firing.alert.uuid()).collect(),
+            starts: fired.iter().map(|(firing, _)| firing.interval_start).collect(),
+            ats: fired.iter().map(|(_, at)| *at).collect(),
+        }
+    }
+}
+
+impl PgTransaction<'_> {
+    /// What has fired for each of these customers; those for whom nothing has are left out.
+    pub(crate) fn load_firings(&mut self, customers: &[Uuid]) -> Result<BTreeMap<Uuid, BTreeSet<Firing>>, Error> {
+        let query = usage_alert_firings::table
+            .filter(usage_alert_firings::customer_key.eq_any(customers))
+            .filter(usage_alert_firings::organization_id.eq(self.tenant()))
+            .select((
+                usage_alert_firings::customer_key,
+                usage_alert_firings::usage_alert_id,
+                usage_alert_firings::interval_start,
+            ));
+        let rows: Vec<(Uuid, Uuid, OffsetDateTime)> = self.query(|pg| query.load(pg))?;
+        let mut firings: BTreeMap<Uuid, BTreeSet<Firing>> = BTreeMap::new();
+        for (customer, alert, interval_start) in rows {
+            let firing = Firing { customer: customer.into(), alert: alert.into(), interval_start };
+            firings.entry(customer).or_default().insert(firing);
+        }
+        Ok(firings)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Reading usage figures: all of one question in one statement, from roll-ups where there are any.
 
+mod current;
 mod rollup_start;
 mod segments;
 mod statement;
@@ -190,7 +191,7 @@ impl PgTransaction<'_> {
         Ok((found, last_arrivals))
     }
 
-    /// [`PgTransaction::read_usages`] of several questions; `None` for those whose answer would take reading events.
+    /// [`PgTransaction::read_usages`] of several questions; `None` for those whose answer would take reading more events than a few.
     pub(crate) fn read_counted_usages(
         &mut self,
         questions: &[&[UsageRequest]],
@@ -210,8 +211,15 @@ impl PgTransaction<'_> {
         let chosen = questions.iter().zip(&counted).filter(|(_, is_counted)| **is_counted);
         let chosen: Vec<UsageRequest> = chosen.flat_map(|(question, _)| question.iter().cloned()).collect();
         let mut usages = self.read_usages(&chosen)?.into_iter();
-        let answer = |(question, is_counted): (&&[UsageRequest], bool)| {
-            is_counted.then(|| usages.by_ref().take(question.len()).collect())
+        let others = questions.iter().zip(&counted).filter(|(_, is_counted)| !**is_counted);
+        let others: Vec<UsageRequest> = others.flat_map(|(question, _)| question.iter().cloned()).collect();
+        let mut current = self.read_current_usages(&others)?.into_iter();
+        let answer = |(question, is_counted): (&&[UsageRequest], bool)| match is_counted {
+            true => Some(usages.by_ref().take(question.len()).collect()),
+            false => {
+                let of_question: Vec<_> = current.by_ref().take(question.len()).collect();
+                of_question.into_iter().collect()
+            }
         };
         Ok(questions.iter().zip(counted).map(answer).collect())
     }

@@ -13,7 +13,7 @@ use crate::rollup::{Source, dimensions_of, split};
 
 /// How events are read.
 #[derive(Clone, Copy)]
-enum Reading {
+pub(super) enum Reading {
     /// Their totals.
     Totals,
     /// Bucket by bucket, each event's number a level.
@@ -146,7 +146,7 @@ impl ReadUsage {
         Ok(())
     }
 
-    fn add_buckets(
+    pub(super) fn add_buckets(
         &mut self,
         number: i32,
         request: &UsageRequest,
@@ -165,7 +165,7 @@ impl ReadUsage {
         self.bucket_ends.push(part.end());
     }
 
-    fn add_events(
+    pub(super) fn add_events(
         &mut self,
         number: i32,
         request: &UsageRequest,

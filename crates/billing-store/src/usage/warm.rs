@@ -49,14 +49,14 @@ statement! {
 pub(crate) type OpenRow = (OffsetDateTime, TotalsRow);
 
 /// How a period lies in the buckets.
-struct Layout<'r> {
-    aggregation: &'r Aggregation,
+pub(super) struct Layout<'r> {
+    pub(super) aggregation: &'r Aggregation,
     /// The bucket that the period starts within, and what of the bucket is in the period.
-    start: Option<(Period, Period)>,
+    pub(super) start: Option<(Period, Period)>,
     /// Whole hours, the one that the period ends within too.
-    whole: Period,
+    pub(super) whole: Period,
     /// What of that hour lies behind the period.
-    later: Option<Period>,
+    pub(super) later: Option<Period>,
 }
 
 impl<'r> Layout<'r> {
@@ -78,16 +78,16 @@ impl<'r> Layout<'r> {
 }
 
 /// One figure that is asked for.
-struct AskedTally<'r> {
-    request: &'r UsageRequest,
-    key: FigureKey,
-    layout: Layout<'r>,
+pub(super) struct AskedTally<'r> {
+    pub(super) request: &'r UsageRequest,
+    pub(super) key: FigureKey,
+    pub(super) layout: Layout<'r>,
 }
 
 impl<'r> AskedTally<'r> {
     /// None where buckets cannot tell it: see [`Layout::of`]; nor those that are complete only from a later instant than
     /// the first one needed.
-    fn of(request: &'r UsageRequest, complete_from: Option<OffsetDateTime>) -> Option<Self> {
+    pub(super) fn of(request: &'r UsageRequest, complete_from: Option<OffsetDateTime>) -> Option<Self> {
         let layout = Layout::of(request)?;
         let first = layout.start.as_ref().map_or(layout.whole.start(), |(bucket, _)| bucket.start());
         complete_from.filter(|from| *from <= first)?;

@@ -1,5 +1,6 @@
 //! The store on a real Postgres: one binary, because each one links libpq.
 
+mod alert_batches;
 mod arrivals;
 #[cfg(target_os = "linux")]
 mod backend;
