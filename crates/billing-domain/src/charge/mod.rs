@@ -16,7 +16,7 @@ mod records;
 pub use billed::Billed;
 pub use charged::Charged;
 pub use prepaid::{Prepaid, PrepaidSegment};
-pub use records::{carried_usage_at, count_records, records_of, reset_period_at};
+pub use records::{carried_usage_at, count_records, invoicing_span_at, records_of, reset_period_at};
 
 /// One charge of a subscription over one reset interval.
 #[derive(Clone, Debug, PartialEq, Eq)]

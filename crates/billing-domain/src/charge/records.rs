@@ -131,6 +131,28 @@ fn component_tiles(component: &Component, subscription: &Subscription) -> Vec<Ti
     std::iter::once(carried).chain(behind).collect()
 }
 
+/// From one invoice of a subscription to the next, around an instant: of a period that is invoiced as a whole, all of it. A switch
+/// goes on with what runs.
+pub fn invoicing_span_at(
+    version: &PlanVersion,
+    subscription: &Subscription,
+    instant: OffsetDateTime,
+) -> (OffsetDateTime, OffsetDateTime) {
+    let of_fees = version.recurring_charges.iter().filter_map(|charge| match charge.timing {
+        ChargeTiming::InAdvance => charge.invoicing_interval.or(charge.reset_interval),
+        _ => charge.invoicing_interval,
+    });
+    let of_usage = version.components.iter().filter_map(|component| component.invoicing_interval);
+    let (mut from, mut to) = (subscription.full.start(), subscription.period.end());
+    for interval in of_fees.chain(of_usage) {
+        for tile in subscription.calendar.tiles(interval, &subscription.full) {
+            let at = tile.period.end();
+            if at <= instant { from = from.max(at) } else { to = to.min(at) }
+        }
+    }
+    (from, to)
+}
+
 /// The subscription's start, each interval's end inside the period, and the period's end.
 fn invoicing_instants(interval: Option<Interval>, subscription: &Subscription) -> Vec<OffsetDateTime> {
     let period = &subscription.period;

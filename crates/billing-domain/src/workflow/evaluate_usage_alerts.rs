@@ -8,11 +8,11 @@ use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::Catalog;
-use super::bundle::{Bundle, considered};
+use super::bundle::{Bundle, Held, considered};
 use super::draft_invoice::{DraftedInvoice, draft_of};
 use super::tell::tell;
 use super::usages::try_usages;
-use crate::charge::{BillingRecord, reset_period_at};
+use crate::charge::{BillingRecord, invoicing_span_at, reset_period_at};
 use crate::credit::CreditLedger;
 use crate::custom_sql::CustomFailure;
 use crate::customer::Customer;
@@ -37,6 +37,9 @@ struct Metered {
     limit: Option<BigDecimal>,
     prepaid: Option<BigDecimal>,
 }
+
+/// From one invoice to the next.
+type Span = (OffsetDateTime, OffsetDateTime);
 
 /// A figure that has reached a threshold.
 struct Reached<'a> {
@@ -231,7 +234,8 @@ fn asked<'a>(
     alerts.iter().filter(|alert| alert.kind == kind).filter(concerns).collect()
 }
 
-/// The alerts on what the draft invoice comes to. Their interval is the youngest period that runs in their currency.
+/// The alerts on what the draft invoice comes to. It begins anew with every invoice, and so does their interval: of several subscriptions
+/// in their currency, with the latest.
 fn reached_spend<'a>(
     tx: &mut dyn Transaction,
     customer: &Customer,
@@ -250,22 +254,22 @@ fn reached_spend<'a>(
         let Some(draft) = drafts.iter().find(|draft| alert.currency_code.as_ref() == Some(&draft.currency.code)) else {
             continue;
         };
-        let (subscription, value) = if draft.lines.iter().any(|line| due_record(line, &due).is_some()) {
+        let (span, value) = if draft.lines.iter().any(|line| due_record(line, &due).is_some()) {
             let Some(of_ended) = spend_of_ended(tx, customer.key, draft, &due)? else { continue };
             of_ended
         } else {
             let in_currency = running.iter().filter(|bundle| bundle.base.offer.currency.code == draft.currency.code);
-            // A switch goes on with the period that runs: what it is part of begins where it did.
-            let youngest = in_currency.map(|bundle| &bundle.base.subscription).max_by_key(|one| one.full.start());
-            let Some(subscription) = youngest else { continue };
-            (subscription.clone(), draft.amount.clone())
+            let parts = in_currency.flat_map(Bundle::parts);
+            let span = |part: &Held| invoicing_span_at(&part.offer.version, &part.subscription, now);
+            let Some(youngest) = parts.map(span).max() else { continue };
+            (youngest, draft.amount.clone())
         };
         if alert.is_reached(&value, None) {
             reached.push(Reached {
                 alert,
                 subscription: None,
-                interval_start: subscription.full.start(),
-                interval_end: Some(subscription.period.end()),
+                interval_start: span.0,
+                interval_end: Some(span.1),
                 value,
                 whole: None,
             });
@@ -289,29 +293,26 @@ fn due_record<'d>(line: &LineItem, due: &'d BTreeMap<BillingRecordId, BillingRec
     due.get(&line.record?)
 }
 
-/// What an invoice that is due charges for the time before its instant, and the youngest subscription that it does so for. Until it
+/// What an invoice that is due charges for the time before its instant, and the youngest time between invoices that it does so for. Until it
 /// is issued the draft is about both periods, and says of neither what was spent in it; then the customer is looked at again.
 fn spend_of_ended(
     tx: &mut dyn Transaction,
     customer: CustomerKey,
     draft: &DraftedInvoice,
     due: &BTreeMap<BillingRecordId, BillingRecord>,
-) -> Result<Option<(Subscription, BigDecimal)>, Error> {
-    let (mut youngest, mut spent): (Option<Subscription>, _) = (None, BigDecimal::zero());
+) -> Result<Option<(Span, BigDecimal)>, Error> {
+    let (mut youngest, mut spent): (Option<Span>, _) = (None, BigDecimal::zero());
     for line in &draft.lines {
-        let of_ended =
-            |record: &&BillingRecord| record.next_invoicing_at().is_some_and(|at| record.period.start() < at);
-        let Some(record) = due_record(line, due).filter(of_ended) else { continue };
+        let of_ended = |record: &BillingRecord| record.next_invoicing_at().filter(|at| record.period.start() < *at);
+        let Some((record, at)) = due_record(line, due).and_then(|record| Some((record, of_ended(record)?))) else {
+            continue;
+        };
         spent += &line.amount;
-        let mut subscription = tx.subscriptions().get(customer, record.subscription)?;
-        if let Some(parent) = subscription.parent {
-            subscription = tx.subscriptions().get(customer, parent)?;
-        }
-        if youngest.as_ref().is_none_or(|other| other.full.start() < subscription.full.start()) {
-            youngest = Some(subscription);
-        }
+        let subscription = tx.subscriptions().get(customer, record.subscription)?;
+        let version = tx.plans().get_version(record.version)?;
+        youngest = youngest.max(Some(invoicing_span_at(&version, &subscription, at - MICROSECOND)));
     }
-    Ok(youngest.map(|subscription| (subscription, spent)))
+    Ok(youngest.map(|span| (span, spent)))
 }
 
 /// The alerts on what is left of credits. Each credit begins an interval when it becomes usable; whoever was never granted any has

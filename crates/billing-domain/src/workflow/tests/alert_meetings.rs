@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::addon::{AddonTerms, BillingFrequency, InvoiceWhen};
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId};
-use crate::period::PlanDuration;
+use crate::period::{Interval, IntervalUnit, PlanDuration};
 use crate::plan::{ChargeBehavior, ChargeTiming};
 use crate::store::{FeedRequest, Scope, Store};
 use crate::subscription::{Cancellation, InvoicingBehavior, SwitchUsageBehavior};
@@ -177,6 +177,34 @@ fn the_spend_of_a_period_is_not_taken_for_that_of_the_next() {
     setting.world.advance("acme", NEXT + Duration::HOUR);
     assert_eq!(setting.told(), 2, "1.2 of May, which nothing hides any more");
     assert!(setting.is_told_for(&alert, NEXT));
+}
+
+/// What is invoiced monthly is spent monthly, also where the plan lasts a year; what is invoiced with the year is spent in the year.
+#[test]
+fn the_spend_of_a_yearly_plan_runs_from_invoice_to_invoice() {
+    for (invoicing_interval, told_behind_may) in [(Interval::new(IntervalUnit::Month, 1).ok(), 2), (None, 1)] {
+        let setting = Setting::at(START);
+        let yearly = || {
+            let component = NewComponent { invoicing_interval, ..setting.priced() };
+            setting.world.plan(Some(PlanDuration::Yearly), version(Vec::new(), vec![component]))
+        };
+        let held = setting.subscribe(yearly(), START);
+        let alert = setting.alert(AlertKind::Spend, "1", None);
+        setting.world.advance("acme", LATER);
+        setting.calls(START, 11);
+        assert_eq!(setting.told(), 1, "{invoicing_interval:?}: 1.1 of April");
+        assert!(setting.is_told_for(&alert, START));
+        setting.world.advance("acme", NEXT + Duration::HOUR);
+        assert_eq!(setting.told(), 1, "{invoicing_interval:?}: nothing of May");
+        setting.calls(NEXT + Duration::MINUTE, 10);
+        assert_eq!(setting.told(), told_behind_may, "{invoicing_interval:?}: 1.0 of May");
+        assert_eq!(setting.is_told_for(&alert, NEXT), invoicing_interval.is_some());
+        setting.world.advance("acme", NEXT + Duration::DAY);
+        setting.switch(held, yearly(), SwitchUsageBehavior::TransferToNewSubscription);
+        setting.world.advance("acme", NEXT + Duration::DAY * 2);
+        setting.calls(NEXT + Duration::DAY + Duration::HOUR, 10);
+        assert_eq!(setting.told(), told_behind_may, "{invoicing_interval:?}: a switch goes on with the interval");
+    }
 }
 
 #[test]
