@@ -190,12 +190,12 @@ enum Victim {
     Postgres,
 }
 
-fn kill(pids: &[String]) {
+pub fn kill(pids: &[String]) {
     assert!(Command::new("kill").arg("-9").args(pids).status().expect("kill").success(), "{pids:?}");
 }
 
 /// The first process of the cluster in `folder`, and all others.
-fn postgres_processes(folder: &Path) -> (String, Vec<String>) {
+pub fn postgres_processes(folder: &Path) -> (String, Vec<String>) {
     let is_running = |path: &std::path::PathBuf| path.join("postmaster.pid").exists();
     let data = std::fs::read_dir(folder).expect("a folder").filter_map(|entry| Some(entry.ok()?.path()));
     let data = data.into_iter().find(is_running).expect("a cluster at work");

@@ -1,6 +1,7 @@
 //! The books stay right under races, faults and kills, and over whole lives of customers.
 
 mod acknowledged;
+mod alert_kills;
 mod audit;
 mod billing_batches;
 mod billing_run;

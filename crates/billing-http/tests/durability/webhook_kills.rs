@@ -1,6 +1,6 @@
-//! What was committed is delivered, however often the process that delivers is killed.
+//! What was committed is delivered, however often the process that delivers is killed, or Postgres with it.
 //!
-//! `BILLING_KILLS` says how often it is killed.
+//! `BILLING_KILLS` says how often somebody is killed: every third time Postgres dies first, while messages are on their way.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use diesel::{Connection, PgConnection};
 use postgres_local::Cluster;
 use serde_json::{Value, json};
 
-use super::acknowledged::Process;
+use super::acknowledged::{Process, kill, postgres_processes};
 use crate::receiver::{Receiver, until};
 
 /// Customers made between two kills: more than are on their way at once.
@@ -19,32 +19,41 @@ const CUSTOMERS_PER_KILL: usize = 40;
 fn what_was_committed_is_delivered_however_often_the_sender_is_killed() {
     let kills: usize = std::env::var("BILLING_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     let folder = tempfile::tempdir().expect("a folder");
-    let cluster = Cluster::persistent(&folder.path().join("postgres")).expect("a durable cluster");
+    let (postgres, data_dir) = (folder.path().join("postgres"), folder.path().join("server"));
+    let mut cluster = Cluster::persistent(&postgres).expect("a durable cluster");
     cluster.create_database_if_absent("billing").expect("a database");
-    let (url, data_dir) = (cluster.url("billing"), folder.path().join("server"));
-    let start = || Process::start_with(&url, &data_dir, &[("BILLING_WEBHOOKS_ALLOW_PRIVATE", "true")]);
-    let mut pg = PgConnection::establish(&url).expect("a connection");
+    let start = |url: &str| Process::start_with(url, &data_dir, &[("BILLING_WEBHOOKS_ALLOW_PRIVATE", "true")]);
     let receiver = Receiver::new();
-    let mut server = start();
+    let mut server = start(&cluster.url("billing"));
     let endpoint = server.post("/api/webhook_endpoints/", &json!({"url": receiver.url}));
-    for kill in 0..kills {
+    for round in 0..kills {
         let before = receiver.received().len();
         for customer in 0..CUSTOMERS_PER_KILL {
             if customer == CUSTOMERS_PER_KILL / 2 {
                 // In every second round some are on their way when it happens, in the others some are not placed or not read.
-                receiver.hangs(kill % 2 == 0);
+                receiver.hangs(round % 2 == 0);
             }
-            let id = format!("{kill}-{customer}");
+            let id = format!("{round}-{customer}");
             server.post("/api/customers/", &json!({"customer_id": id, "email": format!("{id}@acme.io")}));
         }
-        if kill % 2 == 0 {
+        if round % 2 == 0 {
             receiver.wait_for(before + 1);
+        }
+        if round % 3 == 2 {
+            let (first, mut all) = postgres_processes(&postgres);
+            all.insert(0, first);
+            kill(&all);
         }
         server.kill();
         receiver.hangs(false);
+        if round % 3 == 2 {
+            drop(cluster);
+            cluster = Cluster::persistent(&postgres).expect("it recovers");
+        }
         // Its leases run out.
+        let mut pg = PgConnection::establish(&cluster.url("billing")).expect("a connection");
         pg.batch_execute("UPDATE webhook_endpoints SET leased_until = '2000-01-01Z'").expect("the clock goes on");
-        server = start();
+        server = start(&cluster.url("billing"));
     }
     let told = || -> Vec<Value> {
         let (mut told, mut after) = (Vec::new(), String::new());
