@@ -19,7 +19,7 @@ const ALLOWED: [(&str, &[&str]); 8] = [
         "serde_json", "sha2", "shlex", "subtle", "time", "tokio", "ureq", "utoipa", "uuid",
     ]),
     ("billing-outbound", &[
-        "base64", "getrandom", "hmac", "httpdate", "ring", "rustls", "rustls-native-certs", "sha2", "subtle", "thiserror", "ureq",
+        "base64", "getrandom", "hmac", "httpdate", "ring", "rustls", "sha2", "subtle", "thiserror", "ureq",
     ]),
     ("billing-store", &[
         "bigdecimal", "billing-domain", "diesel", "diesel_migrations", "log", "postgres-local", "pq-sys", "quick_cache", "r2d2",

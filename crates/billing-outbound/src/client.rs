@@ -1,9 +1,10 @@
 //! The client: resolves, checks, connects to what it has checked, and is done in time.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Read};
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -18,6 +19,7 @@ use ureq::{Agent, Error, Timeout};
 
 use crate::address::refusal_of;
 use crate::destination::{Destination, Reach};
+use crate::session::{SESSION_CONNECTIONS_MAX, Session};
 
 /// How long a call may take, from looking its name up to the last byte of its answer.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
@@ -85,38 +87,33 @@ pub enum Failure {
 pub struct Client {
     agent: Agent,
     reach: Reach,
+    lookup: Arc<dyn Lookup>,
+    roots: RootCerts,
 }
 
 impl Client {
-    /// One that trusts the certificates that this machine trusts.
+    /// One that trusts the authorities that Mozilla trusts, as of the list that is linked in: what a machine trusts besides is for its
+    /// own calls, not for those to addresses that others have named.
     pub fn new(reach: Reach) -> Self {
-        let found = rustls_native_certs::load_native_certs();
-        let roots = found.certs.iter().map(|root| Certificate::from_der(root).to_owned()).collect();
-        Self::with(reach, Arc::new(SystemLookup), roots)
+        Self::trusting(reach, Arc::new(SystemLookup), RootCerts::WebPki)
     }
 
     /// One that looks names up in its own way, and trusts these certificates.
     pub fn with(reach: Reach, lookup: Arc<dyn Lookup>, roots: Vec<Certificate<'static>>) -> Self {
-        let tls = TlsConfig::builder()
-            .root_certs(RootCerts::Specific(Arc::new(roots)))
-            .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
-            .build();
-        let config = Config::builder()
-            .tls_config(tls)
-            .https_only(reach == Reach::Public)
-            .http_status_as_error(false)
-            // The answer to a redirect is the redirect: what it names was checked by nobody.
-            .max_redirects(0)
-            .max_redirects_will_error(false)
-            // Not even that of the environment: it would resolve the name once more, and somewhere else.
-            .proxy(None)
-            .max_response_header_size(HEAD_BYTES_MAX)
-            // A connection that is kept was checked for another call.
-            .max_idle_connections(0)
-            .user_agent(concat!("billing/", env!("CARGO_PKG_VERSION")))
-            .build();
-        let agent = Agent::with_parts(config, DefaultConnector::default(), Guard { lookup, reach });
-        Self { agent, reach }
+        Self::trusting(reach, lookup, RootCerts::Specific(Arc::new(roots)))
+    }
+
+    fn trusting(reach: Reach, lookup: Arc<dyn Lookup>, roots: RootCerts) -> Self {
+        let guard = Guard { lookup: Arc::clone(&lookup), reach, found: None };
+        // A connection that is kept was checked for another call.
+        let agent = agent(reach, guard, roots.clone(), 0);
+        Self { agent, reach, lookup, roots }
+    }
+
+    /// Its calls to one destination for a short while: see [`Session`].
+    pub fn session(&self) -> Session {
+        let guard = Guard { lookup: Arc::clone(&self.lookup), reach: self.reach, found: Some(Mutex::default()) };
+        Session::new(agent(self.reach, guard, self.roots.clone(), SESSION_CONNECTIONS_MAX), self.clone())
     }
 
     /// How far its calls go.
@@ -135,23 +132,56 @@ impl Client {
         body: &[u8],
         timeout: Duration,
     ) -> Result<Answer, Failure> {
-        let mut request = self.agent.post(to.uri());
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
-        let mut response = request.send(body).map_err(failure)?;
-        let status = response.status().as_u16();
-        let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-        let retry_after = retry_after.and_then(|value| wait_of(value.trim(), SystemTime::now()));
-        let mut answer = Vec::new();
-        let limit = u64::try_from(ANSWER_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
-        let read = response.body_mut().as_reader().take(limit).read_to_end(&mut answer);
-        read.map_err(|error| failure(Error::from(error)))?;
-        let is_cut = answer.len() > ANSWER_BYTES_MAX;
-        answer.truncate(ANSWER_BYTES_MAX);
-        Ok(Answer { status, body: answer, is_cut, retry_after })
+        post(&self.agent, to, (headers, body), timeout)
     }
+}
+
+/// An agent that keeps so many connections.
+fn agent(reach: Reach, guard: Guard, roots: RootCerts, connections: usize) -> Agent {
+    let tls = TlsConfig::builder()
+        .root_certs(roots)
+        .unversioned_rustls_crypto_provider(Arc::new(ring::default_provider()))
+        .build();
+    let config = Config::builder()
+        .tls_config(tls)
+        .https_only(reach == Reach::Public)
+        .http_status_as_error(false)
+        // The answer to a redirect is the redirect: what it names was checked by nobody.
+        .max_redirects(0)
+        .max_redirects_will_error(false)
+        // Not even that of the environment: it would resolve the name once more, and somewhere else.
+        .proxy(None)
+        .max_response_header_size(HEAD_BYTES_MAX)
+        .max_idle_connections(connections)
+        .max_idle_connections_per_host(connections)
+        .user_agent(concat!("billing/", env!("CARGO_PKG_VERSION")))
+        .build();
+    Agent::with_parts(config, DefaultConnector::default(), guard)
+}
+
+/// Posts a body through an agent, and reads the answer.
+pub(crate) fn post(
+    agent: &Agent,
+    to: &Destination,
+    (headers, body): (&[(&str, &str)], &[u8]),
+    timeout: Duration,
+) -> Result<Answer, Failure> {
+    let mut request = agent.post(to.uri());
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
+    let mut response = request.send(body).map_err(failure)?;
+    let status = response.status().as_u16();
+    let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
+    let retry_after = retry_after.and_then(|value| wait_of(value.trim(), SystemTime::now()));
+    let mut answer = Vec::new();
+    let limit = u64::try_from(ANSWER_BYTES_MAX).unwrap_or(u64::MAX).saturating_add(1);
+    let read = response.body_mut().as_reader().take(limit).read_to_end(&mut answer);
+    read.map_err(|error| failure(Error::from(error)))?;
+    let is_cut = answer.len() > ANSWER_BYTES_MAX;
+    answer.truncate(ANSWER_BYTES_MAX);
+    Ok(Answer { status, body: answer, is_cut, retry_after })
 }
 
 impl fmt::Debug for Client {
@@ -160,11 +190,35 @@ impl fmt::Debug for Client {
     }
 }
 
-/// Looks a name up once for each call, and hands on only what may be connected to: the connection is made to what was checked, and
-/// whatever the name resolves to a moment later is asked by nobody.
+/// Looks a name up once for each call, or for all of a session, and hands on only what may be connected to: connections are made to
+/// what was checked, and whatever the name resolves to a moment later is asked by nobody.
 struct Guard {
     lookup: Arc<dyn Lookup>,
     reach: Reach,
+    /// What names were found to be, where that is asked once.
+    found: Option<Mutex<HashMap<(String, u16), Vec<SocketAddr>>>>,
+}
+
+impl Guard {
+    fn addresses_of(&self, name: (String, u16), timeout: Duration) -> Result<Vec<SocketAddr>, Error> {
+        if let Some(known) = self.found.as_ref().and_then(|found| lock(found).get(&name).cloned()) {
+            return Ok(known);
+        }
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let (lookup, (host, port)) = (Arc::clone(&self.lookup), name.clone());
+        // The system's look-up cannot be given up; the one who waits for it can.
+        thread::spawn(move || sender.send(lookup.lookup(&host, port)).unwrap_or_default());
+        let found = receiver.recv_timeout(timeout).map_err(|_| Error::Timeout(Timeout::Resolve))?;
+        let found = found.map_err(|_| Error::HostNotFound)?;
+        if let Some(known) = &self.found {
+            lock(known).insert(name, found.clone());
+        }
+        Ok(found)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Resolver for Guard {
@@ -173,12 +227,7 @@ impl Resolver for Guard {
         // Brackets belong to the URL, not to the address.
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         let port = uri.port_u16().unwrap_or(if uri.scheme_str() == Some("http") { 80 } else { 443 });
-        let (sender, receiver) = mpsc::sync_channel(1);
-        let lookup = Arc::clone(&self.lookup);
-        // The system's look-up cannot be given up; the one who waits for it can.
-        thread::spawn(move || sender.send(lookup.lookup(&host, port)).unwrap_or_default());
-        let found = receiver.recv_timeout(*timeout.after).map_err(|_| Error::Timeout(Timeout::Resolve))?;
-        let found = found.map_err(|_| Error::HostNotFound)?;
+        let found = self.addresses_of((host, port), *timeout.after)?;
         let mut allowed = self.empty();
         for address in found.iter().take(ADDRESSES_MAX) {
             match refusal_of(address.ip()) {

@@ -1,6 +1,7 @@
 //! Signatures by the Standard Webhooks specification: version 1 of its symmetric scheme, and of its asymmetric one.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,7 +28,11 @@ pub const SIGNATURE_AGE_MAX_SECONDS: i64 = 300;
 
 /// What sender and receiver share: `whsec_` and 24 to 64 bytes in base64.
 #[derive(Clone)]
-pub struct Secret(Vec<u8>);
+pub struct Secret {
+    bytes: Vec<u8>,
+    /// The key pair that follows from them, once it is needed.
+    key_pair: OnceLock<Option<Arc<Ed25519KeyPair>>>,
+}
 
 /// The text is not a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -76,7 +81,7 @@ impl Secret {
     pub fn generate() -> Result<Self, getrandom::Error> {
         let mut bytes = vec![0; NEW_SECRET_BYTES];
         getrandom::fill(&mut bytes)?;
-        Ok(Self(bytes))
+        Ok(Self::of(bytes))
     }
 
     /// Reads one.
@@ -85,12 +90,12 @@ impl Secret {
     /// [`BadSecret`].
     pub fn parse(text: &str) -> Result<Self, BadSecret> {
         let bytes = text.strip_prefix(PREFIX).and_then(|encoded| STANDARD.decode(encoded).ok()).ok_or(BadSecret)?;
-        if SECRET_BYTES.contains(&bytes.len()) { Ok(Self(bytes)) } else { Err(BadSecret) }
+        if SECRET_BYTES.contains(&bytes.len()) { Ok(Self::of(bytes)) } else { Err(BadSecret) }
     }
 
     /// The text to show its owner, and to keep.
     pub fn reveal(&self) -> String {
-        format!("{PREFIX}{}", STANDARD.encode(&self.0))
+        format!("{PREFIX}{}", STANDARD.encode(&self.bytes))
     }
 
     /// The headers of a message. While one secret takes the place of another, both sign: see [`Secret::sign_with`].
@@ -116,11 +121,18 @@ impl Secret {
         format!("{PUBLIC_PREFIX}{}", key.unwrap_or_default())
     }
 
+    fn of(bytes: Vec<u8>) -> Self {
+        Self { bytes, key_pair: OnceLock::new() }
+    }
+
     /// The key pair that follows from the secret.
-    fn key_pair(&self) -> Option<Ed25519KeyPair> {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
-        mac.update(b"the ed25519 key of a webhook secret");
-        Ed25519KeyPair::from_seed_unchecked(&mac.finalize().into_bytes()).ok()
+    fn key_pair(&self) -> Option<&Ed25519KeyPair> {
+        let derive = || {
+            let mut mac = Hmac::<Sha256>::new_from_slice(&self.bytes).ok()?;
+            mac.update(b"the ed25519 key of a webhook secret");
+            Ed25519KeyPair::from_seed_unchecked(&mac.finalize().into_bytes()).ok().map(Arc::new)
+        };
+        self.key_pair.get_or_init(derive).as_deref()
     }
 
     /// The signature that whoever has the public key verifies.
@@ -147,7 +159,7 @@ impl Secret {
 
     fn signature(&self, message: &Message<'_>) -> String {
         // An HMAC takes a key of any length, so that this is never the other case.
-        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.0) else { return String::new() };
+        let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(&self.bytes) else { return String::new() };
         mac.update(format!("{}.{}.", message.id, message.timestamp).as_bytes());
         mac.update(message.body);
         format!("{VERSION}{}", STANDARD.encode(mac.finalize().into_bytes()))
@@ -238,7 +250,7 @@ mod tests {
     #[test]
     fn secrets_are_read_as_they_are_shown_and_never_logged() {
         let secret = Secret::generate().expect("randomness");
-        assert_eq!(Secret::parse(&secret.reveal()).expect("a secret").0, secret.0);
+        assert_eq!(Secret::parse(&secret.reveal()).expect("a secret").bytes, secret.bytes);
         assert_eq!(format!("{secret:?}"), "Secret(..)");
         #[rustfmt::skip]
         let cases = [

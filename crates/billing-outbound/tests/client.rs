@@ -140,6 +140,67 @@ fn a_call_goes_where_its_name_was_found_and_nowhere_else() {
     assert!(head.contains("host: hooks.example\r\n"), "the name stays what it was: {head}");
 }
 
+/// A server that answers so many calls on each connection, and then closes it without a word; it tells of each call on which connection
+/// it came.
+fn keeping_server(calls_max: usize) -> (SocketAddr, mpsc::Receiver<usize>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let addr = listener.local_addr().expect("its address");
+    let (sender, calls) = mpsc::channel();
+    thread::spawn(move || {
+        for (connection, stream) in listener.incoming().enumerate() {
+            let mut stream = stream.expect("a connection");
+            for _ in 0..calls_max {
+                if read_request(&mut stream).is_empty() || sender.send(connection).is_err() {
+                    break;
+                }
+                stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok").unwrap_or_default();
+            }
+        }
+    });
+    (addr, calls)
+}
+
+#[test]
+fn a_session_keeps_its_connection_and_what_its_name_was_found_to_be() {
+    let (inside, calls) = keeping_server(3);
+    let lookup = Rebinding::new(&[&[inside]]);
+    let session = Client::with(Reach::Anywhere, lookup.clone(), Vec::new()).session();
+    let post = || session.post(&to("http://hooks.example/"), &[], b"{}", LONG);
+    for call in 0..3 {
+        assert_eq!(post().map(|answer| answer.status), Ok(200), "call {call}");
+    }
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [0, 0, 0], "on one connection");
+    assert_eq!(lookup.asked.load(Ordering::SeqCst), 1, "the name was looked up once");
+    // That is closed by now.
+    assert_eq!(post().map(|answer| answer.status), Ok(200));
+    assert_eq!(calls.try_iter().collect::<Vec<_>>(), [1], "on another");
+    let bound_anew = Rebinding::new(&[&[inside]]);
+    let guarded = Client::with(Reach::Public, bound_anew, Vec::new()).session();
+    for _ in 0..2 {
+        let refused = guarded.post(&to("https://hooks.example/"), &[], b"{}", LONG);
+        assert_eq!(refused, Err(Failure::Refused("loopback")), "what is remembered is checked");
+    }
+}
+
+/// Closed in the moment in which it is used again: that is nobody's failure.
+#[test]
+fn a_call_on_a_connection_that_breaks_is_made_anew() {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let addr = listener.local_addr().expect("its address");
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.expect("a connection");
+            read_request(&mut stream);
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").unwrap_or_default();
+            // The second call is read, and gets no answer.
+            read_request(&mut stream);
+        }
+    });
+    let session = Client::new(Reach::Anywhere).session();
+    let post = || session.post(&to(&format!("http://{addr}/")), &[], b"{}", LONG).map(|answer| answer.status);
+    assert_eq!((post(), post()), (Ok(200), Ok(200)));
+}
+
 #[test]
 fn a_redirect_is_an_answer_and_not_followed() {
     let (inside, heads) = server(answer_with("HTTP/1.1 200 OK\r\ncontent-length: 6\r\n\r\nsecret"));

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bigdecimal::BigDecimal;
 use billing_domain::id::OrganizationId;
+use time::OffsetDateTime;
 
 /// Most organizations that are told of by name: what watches a service must not have a series for each.
 pub const ORGANIZATIONS_TOLD_MAX: usize = 10;
@@ -21,6 +22,10 @@ pub struct Measured {
     pub credits_expiring: BTreeMap<String, ExpiringCredits>,
     /// The organizations with the most customers whose billing is due and not done, and how many those are.
     pub due_customers: Vec<(OrganizationId, u64)>,
+    /// Marks of customers whose figures are to be held against usage alerts, and when the oldest was written, in real time.
+    pub alert_marks: u64,
+    /// See `alert_marks`.
+    pub oldest_alert_mark: Option<OffsetDateTime>,
 }
 
 /// Credits of one currency that are about to expire.

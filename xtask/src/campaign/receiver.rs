@@ -54,7 +54,7 @@ impl Receiver {
             for stream in listener.incoming().flatten() {
                 let state = Arc::clone(&shared);
                 // Whoever calls may hang up.
-                thread::spawn(move || drop(take(stream, &state)));
+                thread::spawn(move || drop(take_all(stream, &state)));
             }
         });
         Ok(Self { addr, state })
@@ -95,11 +95,20 @@ impl Receiver {
     }
 }
 
-/// Takes one message.
-fn take(mut stream: TcpStream, state: &State) -> anyhow::Result<()> {
+/// Takes what comes on a connection.
+fn take_all(mut stream: TcpStream, state: &State) -> anyhow::Result<()> {
+    stream.set_nodelay(true)?;
     let mut reader = BufReader::new(stream.try_clone()?);
+    while take(&mut reader, &mut stream, state)? {}
+    Ok(())
+}
+
+/// Takes one message; whether another may follow.
+fn take(reader: &mut BufReader<TcpStream>, stream: &mut TcpStream, state: &State) -> anyhow::Result<bool> {
     let (mut head, mut length, mut id) = (String::new(), 0, String::new());
-    reader.read_line(&mut head)?;
+    if reader.read_line(&mut head)? == 0 {
+        return Ok(false);
+    }
     let path = head.split(' ').nth(1).and_then(|path| path.strip_prefix('/'));
     let endpoint = path.and_then(|number| number.parse().ok()).context("no endpoint")?;
     loop {
@@ -120,9 +129,9 @@ fn take(mut stream: TcpStream, state: &State) -> anyhow::Result<()> {
         while state.is_hanging.load(Ordering::Relaxed) {
             thread::sleep(HANG_LOOK);
         }
-        return Ok(());
+        return Ok(false);
     }
     state.arrivals.lock().unwrap_or_else(PoisonError::into_inner).push(Arrival { endpoint, id, body, at });
-    stream.write_all(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;
-    Ok(())
+    stream.write_all(b"HTTP/1.1 204 No Content\r\nContent-Length: 0\r\n\r\n")?;
+    Ok(true)
 }

@@ -165,8 +165,7 @@ fn rate(addr: SocketAddr, key: &str, receiver: &Receiver) -> anyhow::Result<f64>
         let delivered = MESSAGES as f64 / start.elapsed().as_secs_f64();
         let bodies: Vec<Vec<u8>> = receiver.take_arrivals().into_iter().map(|arrival| arrival.body).collect();
         let start = Instant::now();
-        let send =
-            |sender: usize| bodies.iter().skip(sender).step_by(IN_FLIGHT).try_for_each(|body| bare(receiver, body));
+        let send = |sender: usize| bare(receiver, bodies.iter().skip(sender).step_by(IN_FLIGHT));
         in_parallel(&send)?;
         let posted = bodies.len() as f64 / start.elapsed().as_secs_f64();
         println!("| {delivered:.0} | {posted:.0} | {:.2} |", delivered / posted);
@@ -177,14 +176,17 @@ fn rate(addr: SocketAddr, key: &str, receiver: &Receiver) -> anyhow::Result<f64>
     Ok(ratio)
 }
 
-/// Posts a body on a connection of its own, as the service does, which checks each anew.
-fn bare(receiver: &Receiver, body: &[u8]) -> anyhow::Result<()> {
-    let head = format!(
-        "POST /{RATED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
-        body.len()
-    );
-    let status = Client::connect(receiver.addr())?.call(&[head.as_bytes(), body].concat())?;
-    ensure!(status == 204, "the receiver answered {status}");
+/// Posts bodies on one connection, which the service keeps, too.
+fn bare<'b>(receiver: &Receiver, bodies: impl Iterator<Item = &'b Vec<u8>>) -> anyhow::Result<()> {
+    let mut client = Client::connect(receiver.addr())?;
+    for body in bodies {
+        let head = format!(
+            "POST /{RATED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        let status = client.call(&[head.as_bytes(), body].concat())?;
+        ensure!(status == 204, "the receiver answered {status}");
+    }
     Ok(())
 }
 

@@ -24,7 +24,7 @@ use billing_domain::store::{EndpointStanding, LeaseRequest, Scope, Store, Transa
 use billing_domain::webhook::{DeliveryAttempt, FAILING_MAX, WebhookEndpoint};
 use billing_domain::workflow::disable_webhook_endpoint;
 use billing_domain::{Error, StoreError};
-use billing_outbound::{Client, Reach};
+use billing_outbound::{Client, Reach, Session};
 use serde_json::json;
 use time::{Duration, OffsetDateTime};
 use tokio::sync::{Semaphore, oneshot};
@@ -89,8 +89,27 @@ pub struct Figures {
     pub failed: u64,
     /// Endpoints that this process has disabled, since they failed for too long or said that they are gone.
     pub disabled: u64,
+    /// Those of them that failed by endpoint, of a hundred at most.
+    pub failures: BTreeMap<WebhookEndpointId, u64>,
+    /// Those at the endpoints beyond these.
+    pub failures_of_others: u64,
     /// How the endpoints of all organizations stand that are behind, failing or disabled.
     pub standings: Vec<EndpointStanding>,
+}
+
+impl Figures {
+    /// Counts what came of a turn at an endpoint.
+    fn count(&mut self, endpoint: WebhookEndpointId, (delivered, failed): (u64, u64)) {
+        self.delivered += delivered;
+        self.failed += failed;
+        let has_room = self.failures.len() < STANDINGS_MAX as usize;
+        match self.failures.get_mut(&endpoint) {
+            _ if failed == 0 => {}
+            Some(failures) => *failures += failed,
+            None if has_room => drop(self.failures.insert(endpoint, failed)),
+            None => self.failures_of_others += failed,
+        }
+    }
 }
 
 impl Deliverer {
@@ -142,6 +161,13 @@ impl Deliverer {
         drop(self.bell.set(Box::new(bell)));
     }
 
+    /// Has endpoints looked for that have something to be sent: it may not have come through the feed.
+    pub fn wake(&self) {
+        if let Some(bell) = self.bell.get().filter(|_| !self.is_stopping.load(Ordering::Relaxed)) {
+            bell();
+        }
+    }
+
     /// Begins to serve the endpoints that have something to be sent, each on a thread of its own. Whoever is left rings.
     pub fn dispatch(self: &Arc<Self>, backend: &Arc<dyn Backend>) {
         let now = OffsetDateTime::now_utc();
@@ -164,7 +190,7 @@ impl Deliverer {
     pub fn go_round(&self, backend: &dyn Backend, now: OffsetDateTime) -> Result<usize, Error> {
         let leased = self.lease(backend, now);
         for (_, place) in &leased {
-            let turned = self.turn(backend, *place, (&Clock::at(now), TURN_MIN));
+            let turned = self.turn(backend, *place, (&Clock::at(now), TURN_MIN), &self.client.session());
             backend.release_endpoint(self.owner, place.0, place.1)?;
             turned?;
         }
@@ -209,10 +235,10 @@ impl Deliverer {
     fn serve(&self, backend: &dyn Backend, place: Place) {
         let began = Instant::now();
         let turns = AssertUnwindSafe(|| {
-            let mut size = TURN_MIN;
+            let (mut size, session) = (TURN_MIN, self.client.session());
             while !self.is_stopping.load(Ordering::Relaxed) && began.elapsed() < LANE_TIME {
                 let clock = Clock::at(OffsetDateTime::now_utc());
-                match self.turn(backend, place, (&clock, size)) {
+                match self.turn(backend, place, (&clock, size), &session) {
                     Ok(true) => size = size_behind(size, clock.elapsed()),
                     Ok(false) => break,
                     Err(error) => {
@@ -234,13 +260,17 @@ impl Deliverer {
             log::warn!("a webhook endpoint could not be released webhook_endpoint_id={endpoint} error={error}");
         }
         lock(&self.lanes).remove(&endpoint);
-        if let Some(bell) = self.bell.get().filter(|_| !self.is_stopping.load(Ordering::Relaxed)) {
-            bell();
-        }
+        self.wake();
     }
 
     /// Sends what is to be sent to an endpoint that is leased, some at a time; whether to go on at once.
-    fn turn(&self, backend: &dyn Backend, place: Place, (clock, size): (&Clock, u32)) -> Result<bool, Error> {
+    fn turn(
+        &self,
+        backend: &dyn Backend,
+        place: Place,
+        (clock, size): (&Clock, u32),
+        session: &Session,
+    ) -> Result<bool, Error> {
         let (organization, endpoint) = place;
         let store: &dyn Store = backend;
         let read = {
@@ -259,19 +289,15 @@ impl Deliverer {
         let Some(turn) = turn else { return Ok(false) };
         let addressee = Addressee::new(&self.client, &self.sealer, (organization, &turn.endpoint), clock.now());
         let may_go_on = || !self.is_stopping.load(Ordering::Relaxed);
-        let done = turn.send(clock, may_go_on, |letter| addressee.send(&self.client, letter, clock));
-        let Done { record, is_gone, attempts: (delivered, failed) } = done;
-        {
-            let mut figures = lock(&self.figures);
-            figures.delivered += delivered;
-            figures.failed += failed;
-        }
+        let done = turn.send(clock, may_go_on, |letter| addressee.send(session, letter, clock));
+        let Done { record, is_gone, attempts } = done;
+        lock(&self.figures).count(endpoint, attempts);
         let is_kept = {
             let _alone = lock(&self.at_database);
             backend.record_deliveries(self.owner, organization, endpoint, &record)?
         };
         let fails_long = record.failing_since.is_some_and(|since| clock.now() - since >= FAILING_MAX);
-        if is_gone || (fails_long && failed > 0) {
+        if is_gone || (fails_long && attempts.1 > 0) {
             self.disable(
                 store,
                 place,
@@ -343,7 +369,7 @@ impl Deliverer {
         });
         let body = body.to_string();
         let letter = Letter { message, attempt: 1, body: body.as_bytes() };
-        addressee.send(&self.client, &letter, &Clock::at(now)).attempt
+        addressee.send(&self.client.session(), &letter, &Clock::at(now)).attempt
     }
 
     /// Begins nothing more.

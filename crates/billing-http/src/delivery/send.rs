@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use billing_domain::id::{MessageId, OrganizationId};
 use billing_domain::webhook::{DeliveryAttempt, WebhookEndpoint};
-use billing_outbound::{Answer, Client, Destination, Message, Secret, TIMEOUT};
+use billing_outbound::{Answer, Client, Destination, Message, Secret, Session, TIMEOUT};
 use time::{Duration, OffsetDateTime};
 
 use super::seal::Sealer;
@@ -84,9 +84,9 @@ impl Addressee {
     }
 
     /// Posts a message. Blocks as long as the endpoint takes, within bounds.
-    pub fn send(&self, client: &Client, letter: &Letter<'_>, clock: &Clock) -> Outcome {
+    pub fn send(&self, session: &Session, letter: &Letter<'_>, clock: &Clock) -> Outcome {
         let (began_at, began) = (clock.now(), Instant::now());
-        let answered = self.post(client, letter, began_at);
+        let answered = self.post(session, letter, began_at);
         let duration_ms = u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX);
         let (status, text, retry_after) = match answered {
             Ok(Answer { status, body, retry_after, .. }) => {
@@ -105,7 +105,7 @@ impl Addressee {
         self.secrets.iter().fold(text.to_owned(), |text, secret| text.replace(&secret.reveal(), "whsec_***"))
     }
 
-    fn post(&self, client: &Client, letter: &Letter<'_>, now: OffsetDateTime) -> Result<Answer, String> {
+    fn post(&self, session: &Session, letter: &Letter<'_>, now: OffsetDateTime) -> Result<Answer, String> {
         let destination = self.destination.as_ref().map_err(Clone::clone)?;
         if self.secrets.is_empty() {
             return Err("its secret cannot be read: was the key pepper changed?".to_owned());
@@ -120,6 +120,6 @@ impl Addressee {
             ("billing-organization", self.organization.as_str()),
         ];
         headers.extend(signed.as_pairs());
-        client.post(destination, &headers, letter.body, TIMEOUT).map_err(|failure| failure.to_string())
+        session.post(destination, &headers, letter.body, TIMEOUT).map_err(|failure| failure.to_string())
     }
 }

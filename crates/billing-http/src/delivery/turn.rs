@@ -15,7 +15,7 @@ use super::send::{Clock, Letter, Outcome};
 
 /// Messages of the first turn at an endpoint, and of any: what a process that dies has sent and not written down is sent once more.
 pub const TURN_MIN: u32 = 32;
-const TURN_MAX: u32 = 128;
+const TURN_MAX: u32 = 256;
 /// A turn that is over so soon is followed by a larger one.
 const BRISK: std::time::Duration = std::time::Duration::from_secs(1);
 /// Messages that are on their way to one endpoint at once; to one that fails, one.
@@ -144,7 +144,7 @@ impl Job {
 /// Messages of the turn behind one of this size that took so long: reading and writing takes a turn about as long however many there
 /// are, and whoever takes them slowly gets few at a time.
 pub fn size_behind(size: u32, took: std::time::Duration) -> u32 {
-    if took < BRISK { (size * 2).min(TURN_MAX) } else { (size / 2).max(TURN_MIN) }
+    if took < BRISK { (size * 4).min(TURN_MAX) } else { (size / 2).max(TURN_MIN) }
 }
 
 /// Messages of each customer, in their order; those of the organization's own stand together.
@@ -217,10 +217,10 @@ mod tests {
         #[rustfmt::skip]
         let cases = [
             // size,   ms,     behind it, why
-            (TURN_MIN, 5,      64,        "twice as many"),
+            (TURN_MIN, 5,      128,       "four times as many"),
             (TURN_MAX, 5,      TURN_MAX,  "never more than that"),
             (TURN_MAX, 999,    TURN_MAX,  "still soon"),
-            (TURN_MAX, 1_000,  64,        "not soon any more"),
+            (TURN_MAX, 1_000,  128,       "not soon any more"),
             (TURN_MIN, 10_000, TURN_MIN,  "never fewer than that"),
         ];
         for (size, took_ms, expected, why) in cases {

@@ -223,17 +223,19 @@ impl Page {
             "Webhook endpoints that this process has disabled: they failed for five days, or said that they are gone.",
             figures.disabled,
         );
-        let now = OffsetDateTime::now_utc();
-        let since = |instant: OffsetDateTime| seconds(u64::try_from((now - instant).whole_microseconds()).unwrap_or(0));
+        let name = "billing_webhook_endpoint_failures_total";
+        let meaning = "Attempts of this process that failed, by endpoint; of more than a hundred the later ones together, as others.";
+        self.head(name, "counter", meaning);
+        for (endpoint, failures) in &figures.failures {
+            self.line(name, &format!("webhook_endpoint_id=\"{endpoint}\""), failures);
+        }
+        if figures.failures_of_others > 0 {
+            self.line(name, "webhook_endpoint_id=\"others\"", figures.failures_of_others);
+        }
         let standings = &figures.standings;
         let oldest = standings.iter().filter_map(|standing| standing.oldest).min();
         let meaning = "How long the oldest message has not been delivered that is to be.";
-        self.one(
-            "billing_webhook_oldest_undelivered_seconds",
-            "gauge",
-            meaning,
-            oldest.map_or_else(|| seconds(0), since),
-        );
+        self.one("billing_webhook_oldest_undelivered_seconds", "gauge", meaning, since_or_none(oldest));
         let waiting: u64 =
             standings.iter().filter(|standing| !standing.is_disabled).map(|standing| standing.waiting).sum();
         self.one("billing_webhook_waiting_messages", "gauge", "Messages that are to be sent again.", waiting);
@@ -241,13 +243,21 @@ impl Page {
         self.head(name, "gauge", "How long every attempt at a webhook endpoint has failed; a hundred at most.");
         for standing in standings.iter().filter(|standing| !standing.is_disabled) {
             if let Some(failing_since) = standing.failing_since {
-                self.line(name, &format!("webhook_endpoint_id=\"{}\"", standing.endpoint), since(failing_since));
+                self.line(
+                    name,
+                    &format!("webhook_endpoint_id=\"{}\"", standing.endpoint),
+                    since_or_none(Some(failing_since)),
+                );
             }
         }
     }
 
     fn measured(&mut self, measured: &Measured) {
-        let Measured { bytes, dead_rows, credits_expiring, due_customers } = measured;
+        let Measured { bytes, dead_rows, credits_expiring, due_customers, alert_marks, oldest_alert_mark } = measured;
+        let meaning = "Changes of customers that are to be held against usage alerts, as of the last minute.";
+        self.one("billing_usage_alert_marks", "gauge", meaning, alert_marks);
+        let meaning = "How long the oldest of them has waited.";
+        self.one("billing_usage_alert_oldest_mark_seconds", "gauge", meaning, since_or_none(*oldest_alert_mark));
         self.one("billing_database_bytes", "gauge", "Room that the database took within the last minute.", bytes);
         self.one("billing_database_dead_rows", "gauge", "Rows that wait for vacuum.", dead_rows);
         let name = "billing_credits_expiring";
@@ -311,4 +321,10 @@ impl Page {
             load.key_ranges,
         );
     }
+}
+
+/// How long ago an instant was, in seconds; nothing for none.
+fn since_or_none(instant: Option<OffsetDateTime>) -> String {
+    let since = instant.map_or(time::Duration::ZERO, |instant| OffsetDateTime::now_utc() - instant);
+    seconds(u64::try_from(since.whole_microseconds()).unwrap_or(0))
 }

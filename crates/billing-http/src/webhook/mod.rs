@@ -257,5 +257,7 @@ async fn replay(
 ) -> Result<web::Json<EndpointView>, ApiError> {
     let ReplayBody { what: ReplayChoice(what) } = body;
     let view = app.on_catalog(&caller, move |tx, now| Ok(EndpointView::from(&replay_webhooks(tx, id, what, now)?)));
-    Ok(web::Json(view.await?))
+    let view = view.await?;
+    app.deliverer.wake();
+    Ok(web::Json(view))
 }

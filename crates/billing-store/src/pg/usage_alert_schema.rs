@@ -17,6 +17,7 @@ diesel::table! {
         id -> Int8,
         organization_id -> Uuid,
         at -> Nullable<Timestamptz>,
+        written_at -> Nullable<Timestamptz>,
     }
 }
 

@@ -6,7 +6,8 @@ use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::currency::Currency;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Numeric, Text, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::PgStore;
@@ -41,6 +42,13 @@ statement! {
     }
 }
 
+statement! {
+    /// How many marks of customers wait to be looked at for usage alerts, and since when the oldest.
+    MeasureMarks -> (BigInt, Nullable<Timestamptz>) {
+        "SELECT count(*), min(written_at) FROM usage_alert_marks"
+    }
+}
+
 impl PgStore {
     /// Measures the database, for [`PgStore::load`].
     ///
@@ -55,9 +63,12 @@ impl PgStore {
         for lane in self.shared.lanes.all() {
             let read = lane.worker_pool.run(|pg| {
                 let expiring: Vec<(String, i64, BigDecimal)> = ReadExpiring {}.load(pg)?;
-                Ok((expiring, CountDue {}.load::<(Uuid, i64)>(pg)?))
+                let marks: (i64, Option<OffsetDateTime>) = MeasureMarks {}.get_result(pg)?;
+                Ok((expiring, CountDue {}.load::<(Uuid, i64)>(pg)?, marks))
             });
-            let (expiring, of_lane) = read.map_err(Failure::into_error)?;
+            let (expiring, of_lane, (marks, oldest)) = read.map_err(Failure::into_error)?;
+            measured.alert_marks += count(marks);
+            measured.oldest_alert_mark = [measured.oldest_alert_mark, oldest].into_iter().flatten().min();
             for (code, credits, remaining) in expiring {
                 let is_known = Currency::iso_4217(&code).is_some();
                 let code = if is_known { code } else { OWN_CURRENCIES.to_owned() };

@@ -1,0 +1,1 @@
+ALTER TABLE usage_alert_marks DROP COLUMN written_at;
