@@ -22,7 +22,7 @@ use crate::invoice::LineItem;
 use crate::message::{MessageType, Subject};
 use crate::period::{MICROSECOND, Period};
 use crate::store::Transaction;
-use crate::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
+use crate::subscription::{SubscriptionFilters, SubscriptionStatus};
 use crate::usage::{Usage, UsageRequest};
 use crate::usage_alert::{AlertKind, AlertScope, AlertUnit, Firing, TriggeredAlert, UsageAlert};
 
