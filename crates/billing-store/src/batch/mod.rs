@@ -115,7 +115,7 @@ fn work_on(
             match turn.end(result) {
                 Turn::Done(writes) => {
                     done.insert(customer);
-                    all.append(writes);
+                    all.append(*writes);
                 }
                 Turn::Asked(asked) => asking.push(*asked),
                 Turn::FellBack => {}

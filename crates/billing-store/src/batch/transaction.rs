@@ -38,7 +38,7 @@ use crate::transaction::{PastDue, hand_on, repositories};
 /// What became of one customer's turn.
 pub(super) enum Turn {
     /// This is to be written.
-    Done(WriteBuffer),
+    Done(Box<WriteBuffer>),
     /// To go on, it needs this.
     Asked(Box<(CustomerSnapshot, Needed)>),
     /// It gets a transaction of its own.
@@ -78,7 +78,7 @@ impl<'t, 'c> BatchTransaction<'t, 'c> {
         match self.asked {
             Some(needed) => Turn::Asked(Box::new((self.snapshot, needed))),
             None if has_missed || result.is_err() => Turn::FellBack,
-            None => Turn::Done(self.writes.with_invoices(self.invoices)),
+            None => Turn::Done(Box::new(self.writes.with_invoices(self.invoices))),
         }
     }
 
