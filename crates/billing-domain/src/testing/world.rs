@@ -234,7 +234,7 @@ impl World {
     /// # Errors
     /// Those of [`create_subscription`].
     pub fn subscribe(&self, command: &CreateSubscription) -> Result<Subscription, Error> {
-        self.on(command.customer.as_str(), |tx, now| create_subscription(tx, command, now))
+        self.on(command.customer.as_str(), |tx, now| create_subscription(tx, command, now).map(|new| new.subscription))
     }
 
     /// Stores one event at `time` with the properties of a JSON object.

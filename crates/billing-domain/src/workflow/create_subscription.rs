@@ -14,7 +14,7 @@ use crate::customer::CustomerId;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal};
 use crate::faults::look_up;
 use crate::id::{CustomerKey, MetricId, PlanId, PlanVersionId};
-use crate::message::MessageType;
+use crate::message::{MessageType, NewSubscription};
 use crate::period::{Cadence, Calendar, Period, PlanDuration, Tile, instant};
 use crate::plan::{PlanVersion, choose_version};
 use crate::store::Transaction;
@@ -70,6 +70,7 @@ impl ChoiceFields {
 
 /// Creates a subscription, invoices what is due in advance, and catches up with what is due since a start in the past, as
 /// far as one call goes: the customer is [catching up](crate::customer::Customer::catching_up) with the rest. Filter properties that are new to the organization become known to it.
+/// What there is to say of the subscription comes with it, so that nobody need ask the store for what was just written there.
 ///
 /// # Errors
 /// Unknown references and bad dates by field; the refusals of [`choose_version`];
@@ -79,7 +80,7 @@ pub fn create_subscription(
     tx: &mut dyn Transaction,
     command: &CreateSubscription,
     now: OffsetDateTime,
-) -> Result<Subscription, Error> {
+) -> Result<NewSubscription, Error> {
     create_within(tx, command, now, CALL_WORK_MAX)
 }
 
@@ -89,7 +90,7 @@ pub(super) fn create_within(
     command: &CreateSubscription,
     now: OffsetDateTime,
     work_max: usize,
-) -> Result<Subscription, Error> {
+) -> Result<NewSubscription, Error> {
     let key = CustomerKey::derive(tx.organization(), &command.customer);
     command.faults(tx, key, now)?.finish(())?;
     let mut account = Account::load(tx, key, now)?;
@@ -118,7 +119,7 @@ pub(super) fn create_within(
         |record: &BillingRecord| record.subscription == id && record.next_invoicing_at() == Some(start) && start <= now;
     issue_invoices(tx, &mut account, &due_at_start, start, now)?;
     process_some(tx, &mut account, (now, work_max), UnknownRate::Ends)?;
-    account.subscription(id).cloned()
+    account.new_subscription(tx, id)
 }
 
 impl CreateSubscription {

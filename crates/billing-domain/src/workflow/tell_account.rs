@@ -30,7 +30,7 @@ impl Account {
     }
 
     /// What there is to say of a subscription that was made here, without asking the store for it.
-    fn new_subscription(&self, tx: &mut dyn Transaction, id: SubscriptionId) -> Result<NewSubscription, Error> {
+    pub fn new_subscription(&self, tx: &mut dyn Transaction, id: SubscriptionId) -> Result<NewSubscription, Error> {
         let subscription = self.subscription(id)?.clone();
         let addons: Vec<_> = self.subscriptions.values().filter(|addon| addon.parent == Some(id)).cloned().collect();
         let mut fully_billed_ids = BTreeSet::new();

@@ -124,7 +124,7 @@ async fn create(
     let id = command.id.clone();
     let view = app.on_customer(&bearer, &id, move |tx, now| {
         let customer = create_customer(tx, &command, now)?;
-        CustomerView::new(tx, &customer)
+        CustomerView::of_new(tx, &customer)
     });
     Ok(Created(view.await?))
 }

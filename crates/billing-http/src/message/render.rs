@@ -1,10 +1,7 @@
 //! What stands in messages: the same as answers say of their subjects, at the moment at which they are written.
 
-use std::collections::BTreeSet;
-
-use billing_domain::message::{NewSubscription, Subject};
+use billing_domain::message::Subject;
 use billing_domain::store::{Renderer, Transaction};
-use billing_domain::subscription::Subscription;
 use billing_domain::{Error, StoreError};
 use serde::Serialize;
 
@@ -13,7 +10,7 @@ use crate::credit_note::CreditNoteView;
 use crate::customer::CustomerView;
 use crate::metric::MetricView;
 use crate::plan::{Catalog, PlanVersionView};
-use crate::subscription::{AddonSubscriptionView, Holder, Names, SubscriptionView};
+use crate::subscription::{AddonSubscriptionView, SubscriptionView};
 use crate::usage_alert_view::TriggeredAlertView;
 use crate::webhook_view::EndpointView;
 use crate::wire::{CustomerBriefView, view};
@@ -40,7 +37,7 @@ impl Renderer for Views {
                 text(&ParkedBillingView { customer, failures: parked.failures })
             }
             Subject::Subscription(subscription) => text(&SubscriptionView::new(tx, subscription)?),
-            Subject::NewSubscription(new) => text(&view_of_new(tx, new)?),
+            Subject::NewSubscription(new) => text(&SubscriptionView::of_new(tx, new)?),
             Subject::Addon(attached) => text(&AddonSubscriptionView::new(tx, attached)?),
             Subject::Credit(customer, ledger, now) => text(&CreditView::at(tx, *customer, ledger, *now)?),
             Subject::CreditNote(note) => text(&CreditNoteView::load(tx, note)?),
@@ -54,13 +51,6 @@ impl Renderer for Views {
             other => Err(StoreError::Internal(format!("no view of {other:?}")).into()),
         }
     }
-}
-
-fn view_of_new(tx: &mut dyn Transaction, new: &NewSubscription) -> Result<SubscriptionView, Error> {
-    let NewSubscription { subscription, addons, fully_billed, .. } = new;
-    let customer = tx.customers().get_even_deleted(subscription.customer)?;
-    let (addons, fully_billed): (&[Subscription], BTreeSet<_>) = (addons, fully_billed.clone());
-    Holder::new(&customer, addons, fully_billed, Names::default()).view(tx, subscription)
 }
 
 fn text(view: &impl Serialize) -> Result<String, Error> {

@@ -148,9 +148,9 @@ async fn create(
     let is_catching_up = Arc::new(AtomicBool::new(false));
     let noted = Arc::clone(&is_catching_up);
     let view = app.on_customer(&bearer, &customer, move |tx, now| {
-        let subscription = create_subscription(tx, &command, now)?;
-        noted.store(tx.customers().get(subscription.customer)?.catching_up, Ordering::Relaxed);
-        SubscriptionView::new(tx, &subscription)
+        let new = create_subscription(tx, &command, now)?;
+        noted.store(tx.customers().get(new.subscription.customer)?.catching_up, Ordering::Relaxed);
+        SubscriptionView::of_new(tx, &new)
     });
     let view = view.await?;
     if is_catching_up.load(Ordering::Relaxed) {

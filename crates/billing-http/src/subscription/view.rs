@@ -6,6 +6,7 @@ use billing_domain::Error;
 use billing_domain::addon::addon_of;
 use billing_domain::customer::Customer;
 use billing_domain::id::{AddonSubscriptionId, PlanVersionId, SubscriptionId};
+use billing_domain::message::NewSubscription;
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
 use billing_domain::workflow::{ListedSubscriptions, list_subscriptions};
@@ -70,6 +71,15 @@ impl SubscriptionView {
         let listed = list_subscriptions(tx, &[customer.key])?;
         let stored = listed.all.iter().find(|stored| stored.id == subscription.id);
         Holder::of(&customer, &listed).view(tx, stored.unwrap_or(subscription))
+    }
+
+    /// Of one that was just made, without asking the store for it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn of_new(tx: &mut dyn Transaction, new: &NewSubscription) -> Result<Self, Error> {
+        let customer = tx.customers().get_even_deleted(new.subscription.customer)?;
+        Holder::new(&customer, &new.addons, new.fully_billed.clone(), Names::default()).view(tx, &new.subscription)
     }
 }
 

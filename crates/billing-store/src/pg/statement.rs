@@ -43,6 +43,38 @@ impl<Q: QueryFragment<Pg>> QueryFragment<Pg> for Prepared<Q> {
 
 impl<Q> RunQueryDsl<PgConnection> for Prepared<Q> {}
 
+/// Two statements sent as one, whose text is one of few: `aside` writes something, and the result is that of `main`. Neither sees what
+/// the other writes.
+pub(crate) struct Beside<A, M> {
+    pub(crate) aside: A,
+    pub(crate) main: M,
+}
+
+impl<A, M> QueryId for Beside<A, M> {
+    type QueryId = ();
+    // Diesel then finds the prepared statement by its text.
+    const HAS_STATIC_QUERY_ID: bool = false;
+}
+
+impl<A, M: Query> Query for Beside<A, M> {
+    type SqlType = M::SqlType;
+}
+
+impl<A: QueryFragment<Pg>, M: QueryFragment<Pg>> QueryFragment<Pg> for Beside<A, M> {
+    fn walk_ast<'b>(&'b self, mut out: AstPass<'_, 'b, Pg>) -> QueryResult<()> {
+        out.push_sql("WITH aside AS (");
+        self.aside.walk_ast(out.reborrow())?;
+        out.push_sql(") ");
+        self.main.walk_ast(out)
+    }
+
+    fn is_safe_to_cache_prepared(&self, _: &Pg) -> QueryResult<bool> {
+        Ok(true)
+    }
+}
+
+impl<A, M> RunQueryDsl<PgConnection> for Beside<A, M> {}
+
 /// Declares a statement: its result, and its text with a typed parameter between every two pieces. Texts that several
 /// statements share stand in brackets, with a piece before and behind each.
 macro_rules! statement {

@@ -2,9 +2,11 @@
 
 use billing_domain::audit::{Actor, ActorKind, AuditEntry, AuditFilter, Change};
 use billing_domain::customer::CustomerId;
+use billing_domain::id::CustomerKey;
 use billing_domain::store::{AuditRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
 use diesel::prelude::*;
+use diesel::query_builder::InsertStatement;
 use diesel::sql_types::{BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use time::macros::datetime;
@@ -40,6 +42,49 @@ sql_file! {
         limit: i64 as BigInt,
     }
 }
+
+/// An entry about what is a customer's, as it is written.
+#[derive(Insertable)]
+#[diesel(table_name = audit_entries, treat_none_as_default_value = false)]
+pub(crate) struct NewEntryRow {
+    customer_key: Uuid,
+    id: Uuid,
+    organization_id: Uuid,
+    actor_kind: &'static str,
+    actor_id: String,
+    actor_name: String,
+    address: Option<String>,
+    request_id: String,
+    operation: String,
+    kind: String,
+    subject: Option<String>,
+    before: Option<String>,
+    after: Option<String>,
+}
+
+impl NewEntryRow {
+    fn new(organization_id: Uuid, customer: CustomerKey, change: Change) -> Self {
+        Self {
+            customer_key: customer.uuid(),
+            id: Uuid::now_v7(),
+            organization_id,
+            actor_kind: change.actor.kind.as_str(),
+            actor_id: change.actor.id,
+            actor_name: change.actor.name,
+            address: change.address,
+            request_id: change.request_id,
+            operation: change.operation,
+            kind: change.kind,
+            subject: change.subject,
+            before: change.before,
+            after: change.after,
+        }
+    }
+}
+
+/// Writes one entry about what is a customer's.
+pub(crate) type InsertEntry =
+    InsertStatement<audit_entries::table, <NewEntryRow as Insertable<audit_entries::table>>::Values>;
 
 #[derive(Queryable)]
 struct EntryRow {
@@ -115,33 +160,29 @@ impl PgTransaction<'_> {
         }
         for change in std::mem::take(&mut self.changes) {
             match change.customer {
-                Some(customer) => self.insert_of_customer(customer.uuid(), change)?,
+                Some(customer) => {
+                    let insert = self.entry_of_customer(customer, change)?;
+                    self.query(|pg| insert.execute(pg))?;
+                }
                 None => self.insert_own(change)?,
             }
         }
         Ok(())
     }
 
-    fn insert_of_customer(&mut self, customer: Uuid, change: Change) -> Result<(), Error> {
+    /// The first change of a customer's that was put off, for whoever writes it together with something else.
+    pub(crate) fn take_entry(&mut self) -> Result<Option<InsertEntry>, Error> {
+        let of_customers = self.changes.iter().enumerate().find_map(|(i, change)| Some((i, change.customer?)));
+        let entry = of_customers.map(|(i, customer)| (customer, self.changes.remove(i)));
+        entry.map(|(customer, change)| self.entry_of_customer(customer, change)).transpose()
+    }
+
+    fn entry_of_customer(&self, customer: CustomerKey, change: Change) -> Result<InsertEntry, Error> {
         if self.lane.is_none() {
             return Err(StoreError::Internal("a change of a customer's outside of its lane".to_owned()).into());
         }
-        let row = (
-            audit_entries::customer_key.eq(customer),
-            audit_entries::id.eq(Uuid::now_v7()),
-            audit_entries::organization_id.eq(self.tenant()),
-            audit_entries::actor_kind.eq(change.actor.kind.as_str()),
-            audit_entries::actor_id.eq(change.actor.id),
-            audit_entries::actor_name.eq(change.actor.name),
-            audit_entries::address.eq(change.address),
-            audit_entries::request_id.eq(change.request_id),
-            audit_entries::operation.eq(change.operation),
-            audit_entries::kind.eq(change.kind),
-            audit_entries::subject.eq(change.subject),
-            audit_entries::before.eq(change.before),
-            audit_entries::after.eq(change.after),
-        );
-        self.query(|pg| diesel::insert_into(audit_entries::table).values(row).execute(pg)).map(drop)
+        let row = NewEntryRow::new(self.tenant(), customer, change);
+        Ok(diesel::insert_into(audit_entries::table).values(row))
     }
 
     fn insert_own(&mut self, change: Change) -> Result<(), Error> {

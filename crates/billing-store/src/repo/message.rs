@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::pg::column::{checked, choice, count, stored_count, unreadable};
 use crate::pg::schema::{feed_entries, message_counters, messages, organization_messages};
-use crate::pg::statement::statement;
+use crate::pg::statement::{Beside, statement};
 use crate::repo::usage_alert::MarkCustomers;
 use crate::transaction::PgTransaction;
 
@@ -77,7 +77,7 @@ impl TryFrom<MessageRow> for Message {
 }
 
 impl PgTransaction<'_> {
-    /// Writes the messages that were put off. After a failure nothing can be written any more, and nothing will be kept.
+    /// Writes the messages that were put off, and with them the change that they tell of. After a failure nothing can be written any more, and nothing will be kept.
     pub(crate) fn write_messages(&mut self) -> Result<(), Error> {
         if self.new_messages.is_empty() || self.has_failed() {
             return Ok(());
@@ -87,7 +87,12 @@ impl PgTransaction<'_> {
         let (of_customers, own): (Vec<_>, Vec<_>) = all.into_iter().partition(|message| message.customer.is_some());
         if !of_customers.is_empty() {
             let insert = InsertMessages::new(tenant, &of_customers);
-            if self.query(|pg| insert.load::<bool>(pg))?.contains(&true) {
+            // Whoever changes something waits for each statement.
+            let has_alerts: Vec<bool> = match self.take_entry()? {
+                Some(entry) => self.query(|pg| Beside { aside: entry, main: insert }.load(pg))?,
+                None => self.query(|pg| insert.load(pg))?,
+            };
+            if has_alerts.contains(&true) {
                 self.mark_told(&of_customers)?;
             }
         }

@@ -58,7 +58,7 @@ impl Past {
 
     fn create(&self, work_max: usize) -> Subscription {
         let command = subscription("acme", self.plan, START);
-        self.world.on("acme", |tx, now| create_within(tx, &command, now, work_max)).expect("created")
+        self.world.on("acme", |tx, now| create_within(tx, &command, now, work_max)).expect("created").subscription
     }
 
     fn is_catching_up(&self) -> bool {
