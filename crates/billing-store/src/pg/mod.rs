@@ -1,15 +1,11 @@
 //! Postgres as such: connections, prepared statements, the schema, what errors mean. Knows nothing of the store above it.
 
-pub(crate) mod audit_schema;
 pub(crate) mod column;
 pub(crate) mod conflict_cooldown;
-pub(crate) mod credit_note_schema;
 pub(crate) mod deadline;
 pub(crate) mod error;
-pub(crate) mod event_schema;
 pub(crate) mod lane;
 pub(crate) mod lock;
-pub(crate) mod message_schema;
 pub(crate) mod migration;
 pub(crate) mod month;
 pub(crate) mod nested;
@@ -22,6 +18,3 @@ pub(crate) mod sql_file;
 pub(crate) mod statement;
 pub(crate) mod statistics;
 pub(crate) mod transact;
-pub(crate) mod usage_alert_schema;
-pub(crate) mod user_schema;
-pub(crate) mod webhook_schema;

@@ -1,0 +1,136 @@
+//! What every handler has: the backend, a bounded way to block on it, and whether the service is draining.
+
+mod block;
+mod transact;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use billing_domain::id::OrganizationId;
+use billing_outbound::Client;
+use billing_store::{Company, Load};
+
+use crate::backend::Backend;
+use crate::caller::{KnownKeys, Pepper};
+use crate::client_address::Network;
+use crate::connections::Connections;
+use crate::delivery::Deliverer;
+use crate::feed_signals::FeedSignals;
+use crate::key_uses::KeyUses;
+use crate::noted_call::Show;
+use crate::places::Places;
+use crate::server_settings::{self, DiskCheck, ServerSettings};
+use crate::taxes::Taxes;
+use crate::telemetry::Telemetry;
+use crate::usual_time::UsualTimes;
+use crate::worker::Alarm;
+
+/// The state that all handlers share.
+pub struct App {
+    backend: Arc<dyn Backend>,
+    /// One per database connection: the pool of blocking threads has an endless queue of its own.
+    places: Arc<Places>,
+    /// One per processor, for what computes.
+    processors: Arc<Places>,
+    company: Arc<Company>,
+    usual_times: UsualTimes,
+    request_deadline: Duration,
+    /// What keys are digested with.
+    pub pepper: Pepper,
+    /// Keys that were valid before.
+    pub known_keys: KnownKeys,
+    /// When keys were used.
+    pub key_uses: Arc<KeyUses>,
+    /// Wakes the worker that advances test clocks.
+    pub clock_alarm: Alarm,
+    /// Asks organizations' own tax providers.
+    pub taxes: Arc<Taxes>,
+    /// Sends messages to webhook endpoints.
+    pub deliverer: Arc<Deliverer>,
+    /// Who waits for messages.
+    pub feed_signals: Arc<FeedSignals>,
+    /// What is counted about the service.
+    pub telemetry: Telemetry,
+    /// Those that are open.
+    pub connections: Arc<Connections>,
+    show: Show,
+    /// The proxies that are believed about where a request comes from.
+    pub trusted_proxies: Vec<Network>,
+    /// Whether the service itself ends TLS.
+    pub serves_tls: bool,
+    is_disk_full: Option<DiskCheck>,
+    draining: AtomicBool,
+}
+
+impl App {
+    /// Over a backend, served with `settings`.
+    pub fn new(backend: Arc<dyn Backend>, settings: &ServerSettings, clock_alarm: Alarm, taxes: Arc<Taxes>) -> Self {
+        let company = backend.company();
+        Self {
+            backend,
+            places: Places::of_connections(settings.connections, Arc::clone(&company)),
+            processors: Places::of_processors(Arc::clone(&company)),
+            company,
+            usual_times: UsualTimes::default(),
+            request_deadline: settings.request_deadline,
+            pepper: settings.pepper.clone(),
+            known_keys: KnownKeys::default(),
+            key_uses: Arc::default(),
+            clock_alarm,
+            taxes,
+            deliverer: Arc::new(Deliverer::new(Client::new(settings.reach), settings.pepper.bytes())),
+            feed_signals: Arc::default(),
+            telemetry: Telemetry::default(),
+            connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
+            show: |_, _, _, _| Ok(None),
+            trusted_proxies: settings.trusted_proxies.clone(),
+            serves_tls: settings.tls.is_some(),
+            is_disk_full: settings.is_disk_full.clone(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// With those who wait for messages.
+    #[must_use]
+    pub fn with_feed_signals(self, feed_signals: Arc<FeedSignals>) -> Self {
+        Self { feed_signals, ..self }
+    }
+
+    /// With what shows things in the audit log before they are changed.
+    #[must_use]
+    pub fn showing(self, show: Show) -> Self {
+        Self { show, ..self }
+    }
+
+    /// Tells load balancers to go elsewhere.
+    pub fn drain(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+        self.feed_signals.ring_all();
+    }
+
+    /// Whether the service is about to stop.
+    pub fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    /// Notes that an organization asks for something now.
+    pub fn note_request(&self, organization: OrganizationId) {
+        self.company.note(organization, Instant::now());
+    }
+
+    /// Requests that may block on the database at once.
+    pub fn places(&self) -> usize {
+        self.places.total()
+    }
+
+    /// How many more may right now.
+    pub fn places_free(&self) -> usize {
+        self.places.free()
+    }
+
+    /// What the store is busy with.
+    pub fn load(&self) -> Option<Load> {
+        self.backend.load()
+    }
+}

@@ -1,0 +1,45 @@
+//! The tables of the service itself, as Diesel sees them.
+
+diesel::table! {
+    api_keys (prefix) {
+        prefix -> Text,
+        organization_id -> Uuid,
+        name -> Text,
+        digest -> Bytea,
+        created_at -> Timestamptz,
+        expires_at -> Nullable<Timestamptz>,
+        kind -> Text,
+        scopes -> Nullable<Array<Nullable<Text>>>,
+        last_used_at -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
+    idempotency_keys (organization_id, key) {
+        organization_id -> Uuid,
+        key -> Text,
+        fingerprint -> Bytea,
+        status -> Nullable<Int2>,
+        answer -> Nullable<Text>,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    key_pepper (is_only) {
+        is_only -> Bool,
+        fingerprint -> Bytea,
+        noted_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    lanes (number) {
+        number -> Int2,
+        schema_name -> Text,
+        role_name -> Nullable<Text>,
+        host -> Nullable<Text>,
+        port -> Nullable<Int4>,
+        database_name -> Nullable<Text>,
+    }
+}
