@@ -34,16 +34,20 @@ const RULES: [Rule; 7] = [
 ];
 
 /// Words that nothing is called by any more, each with the standard term that took its place: see docs/glossary.md.
-const RETIRED: [(&str, &str); 15] = [
+const RETIRED: [(&str, &str); 19] = [
     ("desk", "batcher"),
     ("clerk", "worker"),
     ("employ", "spawn_workers"),
+    ("hasty", "without_timeout"),
+    ("patient", "with_timeout"),
+    ("relief", "second_worker_delay"),
     ("glimpse", "answer_from_cache"),
     ("holdings", "subscription_cache"),
     ("calm", "no_future_events"),
     ("stamp", "version"),
     ("epoch", "version"),
     ("ragged", "partial_hour"),
+    ("beginnings", "rollup_start"),
     ("wary", "cooldown"),
     ("wariness", "cooldown"),
     ("unwritten", "write_buffer"),

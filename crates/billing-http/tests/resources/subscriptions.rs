@@ -1,8 +1,9 @@
 //! Subscriptions: dates, choices, and which of them a list keeps.
 
 use serde_json::{Value, json};
+use time::Duration;
 
-use crate::support::{Field, World};
+use crate::support::{Field, World, ago, now};
 
 #[test]
 fn dates_are_read_by_one_rule() {
@@ -174,4 +175,33 @@ fn a_renewal_is_a_new_subscription() {
         world.get("/api/invoices/?customer_id=x").faults(),
         [("customer_id".to_owned(), "does_not_exist".to_owned())]
     );
+}
+
+/// What was just made is shown without reading it again.
+#[test]
+fn what_is_answered_of_a_new_one_is_what_is_stored() {
+    let world = World::new();
+    let plan = world.plan(&world.metric());
+    let (today, past) = (&*now(), &*ago(Duration::days(400)));
+    #[rustfmt::skip]
+    let cases = [
+        // start, end,                              renews, why
+        (today,   None,                             true,   "it runs, and its usage is to be invoiced"),
+        (past,    None,                             true,   "it was renewed since, and all of it is billed"),
+        (past,    None,                             false,  "it ended, and all of it is billed"),
+        (today,   Some(ago(Duration::days(-3))),   false,  "it ends early"),
+    ];
+    for (i, (start, end, renews, why)) in cases.into_iter().enumerate() {
+        let customer = json!({"customer_id": format!("c{i}"), "email": format!("c{i}@acme.io"), "customer_name": "C"});
+        let made = world.post("/api/customers/", &customer).ok(201);
+        assert_eq!(made, world.get(&format!("/api/customers/c{i}/")).ok(200), "{why}");
+        let mut body =
+            json!({"customer_id": format!("c{i}"), "plan_id": plan, "start_date": start, "auto_renew": renews});
+        if let Some(end) = end {
+            body["end_date"] = json!(end);
+        }
+        let made = world.post("/api/subscriptions/", &body).ok(200);
+        let stored = world.get(&format!("/api/subscriptions/{}/", made.id("subscription_id"))).ok(200);
+        assert_eq!(made, stored, "{why}");
+    }
 }
