@@ -77,7 +77,8 @@ impl TryFrom<MessageRow> for Message {
 }
 
 impl PgTransaction<'_> {
-    /// Writes the messages that were put off, and with them the change that they tell of. After a failure nothing can be written any more, and nothing will be kept.
+    /// Writes the messages that were put off, and in the same statement the first change. After a failure nothing can be written any
+    /// more, and nothing will be kept.
     pub(crate) fn write_messages(&mut self) -> Result<(), Error> {
         if self.new_messages.is_empty() || self.has_failed() {
             return Ok(());

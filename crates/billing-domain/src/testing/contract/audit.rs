@@ -2,12 +2,14 @@
 
 use time::Duration;
 
+use super::message::{message, place};
 use super::{Harness, Tenant};
 use crate::audit::{Actor, AuditEntry, AuditFilter, Change};
 use crate::error::{Error, Noun};
 use crate::id::CustomerKey;
 use crate::idempotency::{Answer, Attempt, Claim};
-use crate::store::{PageRequest, Scope};
+use crate::message::Payload;
+use crate::store::{FeedRequest, PageRequest, Scope, Transaction};
 
 /// A change that has everything an entry can have.
 fn change(operation: &str, customer: Option<CustomerKey>) -> Change {
@@ -74,6 +76,33 @@ pub(super) fn keeps_what_was_done_alone(harness: &Harness<'_>) {
     claimed("done", "done", Attempt::Done(answer.clone())).expect("done");
     claimed("done", "done", Attempt::Done(answer)).expect_err("answered before");
     assert_eq!(operations(&tenant, &AuditFilter::default()), ["done"], "once");
+}
+
+pub(super) fn keeps_changes_beside_messages(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let acme = tenant.new_customer("acme");
+    let write = |tx: &mut dyn Transaction, first: &str, second: &str| {
+        tx.audit_log().insert(change(first, Some(acme.key)))?;
+        for data in ["1", "2"] {
+            let told = message(tx, Some(acme.key), data);
+            tx.messages().insert(told)?;
+        }
+        tx.audit_log().insert(change(second, Some(acme.key)))
+    };
+    let undone: Result<(), Error> = tenant.try_customer(acme.key, |tx, _| {
+        write(tx, "undone", "undone too")?;
+        Err(Error::NotFound(Noun::Metric))
+    });
+    assert!(undone.is_err());
+    tenant.customer(acme.key, |tx, _| write(tx, "first", "second"));
+    place(&tenant);
+    let mut noted = operations(&tenant, &AuditFilter::default());
+    noted.sort_unstable();
+    assert_eq!(noted, ["first", "second"], "each once, and nothing that was undone");
+    let all = FeedRequest { after: 0, types: Vec::new(), limit: 10 };
+    let told = tenant.look(|tx, _| tx.messages().list(&all));
+    let told: Vec<Payload> = told.messages.into_iter().map(|(_, message)| message.payload).collect();
+    assert_eq!(told, ["1", "2"].map(|data| Payload::Json(data.to_owned())), "in their order");
 }
 
 pub(super) fn lists_newest_first(harness: &Harness<'_>) {

@@ -189,6 +189,7 @@ cases! {
     audit {
         keeps_every_field,
         keeps_what_was_done_alone,
+        keeps_changes_beside_messages,
         lists_newest_first,
         filters,
         belongs_to_one_organization,
