@@ -34,7 +34,7 @@ const RULES: [Rule; 7] = [
 ];
 
 /// Words that nothing is called by any more, each with the standard term that took its place: see docs/glossary.md.
-const RETIRED: [(&str, &str); 19] = [
+const RETIRED: [(&str, &str); 18] = [
     ("desk", "batcher"),
     ("clerk", "worker"),
     ("employ", "spawn_workers"),
@@ -47,7 +47,6 @@ const RETIRED: [(&str, &str); 19] = [
     ("stamp", "version"),
     ("epoch", "version"),
     ("ragged", "partial_hour"),
-    ("beginnings", "rollup_start"),
     ("wary", "cooldown"),
     ("wariness", "cooldown"),
     ("unwritten", "write_buffer"),
