@@ -1,11 +1,13 @@
 //! Usage events: what happened, to whom, when, once.
 
 mod correction;
+mod history;
 mod properties;
 
 use time::{Duration, OffsetDateTime};
 
 pub use self::correction::{CORRECTIONS_MAX, EventCorrection, EventState, KeptEvent};
+pub use self::history::{EventHistory, EventVersion};
 pub use self::properties::Properties;
 use crate::customer::CustomerId;
 

@@ -163,7 +163,18 @@ struct AccountState {
     corrections: Shared<Vec<EventCorrection>>,
     /// The ids of all events, and of each whenever it was corrected, in that order, with what counts of it since: the first has the
     /// arrival number 1.
-    arrivals: Shared<Vec<(String, Option<Event>)>>,
+    arrivals: Shared<Vec<Arrival>>,
+}
+
+/// An event that arrived, or a correction of it.
+#[derive(Clone, Debug)]
+struct Arrival {
+    /// Its id.
+    id: String,
+    /// What counts of it since.
+    event: Option<Event>,
+    /// When, by the clock of the store.
+    at: OffsetDateTime,
 }
 
 impl Tenant {
@@ -217,8 +228,8 @@ impl MemoryStore {
         let limit = usize::try_from(last_arrival).unwrap_or(usize::MAX);
         let arrivals = account.into_iter().flat_map(|account| account.arrivals.iter().take(limit));
         let mut seen: Vec<(&str, Option<&Event>)> = Vec::new();
-        for (id, event) in arrivals {
-            match seen.iter_mut().find(|(known, _)| *known == id) {
+        for Arrival { id, event, .. } in arrivals {
+            match seen.iter_mut().find(|(known, _)| known == id) {
                 Some((_, known)) => *known = event.as_ref(),
                 None => seen.push((id, event.as_ref())),
             }
@@ -297,6 +308,7 @@ impl EventIngest for MemoryStore {
         let mut state = self.lock();
         let days = state.tenant(organization)?.organization.event_window_days;
         let mut outcomes = Vec::new();
+        let at = state.now;
         for event in events {
             let key = CustomerKey::derive(organization, &event.customer);
             let now = state.now_of(organization, key);
@@ -313,7 +325,7 @@ impl EventIngest for MemoryStore {
                 Ingested::Duplicate
             } else {
                 account.events.insert(id.clone(), event.clone());
-                account.arrivals.push((id.clone(), Some(event.clone())));
+                account.arrivals.push(Arrival { id: id.clone(), event: Some(event.clone()), at });
                 Ingested::Stored
             });
         }

@@ -43,6 +43,11 @@ impl Metric {
     pub fn measured(&self, event: &Event) -> Option<Measured> {
         if self.filters.matches(&event.properties) { self.measure.measured(event) } else { None }
     }
+
+    /// Whether `event` counts: it has the metric's name, passes its filters and has a property that can be used.
+    pub fn counts(&self, event: &Event) -> bool {
+        event.name == self.event_name && self.measured(event).is_some()
+    }
 }
 
 /// What one event brings to the usage of a metric.

@@ -6,9 +6,11 @@ use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use billing_domain::customer::CustomerId;
 use billing_domain::event::{EventState, KeptEvent, Properties};
-use billing_domain::id::{CustomerKey, MetricId};
+use billing_domain::id::{CustomerKey, LineId, MetricId};
 use billing_domain::metric::{Metric, MetricType};
-use billing_domain::store::EventFilter;
+use billing_domain::store::{EventFilter, Page, Transaction};
+use billing_domain::subscription::SubscriptionFilters;
+use billing_domain::workflow::find_line_events;
 use billing_domain::{Error, FieldCode};
 use time::OffsetDateTime;
 
@@ -21,9 +23,16 @@ use crate::query::Query;
 use crate::wire::{Instant, StartDate, UntilDate, view};
 
 const PARAMETERS: &[Parameter] = &[
-    Parameter::required("customer_id", "Whose events; the customer need not exist."),
+    Parameter::optional("customer_id", "Whose events; the customer need not exist. Required without `line`."),
+    Parameter::optional(
+        "line",
+        "Only the events that this line of an invoice stands on, as it saw them; state is that of then.",
+    ),
     Parameter::optional("event_name", "Only events of this name."),
     Parameter::optional("idempotency_id", "Only the event with this id."),
+    Parameter::optional("metric_id", "Only events that count for this metric."),
+    Parameter::optional("state", "Only events of which this has become: counted, amended or voided."),
+    Parameter::list("property", "Only events with this property, as `name=value`; several: with all of them."),
     Parameter::optional("from", "The first instant that an event may have happened at; a date is its midnight UTC."),
     Parameter::optional("to", "The first instant behind them; a date ends with its day."),
 ];
@@ -40,9 +49,13 @@ pub fn endpoints() -> Vec<Endpoint> {
 
 /// Which events, out of a query string.
 struct Question {
-    customer: CustomerId,
+    customer: Option<CustomerId>,
+    line: Option<LineId>,
     name: Option<String>,
     idempotency_id: Option<String>,
+    metric: Option<MetricId>,
+    state: Option<EventState>,
+    properties: SubscriptionFilters,
     from: Option<OffsetDateTime>,
     to: Option<OffsetDateTime>,
 }
@@ -53,19 +66,35 @@ impl FromRequest for Question {
 
     fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
         ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let customer = query.required("customer_id");
+            let line = query.optional("line");
+            let customer = match line {
+                Some(None) => query.required("customer_id").map(Some),
+                _ => query.optional("customer_id"),
+            };
             let texts = query.optional("event_name").zip(query.optional("idempotency_id"));
+            let sorts = query.optional("metric_id").zip(query.optional("state")).zip(query.properties("property"));
             let times = query.optional("from").zip(query.optional("to"));
-            let read = customer.zip(texts).zip(times).map(|((customer, (name, idempotency_id)), (from, to))| {
-                let (from, to) = (from.map(|StartDate(from)| from), to.map(|UntilDate(to)| to));
-                Self { customer, name, idempotency_id, from, to }
-            });
-            query.finish(read)?.checked()
+            let read = customer.zip(line).zip(texts).zip(sorts).zip(times);
+            query.finish(read.map(Self::of))?.checked()
         }))
     }
 }
 
+/// What the parameters of a list of events are, in the order in which they are read.
+type Parts = (
+    (
+        ((Option<CustomerId>, Option<LineId>), (Option<String>, Option<String>)),
+        ((Option<MetricId>, Option<EventState>), SubscriptionFilters),
+    ),
+    (Option<StartDate>, Option<UntilDate>),
+);
+
 impl Question {
+    fn of(((((customer, line), (name, idempotency_id)), ((metric, state), properties)), (from, to)): Parts) -> Self {
+        let (from, to) = (from.map(|StartDate(from)| from), to.map(|UntilDate(to)| to));
+        Self { customer, line, name, idempotency_id, metric, state, properties, from, to }
+    }
+
     fn checked(self) -> Result<Self, ApiError> {
         if self.from.zip(self.to).is_some_and(|(from, to)| to < from) {
             return Err(ApiError::field("to", FieldCode::MinValue, "The end lies before the start."));
@@ -73,9 +102,32 @@ impl Question {
         Ok(self)
     }
 
-    fn filter(&self, customer: CustomerKey) -> EventFilter {
-        let (name, idempotency_id) = (self.name.clone(), self.idempotency_id.clone());
-        EventFilter { customer, name, idempotency_id, from: self.from, to: self.to }
+    /// Which events are wanted; `None`: a line that none stand behind.
+    fn filter(&self, tx: &mut dyn Transaction) -> Result<Option<EventFilter>, Error> {
+        let organization = tx.organization();
+        let customer = self.customer.as_ref().map(|customer| CustomerKey::derive(organization, customer));
+        let metric = self.metric.map(|id| tx.metrics().get(id)).transpose();
+        let metric = metric.map_err(|error| error.at_field("metric_id"))?;
+        let wanted = match (self.line, customer) {
+            (Some(line), _) => find_line_events(tx, line)?,
+            (None, customer) => customer.map(EventFilter::of),
+        };
+        let is_of = |wanted: &EventFilter| {
+            customer.is_none_or(|customer| wanted.customer == customer)
+                && self.name.as_ref().zip(wanted.name.as_ref()).is_none_or(|(asked, known)| asked == known)
+        };
+        Ok(wanted.filter(is_of).map(|mut wanted| {
+            wanted.properties.extend((!self.properties.is_empty()).then(|| self.properties.clone()));
+            wanted.metrics.extend(metric);
+            EventFilter {
+                name: self.name.clone().or(wanted.name),
+                idempotency_id: self.idempotency_id.clone(),
+                state: self.state,
+                from: self.from.max(wanted.from),
+                to: [self.to, wanted.to].into_iter().flatten().min(),
+                ..wanted
+            }
+        }))
     }
 }
 
@@ -133,10 +185,10 @@ async fn list(
     paging: Paging,
 ) -> Result<ListAnswer<EventView>, ApiError> {
     let page = app.read(&bearer, move |tx, _| {
-        let customer = CustomerKey::derive(tx.organization(), &question.customer);
-        let page = tx.events().list(&question.filter(customer), &paging.0)?;
+        let Some(filter) = question.filter(tx)? else { return Ok(Page { items: Vec::new(), next: None }) };
+        let page = tx.events().list(&filter, &paging.0)?;
         let metrics = tx.metrics().list()?;
-        let has_customer = match tx.customers().get(customer) {
+        let has_customer = match tx.customers().get(filter.customer) {
             Err(Error::NotFound(_)) => false,
             found => found.map(|_| true)?,
         };

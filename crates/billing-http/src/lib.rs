@@ -50,6 +50,7 @@ pub mod endpoint;
 pub mod error;
 mod event;
 mod event_correction;
+mod event_receipt;
 mod feature;
 mod feature_access;
 mod feed;

@@ -124,6 +124,19 @@ impl Query {
         read.collect::<Vec<_>>().into_iter().collect()
     }
 
+    /// Properties, each as `name=value`: `x`, `x[]`, `x[0]`, repeated. `None`: one was bad, and that is noted.
+    pub fn properties(&mut self, name: &str) -> Option<SubscriptionFilters> {
+        let values = self.pairs.iter().filter(|(given, value)| names_list(given, name) && !value.is_empty());
+        let pairs: Option<Vec<_>> = values
+            .map(|(_, value)| value.split_once('=').map(|(name, value)| (name.to_owned(), value.to_owned())))
+            .collect();
+        let unreadable = || FieldError::new("", FieldCode::Invalid, "Expected the form name=value.");
+        let read = pairs.ok_or_else(unreadable).and_then(SubscriptionFilters::new);
+        // A place in so many spellings says nothing.
+        let read = read.map_err(|fault| FieldError { attr: String::new(), ..fault });
+        self.errors.keep(name, read)
+    }
+
     /// The names of all parameters, as they were sent.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pairs.iter().map(|(name, _)| name.as_str())

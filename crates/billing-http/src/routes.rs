@@ -3,8 +3,9 @@
 use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, audit, credit, credit_note, currency, customer, deprecated_access, docs, event,
-    event_correction, feature, feature_access, feed, health, invoice, metric, metric_access, organization, overview,
-    ping, plan, subscription, test_clock, track, usage, usage_alert, user, verify_idems, webhook,
+    event_correction, event_receipt, feature, feature_access, feed, health, invoice, metric, metric_access,
+    organization, overview, ping, plan, subscription, test_clock, track, usage, usage_alert, user, verify_idems,
+    webhook,
 };
 
 /// The table, resource by resource.
@@ -16,6 +17,7 @@ pub fn table() -> Vec<Endpoint> {
         track::endpoints(),
         verify_idems::endpoints(),
         event::endpoints(),
+        event_receipt::endpoints(),
         event_correction::endpoints(),
         metric_access::endpoints(),
         usage::endpoints(),

@@ -311,6 +311,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "webhook_endpoint_id") => "$endpoint",
         (_, "usage_alert_id") => "$alert",
         (_, "user_id") => "$user",
+        (_, "idempotency_id") => "$event",
         _ => panic!("{path}: no sample of {parameter}"),
     }
 }

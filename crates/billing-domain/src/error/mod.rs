@@ -117,6 +117,8 @@ pub enum Noun {
     Payment,
     /// A credit note.
     CreditNote,
+    /// A usage event, by its idempotency id.
+    Event,
     /// A test clock.
     TestClock,
     /// A message.
@@ -152,6 +154,7 @@ impl fmt::Display for Noun {
             Self::Credit => "credit",
             Self::Payment => "payment",
             Self::CreditNote => "credit note",
+            Self::Event => "event",
             Self::TestClock => "test clock",
             Self::Message => "message",
             Self::WebhookEndpoint => "webhook endpoint",

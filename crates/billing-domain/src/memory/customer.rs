@@ -14,7 +14,7 @@ use crate::credit_note::{CreditNote, NewCreditNote};
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
 use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
+use crate::invoice::{Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus, Trace};
 use crate::payment::{Payment, PaymentLedger};
 use crate::store::{
     BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest,
@@ -325,6 +325,15 @@ impl InvoiceRepo for MemoryTransaction {
 
     fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error> {
         self.page_of_credit_notes(filter, page)
+    }
+
+    fn list_with_usage_at(&mut self, customer: CustomerKey, times: &[OffsetDateTime]) -> Result<Vec<InvoiceId>, Error> {
+        let has_usage = |line: &LineItem| {
+            let is_usage = matches!(line.trace, Trace::UsageCharge { .. } | Trace::UsageHandedOn { .. });
+            is_usage && times.iter().any(|at| line.period.contains(*at))
+        };
+        let invoices = self.tenant()?.all_invoices().filter(|invoice| invoice.customer == customer);
+        Ok(invoices.filter(|invoice| invoice.lines.iter().any(has_usage)).map(|invoice| invoice.id).collect())
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

@@ -1,15 +1,15 @@
 //! Events, read by folding them.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use time::OffsetDateTime;
 
-use super::AccountState;
 use super::transaction::MemoryTransaction;
+use super::{AccountState, Arrival};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, StoreError};
-use crate::event::{EventCorrection, EventState, KeptEvent};
+use crate::event::{Event, EventCorrection, EventHistory, EventState, EventVersion, KeptEvent};
 use crate::id::CustomerKey;
 use crate::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
 use crate::usage::fold_custom;
@@ -46,11 +46,8 @@ impl EventRepo for MemoryTransaction {
         let account = self.tenant()?.accounts.get(&filter.customer);
         let mut events: Vec<KeptEvent> = account
             .into_iter()
-            .flat_map(|account| account.kept_events())
-            .filter(|kept| filter.name.as_ref().is_none_or(|name| kept.event.name == *name))
-            .filter(|kept| filter.idempotency_id.as_ref().is_none_or(|id| kept.event.idempotency_id == *id))
-            .filter(|kept| filter.from.is_none_or(|from| kept.event.time_created >= from))
-            .filter(|kept| filter.to.is_none_or(|to| kept.event.time_created < to))
+            .flat_map(|account| account.kept_events_seen(filter.seen_to))
+            .filter(|kept| filter.takes(&kept.event) && filter.state.is_none_or(|state| kept.state == state))
             .filter(|kept| after.as_ref().is_none_or(|after| EventCursor::of(&kept.event) < *after))
             .collect();
         events.sort_by_key(|kept| Reverse(EventCursor::of(&kept.event)));
@@ -68,6 +65,7 @@ impl EventRepo for MemoryTransaction {
     }
 
     fn correct(&mut self, customer: CustomerKey, corrections: &[EventCorrection]) -> Result<(), Error> {
+        let at = self.state.now;
         let account = self.account(customer)?;
         for correction in corrections {
             let id = &correction.before.idempotency_id;
@@ -81,10 +79,15 @@ impl EventRepo for MemoryTransaction {
                     account.voided.insert(id.clone(), correction.before.clone());
                 }
             }
-            account.arrivals.push((id.clone(), correction.after.clone()));
+            account.arrivals.push(Arrival { id: id.clone(), event: correction.after.clone(), at });
             account.corrections.push(correction.clone());
         }
         Ok(())
+    }
+
+    fn histories(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventHistory>, Error> {
+        let account = self.tenant()?.accounts.get(&customer);
+        Ok(account.and_then(|account| account.history(idempotency_id)).into_iter().collect())
     }
 
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {
@@ -119,5 +122,37 @@ impl AccountState {
         });
         let voided = self.voided.values().map(|event| KeptEvent { event: event.clone(), state: EventState::Voided });
         counted.chain(voided)
+    }
+
+    /// The events with arrival numbers up to `seen_to` that counted then, as they were; all that ever arrived where there is no such number.
+    fn kept_events_seen(&self, seen_to: Option<u64>) -> Vec<KeptEvent> {
+        let Some(seen_to) = seen_to else { return self.kept_events().collect() };
+        let limit = usize::try_from(seen_to).unwrap_or(usize::MAX);
+        let mut seen: BTreeMap<&str, (Option<&Event>, EventState)> = BTreeMap::new();
+        for Arrival { id, event, .. } in self.arrivals.iter().take(limit) {
+            let state = if seen.contains_key(id.as_str()) { EventState::Amended } else { EventState::Counted };
+            seen.insert(id, (event.as_ref(), state));
+        }
+        let counted = seen.into_values().filter_map(|(event, state)| Some(KeptEvent { event: event?.clone(), state }));
+        counted.collect()
+    }
+
+    /// All that is kept of the event with this id.
+    fn history(&self, idempotency_id: &str) -> Option<EventHistory> {
+        let arrivals = (1..).zip(self.arrivals.iter()).filter(|(_, arrival)| arrival.id == idempotency_id);
+        let arrivals: Vec<(u64, &Arrival)> = arrivals.collect();
+        let received_at = arrivals.first()?.1.at;
+        let version = |(place, (arrival, arrived)): (usize, &(u64, &Arrival))| {
+            let until = arrivals.get(place + 1).map(|(until, _)| *until);
+            arrived.event.as_ref().map(|event| EventVersion { event: event.clone(), arrival: *arrival, until })
+        };
+        let versions = arrivals.iter().enumerate().filter_map(version).collect();
+        let state = match arrivals[..] {
+            [.., (_, Arrival { event: None, .. })] => EventState::Voided,
+            [_] => EventState::Counted,
+            _ => EventState::Amended,
+        };
+        let corrections = self.corrections.iter().filter(|one| one.before.idempotency_id == idempotency_id);
+        Some(EventHistory { received_at, state, versions, corrections: corrections.cloned().collect() })
     }
 }

@@ -187,6 +187,8 @@ pub trait InvoiceRepo {
     fn get_credit_note(&mut self, id: CreditNoteId) -> Result<CreditNote, Error>;
     /// Credit notes with their lines, newest first.
     fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error>;
+    /// The customer's invoices with a line for usage of a time that one of these instants is in, in any order.
+    fn list_with_usage_at(&mut self, customer: CustomerKey, times: &[OffsetDateTime]) -> Result<Vec<InvoiceId>, Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
     /// The newest invoices of each of these customers that have one of the statuses, at most `each` of every customer's;

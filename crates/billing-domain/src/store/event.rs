@@ -7,8 +7,11 @@ use super::{Page, PageRequest};
 use super::{Reply, Requester};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, FieldCode, FieldError};
-use crate::event::{Event, EventCorrection, Ingested, KeptEvent};
+use crate::event::{Event, EventCorrection, EventHistory, EventState, Ingested, KeptEvent};
 use crate::id::{CustomerKey, OrganizationId};
+use crate::invoice::{LineItem, Trace};
+use crate::metric::{Metric, MetricType};
+use crate::subscription::SubscriptionFilters;
 use crate::usage::{SeenUsage, Usage, UsageRequest};
 
 /// Which events are wanted.
@@ -24,6 +27,59 @@ pub struct EventFilter {
     pub from: Option<OffsetDateTime>,
     /// Only what happened before this instant.
     pub to: Option<OffsetDateTime>,
+    /// Only those that have all of these properties.
+    pub properties: Vec<SubscriptionFilters>,
+    /// Only those of which this has become.
+    pub state: Option<EventState>,
+    /// Only those that count for all of these metrics.
+    pub metrics: Vec<Metric>,
+    /// The events with an arrival number up to this one alone, as they were then: what was corrected since is as it was before, and
+    /// what counted for nothing is not there.
+    pub seen_to: Option<u64>,
+}
+
+impl EventFilter {
+    /// All events of a customer.
+    pub fn of(customer: CustomerKey) -> Self {
+        Self {
+            customer,
+            name: None,
+            idempotency_id: None,
+            from: None,
+            to: None,
+            properties: Vec::new(),
+            state: None,
+            metrics: Vec::new(),
+            seen_to: None,
+        }
+    }
+
+    /// The events that a usage line of the customer's stands on, as it saw them: those inside its window, as many as its trace says. A
+    /// gauge brings its level along from events before, and a custom metric may look at them; they stand on the lines of their own
+    /// time. `None` for a line that no event stands behind.
+    pub fn of_line(customer: CustomerKey, line: &LineItem, metric: &Metric) -> Option<Self> {
+        let Trace::UsageCharge { window, last_arrival, .. } = &line.trace else { return None };
+        let is_custom = metric.measure.metric_type() == MetricType::Custom;
+        Some(Self {
+            name: (!is_custom).then(|| metric.event_name.clone()),
+            from: Some(window.start()),
+            to: Some(window.end()),
+            properties: vec![line.filters.clone()],
+            metrics: if is_custom { Vec::new() } else { vec![metric.clone()] },
+            seen_to: Some(*last_arrival),
+            ..Self::of(customer)
+        })
+    }
+
+    /// Whether an event of the customer's is wanted, whoever has seen it.
+    pub fn takes(&self, event: &Event) -> bool {
+        self.name.as_ref().is_none_or(|name| event.name == *name)
+            && self.idempotency_id.as_ref().is_none_or(|id| event.idempotency_id == *id)
+            && self.from.is_none_or(|from| event.time_created >= from)
+            && self.to.is_none_or(|to| event.time_created < to)
+            && self.properties.iter().all(|filters| filters.matches(&event.properties))
+            && self.metrics.iter().all(|metric| metric.counts(event))
+    }
 }
 
 /// Behind which event a list of events goes on.
@@ -89,7 +145,8 @@ pub trait EventRepo {
         requests: &[CustomUsageRequest],
     ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error>;
     /// A customer's events, newest first; at one instant the greatest id, by its bytes, comes first. The cursor of a
-    /// page is an [`EventCursor`].
+    /// page is an [`EventCursor`]. A page may be shorter than its limit, even empty, before the end: a store looks at so many events at
+    /// once and no more.
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error>;
     /// A customer's events with one of `ids`, in any order; an id may be there once in every month.
     fn find(&mut self, customer: CustomerKey, ids: &[String]) -> Result<Vec<KeptEvent>, Error>;
@@ -99,6 +156,8 @@ pub trait EventRepo {
     /// # Errors
     /// [`StoreError::Internal`](crate::StoreError::Internal) when an event is not there as the correction has it.
     fn correct(&mut self, customer: CustomerKey, corrections: &[EventCorrection]) -> Result<(), Error>;
+    /// All that is kept of a customer's events with this id, the one that happened last first; an id may be there once in every month.
+    fn histories(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventHistory>, Error>;
     /// The corrections of a customer's events with this id, oldest first.
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error>;
     /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.

@@ -52,6 +52,7 @@ mod draft_lines;
 mod evaluate_usage_alerts;
 mod find_currency;
 mod find_feature;
+mod find_line_events;
 #[cfg(feature = "service")]
 mod find_member;
 mod find_subscriptions;
@@ -65,6 +66,7 @@ mod note_payment;
 mod note_tax_quote;
 #[cfg(feature = "service")]
 mod park_billing;
+mod read_event_receipt;
 mod read_statement;
 #[cfg(feature = "service")]
 mod regenerate_api_key;
@@ -148,6 +150,7 @@ pub use draft_invoice::{DraftInvoice, DraftInvoices, DraftedInvoice, draft_invoi
 pub use evaluate_usage_alerts::evaluate_usage_alerts;
 pub use find_currency::find_currency;
 pub use find_feature::find_feature;
+pub use find_line_events::find_line_events;
 #[cfg(feature = "service")]
 pub use find_member::find_member;
 pub use find_subscriptions::FindSubscriptions;
@@ -160,6 +163,9 @@ pub use note_payment::{NotePayment, note_payment};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use park_billing::park_billing;
+pub use read_event_receipt::{
+    BilledOn, CountedFor, CountsForNothing, EventReceipt, ReadEventReceipt, read_event_receipt,
+};
 pub use read_statement::{ReadStatement, STATEMENT_ENTRIES_MAX, read_statement};
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};

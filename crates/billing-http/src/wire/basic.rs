@@ -5,9 +5,9 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, CreditNoteId, FeatureId, InvoiceId, LineId,
-    MessageId, MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
-    UserId, WebhookEndpointId,
+    AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, CreditNoteId, EventCorrectionId, FeatureId,
+    InvoiceId, LineId, MessageId, MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId,
+    TestClockId, UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -111,6 +111,7 @@ ids!(
     SubscriptionId,
     TestClockId,
     CreditNoteId,
+    EventCorrectionId,
     UsageAlertId,
     UserId,
     AuditEntryId,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Field, World, event, now};
+use crate::support::{Answer, Field, World, ago, event, now};
 
 const CALLS: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
@@ -161,6 +161,203 @@ fn what_is_older_than_the_window_is_corrected_only_where_that_is_asked_for() {
     assert_eq!(lines(&world)[1..], [format!("2024-06-01 {name} -2"), "2024-06-01 Granted Credit 2".to_owned()]);
     world.advance(&clock, "2024-09-02");
     assert_eq!(lines(&world).len(), 3, "and nothing else");
+}
+
+/// The ids of the events of a line, oldest first.
+fn ids_of(world: &World, line: &str) -> String {
+    let listed = world.get(&format!("/api/events/?line={line}")).ok(200);
+    let ids = listed.as_array().expect("a list").iter().rev().map(|event| event.id("idempotency_id"));
+    ids.collect::<Vec<_>>().concat()
+}
+
+/// The lines that a receipt names in a list.
+fn named(receipt: &Value, list: &str) -> Vec<String> {
+    receipt[list].as_array().expect("a list").iter().map(|billed| billed.id("line_id")).collect()
+}
+
+#[test]
+fn a_receipt_names_the_lines_and_a_line_its_events() {
+    let world = World::new();
+    let clock = with_six_calls(&world);
+    world.advance(&clock, "2024-02-02");
+    void(&world, &["a", "b"]).ok(200);
+    amend(&world, "c", json!({"properties": {"mb": 3}})).ok(200);
+    amend(&world, "d", json!({"time_created": "2024-02-01T00:00:00Z"})).ok(200);
+    let draft = world.get("/api/events/a/?customer_id=acme").ok(200);
+    assert_eq!((named(&draft, "billed_on").len(), named(&draft, "taken_back_on").len()), (1, 0), "no line yet");
+    world.advance(&clock, "2024-03-02");
+    let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
+    let january = invoices[1]["line_items"][0].id("line_id");
+    let (late, february) = (invoices[0]["line_items"][0].id("line_id"), invoices[0]["line_items"][1].id("line_id"));
+    let receipt = |id: &str| world.get(&format!("/api/events/{id}/?customer_id=acme")).ok(200);
+    #[rustfmt::skip]
+    let cases = [
+        // event, state,     billed on,                                  taken back on,       why
+        ("a",     "voided",  vec![january.clone()],                      vec![late.clone()],  "it came back with the next invoice"),
+        ("c",     "amended", vec![january.clone(), late.clone()],        vec![],              "the difference came with the next invoice"),
+        ("d",     "amended", vec![january.clone(), february.clone()],    vec![late.clone()],  "it belongs to another month"),
+        ("f",     "counted", vec![january.clone(), late.clone()],        vec![],              "it was priced again with the others"),
+    ];
+    for (id, state, billed_on, taken_back_on, why) in cases {
+        let receipt = receipt(id);
+        assert_eq!(receipt["state"], state, "{id}: {why}");
+        assert_eq!(named(&receipt, "billed_on"), billed_on, "{id}: {why}");
+        assert_eq!(named(&receipt, "taken_back_on"), taken_back_on, "{id}: {why}");
+        let is_counted = state != "voided";
+        assert_eq!(receipt["counts_for_nothing"], if is_counted { Value::Null } else { json!("voided") });
+        let subscriptions = receipt["counts_for"][0]["subscription_ids"].as_array().map(Vec::len);
+        assert_eq!(subscriptions, is_counted.then_some(1), "{id}: {receipt}");
+    }
+    assert_eq!(
+        [&january, &late, &february].map(|line| ids_of(&world, line)),
+        ["abcdef", "cef", "d"].map(str::to_owned)
+    );
+
+    let c = receipt("c");
+    let correction = &c["corrections"][0];
+    assert_eq!(
+        (&correction["before"]["properties"], &correction["after"]["properties"]),
+        (&json!({"mb": 2}), &json!({"mb": 3}))
+    );
+    assert_eq!(correction["after"]["time_created"], "2024-01-10T00:00:00Z");
+    assert_eq!(
+        (&correction["state"], correction["reason"].is_null(), correction["by"].is_string()),
+        (&json!("amended"), true, true)
+    );
+    assert_eq!(correction["arrival"], c["arrival"]);
+    let seen: Vec<&Value> =
+        c["billed_on"].as_array().expect("a list").iter().map(|on| &on["event"]["properties"]["mb"]).collect();
+    assert_eq!(seen, [&json!(2), &json!(3)], "each line as it saw it");
+    assert_eq!(c["billed_on"][0]["invoice_number"], invoices[1]["invoice_number"]);
+    let as_it_was = world.get(&format!("/api/events/?line={january}&property=mb%3D2")).ok(200);
+    assert_eq!(as_it_was.as_array().map(Vec::len), Some(6), "what was corrected since is as it was");
+    assert_eq!(receipt("a")["corrections"][0]["reason"], "sent by a test run");
+}
+
+#[test]
+fn a_receipt_says_why_an_event_counts_for_nothing() {
+    let world = World::new();
+    let received = ago(time::Duration::SECOND);
+    let clock = with_six_calls(&world);
+    let mut sent = [
+        event("acme", "other name", "2024-01-10T00:00:00Z"),
+        event("acme", "no mb", "2024-01-10T00:00:00Z"),
+        event("nobody", "x", &received),
+    ];
+    sent[0]["event_name"] = json!("apicall");
+    for event in &sent {
+        world.post("/api/track/", event).ok(201);
+    }
+    void(&world, &["a"]).ok(200);
+    #[rustfmt::skip]
+    let cases = [
+        // customer, event,          reason
+        ("acme",     "a",            json!("voided")),
+        ("acme",     "other%20name", json!("unknown_event_name")),
+        ("acme",     "no%20mb",      json!("unusable_for_all")),
+        ("nobody",   "x",            json!("unknown_customer")),
+        ("acme",     "b",            Value::Null),
+    ];
+    for (customer, id, reason) in cases {
+        let receipt = world.get(&format!("/api/events/{id}/?customer_id={customer}")).ok(200);
+        assert_eq!(receipt["counts_for_nothing"], reason, "{id}");
+        assert_eq!(receipt["counts_for"] == json!([]), !reason.is_null(), "{id}");
+        assert!(receipt.id("received_at") >= received, "by the clock of the service: {receipt}");
+        assert_eq!((&receipt["billed_on"], &receipt["others"]), (&json!([]), &json!([])), "{id}");
+    }
+    let metric = json!({"event_name": "api_call", "metric_name": "calls"});
+    let calls = world.post("/api/metrics/", &metric).ok(201).id("metric_id");
+    let receipt = world.get("/api/events/no%20mb/?customer_id=acme").ok(200);
+    assert_eq!(
+        receipt["counts_for"],
+        json!([{"metric_id": calls, "subscription_ids": []}]),
+        "measured, and not billed"
+    );
+    let other = world.other_key();
+    #[rustfmt::skip]
+    let missing = [
+        // key,       target,                                                              why
+        (&world.key,  "/api/events/zzz/?customer_id=acme",                                 "no such id"),
+        (&world.key,  "/api/events/b/?customer_id=nobody",                                 "another customer's"),
+        (&world.key,  "/api/events/b/?customer_id=acme&time_created=2024-01-11T00:00:00Z", "at another time"),
+        (&other,      "/api/events/b/?customer_id=acme",                                   "another organization's"),
+    ];
+    for (key, target, why) in missing {
+        assert_eq!(world.get_as(key, target).error(), "not_found", "{why}");
+    }
+    world.get("/api/events/b/?customer_id=acme&time_created=2024-01-10T00:00:00Z").ok(200);
+
+    world.advance(&clock, "2024-02-02");
+    let voided = || world.get("/api/events/b/?customer_id=acme").ok(200)["billed_on"][0]["voided"].clone();
+    assert_eq!(voided(), false);
+    let invoice = world.get("/api/invoices/?customer_id=acme").ok(200)[0].id("invoice_id");
+    world.post(&format!("/api/invoices/{invoice}/void/"), &json!({})).ok(200);
+    assert_eq!(voided(), true, "the receipt says that nobody owes it any more");
+}
+
+#[test]
+fn events_are_listed_by_state_property_metric_and_line() {
+    let world = World::new();
+    let clock = with_six_calls(&world);
+    void(&world, &["a"]).ok(200);
+    amend(&world, "b", json!({"properties": {"mb": 3, "region": "eu,west"}})).ok(200);
+    amend(&world, "c", json!({"properties": {"region": "eu,west"}})).ok(200);
+    let metric = world.get("/api/metrics/").ok(200)[0].id("metric_id");
+    world.advance(&clock, "2024-02-02");
+    let invoices = world.get("/api/invoices/?customer_id=acme").ok(200);
+    let line = invoices[0]["line_items"][0].id("line_id");
+    let found = |query: &str| {
+        let (mut ids, mut target) = (String::new(), Some(format!("/api/events/?limit=2&{query}")));
+        while let Some(next) = target {
+            let page = world.get(&next);
+            let page_ids: Vec<String> =
+                page.ok(200).as_array().expect("a list").iter().map(|event| event.id("idempotency_id")).collect();
+            ids += &page_ids.concat();
+            target = page.next(&world);
+        }
+        ids
+    };
+    #[rustfmt::skip]
+    let cases = [
+        // query,                                                                      found,    why
+        ("customer_id=acme&state=voided".to_owned(),                                   "a",      "of one state"),
+        ("customer_id=acme&state=counted".to_owned(),                                  "fed",    "of another"),
+        ("customer_id=acme&property=mb=2".to_owned(),                                  "feda",   "a property's text"),
+        ("customer_id=acme&property=region=eu%2Cwest".to_owned(),                      "cb",     "with a comma in it"),
+        ("customer_id=acme&property=region=eu%2Cwest&property=mb=3".to_owned(),        "b",      "both"),
+        (format!("customer_id=acme&metric_id={metric}"),                               "fedba",  "what it can be used for, voided or not"),
+        (format!("line={line}"),                                                       "fedb",   "what the line stands on"),
+        (format!("line={line}&customer_id=acme&property=mb=3"),                        "b",      "and more"),
+        (format!("line={line}&customer_id=other"),                                     "",       "another customer's"),
+        (format!("line={line}&event_name=other"),                                      "",       "of another name"),
+        (format!("line={line}&from=2024-01-11"),                                       "",       "at another time"),
+        (format!("line={line}&state=amended"),                                         "b",      "as it was then"),
+    ];
+    for (query, expected, why) in cases {
+        assert_eq!(found(&query), expected, "{query}: {why}");
+    }
+    #[rustfmt::skip]
+    let faults = [
+        // query,                                            fault,                        why
+        ("".to_owned(),                                      "customer_id required",       "of whom"),
+        ("line=line_1".to_owned(),                           "line invalid",               "no id of a line"),
+        (format!("line={}_9", line.rsplit_once('_').expect("a place").0), "line does_not_exist", "no such line"),
+        ("customer_id=acme&property=mb".to_owned(),          "property invalid",           "half a pair"),
+        ("customer_id=acme&property=mb=2&property=mb=3".to_owned(), "property unique",     "twice"),
+        ("customer_id=acme&state=gone".to_owned(),           "state invalid_choice",       "no such state"),
+    ];
+    for (query, fault, why) in faults {
+        let told: Vec<String> = world
+            .get(&format!("/api/events/?{query}"))
+            .faults()
+            .into_iter()
+            .map(|(attr, code)| format!("{attr} {code}"))
+            .collect();
+        assert_eq!(told, [fault], "{query}: {why}");
+    }
+    let other = world.other_key();
+    let foreign = world.get_as(&other, &format!("/api/events/?line={line}")).faults();
+    assert_eq!(foreign, [("line".to_owned(), "does_not_exist".to_owned())], "another organization has no such line");
 }
 
 #[test]

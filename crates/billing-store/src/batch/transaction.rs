@@ -10,7 +10,7 @@ use billing_domain::credit::CreditLedger;
 use billing_domain::credit_note::{CreditNote, NewCreditNote};
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
-use billing_domain::event::{EventCorrection, KeptEvent};
+use billing_domain::event::{EventCorrection, EventHistory, KeptEvent};
 use billing_domain::id::{
     CreditId, CreditNoteId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId, UsageAlertId,
 };
@@ -245,6 +245,7 @@ impl InvoiceRepo for BatchTransaction<'_, '_> {
         fn void_credit_note(customer: CustomerKey, id: CreditNoteId, at: OffsetDateTime) -> ();
         fn get_credit_note(id: CreditNoteId) -> CreditNote;
         fn list_credit_notes(filter: &CreditNoteFilter, page: &PageRequest) -> Page<CreditNote>;
+        fn list_with_usage_at(customer: CustomerKey, times: &[OffsetDateTime]) -> Vec<InvoiceId>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;
@@ -330,6 +331,7 @@ impl EventRepo for BatchTransaction<'_, '_> {
         fn list(filter: &EventFilter, page: &PageRequest) -> Page<KeptEvent>;
         fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
         fn correct(customer: CustomerKey, corrections: &[EventCorrection]) -> ();
+        fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
         fn missing(customer: Option<CustomerKey>, ids: &[String], since: OffsetDateTime) -> Vec<String>;
     }

@@ -118,6 +118,7 @@ impl InvoiceRepo for CachedTransaction<'_, '_> {
         fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
         fn get_credit_note(id: CreditNoteId) -> CreditNote;
         fn list_credit_notes(filter: &CreditNoteFilter, page: &PageRequest) -> Page<CreditNote>;
+        fn list_with_usage_at(customer: CustomerKey, times: &[OffsetDateTime]) -> Vec<InvoiceId>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;

@@ -8,7 +8,7 @@ use billing_domain::credit::CreditLedger;
 use billing_domain::credit_note::{CreditNote, NewCreditNote};
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
-use billing_domain::event::{EventCorrection, KeptEvent};
+use billing_domain::event::{EventCorrection, EventHistory, KeptEvent};
 use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
@@ -169,7 +169,10 @@ impl InvoiceRepo for OverLanes<'_, '_> {
 
     hand_on! { invoices => fn find_by_number(number: &str) -> Option<InvoiceId>; }
 
-    in_its_lane! { invoices => fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>; }
+    in_its_lane! { invoices =>
+        fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
+        fn list_with_usage_at(customer: CustomerKey, times: &[OffsetDateTime]) -> Vec<InvoiceId>;
+    }
 
     refuse! {
         fn note_past_due(customer: CustomerKey, id: InvoiceId, at: OffsetDateTime) -> ();
@@ -224,6 +227,7 @@ impl EventRepo for OverLanes<'_, '_> {
 
     in_its_lane! { events =>
         fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
+        fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
     }
 

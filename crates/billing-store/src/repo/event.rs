@@ -4,9 +4,9 @@ use std::collections::HashSet;
 
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
-use billing_domain::event::{Event, EventCorrection, EventState, KeptEvent, Properties};
+use billing_domain::event::{Event, EventCorrection, EventHistory, EventState, KeptEvent, Properties};
 use billing_domain::id::CustomerKey;
-use billing_domain::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
+use billing_domain::store::{EventFilter, EventRepo, Page, PageRequest};
 use billing_domain::usage::{SeenUsage, UsageRequest};
 use diesel::deserialize::{FromSql, FromSqlRow};
 use diesel::dsl::sql;
@@ -170,41 +170,7 @@ impl EventRepo for PgTransaction<'_> {
     }
 
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
-        let after = page.after.as_deref().map(EventCursor::parse).transpose()?;
-        let of_customer =
-            events::organization_id.eq(self.tenant()).and(events::customer_key.eq(filter.customer.uuid()));
-        let mut query = events::table.filter(of_customer).filter(events::correction.ne(MOVED)).into_boxed();
-        if let Some(name) = &filter.name {
-            query = query.filter(events::event_name.eq(name));
-        }
-        if let Some(id) = &filter.idempotency_id {
-            query = query.filter(events::id_hash.eq(id_hash(id)).and(events::idempotency_id.eq(id)));
-        }
-        if let Some(from) = filter.from {
-            query = query.filter(events::time_created.ge(from));
-        }
-        if let Some(to) = filter.to {
-            query = query.filter(events::time_created.lt(to));
-        }
-        if let Some(after) = after {
-            // The first condition is for the index.
-            query = query.filter(events::time_created.le(after.time_created)).filter(
-                events::time_created
-                    .lt(after.time_created)
-                    .or(sql::<Bool>("idempotency_id COLLATE \"C\" < ").bind::<Text, _>(after.idempotency_id)),
-            );
-        }
-        let query = query
-            .order((events::time_created.desc(), sql::<Text>("idempotency_id COLLATE \"C\" DESC")))
-            .limit(i64::from(page.limit) + 1)
-            .select(EventRow::as_select());
-        let mut rows = self.query(|pg| query.load(pg))?;
-        let limit = page.limit as usize;
-        let is_last = rows.len() <= limit;
-        rows.truncate(limit);
-        let items = rows.into_iter().map(KeptEvent::try_from).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| !is_last).map(|kept| EventCursor::of(&kept.event).to_text());
-        Ok(Page { items, next })
+        self.list_events(filter, page)
     }
 
     fn find(&mut self, customer: CustomerKey, ids: &[String]) -> Result<Vec<KeptEvent>, Error> {
@@ -213,6 +179,10 @@ impl EventRepo for PgTransaction<'_> {
 
     fn correct(&mut self, customer: CustomerKey, corrections: &[EventCorrection]) -> Result<(), Error> {
         self.correct_events(customer, corrections)
+    }
+
+    fn histories(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventHistory>, Error> {
+        self.histories_of(customer, idempotency_id)
     }
 
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {

@@ -155,7 +155,7 @@ impl Numbered<'_> {
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = event_corrections, check_for_backend(diesel::pg::Pg))]
-struct CorrectionRow {
+pub(super) struct CorrectionRow {
     id: Uuid,
     customer_id: String,
     event_name: String,

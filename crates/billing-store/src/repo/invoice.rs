@@ -178,6 +178,20 @@ const CHARGED: &str = "(
 type ChargedSql = Record<(Nullable<Timestamptz>, Nullable<Timestamptz>)>;
 type Charged = (Option<OffsetDateTime>, Option<OffsetDateTime>);
 
+statement! {
+    /// The customer's invoices with a line for usage of a time that one of some instants is in.
+    ListWithUsageAt -> SqlUuid {
+        "SELECT DISTINCT line.invoice_id
+        FROM invoice_lines line
+        WHERE line.customer_key = " customer: Uuid as SqlUuid; " AND line.organization_id = " organization: Uuid as SqlUuid; "
+            AND line.trace ->> 'kind' IN ('usage_charge', 'usage_handed_on')
+            AND EXISTS (
+                SELECT FROM unnest(" times: Vec<OffsetDateTime> as Array<Timestamptz>; ") AS wanted (at)
+                WHERE line.start_at <= wanted.at AND wanted.at < line.end_at
+            )"
+    }
+}
+
 /// An invoice with its [`LINES`] and its credit notes.
 type WithLines = (InvoiceRow, Nested<InvoiceLineRow>, Nested<BriefRow>);
 
@@ -376,6 +390,12 @@ impl InvoiceRepo for PgTransaction<'_> {
     fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error> {
         self.write_deferred()?;
         self.page_of_credit_notes(filter, page)
+    }
+
+    fn list_with_usage_at(&mut self, customer: CustomerKey, times: &[OffsetDateTime]) -> Result<Vec<InvoiceId>, Error> {
+        let query = ListWithUsageAt { customer: customer.uuid(), organization: self.tenant(), times: times.to_vec() };
+        let ids: Vec<Uuid> = self.query(|pg| query.load(pg))?;
+        Ok(ids.into_iter().map(InvoiceId::from).collect())
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

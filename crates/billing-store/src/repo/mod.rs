@@ -10,6 +10,7 @@ pub(crate) mod currency;
 pub(crate) mod customer;
 pub(crate) mod event;
 mod event_correction;
+mod event_list;
 pub(crate) mod feature;
 pub(crate) mod idempotency;
 pub(crate) mod invoice;

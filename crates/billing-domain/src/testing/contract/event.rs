@@ -205,7 +205,7 @@ pub(super) fn lists_the_newest_first(harness: &Harness<'_>) {
     ];
     tenant.import(&sent);
     let customer = tenant.key("acme");
-    let all = EventFilter { customer, name: None, idempotency_id: None, from: None, to: None };
+    let all = EventFilter::of(customer);
     let list = |filter: &EventFilter, limit, after| {
         let page = tenant.look(|tx, _| tx.events().list(filter, &PageRequest { limit, after: Clone::clone(&after) }));
         Page { items: page.items.into_iter().map(|kept| kept.event).collect(), next: page.next }

@@ -203,13 +203,7 @@ pub(super) fn stays_known_and_readable(harness: &Harness<'_>) {
     let missing = tenant.look(|tx, _| tx.events().missing(Some(acme.customer), &ids, NOW - Duration::days(30)));
     assert_eq!(missing, ["z"], "they were received");
 
-    let filter = EventFilter {
-        customer: acme.customer,
-        name: Some("call".to_owned()),
-        idempotency_id: None,
-        from: None,
-        to: None,
-    };
+    let filter = EventFilter { name: Some("call".to_owned()), ..EventFilter::of(acme.customer) };
     let listed = tenant.look(|tx, _| tx.events().list(&filter, &PageRequest { limit: 100, after: None })).items;
     let states: Vec<(&str, EventState)> =
         listed.iter().map(|kept| (kept.event.idempotency_id.as_str(), kept.state)).collect();
@@ -277,4 +271,79 @@ pub(super) fn corrects_all_or_nothing(harness: &Harness<'_>) {
     );
     assert_eq!(other.look(|tx, _| tx.events().find(acme.customer, &["a".to_owned()])), []);
     acme.check("whose it is not");
+}
+
+pub(super) fn tells_what_was_seen(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let mut acme = Corrected::new(&tenant, sent());
+    let customer = acme.customer;
+    let seen_to =
+        |acme: &Corrected<'_>| tenant.look(|tx, _| tx.events().seen_usages(&acme.requests[..1])).remove(0).last_arrival;
+    let event = |acme: &Corrected<'_>, id: &str| acme.events.iter().find(|one| one.idempotency_id == id).cloned();
+    let mut seen = vec![(seen_to(&acme), acme.events.clone())];
+    let c = event(&acme, "c").expect("there");
+    let elsewhere = Event { time_created: datetime!(2024-02-10 08:00 UTC), ..c.clone() };
+    let larger = Event { properties: properties(r#"{"n": 70}"#), ..elsewhere.clone() };
+    let steps: [&[(&str, Option<Event>)]; 4] = [
+        &[("c", Some(elsewhere.clone())), ("d", None)],
+        &[("c", Some(larger.clone()))],
+        &[
+            ("a", None),
+            ("b", Some(Event { time_created: NOW - Duration::days(1), ..event(&acme, "b").expect("there") })),
+        ],
+        &[("c", None)],
+    ];
+    for step in steps {
+        acme.correct(step);
+        seen.push((seen_to(&acme), acme.events.clone()));
+    }
+    assert_eq!(tenant.send(&[call("z", NOW, "{}")]), [Ingested::Stored]);
+
+    let list = |filter: &EventFilter, limit| {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = tenant.look(|tx, _| tx.events().list(filter, &PageRequest { limit, after: after.clone() }));
+            assert!(page.items.len() <= limit as usize);
+            found.extend(page.items);
+            after = page.next;
+            if after.is_none() {
+                return found;
+            }
+        }
+    };
+    for (step, (last_arrival, mut events)) in seen.into_iter().enumerate() {
+        events.sort_by(|a, b| (b.time_created, &b.idempotency_id).cmp(&(a.time_created, &a.idempotency_id)));
+        let filter = EventFilter { seen_to: Some(last_arrival), ..EventFilter::of(customer) };
+        for limit in [1, 3, 100] {
+            let found: Vec<Event> = list(&filter, limit).into_iter().map(|kept| kept.event).collect();
+            assert_eq!(found, events, "as it was after {step} steps");
+        }
+        let prod = EventFilter { properties: vec![filters(&[("env", "prod")])], ..filter.clone() };
+        events.retain(|event| prod.takes(event));
+        let found: Vec<Event> = list(&prod, 2).into_iter().map(|kept| kept.event).collect();
+        assert_eq!(found, events, "with a property");
+    }
+
+    let histories = |id: &str| tenant.look(|tx, _| tx.events().histories(customer, id));
+    let [history] = &histories("c")[..] else { panic!("one event") };
+    let was: Vec<&Event> = history.versions.iter().map(|version| &version.event).collect();
+    assert_eq!((was, history.state), (vec![&c, &elsewhere, &larger], Voided));
+    let chain: Vec<(u64, Option<u64>)> =
+        history.versions.iter().map(|version| (version.arrival, version.until)).collect();
+    assert!(chain.windows(2).all(|pair| pair[0].1 == Some(pair[1].0)), "each goes on where the other ends: {chain:?}");
+    assert!(chain[2].1.is_some_and(|until| until > chain[2].0), "to the end: {chain:?}");
+    assert_eq!(history.corrections.iter().map(EventCorrection::state).collect::<Vec<_>>(), [Amended, Amended, Voided]);
+    let [untouched] = &histories("e")[..] else { panic!("one event") };
+    assert_eq!((untouched.state, untouched.versions.len(), untouched.corrections.len()), (Counted, 1, 0));
+    assert_eq!(histories("nothing"), []);
+    let other = Tenant::new(harness);
+    assert_eq!(other.look(|tx, _| tx.events().histories(customer, "c")), [], "another's");
+    let filter = EventFilter { seen_to: Some(u64::MAX >> 1), ..EventFilter::of(customer) };
+    assert_eq!(other.look(|tx, _| tx.events().list(&filter, &PageRequest::first())).items, []);
+    for (state, ids) in [(Voided, "d c a"), (Amended, "b"), (Counted, "z g f e")] {
+        let filter = EventFilter { state: Some(state), ..EventFilter::of(customer) };
+        let mut found: Vec<String> = list(&filter, 1).into_iter().map(|kept| kept.event.idempotency_id).collect();
+        found.sort_by(|a, b| b.cmp(a));
+        assert_eq!(found.join(" "), ids, "{state:?}");
+    }
 }

@@ -322,6 +322,7 @@ cases! {
         stays_known_and_readable,
         says_that_it_saw_more,
         corrects_all_or_nothing,
+        tells_what_was_seen,
     }
     usage {
         counts_and_adds_up,
