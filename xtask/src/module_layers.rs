@@ -28,7 +28,7 @@ const CRATES: [Floors; 3] = [
             &["addon", "subscription", "usage_alert"],
             &["custom_sql"],
             &["metric"],
-            &["invoice", "usage"],
+            &["invoice", "job", "usage"],
             &["charge", "credit_note", "statement"],
             &["message"],
             &["store"],
@@ -67,8 +67,8 @@ const CRATES: [Floors; 3] = [
                 "answer", "backend", "client_address", "compress", "connections", "feed_signals", "key_uses", "needed_scope", "operation_id", "password", "places", "request_id", "secret", "slots", "tls", "usual_time",
                 "wire", "zone",
             ],
-            &["alert_run", "noted_call", "taxes", "usage_alert_view", "webhook_view"],
-            &["billing_run", "clock_turns", "error"],
+            &["alert_run", "event_selection", "noted_call", "taxes", "usage_alert_view", "webhook_view"],
+            &["billing_run", "clock_turns", "error", "job_run"],
             &["delivery"],
             &["telemetry"],
             // Requests, and who sends them.
@@ -81,7 +81,7 @@ const CRATES: [Floors; 3] = [
             // What every call is made with.
             &["endpoint", "json"],
             // The calls: one names another's views only downwards.
-            &["credit_note"],
+            &["credit_note", "job"],
             &[
                 "api_key", "credit", "currency", "deprecated_access", "docs", "event", "event_correction", "event_receipt", "feature", "invoice", "metric",
                 "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "user", "verify_idems",

@@ -150,6 +150,10 @@ id! {
     TaxHookId, prefix = "tax_hook_"
 }
 id! {
+    /// Long work in the background.
+    JobId, prefix = "job_"
+}
+id! {
     /// A message about something that became true: the same however often it is sent.
     MessageId, prefix = "msg_"
 }

@@ -236,6 +236,7 @@ pub mod id;
 #[cfg(feature = "service")]
 pub mod idempotency;
 pub mod invoice;
+pub mod job;
 pub mod memory;
 pub mod message;
 mod message_type;

@@ -48,6 +48,8 @@ mod event;
 #[cfg(feature = "service")]
 mod idempotency;
 #[cfg(feature = "service")]
+mod job;
+#[cfg(feature = "service")]
 mod member;
 mod message;
 #[cfg(feature = "service")]
@@ -128,6 +130,8 @@ struct Tenant {
     messages_dropped: u64,
     #[cfg(feature = "service")]
     audit_log: Shared<Vec<AuditEntry>>,
+    #[cfg(feature = "service")]
+    jobs: Shared<Vec<job::KeptJob>>,
     #[cfg(feature = "service")]
     alerts: Shared<usage_alert::AlertState>,
     #[cfg(feature = "service")]

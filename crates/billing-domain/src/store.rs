@@ -14,6 +14,8 @@ mod catalog;
 mod customer;
 mod event;
 #[cfg(feature = "service")]
+mod job;
+#[cfg(feature = "service")]
 mod member;
 mod message;
 #[cfg(feature = "service")]
@@ -40,6 +42,8 @@ pub use self::customer::{
     BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo,
 };
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
+#[cfg(feature = "service")]
+pub use self::job::{JobQueue, JobRepo};
 #[cfg(feature = "service")]
 pub use self::member::MemberRepo;
 pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
@@ -265,6 +269,9 @@ pub trait Transaction {
     #[cfg(feature = "service")]
     /// Users of the organization.
     fn members(&mut self) -> &mut dyn MemberRepo;
+    #[cfg(feature = "service")]
+    /// Long work in the background.
+    fn jobs(&mut self) -> &mut dyn JobRepo;
     #[cfg(feature = "service")]
     /// Usage alerts.
     fn usage_alerts(&mut self) -> &mut dyn UsageAlertRepo;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use billing_domain::idempotency::IdempotencyStore;
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{
-    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Overviews, Store, Users,
+    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, JobQueue, Overviews, Store, Users,
 };
 use billing_domain::{Error, StoreError};
 use billing_store::{Company, Load, PgStore};
@@ -21,6 +21,7 @@ pub trait Backend:
     + Feeds
     + Deliveries
     + AlertQueue
+    + JobQueue
     + Overviews
     + Users
 {

@@ -4,13 +4,16 @@ use actix_web::web;
 use billing_domain::customer::CustomerId;
 use billing_domain::event::{CORRECTIONS_MAX, EventState, KeptEvent, Properties};
 use billing_domain::id::CustomerKey;
-use billing_domain::workflow::{CorrectEvents, EventChange, WantedCorrection, correct_events};
+use billing_domain::job::{CorrectionOrder, EventsChange};
+use billing_domain::workflow::{CorrectEvents, EventChange, WantedCorrection, correct_events, order_corrections};
 use billing_domain::{FieldCode, FieldErrors, text};
 
 use crate::app::App;
 use crate::caller::Caller;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
+use crate::event_selection::EventSelectionBody;
+use crate::job::JobView;
 use crate::json::ApiJson;
 use crate::wire::{FreeForm, Instant, body, read_through, view, words_of};
 
@@ -31,10 +34,12 @@ pub fn endpoints() -> Vec<Endpoint> {
 body! {
     /// Which events never happened.
     VoidEventsBody {
-        /// Whose.
-        required customer_id: CustomerId,
+        /// Whose; not needed with a filter.
+        optional customer_id: CustomerId,
         /// Their ids: 1 to 1,000.
-        required idempotency_ids: Vec<String>,
+        optional idempotency_ids: Vec<String>,
+        /// In their place which events, however many: a job does it.
+        optional filter: EventSelectionBody,
         /// Why.
         optional reason: String,
         /// Whether events older than the acceptance window are among them: what was billed for their time is looked at again.
@@ -57,10 +62,14 @@ body! {
 body! {
     /// Which events were otherwise.
     AmendEventsBody {
-        /// Whose.
-        required customer_id: CustomerId,
+        /// Whose; not needed with a filter.
+        optional customer_id: CustomerId,
         /// 1 to 1,000.
-        required events: Vec<AmendedEventBody>,
+        optional events: Vec<AmendedEventBody>,
+        /// In their place which events, however many: a job does it.
+        optional filter: EventSelectionBody,
+        /// With a filter: the properties that each of the events is given; those of its own that are not among them stay.
+        optional properties: FreeForm,
         /// Why.
         optional reason: String,
         /// Whether events older than the acceptance window are among them: what was billed for their time is looked at again.
@@ -68,9 +77,18 @@ body! {
     }
 }
 
+/// Which events to correct, and how.
+#[derive(Clone, Debug)]
+enum Wanted {
+    /// These.
+    Named(Corrections),
+    /// All that match.
+    Matching(CorrectionOrder),
+}
+
 /// Which events of whom to correct.
 #[derive(Clone, Debug)]
-pub struct Corrections {
+struct Corrections {
     customer: CustomerId,
     wanted: Vec<WantedCorrection>,
     reason: Option<String>,
@@ -79,46 +97,98 @@ pub struct Corrections {
 
 /// Events to be voided.
 #[derive(Clone, Debug)]
-pub struct Voids(Corrections);
+pub struct Voids(Wanted);
 
 /// Events to be amended.
 #[derive(Clone, Debug)]
-pub struct Amendments(Corrections);
+pub struct Amendments(Wanted);
 
 impl Corrections {
     fn new(
-        customer: CustomerId,
+        customer: Option<CustomerId>,
         (attr, wanted): (&str, Vec<WantedCorrection>),
         reason: Option<String>,
         beyond_window: Option<bool>,
     ) -> Result<Self, FieldErrors> {
         let mut errors = FieldErrors::default();
+        if customer.is_none() {
+            errors.push("customer_id", FieldCode::Required, "This field is required.");
+        }
         if !(1..=CORRECTIONS_MAX).contains(&wanted.len()) {
             errors.push(attr, FieldCode::Invalid, format!("Name 1 to {CORRECTIONS_MAX} events."));
         }
         let checked = reason.as_deref().map_or(Ok(()), |reason| text::check(reason, text::NAME_CHARACTERS_MAX));
         errors.keep("reason", checked);
-        errors.finish(Self { customer, wanted, reason, beyond_window: beyond_window.unwrap_or_default() })
+        errors.finish(())?;
+        let customer = customer.ok_or_else(FieldErrors::default)?;
+        Ok(Self { customer, wanted, reason, beyond_window: beyond_window.unwrap_or_default() })
     }
+}
+
+/// The order to change all events of a filter, of which the customer may be said beside it.
+fn matching(
+    (customer, filter): (Option<CustomerId>, EventSelectionBody),
+    change: EventsChange,
+    reason: Option<String>,
+    beyond_window: Option<bool>,
+) -> Result<Wanted, FieldErrors> {
+    let mut errors = FieldErrors::default();
+    let checked = reason.as_deref().map_or(Ok(()), |reason| text::check(reason, text::NAME_CHARACTERS_MAX));
+    errors.keep("reason", checked);
+    let selection = errors.keep_all("filter", filter.selection(customer)).unwrap_or_default();
+    let beyond_window = beyond_window.unwrap_or_default();
+    errors.finish(Wanted::Matching(CorrectionOrder { selection, change, beyond_window, by: None, reason }))
+}
+
+/// Events are named or a filter is: both, or neither, says nothing.
+fn one_of(names: &str, (has_names, has_filter): (bool, bool)) -> Result<(), FieldErrors> {
+    let mut errors = FieldErrors::default();
+    match (has_names, has_filter) {
+        (true, true) => errors.push("filter", FieldCode::NotAllowedTogether, format!("Give {names} or a filter.")),
+        (false, false) => errors.push(names, FieldCode::Required, "This field is required, or a filter."),
+        _ => {}
+    }
+    errors.finish(())
 }
 
 impl VoidEventsBody {
     fn read(self) -> Result<Voids, FieldErrors> {
-        let wanted = self.idempotency_ids.into_iter().enumerate().map(|(place, idempotency_id)| WantedCorrection {
+        one_of("idempotency_ids", (self.idempotency_ids.is_some(), self.filter.is_some()))?;
+        if let Some(filter) = self.filter {
+            return matching((self.customer_id, filter), EventsChange::Void, self.reason, self.beyond_window)
+                .map(Voids);
+        }
+        let ids = self.idempotency_ids.unwrap_or_default();
+        let wanted = ids.into_iter().enumerate().map(|(place, idempotency_id)| WantedCorrection {
             idempotency_id,
             change: EventChange::Void,
             attr: format!("idempotency_ids.{place}"),
         });
         let wanted = ("idempotency_ids", wanted.collect());
-        Corrections::new(self.customer_id, wanted, self.reason, self.beyond_window).map(Voids)
+        Corrections::new(self.customer_id, wanted, self.reason, self.beyond_window).map(Wanted::Named).map(Voids)
     }
 }
 
 impl AmendEventsBody {
     fn read(self) -> Result<Amendments, FieldErrors> {
+        one_of("events", (self.events.is_some(), self.filter.is_some()))?;
         let mut errors = FieldErrors::default();
-        let mut wanted = Vec::with_capacity(self.events.len());
-        for (place, event) in self.events.into_iter().enumerate() {
+        if self.filter.is_some() != self.properties.is_some() {
+            errors.push(
+                "properties",
+                FieldCode::Invalid,
+                "A filter comes with the properties to be set, and they with a filter.",
+            );
+        }
+        errors.finish(())?;
+        if let Some((filter, FreeForm(set))) = self.filter.zip(self.properties) {
+            let change = EventsChange::SetProperties(set);
+            return matching((self.customer_id, filter), change, self.reason, self.beyond_window).map(Amendments);
+        }
+        let events = self.events.unwrap_or_default();
+        let mut errors = FieldErrors::default();
+        let mut wanted = Vec::with_capacity(events.len());
+        for (place, event) in events.into_iter().enumerate() {
             let AmendedEventBody { idempotency_id, time_created, properties } = event;
             if time_created.is_none() && properties.is_none() {
                 let detail = "Say what is to change: time_created, properties or both.";
@@ -131,7 +201,7 @@ impl AmendEventsBody {
         let read = Corrections::new(self.customer_id, ("events", wanted), self.reason, self.beyond_window);
         let read = errors.keep_all("", read);
         errors.finish(())?;
-        read.map(Amendments).ok_or_else(FieldErrors::default)
+        read.map(Wanted::Named).map(Amendments).ok_or_else(FieldErrors::default)
     }
 }
 
@@ -168,8 +238,10 @@ impl From<KeptEvent> for CorrectedEventView {
 view! {
     /// What became of events.
     CorrectedEventsView {
-        /// The events, in the order in which they were named.
+        /// The events, in the order in which they were named; none where there was a filter.
         events: Vec<CorrectedEventView>,
+        /// The job that corrects the events of a filter; null where they were named.
+        job: Option<JobView>,
     }
 }
 
@@ -177,25 +249,32 @@ view! {
 async fn void(
     app: web::Data<App>,
     caller: Caller,
-    ApiJson(Voids(corrections)): ApiJson<Voids>,
+    ApiJson(Voids(wanted)): ApiJson<Voids>,
 ) -> Result<web::Json<CorrectedEventsView>, ApiError> {
-    correct(&app, caller, corrections).await
+    correct(&app, caller, wanted).await
 }
 
 /// `POST /api/events/amend/`
 async fn amend(
     app: web::Data<App>,
     caller: Caller,
-    ApiJson(Amendments(corrections)): ApiJson<Amendments>,
+    ApiJson(Amendments(wanted)): ApiJson<Amendments>,
 ) -> Result<web::Json<CorrectedEventsView>, ApiError> {
-    correct(&app, caller, corrections).await
+    correct(&app, caller, wanted).await
 }
 
-async fn correct(
-    app: &App,
-    caller: Caller,
-    corrections: Corrections,
-) -> Result<web::Json<CorrectedEventsView>, ApiError> {
+async fn correct(app: &App, caller: Caller, wanted: Wanted) -> Result<web::Json<CorrectedEventsView>, ApiError> {
+    let corrections = match wanted {
+        Wanted::Named(corrections) => corrections,
+        Wanted::Matching(order) => {
+            let order = CorrectionOrder { by: Some(caller.actor.id.clone()), ..order };
+            let view = app.on_catalog(&caller, move |tx, now| {
+                let job = order_corrections(tx, &order, now)?;
+                Ok(CorrectedEventsView { events: Vec::new(), job: Some(JobView::load(tx, job)?) })
+            });
+            return Ok(web::Json(view.await?));
+        }
+    };
     let Corrections { customer, wanted, reason, beyond_window } = corrections;
     let command = CorrectEvents {
         customer: CustomerKey::derive(caller.organization, &customer),
@@ -207,7 +286,7 @@ async fn correct(
     let view = app.on_customer(&caller, &customer, move |tx, now| {
         tx.customers().get(command.customer).map_err(|error| error.at_field("customer_id"))?;
         let events = correct_events(tx, &command, now)?;
-        Ok(CorrectedEventsView { events: events.into_iter().map(CorrectedEventView::from).collect() })
+        Ok(CorrectedEventsView { events: events.into_iter().map(CorrectedEventView::from).collect(), job: None })
     });
     Ok(web::Json(view.await?))
 }

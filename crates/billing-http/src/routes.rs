@@ -3,7 +3,7 @@
 use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, audit, credit, credit_note, currency, customer, deprecated_access, docs, event,
-    event_correction, event_receipt, feature, feature_access, feed, health, invoice, metric, metric_access,
+    event_correction, event_receipt, feature, feature_access, feed, health, invoice, job, metric, metric_access,
     organization, overview, ping, plan, subscription, test_clock, track, usage, usage_alert, user, verify_idems,
     webhook,
 };
@@ -34,6 +34,7 @@ pub fn table() -> Vec<Endpoint> {
         credit_note::endpoints(),
         feed::endpoints(),
         webhook::endpoints(),
+        job::endpoints(),
         usage_alert::endpoints(),
         test_clock::endpoints(),
         overview::endpoints(),

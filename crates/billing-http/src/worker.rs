@@ -16,6 +16,7 @@ use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
 use crate::delivery::Deliverer;
 use crate::feed_signals::FeedSignals;
+use crate::job_run;
 use crate::key_uses::KeyUses;
 use crate::taxes::{self, Attempt, Job, Taxes, Undone};
 
@@ -52,6 +53,9 @@ const FIGURES_PAUSE: Duration = Duration::from_secs(5);
 const PLACED_MAX: u32 = 1_000;
 /// How often metrics are looked for that are younger than their events.
 const ROLLUP_PAUSE: Duration = Duration::from_secs(5);
+
+/// How often jobs are looked for when nothing was to be done.
+const JOB_PAUSE: Duration = Duration::from_millis(500);
 
 /// How often tables are looked for that are planned by what they were.
 const STATISTICS_PAUSE: Duration = Duration::from_secs(60);
@@ -112,6 +116,8 @@ impl Workers {
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
         workers.add("key-uses", KEY_USES_PAUSE, Alarm::new(), backend, move |backend| note_uses(backend, &key_uses))?;
         workers.add_alerts(backend)?;
+        let job_taxes = Arc::clone(taxes);
+        workers.add("jobs", JOB_PAUSE, Alarm::new(), backend, move |backend| work_at_jobs(backend, &job_taxes))?;
         workers.add_feeds(backend, feeds)?;
         Ok(workers)
     }
@@ -309,6 +315,14 @@ fn ask_next(backend: &dyn Backend, taxes: &Taxes) -> bool {
 fn catch_up(backend: &dyn Backend) -> bool {
     backend.catch_up().unwrap_or_else(|error| {
         log::error!("roll-ups could not be filled in: {error}");
+        false
+    })
+}
+
+/// Works at the next job for a while; whether there may be more.
+fn work_at_jobs(backend: &dyn Backend, taxes: &Taxes) -> bool {
+    job_run::work_at_jobs(backend, taxes).unwrap_or_else(|error| {
+        log::error!("a job could not be worked at: {error}");
         false
     })
 }

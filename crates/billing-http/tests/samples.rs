@@ -106,6 +106,9 @@ impl Fixture {
         // Nobody ever uses so much: it does not fire.
         let alert = json!({"kind": "metric_usage", "metric_id": self.id("metric"), "threshold": 1_000_000});
         self.keep(world, "alert", "usage_alert_id", "/api/usage_alerts/", &alert, 201);
+        let ordered = json!({"filter": {"customer_id": "acme", "event_name": "never sent"}, "reason": "sample"});
+        let ordered = self.post(world, "/api/events/void/", &ordered, 200);
+        self.ids.insert("job", ordered["job"].id("job_id"));
         let told = self.send(world, "GET", "/api/feed/?types=customer.created&wait=20", None).ok(200);
         self.ids.insert("message", told["results"][0].id("id"));
     }
@@ -312,6 +315,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "usage_alert_id") => "$alert",
         (_, "user_id") => "$user",
         (_, "idempotency_id") => "$event",
+        (_, "job_id") => "$job",
         _ => panic!("{path}: no sample of {parameter}"),
     }
 }

@@ -119,6 +119,8 @@ pub enum Noun {
     CreditNote,
     /// A usage event, by its idempotency id.
     Event,
+    /// A job.
+    Job,
     /// A test clock.
     TestClock,
     /// A message.
@@ -155,6 +157,7 @@ impl fmt::Display for Noun {
             Self::Payment => "payment",
             Self::CreditNote => "credit note",
             Self::Event => "event",
+            Self::Job => "job",
             Self::TestClock => "test clock",
             Self::Message => "message",
             Self::WebhookEndpoint => "webhook endpoint",

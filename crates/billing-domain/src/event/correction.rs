@@ -3,7 +3,7 @@
 use time::OffsetDateTime;
 
 use super::Event;
-use crate::id::EventCorrectionId;
+use crate::id::{EventCorrectionId, JobId};
 
 /// Most events that one call corrects.
 pub const CORRECTIONS_MAX: usize = 1_000;
@@ -46,6 +46,8 @@ pub struct EventCorrection {
     pub by: Option<String>,
     /// Why, as they said.
     pub reason: Option<String>,
+    /// The job that did it, where they were too many for a call.
+    pub job: Option<JobId>,
 }
 
 impl EventCorrection {

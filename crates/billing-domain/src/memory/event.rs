@@ -10,7 +10,7 @@ use super::{AccountState, Arrival};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, StoreError};
 use crate::event::{Event, EventCorrection, EventHistory, EventState, EventVersion, KeptEvent};
-use crate::id::CustomerKey;
+use crate::id::{CustomerKey, JobId};
 use crate::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
 use crate::usage::fold_custom;
 use crate::usage::{SeenUsage, UsageRequest, fold};
@@ -88,6 +88,12 @@ impl EventRepo for MemoryTransaction {
     fn histories(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventHistory>, Error> {
         let account = self.tenant()?.accounts.get(&customer);
         Ok(account.and_then(|account| account.history(idempotency_id)).into_iter().collect())
+    }
+
+    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error> {
+        let accounts = self.tenant()?.accounts.values();
+        let corrections = accounts.flat_map(|account| account.corrections.iter());
+        Ok(corrections.filter(|correction| correction.job == Some(job)).count() as u64)
     }
 
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {

@@ -14,7 +14,7 @@ use crate::store::{
     Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, AuditRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
+use crate::store::{ApiKeyRepo, AuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
@@ -132,6 +132,11 @@ impl Transaction for MemoryTransaction {
 
     #[cfg(feature = "service")]
     fn members(&mut self) -> &mut dyn MemberRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn jobs(&mut self) -> &mut dyn JobRepo {
         self
     }
 

@@ -8,7 +8,7 @@ use super::{Reply, Requester};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, FieldCode, FieldError};
 use crate::event::{Event, EventCorrection, EventHistory, EventState, Ingested, KeptEvent};
-use crate::id::{CustomerKey, OrganizationId};
+use crate::id::{CustomerKey, JobId, OrganizationId};
 use crate::invoice::{LineItem, Trace};
 use crate::metric::{Metric, MetricType};
 use crate::subscription::SubscriptionFilters;
@@ -158,6 +158,8 @@ pub trait EventRepo {
     fn correct(&mut self, customer: CustomerKey, corrections: &[EventCorrection]) -> Result<(), Error>;
     /// All that is kept of a customer's events with this id, the one that happened last first; an id may be there once in every month.
     fn histories(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventHistory>, Error>;
+    /// How many events a job has corrected.
+    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error>;
     /// The corrections of a customer's events with this id, oldest first.
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error>;
     /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.

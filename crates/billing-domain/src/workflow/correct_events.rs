@@ -9,7 +9,7 @@ use super::bill_customer::{finish_due, process_due};
 use crate::charge::{BillingRecord, Charge, UsageBilling};
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
 use crate::event::{AHEAD_MAX, Event, EventCorrection, EventState, KeptEvent, Properties};
-use crate::id::CustomerKey;
+use crate::id::{CustomerKey, JobId};
 use crate::metric::MetricType;
 use crate::period::instant;
 use crate::store::Transaction;
@@ -75,6 +75,30 @@ pub fn correct_events(
     let ids: Vec<String> = command.corrections.iter().map(|wanted| wanted.idempotency_id.clone()).collect();
     let found = tx.events().find(command.customer, &ids)?;
     let plan = command.plan(&found, now)?;
+    let reasons = Reasons { by: command.by.clone(), reason: command.reason.clone(), job: None };
+    carry_out(tx, &mut account, &plan, (&reasons, command.beyond_window), now)?;
+    Ok(plan.into_iter().map(|(_, after)| after).collect())
+}
+
+/// Who corrects events, and why.
+pub(super) struct Reasons {
+    pub by: Option<String>,
+    pub reason: Option<String>,
+    /// The job that does it.
+    pub job: Option<JobId>,
+}
+
+/// Makes each event of a customer what it is to be, and looks again at what was billed of the time of those that are `beyond_window`.
+///
+/// # Errors
+/// As [`correct_events`].
+pub(super) fn carry_out(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    plan: &[(KeptEvent, KeptEvent)],
+    (reasons, beyond_window): (&Reasons, bool),
+    now: OffsetDateTime,
+) -> Result<(), Error> {
     let corrections: Vec<EventCorrection> = plan
         .iter()
         .filter(|(before, after)| *before != *after)
@@ -83,27 +107,29 @@ pub fn correct_events(
             before: before.event.clone(),
             after: (after.state != EventState::Voided).then(|| after.event.clone()),
             at: now,
-            by: command.by.clone(),
-            reason: command.reason.clone(),
+            by: reasons.by.clone(),
+            reason: reasons.reason.clone(),
+            job: reasons.job,
         })
         .collect();
     let oldest = now - account.organization.event_window();
     let is_beyond = corrections.iter().flat_map(EventCorrection::instants).any(|at| at < oldest);
-    if is_beyond && !command.beyond_window {
+    if is_beyond && !beyond_window {
         return Err(Refusal::BeyondWindow.into());
     }
     // What is due by now is billed of the events as they were until now.
-    finish_due(tx, &mut account, now)?;
+    finish_due(tx, account, now)?;
     if !corrections.is_empty() {
-        tx.events().correct(command.customer, &corrections)?;
+        let customer = account.customer.key;
+        tx.events().correct(customer, &corrections)?;
         if is_beyond {
-            reopen(tx, &mut account, &corrections, now)?;
+            reopen(tx, account, &corrections, now)?;
         }
         #[cfg(feature = "service")]
-        tx.usage_alerts().mark(command.customer)?;
-        process_due(tx, &mut account, now)?;
+        tx.usage_alerts().mark(customer)?;
+        process_due(tx, account, now)?;
     }
-    Ok(plan.into_iter().map(|(_, after)| after).collect())
+    Ok(())
 }
 
 impl CorrectEvents {

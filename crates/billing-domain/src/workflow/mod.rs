@@ -23,6 +23,8 @@ mod check_feature_access;
 mod check_metric_access;
 mod check_tax_rate;
 mod correct_events;
+#[cfg(feature = "service")]
+mod correct_matching_events;
 mod create_addon;
 #[cfg(feature = "service")]
 mod create_api_key;
@@ -121,6 +123,8 @@ pub use check_metric_access::{
     CheckMetricAccess, CheckedAccess, PreparedCheck, SubscriptionAccess, check_metric_access, prepare_metric_access,
 };
 pub use correct_events::{CorrectEvents, EventChange, WantedCorrection, correct_events};
+#[cfg(feature = "service")]
+pub use correct_matching_events::{EVENTS_PER_STEP, NextStep, correct_matching_events, order_corrections};
 pub use create_addon::{CreateAddon, create_addon};
 #[cfg(feature = "service")]
 pub use create_api_key::{CreateApiKey, create_api_key};

@@ -3,6 +3,7 @@
 
 mod addons;
 mod billing;
+mod corrections;
 mod credit_notes;
 mod invoices;
 mod levels;
@@ -114,6 +115,7 @@ fn every_table_is_checked() {
     let known = [
         addons::TABLES.as_slice(),
         &billing::TABLES,
+        &corrections::TABLES,
         &credit_notes::TABLES,
         &invoices::TABLES,
         &levels::TABLES,

@@ -2,8 +2,8 @@
 
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::{
-    CreditId, CreditNoteId, CustomerKey, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId,
-    UserId, WebhookEndpointId,
+    CreditId, CreditNoteId, CustomerKey, JobId, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
+    UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::store::Transaction;
 use billing_domain::workflow::find_member;
@@ -16,6 +16,7 @@ use crate::credit::CreditView;
 use crate::credit_note::CreditNoteView;
 use crate::customer::CustomerView;
 use crate::invoice::{InvoiceName, InvoiceView};
+use crate::job::JobView;
 use crate::metric::MetricView;
 use crate::organization::OrganizationView;
 use crate::plan::{Catalog, PlanVersionView, PlanView, VersionFilter};
@@ -106,6 +107,11 @@ fn of_catalog(tx: &mut dyn Transaction, (kind, named): (&str, &str), now: Offset
         "webhook_endpoint" => {
             let Ok(id) = named.parse::<WebhookEndpointId>() else { return Ok(None) };
             text(id, &EndpointView::from(&tx.webhooks().get(id)?))
+        }
+        "job" => {
+            let Ok(id) = named.parse::<JobId>() else { return Ok(None) };
+            let job = tx.jobs().get(id)?;
+            text(id, &JobView::load(tx, job)?)
         }
         "usage_alert" => {
             let Ok(id) = named.parse::<UsageAlertId>() else { return Ok(None) };

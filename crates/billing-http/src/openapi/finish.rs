@@ -45,6 +45,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("audit_log",               "Who changed what, when and from where."),
     ("access_tokens",           "What existing clients send beside a key."),
     ("ping",                    "Whose key is it?"),
+    ("jobs",                    "Long work in the background."),
     ("verify_idems_received",   "Which events are missing?"),
     ("customer_metric_access",  "Deprecated: `metric_access` says more."),
     ("customer_feature_access", "Deprecated: `feature_access` says more."),

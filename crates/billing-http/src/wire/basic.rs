@@ -6,7 +6,7 @@ use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
     AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, CreditNoteId, EventCorrectionId, FeatureId,
-    InvoiceId, LineId, MessageId, MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId,
+    InvoiceId, JobId, LineId, MessageId, MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId,
     TestClockId, UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
@@ -102,6 +102,7 @@ ids!(
     CreditId,
     FeatureId,
     InvoiceId,
+    JobId,
     MessageId,
     MetricId,
     OrganizationId,

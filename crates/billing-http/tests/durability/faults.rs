@@ -5,12 +5,13 @@ use std::time::{Duration, Instant};
 
 use billing_domain::api_key::{ApiKey, Fingerprint};
 use billing_domain::event::{Event, Ingested};
-use billing_domain::id::{CustomerKey, OrganizationId, TestClockId, UserId, WebhookEndpointId};
+use billing_domain::id::{CustomerKey, JobId, OrganizationId, TestClockId, UserId, WebhookEndpointId};
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
+use billing_domain::job::Job;
 use billing_domain::store::{
     AlertQueue, ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding,
-    EventIngest, Feeds, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Renderer, Reply,
-    Requester, Scope, Store, Users, Window, Work,
+    EventIngest, Feeds, JobQueue, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Renderer,
+    Reply, Requester, Scope, Store, Users, Window, Work,
 };
 use billing_domain::user::{Invited, Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
@@ -237,6 +238,20 @@ impl AlertQueue for Broken {
     }
 
     fn on_marks(&self, _: Box<dyn Fn() + Send + Sync>) {}
+}
+
+impl JobQueue for Broken {
+    fn lease_job(&self, _: time::Duration) -> Result<Option<(OrganizationId, Job)>, Error> {
+        self.fail()
+    }
+
+    fn keep_job(&self, _: OrganizationId, _: &Job, _: time::Duration) -> Result<bool, Error> {
+        self.fail()
+    }
+
+    fn leave_job(&self, _: OrganizationId, _: JobId) -> Result<(), Error> {
+        self.fail()
+    }
 }
 
 impl Deliveries for Broken {

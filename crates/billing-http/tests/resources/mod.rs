@@ -13,6 +13,7 @@ mod customer_changes;
 mod events;
 mod feed;
 mod invoices;
+mod jobs;
 mod late_usage;
 mod levels;
 mod listen;

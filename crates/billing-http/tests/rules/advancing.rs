@@ -18,6 +18,7 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/currencies/",
     "/api/events/",
     "/api/features/",
+    "/api/jobs/",
     "/api/metrics/",
     "/api/organization/",
     "/api/plan_versions/",

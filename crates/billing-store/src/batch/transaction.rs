@@ -12,16 +12,16 @@ use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::{EventCorrection, EventHistory, KeptEvent};
 use billing_domain::id::{
-    CreditId, CreditNoteId, CustomerKey, InvoiceId, MessageId, OrganizationId, SubscriptionId, UsageAlertId,
+    CreditId, CreditNoteId, CustomerKey, InvoiceId, JobId, MessageId, OrganizationId, SubscriptionId, UsageAlertId,
 };
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, MemberRepo, MessageRepo,
-    MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo, Transaction,
-    UsageAlertRepo, WebhookRepo,
+    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, JobRepo, MemberRepo,
+    MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo,
+    Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -124,6 +124,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         addons: AddonRepo,
         test_clocks: TestClockRepo,
         webhooks: WebhookRepo,
+        jobs: JobRepo,
         members: MemberRepo,
         audit_log: AuditRepo,
     }
@@ -332,6 +333,7 @@ impl EventRepo for BatchTransaction<'_, '_> {
         fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
         fn correct(customer: CustomerKey, corrections: &[EventCorrection]) -> ();
         fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;
+        fn count_corrections(job: JobId) -> u64;
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
         fn missing(customer: Option<CustomerKey>, ids: &[String], since: OffsetDateTime) -> Vec<String>;
     }

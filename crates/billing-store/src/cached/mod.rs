@@ -13,8 +13,8 @@ use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
-    FeatureRepo, InvoiceRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo,
-    TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
+    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -129,6 +129,7 @@ impl Transaction for CachedTransaction<'_, '_> {
         events: EventRepo,
         messages: MessageRepo,
         webhooks: WebhookRepo,
+        jobs: JobRepo,
         members: MemberRepo,
         audit_log: AuditRepo,
     }

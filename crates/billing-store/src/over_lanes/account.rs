@@ -9,7 +9,7 @@ use billing_domain::credit_note::{CreditNote, NewCreditNote};
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::{EventCorrection, EventHistory, KeptEvent};
-use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
+use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, JobId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
 use billing_domain::store::{
@@ -229,6 +229,10 @@ impl EventRepo for OverLanes<'_, '_> {
         fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
         fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
+    }
+
+    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error> {
+        Ok(self.each(|tx| tx.events().count_corrections(job))?.into_iter().sum())
     }
 
     refuse! {

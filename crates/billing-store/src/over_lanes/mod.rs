@@ -11,8 +11,8 @@ mod methods;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
-    FeatureRepo, InvoiceRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo,
-    TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
+    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::{Error, Noun};
 use uuid::Uuid;
@@ -161,6 +161,7 @@ impl Transaction for OverLanes<'_, '_> {
         features: FeatureRepo,
         addons: AddonRepo,
         webhooks: WebhookRepo,
+        jobs: JobRepo,
         members: MemberRepo,
     }
 }

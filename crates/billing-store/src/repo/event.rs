@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::event::{Event, EventCorrection, EventHistory, EventState, KeptEvent, Properties};
-use billing_domain::id::CustomerKey;
+use billing_domain::id::{CustomerKey, JobId};
 use billing_domain::store::{EventFilter, EventRepo, Page, PageRequest};
 use billing_domain::usage::{SeenUsage, UsageRequest};
 use diesel::deserialize::{FromSql, FromSqlRow};
@@ -183,6 +183,10 @@ impl EventRepo for PgTransaction<'_> {
 
     fn histories(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventHistory>, Error> {
         self.histories_of(customer, idempotency_id)
+    }
+
+    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error> {
+        self.corrections_of_job(job)
     }
 
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {

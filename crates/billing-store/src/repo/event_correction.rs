@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use billing_domain::event::{Event, EventCorrection, EventState, KeptEvent};
-use billing_domain::id::CustomerKey;
+use billing_domain::id::{CustomerKey, JobId};
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Json, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use super::event::{EventRow, KeptProperties, MOVED, events_of, id_hash};
 use super::rollup::rolled_metrics;
-use crate::pg::column::{JsonText, unreadable};
+use crate::pg::column::{JsonText, count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::pg::partition;
@@ -31,10 +31,10 @@ statement! {
     /// Keeps corrections with what their events are now.
     KeepCorrections -> SqlUuid {
         "INSERT INTO event_corrections (customer_key, id, organization_id, id_hash, idempotency_id, customer_id, event_name,
-            time_created, properties, arrived, arrival, amended_time, amended_properties, corrected_at, corrected_by, reason)
+            time_created, properties, arrived, arrival, amended_time, amended_properties, corrected_at, corrected_by, reason, job_id)
         SELECT event.customer_key, sent.id, event.organization_id, event.id_hash, event.idempotency_id, event.customer_id,
             event.event_name, event.time_created, event.properties, event.arrival, sent.arrival, sent.amended_time,
-            sent.amended_properties, sent.corrected_at, sent.corrected_by, sent.reason
+            sent.amended_properties, sent.corrected_at, sent.corrected_by, sent.reason, sent.job_id
         FROM unnest(
             " ids: Vec<Uuid> as Array<SqlUuid>; ",
             " hashes: Vec<Uuid> as Array<SqlUuid>; ",
@@ -44,8 +44,9 @@ statement! {
             " amended_properties: Vec<Option<JsonText<String>>> as Array<Nullable<Json>>; ",
             " corrected_at: Vec<OffsetDateTime> as Array<Timestamptz>; ",
             " corrected_by: Vec<Option<String>> as Array<Nullable<Text>>; ",
-            " reasons: Vec<Option<String>> as Array<Nullable<Text>>; "
-        ) AS sent (id, id_hash, time_created, arrival, amended_time, amended_properties, corrected_at, corrected_by, reason)
+            " reasons: Vec<Option<String>> as Array<Nullable<Text>>; ",
+            " jobs: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>; "
+        ) AS sent (id, id_hash, time_created, arrival, amended_time, amended_properties, corrected_at, corrected_by, reason, job_id)
         JOIN events event
             ON event.customer_key = " customer: Uuid as SqlUuid; " AND event.organization_id = " organization: Uuid as SqlUuid; "
                 AND event.id_hash = sent.id_hash AND event.time_created = sent.time_created AND event.correction < 2
@@ -167,6 +168,7 @@ pub(super) struct CorrectionRow {
     corrected_at: OffsetDateTime,
     corrected_by: Option<String>,
     reason: Option<String>,
+    job_id: Option<Uuid>,
 }
 
 impl TryFrom<CorrectionRow> for EventCorrection {
@@ -186,7 +188,15 @@ impl TryFrom<CorrectionRow> for EventCorrection {
             properties,
             ..before.clone()
         });
-        Ok(Self { id: row.id.into(), before, after, at: row.corrected_at, by: row.corrected_by, reason: row.reason })
+        Ok(Self {
+            id: row.id.into(),
+            before,
+            after,
+            at: row.corrected_at,
+            by: row.corrected_by,
+            reason: row.reason,
+            job: row.job_id.map(Into::into),
+        })
     }
 }
 
@@ -219,6 +229,15 @@ impl PgTransaction<'_> {
             .select(CorrectionRow::as_select());
         let rows = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(EventCorrection::try_from).collect()
+    }
+
+    /// [`billing_domain::store::EventRepo::count_corrections`].
+    pub(super) fn corrections_of_job(&mut self, job: JobId) -> Result<u64, Error> {
+        let query = event_corrections::table
+            .filter(event_corrections::organization_id.eq(self.tenant()))
+            .filter(event_corrections::job_id.eq(job.uuid()))
+            .count();
+        count(self.query(|pg| query.get_result::<i64>(pg))?)
     }
 
     /// [`billing_domain::store::EventRepo::correct`].
@@ -304,6 +323,7 @@ fn keep(pg: &mut PgConnection, (organization, customer): (Uuid, Uuid), all: &[Nu
         corrected_at: all.iter().map(|one| one.correction.at).collect(),
         corrected_by: all.iter().map(|one| one.correction.by.clone()).collect(),
         reasons: all.iter().map(|one| one.correction.reason.clone()).collect(),
+        jobs: all.iter().map(|one| one.correction.job.map(|job| job.uuid())).collect(),
         customer,
         organization,
     };

@@ -14,6 +14,7 @@ mod event_list;
 pub(crate) mod feature;
 pub(crate) mod idempotency;
 pub(crate) mod invoice;
+pub(crate) mod job;
 pub(crate) mod key_pepper;
 pub(crate) mod member;
 pub(crate) mod message;

@@ -4,6 +4,7 @@ mod billing_queue;
 mod deliveries;
 mod feeds;
 mod idempotency;
+mod jobs;
 mod lane_status;
 mod measure;
 mod overview;

@@ -205,6 +205,8 @@ statement! {
                 format('SELECT %s AS row FROM %I.%I t WHERE %I = %L ORDER BY 1',
                     CASE WHEN table_name LIKE '%messages' THEN '(to_jsonb(t) - ''is_placed'')::text'
                         WHEN table_name = 'usage_alerts' THEN '(to_jsonb(t) - ''is_introduced'')::text'
+                        WHEN table_name = 'jobs' THEN
+                            '(to_jsonb(t) - ''{state,finished_at,customers_done,customers_after,events_after,failure,leased_until}''::text[])::text'
                         WHEN table_name = 'api_keys' THEN '(to_jsonb(t) - ''last_used_at'')::text'
                         WHEN table_name = 'webhook_endpoints' THEN
                             '(to_jsonb(t) - ''{position,leased_to,leased_until,served_at,failing_since}''::text[])::text'
@@ -316,6 +318,7 @@ pub fn columns() -> Vec<String> {
         invoice_numbers,
         invoices,
         invoicing_counts,
+        jobs,
         key_pepper,
         lanes,
         memberships,

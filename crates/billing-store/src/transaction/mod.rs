@@ -16,8 +16,8 @@ use billing_domain::invoice::NewInvoice;
 use billing_domain::message::Message;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
-    FeatureRepo, InvoiceRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo, SubscriptionRepo,
-    TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
+    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::usage::SeenUsage;
 use billing_domain::{Error, StoreError};
@@ -282,6 +282,7 @@ impl Transaction for PgTransaction<'_> {
         messages: MessageRepo,
         usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
+        jobs: JobRepo,
         members: MemberRepo,
         audit_log: AuditRepo,
     }

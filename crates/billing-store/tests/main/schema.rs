@@ -71,6 +71,7 @@ const INTERNAL: &[&str] = &[
     "invoice_numbers_pkey",
     "invoices_pkey",
     "invoicing_counts_pkey",
+    "jobs_pkey",
     "key_pepper_pkey",
     "lanes_pkey",
     "lanes_schema_name_key",

@@ -121,7 +121,7 @@ impl<'t> Corrected<'t> {
             let before = self.events.iter().find(|event| event.idempotency_id == *id).expect("it counts").clone();
             let id = self.tenant.build(|ids| ids.next());
             let (by, reason) = (Some("abcdefgh".to_owned()), Some("wrong".to_owned()));
-            EventCorrection { id, before, after: after.clone(), at: NOW, by, reason }
+            EventCorrection { id, before, after: after.clone(), at: NOW, by, reason, job: None }
         };
         let corrections: Vec<_> = changes.iter().map(correction).collect();
         self.tenant.customer(self.customer, |tx, _| tx.events().correct(self.customer, &corrections));
@@ -250,6 +250,7 @@ pub(super) fn corrects_all_or_nothing(harness: &Harness<'_>) {
         at: NOW,
         by: None,
         reason: None,
+        job: None,
     };
     let there = correction(sent()[0].clone());
     let changed = correction(call("b", NOW, "{}"));

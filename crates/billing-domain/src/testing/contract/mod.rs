@@ -26,6 +26,7 @@ mod event;
 mod event_correction;
 mod idempotency;
 mod invoice;
+mod job;
 mod member;
 mod message;
 mod organization;
@@ -54,7 +55,8 @@ use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::{
-    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, Overviews, Scope, Store, Transaction, Users,
+    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, JobQueue, Overviews, Scope, Store,
+    Transaction, Users,
 };
 
 /// A store under test, seen from all its sides.
@@ -76,6 +78,8 @@ pub struct Harness<'s> {
     pub deliveries: &'s dyn Deliveries,
     /// Whose figures are held against its usage alerts.
     pub alerts: &'s dyn AlertQueue,
+    /// Its jobs, as whoever does them sees them.
+    pub jobs: &'s dyn JobQueue,
     /// How organizations stand.
     pub overviews: &'s dyn Overviews,
     /// The people who sign in.
@@ -94,6 +98,7 @@ impl<'s> Harness<'s> {
             + Feeds
             + Deliveries
             + AlertQueue
+            + JobQueue
             + Overviews
             + Users,
     {
@@ -106,6 +111,7 @@ impl<'s> Harness<'s> {
             feeds: store,
             deliveries: store,
             alerts: store,
+            jobs: store,
             overviews: store,
             users: store,
         }
@@ -323,6 +329,11 @@ cases! {
         says_that_it_saw_more,
         corrects_all_or_nothing,
         tells_what_was_seen,
+    }
+    job {
+        keeps_jobs,
+        are_one_workers,
+        count_what_they_corrected,
     }
     usage {
         counts_and_adds_up,

@@ -27,6 +27,7 @@ diesel::table! {
         corrected_at -> Timestamptz,
         corrected_by -> Nullable<Text>,
         reason -> Nullable<Text>,
+        job_id -> Nullable<Uuid>,
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) use self::event::{
 };
 pub(crate) use self::invoice::{invoice_counters, invoice_lines, invoice_numbers, invoices, payments};
 pub(crate) use self::message::{feed_entries, message_counters, messages, organization_messages};
-pub(crate) use self::service::{api_keys, idempotency_keys, key_pepper, lanes};
+pub(crate) use self::service::{api_keys, idempotency_keys, jobs, key_pepper, lanes};
 #[cfg(feature = "testing")]
 pub(crate) use self::usage_alert::usage_alert_marks;
 pub(crate) use self::usage_alert::{usage_alert_firings, usage_alerts};
@@ -62,6 +62,7 @@ diesel::allow_tables_to_appear_in_same_query!(
     invoice_numbers,
     invoices,
     invoicing_counts,
+    jobs,
     lanes,
     metric_rollups,
     metrics,

@@ -34,6 +34,22 @@ diesel::table! {
 }
 
 diesel::table! {
+    jobs (organization_id, id) {
+        organization_id -> Uuid,
+        id -> Uuid,
+        work -> Jsonb,
+        state -> Text,
+        created_at -> Timestamptz,
+        finished_at -> Nullable<Timestamptz>,
+        customers_done -> Int8,
+        customers_after -> Nullable<Text>,
+        events_after -> Nullable<Text>,
+        failure -> Nullable<Text>,
+        leased_until -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
     lanes (number) {
         number -> Int2,
         schema_name -> Text,

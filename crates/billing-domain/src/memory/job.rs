@@ -1,0 +1,100 @@
+//! Jobs.
+
+use std::cmp::Reverse;
+
+use time::{Duration, OffsetDateTime};
+
+use super::MemoryStore;
+use super::transaction::MemoryTransaction;
+use crate::error::{Error, FieldCode, FieldError, Noun};
+use crate::id::{JobId, OrganizationId};
+use crate::job::{Job, JobState};
+use crate::store::{JobQueue, JobRepo, Page, PageRequest};
+
+/// A job, and until when somebody is at it.
+#[derive(Clone, Debug)]
+pub(super) struct KeptJob {
+    job: Job,
+    leased_until: Option<OffsetDateTime>,
+}
+
+impl JobRepo for MemoryTransaction {
+    fn insert(&mut self, job: &Job) -> Result<(), Error> {
+        self.tenant()?.jobs.push(KeptJob { job: job.clone(), leased_until: None });
+        Ok(())
+    }
+
+    fn get(&mut self, id: JobId) -> Result<Job, Error> {
+        let found = self.tenant()?.jobs.iter().find(|kept| kept.job.id == id);
+        found.map(|kept| kept.job.clone()).ok_or(Error::NotFound(Noun::Job))
+    }
+
+    fn list(&mut self, page: &PageRequest) -> Result<Page<Job>, Error> {
+        let after: Option<JobId> =
+            page.after.as_deref().map(|text| text.parse().map_err(|_| bad_cursor())).transpose()?;
+        let mut jobs: Vec<Job> = self.tenant()?.jobs.iter().map(|kept| kept.job.clone()).collect();
+        jobs.sort_by_key(|job| Reverse(job.id));
+        jobs.retain(|job| after.is_none_or(|after| job.id < after));
+        let is_last = jobs.len() <= page.limit as usize;
+        jobs.truncate(page.limit as usize);
+        let next = jobs.last().filter(|_| !is_last).map(|job| job.id.to_string());
+        Ok(Page { items: jobs, next })
+    }
+
+    fn cancel(&mut self, id: JobId, at: OffsetDateTime) -> Result<(), Error> {
+        let found = self.tenant()?.jobs.iter_mut().find(|kept| kept.job.id == id);
+        let kept = found.ok_or(Error::NotFound(Noun::Job))?;
+        if kept.job.state == JobState::Running {
+            kept.job.state = JobState::Cancelled;
+            kept.job.finished_at = Some(at);
+            kept.leased_until = None;
+        }
+        Ok(())
+    }
+}
+
+fn bad_cursor() -> FieldError {
+    FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.")
+}
+
+impl JobQueue for MemoryStore {
+    fn lease_job(&self, lease: Duration) -> Result<Option<(OrganizationId, Job)>, Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        let free = state
+            .tenants
+            .iter()
+            .flat_map(|(organization, tenant)| tenant.jobs.iter().map(move |kept| (*organization, kept)))
+            .filter(|(_, kept)| {
+                kept.job.state == JobState::Running && kept.leased_until.is_none_or(|until| until <= now)
+            })
+            .min_by_key(|(_, kept)| kept.leased_until)
+            .map(|(organization, kept)| (organization, kept.job.clone()));
+        let Some((organization, job)) = free else { return Ok(None) };
+        if let Some(tenant) = state.tenants.get_mut(&organization) {
+            let leased = tenant.jobs.iter_mut().filter(|kept| kept.job.id == job.id);
+            leased.for_each(|kept| kept.leased_until = Some(now + lease));
+        }
+        Ok(Some((organization, job)))
+    }
+
+    fn keep_job(&self, organization: OrganizationId, job: &Job, lease: Duration) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        let Some(tenant) = state.tenants.get_mut(&organization) else { return Ok(false) };
+        let running = tenant.jobs.iter_mut().find(|kept| kept.job.id == job.id && kept.job.state == JobState::Running);
+        let Some(kept) = running else { return Ok(false) };
+        kept.job = job.clone();
+        kept.leased_until = (job.state == JobState::Running).then(|| now + lease);
+        Ok(true)
+    }
+
+    fn leave_job(&self, organization: OrganizationId, job: JobId) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        if let Some(tenant) = state.tenants.get_mut(&organization) {
+            tenant.jobs.iter_mut().filter(|kept| kept.job.id == job).for_each(|kept| kept.leased_until = Some(now));
+        }
+        Ok(())
+    }
+}
