@@ -27,7 +27,6 @@ const FIELDS: [Field; 2] = [Field::new("email", text::EMAIL, Input::Text(254)).r
 ///
 /// # Errors
 /// None.
-#[expect(clippy::unused_async, reason = "every page may have to wait")]
 pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let fields = crate::form::empty(&FIELDS);
     let form = Form { fields: &fields, button: text::INVITE, is_danger: false, back: (LIST, text::BACK) };
@@ -64,7 +63,6 @@ pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 ///
 /// # Errors
 /// None.
-#[expect(clippy::unused_async, reason = "every page may have to wait")]
 pub async fn ask_role<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let present = visit.query.get("role").unwrap_or_default().to_owned();
     let fields = [(ROLE, present)];

@@ -42,7 +42,6 @@ const FIELDS: [Field; 7] = [
 ///
 /// # Errors
 /// None.
-#[expect(clippy::unused_async, reason = "every page may have to wait")]
 pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let form = Form { fields: &empty(&FIELDS), button: text::NEW_ALERT, is_danger: false, back: (LIST, text::BACK) };
     let content = html! {
