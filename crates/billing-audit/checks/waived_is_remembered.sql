@@ -1,5 +1,6 @@
--- What voided invoices and standing credit notes waived of a charge, and of the tax of a subscription's period, is what its billing
--- record and the subscription remember: it is not charged again, and does not come back a second time.
+-- What voided invoices and standing credit notes, but those that give back what corrected events made too much, waived of a charge, and of the tax of a subscription's period, is what its billing
+-- record and the subscription remember: it is not charged again, and does not come back a second time. An invoice that was issued anew waived
+-- nothing.
 WITH line AS (
     SELECT line.customer_key, line.record_id, line.subscription_id, line.base, invoice.payment_status, taxed.amount AS tax,
         coalesce(credited.base, 0) AS credited_base, coalesce(credited.tax, 0) AS credited_tax,
@@ -15,10 +16,10 @@ WITH line AS (
         SELECT credited.customer_key, credited.invoice_id, credited.position, sum(credited.base) AS base, sum(credited.tax) AS tax
         FROM credit_note_lines credited
         JOIN credit_notes note ON note.customer_key = credited.customer_key AND note.id = credited.credit_note_id
-        WHERE note.voided_at IS NULL
+        WHERE note.voided_at IS NULL AND NOT note.is_correction
         GROUP BY 1, 2, 3
     ) credited ON credited.customer_key = line.customer_key AND credited.invoice_id = line.invoice_id AND credited.position = line.position
-    WHERE line.subscription_id IS NOT NULL
+    WHERE line.subscription_id IS NOT NULL AND invoice.replaced_by IS NULL
 )
 SELECT record.id::text AS subject, format('remembers %s as waived, its lines say %s', remembered.amount, waived.amount) AS problem
 FROM billing_records record

@@ -44,6 +44,9 @@ pub struct CreditNote {
     pub reference: Option<String>,
     /// What is credited, line by line.
     pub lines: Vec<CreditNoteLine>,
+    /// Whether it settles what corrected events make too much of what the lines charged: a part of the price comes back, as it would
+    /// with the next invoice. Otherwise it waives a part of the price, whatever that is.
+    pub is_correction: bool,
     /// When it was voided.
     pub voided_at: Option<OffsetDateTime>,
 }
@@ -131,6 +134,19 @@ impl LinePart {
     /// What of it is price, with adjustments and without tax.
     pub fn net(&self) -> BigDecimal {
         &self.amount - &self.tax
+    }
+
+    /// Whether no more is wanted of it, in amount, base and tax, than `before` left.
+    pub fn has_left(&self, before: &Self, wanted: &Self) -> bool {
+        let fits = |whole: &BigDecimal, before: &BigDecimal, wanted: &BigDecimal| {
+            !wanted.is_negative() && before + wanted <= *whole
+        };
+        fits(&self.amount, &before.amount, &wanted.amount)
+            && fits(&self.base, &before.base, &wanted.base)
+            && fits(&self.tax, &before.tax, &wanted.tax)
+            // What is left by the end is all of each.
+            && (before.amount != &self.amount - &wanted.amount
+                || (&before.base + &wanted.base, &before.tax + &wanted.tax) == (self.base.clone(), self.tax.clone()))
     }
 
     /// Adds another part of the same line.

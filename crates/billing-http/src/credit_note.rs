@@ -54,6 +54,9 @@ body! {
         optional amount: Number,
         /// How much of the whole invoice in percent of what its lines charge. Without amount, percent and lines: all that is left.
         optional percent: Number,
+        /// `true`: just what corrected events make too much of what the invoice charged for usage, at most what is left of each line. It is then
+        /// not given back by the next invoice. Without lines, amount and percent.
+        optional corrections: bool,
         /// Why: the customer reads it.
         required reason: String,
         /// `balance` reduces what is due and makes a credit of what is not due any more; `outside` notes a refund by other means.
@@ -81,6 +84,7 @@ pub struct NoteRequest {
     invoice: InvoiceId,
     lines: Vec<CreditLine>,
     share: Option<Share>,
+    corrections: bool,
     reason: String,
     settlement: Settlement,
     reference: Option<String>,
@@ -104,6 +108,7 @@ impl CreditNoteBody {
             invoice: self.invoice_id,
             lines,
             share,
+            corrections: self.corrections.unwrap_or(false),
             reason: self.reason,
             settlement: self.settlement,
             reference: self.reference,
@@ -126,8 +131,8 @@ fn share(under: &str, amount: Option<Number>, percent: Option<Number>, errors: &
 
 impl NoteRequest {
     fn command(self, customer: CustomerKey) -> CreateCreditNote {
-        let Self { invoice, lines, share, reason, settlement, reference } = self;
-        CreateCreditNote { customer, invoice, lines, share, reason, settlement, reference }
+        let Self { invoice, lines, share, corrections, reason, settlement, reference } = self;
+        CreateCreditNote { customer, invoice, lines, share, corrections, reason, settlement, reference }
     }
 }
 
@@ -149,6 +154,8 @@ view! {
         amount_credited: Number,
         /// The credit that it became; null where it only reduced what was due, or was refunded outside.
         credit_id: Option<CreditId>,
+        /// Whether it gives back what corrected events made too much; otherwise it waives a part of what was charged.
+        corrections: bool,
         /// Why it was issued.
         reason: String,
         /// What names a refund outside.
@@ -226,6 +233,7 @@ impl CreditNoteView {
             tax: (&tax).into(),
             amount_credited: (&note.credited).into(),
             credit_id: note.credit,
+            corrections: note.is_correction,
             reason: note.reason.clone(),
             reference: note.reference.clone(),
             line_items: note.lines.iter().map(view).collect(),

@@ -53,6 +53,10 @@ pub struct Invoice {
     pub amount_past_due: Option<BigDecimal>,
     /// The credit notes that took something back of it, oldest first.
     pub credit_notes: Vec<CreditNoteBrief>,
+    /// The voided invoice in whose place it was issued.
+    pub replaces: Option<InvoiceId>,
+    /// The invoice that was issued in its place when it was voided.
+    pub replaced_by: Option<InvoiceId>,
 }
 
 /// An invoice that is to be issued: its number comes with the issue, and its amount from its lines.
@@ -74,6 +78,8 @@ pub struct NewInvoice {
     pub due_at: Option<OffsetDateTime>,
     /// [`Invoice::lines`].
     pub lines: Vec<LineItem>,
+    /// [`Invoice::replaces`].
+    pub replaces: Option<InvoiceId>,
 }
 
 impl NewInvoice {
@@ -105,6 +111,8 @@ impl NewInvoice {
             voided_at: None,
             amount_past_due: None,
             credit_notes: Vec::new(),
+            replaces: self.replaces,
+            replaced_by: None,
         }
     }
 }

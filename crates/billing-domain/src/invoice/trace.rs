@@ -43,6 +43,11 @@ impl Rounding {
         let amount = money::portion_above(&exact_so_far, &given_before, &forgiven, decimals);
         Self { exact_so_far, given_before, forgiven, decimals, amount }
     }
+
+    /// All of the charge up to and with this line in whole minor units, whatever was forgiven of it.
+    pub fn price(&self) -> BigDecimal {
+        money::round_half_away_from_zero(&self.exact_so_far, self.decimals)
+    }
 }
 
 /// How a line came about: enough to compute it again by hand.

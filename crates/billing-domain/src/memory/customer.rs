@@ -248,6 +248,7 @@ impl InvoiceRepo for MemoryTransaction {
     fn update(&mut self, invoice: &Invoice) -> Result<(), Error> {
         let stored = self.tenant()?.invoices.get_mut(&invoice.id).ok_or(Error::NotFound(Noun::Invoice))?;
         (stored.payment_status, stored.voided_at) = (invoice.payment_status, invoice.voided_at);
+        stored.replaced_by = invoice.replaced_by;
         Ok(())
     }
 

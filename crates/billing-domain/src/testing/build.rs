@@ -284,6 +284,7 @@ pub fn invoice(ids: &mut Ids, customer: &Customer, issued_at: OffsetDateTime, li
         issued_at,
         due_at: None,
         lines,
+        replaces: None,
     }
 }
 

@@ -254,6 +254,18 @@ impl Account {
         self.subscriptions.get_mut(&id).ok_or_else(|| no_subscription(id))
     }
 
+    /// Has a subscription at work, however long ago it ended.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`]; [`Error::Store`].
+    pub fn load_subscription(&mut self, tx: &mut dyn Transaction, id: SubscriptionId) -> Result<(), Error> {
+        if !self.subscriptions.contains_key(&id) {
+            let found = tx.subscriptions().get(self.customer.key, id)?;
+            self.subscriptions.insert(id, found);
+        }
+        Ok(())
+    }
+
     /// Takes all records out: those with an invoicing instant to come, and those that wait for late events.
     pub fn take_records(&mut self) -> Vec<BillingRecord> {
         let mut records = std::mem::take(&mut self.records);

@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 use super::bill_customer::catch_up;
 use super::credited_lines::{CreditedLines, standing_notes};
 use super::note_payment::{append, grant};
+use super::preview_corrections::give_corrections_back;
 use super::tell::tell;
 use crate::credit_note::{CreditNote, CreditNoteLine, LinePart, NewCreditNote, Settlement};
 use crate::currency::Currency;
@@ -32,6 +33,8 @@ pub struct CreateCreditNote {
     pub lines: Vec<CreditLine>,
     /// Of the whole invoice, where no lines are named; `None`: all that is left.
     pub share: Option<Share>,
+    /// Just what corrected events make too much of what the lines charged, where neither lines nor a share are named.
+    pub corrections: bool,
     /// Why.
     pub reason: String,
     /// Where the money goes.
@@ -83,7 +86,10 @@ pub fn create_credit_note(
         return Err(Refusal::InvoiceVoided.into());
     }
     let mut books = CreditedLines::load(tx, &invoice)?;
-    let lines = command.credit(&mut books, &invoice)?;
+    let lines = match command.corrections {
+        true => give_corrections_back(tx, &mut books, &invoice, now)?,
+        false => command.credit(&mut books, &invoice)?,
+    };
     let amount: BigDecimal = lines.iter().map(|line| &line.part.amount).sum();
     if amount.is_zero() {
         return Err(Refusal::NothingToCredit.into());
@@ -111,6 +117,7 @@ pub fn create_credit_note(
         reason: command.reason.clone(),
         reference: command.reference.clone(),
         lines,
+        is_correction: command.corrections,
         voided_at: None,
     });
     let note = tx.invoices().add_credit_note(note)?;
@@ -146,6 +153,10 @@ impl CreateCreditNote {
     fn faults(&self, invoice: &Invoice) -> FieldErrors {
         let mut errors = FieldErrors::default();
         let currency = &invoice.currency;
+        if self.corrections && (self.share.is_some() || !self.lines.is_empty()) {
+            let detail = "What corrections come to follows from the events: name no lines and no share.";
+            errors.push("corrections", FieldCode::NotAllowedTogether, detail);
+        }
         if let Some(share) = &self.share {
             share.check("", currency, &mut errors);
             if !self.lines.is_empty() {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
-use crate::charge::BillingRecord;
+use crate::charge::{BillingRecord, UsageBilling};
 use crate::credit_note::{CreditNote, LinePart, is_creditable};
 use crate::decimal::divide;
 use crate::error::Error;
@@ -16,6 +16,7 @@ use crate::id::{BillingRecordId, CustomerKey, InvoiceId, SubscriptionId};
 use crate::invoice::{AdjustmentBasis, Invoice, LineItem};
 use crate::store::{CreditNoteFilter, PageRequest, Transaction};
 use crate::subscription::{Settled, Subscription};
+use crate::tax::TaxedAmounts;
 
 /// The lines of one invoice, what was credited of them, and the subscriptions and billing records behind them.
 #[derive(Clone)]
@@ -145,6 +146,54 @@ impl CreditedLines {
         part
     }
 
+    /// Gives a part of a line back that was billed and is too much, as a line on the next invoice would: `wanted`, as far as that
+    /// much is [left](Self::left).
+    pub fn give_back(&mut self, place: usize, wanted: &LinePart) -> LinePart {
+        let left = self.left(place);
+        let Some(line) = self.line(place).cloned() else { return LinePart::default() };
+        let before = self.credited.entry(place).or_default();
+        let whole = LinePart::whole(&line);
+        let part = match wanted.amount <= left && whole.has_left(before, wanted) {
+            true => wanted.clone(),
+            false => whole.next(before, &left.min(wanted.amount.clone()), self.decimals),
+        };
+        before.add(&part);
+        self.remember_given(&line, &part, Given::Back);
+        part
+    }
+
+    /// Undoes [`CreditedLines::give_back`]: what was given back is looked at again at `again_at`, at the latest.
+    pub fn take_again(&mut self, place: usize, part: &LinePart, again_at: Option<OffsetDateTime>) {
+        let Some(line) = self.lines.get(place).cloned() else { return };
+        self.remember_given(&line, part, Given::Again);
+        let record = line.record.and_then(|id| self.records.get_mut(&id));
+        let closed = record.filter(|record| record.invoicing_instants.is_empty() && record.usage == UsageBilling::Here);
+        if let (Some(record), Some(again_at)) = (closed, again_at) {
+            record.late_until = record.late_until.max(Some(again_at));
+        }
+    }
+
+    /// Moves what was given of a line's charge, of the adjustment and of the tax.
+    fn remember_given(&mut self, line: &LineItem, part: &LinePart, given: Given) {
+        let rate = rate_of(line);
+        let signed = |amount: &BigDecimal| if given == Given::Back { -amount } else { amount.clone() };
+        if let Some(billed) = self.billed(line) {
+            billed.given += signed(&part.base);
+            given.move_taxed(&mut billed.taxed, &rate, &part.base);
+        }
+        let Some((subscription, is_adjusted)) = line.subscription.and_then(|id| self.subscriptions.get_mut(&id)) else {
+            return;
+        };
+        let Settled { adjustment, tax } = &mut subscription.settled;
+        given.move_taxed(&mut tax.taxed, &rate, &part.net());
+        tax.exact += signed(&part.net()) * &rate * BigDecimal::new(1.into(), 2);
+        tax.given += signed(&part.tax);
+        if *is_adjusted {
+            adjustment.charges += signed(&part.base);
+            adjustment.given += signed(&(part.net() - &part.base));
+        }
+    }
+
     /// Undoes [`CreditedLines::credit`]. What did not come back because of it does at `again_at`.
     pub fn undo(&mut self, place: usize, part: &LinePart, again_at: Option<OffsetDateTime>) {
         let Some(line) = self.lines.get(place).cloned() else { return };
@@ -186,6 +235,22 @@ impl CreditedLines {
 
     fn billed(&mut self, line: &LineItem) -> Option<&mut crate::charge::Billed> {
         self.records.get_mut(&line.record?)?.billed_by(&line.trace)
+    }
+}
+
+/// Which way a part goes that was billed and was too much.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Given {
+    Back,
+    Again,
+}
+
+impl Given {
+    fn move_taxed(self, taxed: &mut TaxedAmounts, rate: &BigDecimal, amount: &BigDecimal) {
+        match self {
+            Self::Back => drop(taxed.take_back_at(rate, amount)),
+            Self::Again => taxed.restore(rate, amount),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::charge::{BillingRecord, Charge, Charged, UsageBilling};
 use crate::currency::Currency;
 use crate::custom_sql::CustomFailure;
 use crate::error::{Error, StoreError};
-use crate::id::SubscriptionId;
+use crate::id::{InvoiceId, SubscriptionId};
 use crate::invoice::{BillingType, LineItem, Trace, adjust_price};
 use crate::metric::Metric;
 use crate::period::{Fraction, Period};
@@ -27,6 +27,8 @@ use crate::usage::{SeenUsage, UsageRequest};
 pub(super) struct Draft {
     pub currency: Currency,
     pub lines: Vec<LineItem>,
+    /// The voided invoice whose place it takes.
+    pub replaces: Option<InvoiceId>,
 }
 
 /// How much of each record is billed.
@@ -71,7 +73,7 @@ pub(super) fn draft_lines(
             continue;
         }
         billed.insert(record.subscription, offer.clone());
-        let empty = || Draft { currency: offer.currency.clone(), lines: Vec::new() };
+        let empty = || Draft { currency: offer.currency.clone(), lines: Vec::new(), replaces: None };
         drafts.entry(offer.currency.code.clone()).or_insert_with(empty).lines.extend(lines);
     }
     for (id, offer) in billed {
@@ -137,7 +139,8 @@ fn has_usage(account: &Account, record: &BillingRecord, offer: &Offer, at: Offse
     Ok(is_component && is_due && record.usage == UsageBilling::Here && !record.period.is_empty())
 }
 
-fn usage_request(
+/// What to ask about the usage of a record at `at`; `None`: it is a fee's.
+pub(super) fn usage_request(
     account: &Account,
     record: &BillingRecord,
     offer: &Offer,

@@ -90,7 +90,8 @@ pub(super) fn issue_drafts(
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
     for draft in drafts {
-        issue(tx, account, draft, issued_at)?;
+        let id = tx.new_uuid().into();
+        issue(tx, account, id, draft, issued_at)?;
     }
     Ok(())
 }
@@ -148,14 +149,20 @@ fn close(account: &Account, record: &mut BillingRecord, at: OffsetDateTime, issu
     record.wait_until(until, issued_at - account.closing_grace());
 }
 
-fn issue(
+/// Issues an invoice under this id: credits pay what it comes to, and less than nothing becomes one.
+///
+/// # Errors
+/// [`Error::Store`].
+pub(super) fn issue(
     tx: &mut dyn Transaction,
     account: &mut Account,
+    id: InvoiceId,
     mut draft: Draft,
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
-    let id = tx.new_uuid().into();
-    let due: BigDecimal = draft.lines.iter().map(|line| &line.amount).sum();
+    // A credit is not bought with credits.
+    let is_charge = |line: &&LineItem| !matches!(line.trace, Trace::CreditPurchase { .. });
+    let due: BigDecimal = draft.lines.iter().filter(is_charge).map(|line| &line.amount).sum();
     if due.is_positive() {
         draft.lines.extend(apply_credits(tx, account, &due, &draft, id, issued_at)?);
     } else if due.is_negative() {
@@ -176,7 +183,7 @@ pub(super) fn issue_alone(
     issued_at: OffsetDateTime,
 ) -> Result<(), Error> {
     let id = tx.new_uuid().into();
-    insert(tx, account, id, Draft { currency, lines: vec![line] }, issued_at)
+    insert(tx, account, id, Draft { currency, lines: vec![line], replaces: None }, issued_at)
 }
 
 fn insert(
@@ -201,6 +208,7 @@ fn insert(
         issued_at,
         due_at: organization.due_at(issued_at),
         lines: draft.lines,
+        replaces: draft.replaces,
     };
     account.untold.invoice(MessageType::InvoiceCreated, issued_at, id);
     match (invoice.payment_status(), invoice.due_at) {

@@ -68,10 +68,13 @@ mod note_payment;
 mod note_tax_quote;
 #[cfg(feature = "service")]
 mod park_billing;
+mod preview_corrections;
 mod read_event_receipt;
 mod read_statement;
+mod recount_usage;
 #[cfg(feature = "service")]
 mod regenerate_api_key;
+mod reissue_invoice;
 #[cfg(feature = "service")]
 mod remove_member;
 mod renew_subscription;
@@ -167,12 +170,15 @@ pub use note_payment::{NotePayment, note_payment};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use park_billing::park_billing;
+pub use preview_corrections::{CorrectionsPreview, LineCorrection, preview_corrections};
 pub use read_event_receipt::{
     BilledOn, CountedFor, CountsForNothing, EventReceipt, ReadEventReceipt, read_event_receipt,
 };
 pub use read_statement::{ReadStatement, STATEMENT_ENTRIES_MAX, read_statement};
+pub use recount_usage::{Outlook, RecountedUsage};
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
+pub use reissue_invoice::reissue_invoice;
 #[cfg(feature = "service")]
 pub use remove_member::remove_member;
 #[cfg(feature = "service")]

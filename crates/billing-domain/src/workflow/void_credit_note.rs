@@ -46,7 +46,10 @@ pub fn void_credit_note(
     let again_at = next_invoicing(tx, customer, now)?;
     let mut books = CreditedLines::load(tx, &invoice)?;
     for line in &note.lines {
-        books.undo(line.line.place() - 1, &line.part, again_at);
+        match note.is_correction {
+            true => books.take_again(line.line.place() - 1, &line.part, again_at),
+            false => books.undo(line.line.place() - 1, &line.part, again_at),
+        }
     }
     books.save(tx)?;
     tx.invoices().void_credit_note(customer, id, now)?;

@@ -8,6 +8,7 @@ use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
 use super::credited_lines::{forgive, standing_notes};
+use super::recount_usage::newer_than;
 use super::return_credits::{return_credits, take_away};
 use super::tell::tell;
 use crate::charge::BillingRecord;
@@ -19,7 +20,7 @@ use crate::invoice::{AdjustmentBasis, Invoice, LineItem, PaymentStatus, Trace};
 use crate::message::{MessageType, Subject};
 use crate::money::spread;
 use crate::payment::{Payment, PaymentKind, PaymentLedger};
-use crate::store::{InvoiceFilter, PageRequest, Transaction};
+use crate::store::{InvoiceFilter, Transaction};
 use crate::subscription::Settled;
 
 /// Voids an unpaid invoice: what credits paid of it goes back to them, and the credit that it was to pay for is taken
@@ -44,29 +45,18 @@ pub fn void_invoice(
 ) -> Result<Invoice, Error> {
     catch_up(tx, customer, now)?;
     let mut invoice = tx.invoices().get(id)?;
-    if let Some(note) = invoice.credit_notes.iter().find(|note| note.voided_at.is_none()) {
-        return Err(Refusal::CreditNoteStands(note.number.clone()).into());
-    }
-    refuse_if_paid(tx, &invoice)?;
+    refuse_if_credited(&invoice)?;
+    refuse_if_paid(tx, &invoice, false)?;
     refuse_if_taken_back(tx, &invoice)?;
     let owner = tx.customers().get_even_deleted(customer)?;
     for line in &invoice.lines {
-        match &line.trace {
-            Trace::CreditPurchase { credit_id } | Trace::CreditGranted { credit_id } => {
-                let drawn = take_away(tx, customer, *credit_id, now)?;
-                if drawn.is_positive() {
-                    return Err(Refusal::CreditDrawn.into());
-                }
-            }
-            Trace::CreditApplied { drawdowns } => {
-                for drawdown in drawdowns {
-                    give_back(tx, &owner, drawdown.credit, id, now)?;
-                }
-            }
-            _ => {}
+        if let Trace::CreditPurchase { credit_id } | Trace::CreditGranted { credit_id } = &line.trace
+            && take_away(tx, customer, *credit_id, now)?.is_positive()
+        {
+            return Err(Refusal::CreditDrawn.into());
         }
     }
-    return_unpaid(tx, &invoice, now)?;
+    return_drawn(tx, &invoice, now)?;
     forget_lines(tx, &invoice, now)?;
     invoice.payment_status = PaymentStatus::Voided;
     invoice.voided_at = Some(now);
@@ -74,6 +64,33 @@ pub fn void_invoice(
     tell(tx, &owner, (MessageType::InvoiceVoided, now), &Subject::Invoice(id))?;
     catch_up(tx, customer, now)?;
     Ok(invoice)
+}
+
+/// What credits paid of an invoice goes back to them.
+///
+/// # Errors
+/// [`Error::NotFound`]; [`Error::Store`].
+pub(super) fn return_drawn(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime) -> Result<(), Error> {
+    let owner = tx.customers().get_even_deleted(invoice.customer)?;
+    for line in &invoice.lines {
+        if let Trace::CreditApplied { drawdowns } = &line.trace {
+            for drawdown in drawdowns {
+                give_back(tx, &owner, drawdown.credit, invoice.id, now)?;
+            }
+        }
+    }
+    return_unpaid(tx, invoice, now)
+}
+
+/// Refuses while a credit note stands on it.
+///
+/// # Errors
+/// [`Refusal::CreditNoteStands`].
+pub(super) fn refuse_if_credited(invoice: &Invoice) -> Result<(), Error> {
+    match invoice.credit_notes.iter().find(|note| note.voided_at.is_none()) {
+        Some(note) => Err(Refusal::CreditNoteStands(note.number.clone()).into()),
+        None => Ok(()),
+    }
 }
 
 /// What came back to credits of payments that were reversed settles the invoices of those.
@@ -91,8 +108,12 @@ fn return_unpaid(tx: &mut dyn Transaction, voided: &Invoice, now: OffsetDateTime
     Ok(())
 }
 
-/// Refuses while a payment stands, and where one that was reversed left something to be paid beyond the invoice itself.
-fn refuse_if_paid(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(), Error> {
+/// Refuses while a payment stands, and where one that was reversed left something to be paid beyond the invoice itself. An invoice of
+/// nothing counts as paid, unless that `is_fine`.
+///
+/// # Errors
+/// [`Refusal::InvoiceHasPayments`], [`Refusal::InvoiceNotUnpaid`].
+pub(super) fn refuse_if_paid(tx: &mut dyn Transaction, invoice: &Invoice, is_fine: bool) -> Result<(), Error> {
     if invoice.payment_status != PaymentStatus::Voided {
         let ledger = PaymentLedger::from(tx.invoices().list_payments(invoice.customer, Some(invoice.id))?);
         if ledger.standing().next().is_some() || !ledger.settled().is_zero() {
@@ -101,6 +122,7 @@ fn refuse_if_paid(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(), Err
     }
     match invoice.payment_status {
         PaymentStatus::Unpaid => Ok(()),
+        PaymentStatus::Paid if is_fine && invoice.amount.is_zero() => Ok(()),
         PaymentStatus::Draft | PaymentStatus::Paid | PaymentStatus::Voided => Err(Refusal::InvoiceNotUnpaid.into()),
     }
 }
@@ -140,17 +162,9 @@ fn refuse_if_taken_back(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(
 fn later_invoices(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Invoice>, Error> {
     let statuses = Some(vec![PaymentStatus::Unpaid, PaymentStatus::Paid]);
     let filter = InvoiceFilter { customer: Some(invoice.customer), statuses };
-    let (mut page, mut later) = (PageRequest::first(), Vec::new());
-    loop {
-        let newest = tx.invoices().list(&filter, &page)?;
-        let is_found = newest.items.iter().any(|item| item.id == invoice.id);
-        later.extend(newest.items.into_iter().take_while(|item| item.id != invoice.id));
-        page.after = newest.next.filter(|_| !is_found);
-        if page.after.is_none() {
-            later.reverse();
-            return Ok(later);
-        }
-    }
+    let mut later = newer_than(tx, &filter, invoice.id)?;
+    later.reverse();
+    Ok(later)
 }
 
 /// What a line charges for or takes back of a record: its fee or usage, or its prepaid units.
@@ -227,7 +241,7 @@ fn forget_lines(tx: &mut dyn Transaction, invoice: &Invoice, now: OffsetDateTime
             let Some(record) = named.or(records.len().checked_sub(1)).map(|i| &mut records[i]) else { continue };
             changed.insert(record.id);
             let decimals = invoice.currency.decimals;
-            owe_again(line, &mut subscription.settled, record, is_adjusted, decimals);
+            owe_again(line, &mut subscription.settled, Some(&mut *record), is_adjusted, decimals);
             if record.invoicing_instants.is_empty() {
                 record.late_until = None;
                 record.invoicing_instants.extend(again_at);
@@ -257,8 +271,14 @@ pub(super) fn next_invoicing(
     Ok(Some(next.unwrap_or(now)))
 }
 
-/// What a line took back is owed again, as if it had never been on an invoice.
-fn owe_again(line: &LineItem, settled: &mut Settled, record: &mut BillingRecord, is_adjusted: bool, decimals: u8) {
+/// What a line took back is owed again, as if it had never been on an invoice; so it is with what one charged that is to be billed again.
+pub(super) fn owe_again(
+    line: &LineItem,
+    settled: &mut Settled,
+    record: Option<&mut BillingRecord>,
+    is_adjusted: bool,
+    decimals: u8,
+) {
     let taxes = taxes_of(line);
     let tax: BigDecimal = taxes.iter().map(|tax| tax.amount).sum();
     let before_tax = &line.amount - &tax;
@@ -266,9 +286,12 @@ fn owe_again(line: &LineItem, settled: &mut Settled, record: &mut BillingRecord,
     let parts = taxes.iter().map(|tax| (tax.rate.clone(), tax.taxable.clone()));
     let parts: Vec<_> = parts.chain([(BigDecimal::zero(), untaxed)]).filter(|(_, part)| !part.is_zero()).collect();
     for (rate, part) in &parts {
-        settled.tax.taxed.add(rate, &-part);
+        match part.is_positive() {
+            true => drop(settled.tax.taxed.take_back_at(rate, part)),
+            false => settled.tax.taxed.add(rate, &-part),
+        }
     }
-    if let Some(billed) = record.billed_by(&line.trace) {
+    if let Some(billed) = record.and_then(|record| record.billed_by(&line.trace)) {
         let weights: Vec<_> = parts.iter().map(|(_, part)| part.clone()).collect();
         for ((rate, _), base) in parts.iter().zip(spread(&-&line.base, &weights, decimals)) {
             billed.owe_again(rate, &base);

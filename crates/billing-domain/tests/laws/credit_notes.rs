@@ -75,7 +75,16 @@ fn credit(
         None => (Vec::new(), share),
     };
     let (customer, reason) = (world.key("acme"), "law".to_owned());
-    let command = CreateCreditNote { customer, invoice: invoice.id, lines, share, reason, settlement, reference: None };
+    let command = CreateCreditNote {
+        customer,
+        invoice: invoice.id,
+        lines,
+        share,
+        corrections: false,
+        reason,
+        settlement,
+        reference: None,
+    };
     world.on("acme", |tx, now| create_credit_note(tx, &command, now)).map(drop)
 }
 

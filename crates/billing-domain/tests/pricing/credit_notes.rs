@@ -26,6 +26,7 @@ fn credit(world: &World, share: Option<Share>, settlement: Settlement) -> Result
         invoice,
         lines: Vec::new(),
         share,
+        corrections: false,
         reason: "disputed".to_owned(),
         settlement,
         reference: None,

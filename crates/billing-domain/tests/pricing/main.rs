@@ -12,6 +12,7 @@ mod money;
 mod payments;
 mod periods;
 mod prepaid;
+mod reissues;
 mod tiers;
 mod traces;
 mod usage;
@@ -116,6 +117,7 @@ fn every_table_is_checked() {
         addons::TABLES.as_slice(),
         &billing::TABLES,
         &corrections::TABLES,
+        &reissues::TABLES,
         &credit_notes::TABLES,
         &invoices::TABLES,
         &levels::TABLES,

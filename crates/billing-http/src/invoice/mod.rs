@@ -1,5 +1,6 @@
 //! Invoices: what was charged, how each line came about, and what was paid.
 
+mod corrections;
 mod explanation;
 mod payment;
 mod view;
@@ -12,7 +13,7 @@ use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, InvoiceId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
 use billing_domain::store::{InvoiceFilter, Transaction};
-use billing_domain::workflow::{UpdateInvoice, update_invoice, void_invoice};
+use billing_domain::workflow::{UpdateInvoice, reissue_invoice, update_invoice, void_invoice};
 use billing_domain::{Error, FieldErrors, Noun};
 use serde_json::Value;
 
@@ -45,10 +46,13 @@ pub fn endpoints() -> Vec<Endpoint> {
         patch("/api/invoices/{invoice_id}/", "Note that an invoice was paid", update)
             .takes::<UpdateInvoiceBody>()
             .answers::<InvoiceView>(200),
-        post("/api/invoices/{invoice_id}/void/", "Void an unpaid invoice", void).answers::<VoidedInvoiceView>(200),
+        post("/api/invoices/{invoice_id}/void/", "Void an unpaid invoice, or issue it anew", void)
+            .takes::<VoidBody>()
+            .answers::<VoidedInvoiceView>(200),
         get("/api/invoices/{invoice_id}/explain/", "Show how each line of an invoice came about", explain)
             .answers::<ExplanationView>(200),
     ];
+    endpoints.extend(corrections::endpoints());
     endpoints.extend(payment::endpoints());
     endpoints
 }
@@ -58,6 +62,15 @@ body! {
     UpdateInvoiceBody {
         /// `paid` notes the whole rest as a payment that came now; `unpaid` changes nothing.
         required payment_status: Settlement,
+    }
+}
+
+body! {
+    /// How to void an invoice.
+    VoidBody {
+        /// `true`: another invoice is issued in its place, which bills the same again from today's events, subscriptions and tax, and nothing
+        /// is forgiven. It may be of nothing, or have been taken back by later invoices.
+        optional rebill: bool,
     }
 }
 
@@ -195,11 +208,16 @@ async fn void(
     app: web::Data<App>,
     caller: Caller,
     PathParam(name): PathParam<InvoiceName>,
+    ApiJson(body): ApiJson<VoidBody>,
 ) -> Result<web::Json<VoidedInvoiceView>, ApiError> {
     let Invoice { id, customer, .. } = app.read(&caller, move |tx, _| name.find(tx)).await?;
-    let view = app.on_customer_key(&caller, customer, move |tx, now| {
-        let voided = void_invoice(tx, customer, id, now)?;
-        Ok(VoidedInvoiceView::from(&voided))
+    let is_rebilled = body.rebill.unwrap_or(false);
+    let view = app.on_customer_key(&caller, customer, move |tx, now| -> Result<_, Error> {
+        if !is_rebilled {
+            return Ok(VoidedInvoiceView::new(&void_invoice(tx, customer, id, now)?, None));
+        }
+        let (voided, reissue) = reissue_invoice(tx, customer, id, now)?;
+        Ok(VoidedInvoiceView::new(&voided, Some(&tx.invoices().get(reissue)?)))
     });
     Ok(web::Json(view.await?))
 }

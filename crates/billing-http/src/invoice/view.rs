@@ -17,6 +17,10 @@ view! {
         line_items: Vec<InvoiceLineView>,
         /// The credit notes that took something back of it, oldest first; messages show none.
         credit_notes: Vec<CreditNoteBriefView>,
+        /// The voided invoice in whose place it was issued, which it bills again.
+        replaces: Option<InvoiceId>,
+        /// The invoice that was issued in its place when it was voided.
+        replaced_by: Option<InvoiceId>,
         /// Whose it is, as they were on the day of issue.
         customer: InvoiceCustomerView,
     }
@@ -65,7 +69,14 @@ impl From<&Invoice> for InvoiceView {
         let line_items =
             invoice.named_lines().map(|(line_id, line)| InvoiceLineView { line_id, line: line.into() }).collect();
         let credit_notes = invoice.credit_notes.iter().map(Into::into).collect();
-        Self { brief: invoice.into(), line_items, credit_notes, customer: (&invoice.billed_to).into() }
+        Self {
+            brief: invoice.into(),
+            line_items,
+            credit_notes,
+            replaces: invoice.replaces,
+            replaced_by: invoice.replaced_by,
+            customer: (&invoice.billed_to).into(),
+        }
     }
 }
 
@@ -73,9 +84,11 @@ view! {
     /// An invoice that was voided, and what that means for what it charged.
     VoidedInvoiceView {
         ..invoice: InvoiceView,
-        /// What is forgiven: it is not charged again, and since nobody pays it, it does not come back either.
+        /// The invoice that was issued in its place; null without `rebill`, and in messages.
+        reissue: Option<InvoiceView>,
+        /// What is forgiven; nothing of an invoice that was issued anew: it is not charged again, and since nobody pays it, it does not come back either.
         forgiven: Vec<ForgottenLineView>,
-        /// What the invoice took back of earlier ones: it is owed again, and comes with the next invoice.
+        /// What the invoice took back of earlier ones; nothing of an invoice that was issued anew: it is owed again, and comes with the next invoice.
         owed_again: Vec<ForgottenLineView>,
     }
 }
@@ -98,8 +111,10 @@ view! {
     }
 }
 
-impl From<&Invoice> for VoidedInvoiceView {
-    fn from(invoice: &Invoice) -> Self {
+impl VoidedInvoiceView {
+    /// Of a voided invoice and the one that was issued in its place, if any.
+    pub fn new(invoice: &Invoice, reissue: Option<&Invoice>) -> Self {
+        let is_forgotten = invoice.replaced_by.is_none();
         let view = |(line_id, line): (LineId, &LineItem)| ForgottenLineView {
             line_id,
             name: line.name.clone(),
@@ -110,8 +125,9 @@ impl From<&Invoice> for VoidedInvoiceView {
         };
         Self {
             invoice: invoice.into(),
-            forgiven: invoice.forgiven_when_voided().map(view).collect(),
-            owed_again: invoice.owed_again_when_voided().map(view).collect(),
+            reissue: reissue.map(Into::into),
+            forgiven: invoice.forgiven_when_voided().filter(|_| is_forgotten).map(view).collect(),
+            owed_again: invoice.owed_again_when_voided().filter(|_| is_forgotten).map(view).collect(),
         }
     }
 }

@@ -105,13 +105,14 @@ fn unreadable(error: serde_json::Error) -> Error {
 fn shown(message_type: MessageType, invoice: &Invoice) -> serde_json::Result<String> {
     let with = |payment_status, amount_due: &BigDecimal| {
         let amount_paid = &invoice.amount - amount_due;
-        Invoice { payment_status, amount_paid, credit_notes: Vec::new(), ..invoice.clone() }
+        let replaced_by = invoice.replaced_by.filter(|_| payment_status == PaymentStatus::Voided);
+        Invoice { payment_status, amount_paid, credit_notes: Vec::new(), replaced_by, ..invoice.clone() }
     };
     let (amount, nothing) = (&invoice.amount, BigDecimal::default());
     let view = |payment_status, due| serde_json::to_string(&InvoiceView::from(&with(payment_status, due)));
     match message_type {
         MessageType::InvoiceVoided => {
-            serde_json::to_string(&VoidedInvoiceView::from(&with(PaymentStatus::Voided, amount)))
+            serde_json::to_string(&VoidedInvoiceView::new(&with(PaymentStatus::Voided, amount), None))
         }
         MessageType::InvoicePaid => view(PaymentStatus::Paid, &nothing),
         MessageType::InvoiceCreated => view(PaymentStatus::when_issued(amount), amount),

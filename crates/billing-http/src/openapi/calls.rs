@@ -84,6 +84,7 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/plan_versions/{version_id}/delete/", &[&INVALID_OPERATION]),
     ("/api/customers/{customer_id}/delete/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/invoices/{invoice_id}/void/", &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    ("/api/invoices/{invoice_id}/corrections/preview/", &[&INVALID_STATE]),
     ("/api/invoices/{invoice_id}/payments/", OF_A_PAYMENT),
     ("/api/payments/", OF_A_PAYMENT),
     (

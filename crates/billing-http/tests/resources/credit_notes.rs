@@ -35,7 +35,7 @@ fn a_note_takes_back_shows_and_is_voided() {
         "credit_note_id": made["credit_note_id"], "credit_note_number": "CN-240410-000001", "issue_date": "2024-04-10T00:00:00Z",
         "amount": 5.4, "settlement": "balance", "voided_at": null, "customer_id": "acme", "invoice_id": invoice["invoice_id"],
         "invoice_number": invoice["invoice_number"], "currency": invoice["currency"], "tax": 0.9, "amount_credited": 0,
-        "credit_id": null, "reason": "It was down", "reference": null,
+        "credit_id": null, "corrections": false, "reason": "It was down", "reference": null,
         "line_items": [{"line_id": line, "name": invoice["line_items"][0]["name"], "amount": 5.4, "base": 4.5, "tax": 0.9}],
     });
     assert_eq!(made, expected);

@@ -23,6 +23,7 @@ mod metrics;
 mod payments;
 mod plan_changes;
 mod plans;
+mod reissues;
 mod shapes;
 mod statement;
 mod subscriptions;

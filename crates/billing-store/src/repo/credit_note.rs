@@ -37,6 +37,7 @@ struct CreditNoteRow {
     reason: String,
     reference: Option<String>,
     voided_at: Option<OffsetDateTime>,
+    is_correction: bool,
 }
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -69,6 +70,7 @@ impl CreditNoteRow {
             reason: note.reason.clone(),
             reference: note.reference.clone(),
             voided_at: note.voided_at,
+            is_correction: note.is_correction,
         }
     }
 
@@ -87,6 +89,7 @@ impl CreditNoteRow {
             reason: self.reason,
             reference: self.reference,
             lines,
+            is_correction: self.is_correction,
             voided_at: self.voided_at,
         })
     }

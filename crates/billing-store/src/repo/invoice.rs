@@ -51,6 +51,8 @@ struct InvoiceRow {
     amount_paid: BigDecimal,
     voided_at: Option<OffsetDateTime>,
     amount_past_due: Option<BigDecimal>,
+    replaces: Option<Uuid>,
+    replaced_by: Option<Uuid>,
 }
 
 impl InvoiceRow {
@@ -76,6 +78,8 @@ impl InvoiceRow {
             voided_at: self.voided_at,
             amount_past_due: self.amount_past_due,
             credit_notes,
+            replaces: self.replaces.map(Into::into),
+            replaced_by: self.replaced_by.map(Into::into),
         })
     }
 }
@@ -325,7 +329,8 @@ impl InvoiceRepo for PgTransaction<'_> {
             .find((invoice.customer.uuid(), invoice.id.uuid()))
             .filter(invoices::organization_id.eq(self.tenant()));
         let status = invoices::payment_status.eq(invoice.payment_status.as_str());
-        let change = (status, invoices::voided_at.eq(invoice.voided_at));
+        let replaced_by = invoices::replaced_by.eq(invoice.replaced_by.map(InvoiceId::uuid));
+        let change = (status, invoices::voided_at.eq(invoice.voided_at), replaced_by);
         match self.query(|pg| diesel::update(target).set(change).execute(pg))? {
             0 => Err(Error::NotFound(Noun::Invoice)),
             _ => Ok(()),

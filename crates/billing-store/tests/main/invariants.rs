@@ -48,6 +48,7 @@ fn furnished() -> TestStore {
                 reason: "down".to_owned(),
                 reference: None,
                 lines: vec![CreditNoteLine { line: LineId::new(payment.invoice, 1), part }],
+                is_correction: false,
                 voided_at: None,
             };
             tx.invoices().add_credit_note(NewCreditNote::new(note))?;

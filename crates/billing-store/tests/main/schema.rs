@@ -84,6 +84,8 @@ const INTERNAL: &[&str] = &[
     "organization_messages_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",
+    "invoices_replaced_by_key",
+    "invoices_replaces_key",
     "payments_credit_note_id_key",
     "payments_pkey",
     "hot_buckets_pkey",

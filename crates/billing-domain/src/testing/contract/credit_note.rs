@@ -45,6 +45,7 @@ impl Tenant<'_> {
             reason: "down".to_owned(),
             reference: None,
             lines,
+            is_correction: false,
             voided_at: None,
         }
     }
@@ -69,6 +70,7 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         credited: decimal("0.01"),
         settlement: Settlement::Outside,
         reference: Some("re_1".to_owned()),
+        is_correction: true,
         ..tenant.new_note(&acme, bill, &["0.01"])
     };
     let kept = [&balance, &outside].map(|note| tenant.add_note(&acme, note).expect("kept"));

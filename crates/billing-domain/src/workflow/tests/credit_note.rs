@@ -42,6 +42,7 @@ fn command(world: &World, invoice: InvoiceId, share: Option<Share>) -> CreateCre
         invoice,
         lines: Vec::new(),
         share,
+        corrections: false,
         reason: "It was down".to_owned(),
         settlement: Settlement::Balance,
         reference: None,

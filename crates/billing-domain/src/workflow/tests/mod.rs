@@ -11,6 +11,7 @@ mod billing;
 mod cancel;
 mod catalog;
 mod catching_up;
+mod correction_notes;
 mod corrections;
 mod credit;
 mod credit_note;

@@ -29,6 +29,7 @@ diesel::table! {
         reason -> Text,
         reference -> Nullable<Text>,
         voided_at -> Nullable<Timestamptz>,
+        is_correction -> Bool,
     }
 }
 

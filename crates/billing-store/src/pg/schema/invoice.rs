@@ -60,6 +60,8 @@ diesel::table! {
         amount_paid -> Numeric,
         voided_at -> Nullable<Timestamptz>,
         amount_past_due -> Nullable<Numeric>,
+        replaces -> Nullable<Uuid>,
+        replaced_by -> Nullable<Uuid>,
     }
 }
 

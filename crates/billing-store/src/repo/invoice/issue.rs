@@ -56,6 +56,7 @@ sql_file! {
         adjustments: Vec<Value> as Array<Jsonb>,
         line_amounts: Vec<BigDecimal> as Array<Numeric>,
         traces: Vec<Value> as Array<Jsonb>,
+        replaced: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
     }
 }
 
@@ -98,6 +99,7 @@ impl Issue {
             adjustments: each_json(&lines, |line| &line.adjustments)?,
             line_amounts: each(&lines, |line| line.amount.clone()),
             traces: each_json(&lines, |line| &line.trace)?,
+            replaced: each(invoices, |invoice| invoice.replaces.map(|id| id.uuid())),
         })
     }
 }

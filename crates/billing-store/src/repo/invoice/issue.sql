@@ -1,10 +1,11 @@
 WITH wanted AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::uuid[], $3::text[], $4::jsonb[], $5::jsonb[], $6::text[], $7::text[], $8::text[],
-        $9::smallint[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::bigint[], $14::numeric[]
+        $9::smallint[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::bigint[], $14::numeric[],
+        $32::uuid[]
     ) WITH ORDINALITY
         AS wanted (customer_key, id, prefix, billed_to, seller, currency_code, currency_name, currency_symbol,
-            currency_decimals, issued_at, due_at, payment_status, line_count, amount, ordinal)
+            currency_decimals, issued_at, due_at, payment_status, line_count, amount, replaces, ordinal)
 ), counter AS (
     INSERT INTO invoice_counters AS counter (organization_id, last_sequence)
     SELECT $15::uuid, count(*) FROM wanted
@@ -12,12 +13,13 @@ WITH wanted AS (
     RETURNING organization_id, last_sequence
 ), issued AS (
     INSERT INTO invoices (customer_key, id, organization_id, number, billed_to, seller, currency_code,
-        currency_name, currency_symbol, currency_decimals, issued_at, due_at, payment_status, line_count, amount)
+        currency_name, currency_symbol, currency_decimals, issued_at, due_at, payment_status, line_count, amount,
+        replaces)
     SELECT wanted.customer_key, wanted.id, counter.organization_id,
         wanted.prefix || lpad(sequence, greatest($16::integer, length(sequence)), '0'),
         wanted.billed_to, wanted.seller, wanted.currency_code, wanted.currency_name, wanted.currency_symbol,
         wanted.currency_decimals, wanted.issued_at, wanted.due_at, wanted.payment_status, wanted.line_count,
-        wanted.amount
+        wanted.amount, wanted.replaces
     FROM counter CROSS JOIN wanted
     CROSS JOIN LATERAL (
         SELECT (counter.last_sequence - (SELECT count(*) FROM wanted) + wanted.ordinal)::text AS sequence

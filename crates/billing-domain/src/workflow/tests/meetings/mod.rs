@@ -6,6 +6,7 @@ mod asked_taxes;
 mod cancelled_fees;
 mod issue_dates;
 mod month_ends;
+mod reissues;
 mod running_intervals;
 mod voids;
 
