@@ -13,7 +13,7 @@ use crate::credit_note::{CreditNote, LinePart, is_creditable};
 use crate::decimal::divide;
 use crate::error::Error;
 use crate::id::{BillingRecordId, CustomerKey, InvoiceId, SubscriptionId};
-use crate::invoice::{AdjustmentBasis, Invoice, LineItem};
+use crate::invoice::{AdjustmentBasis, Invoice, LineItem, Trace};
 use crate::store::{CreditNoteFilter, PageRequest, Transaction};
 use crate::subscription::{Settled, Subscription};
 use crate::tax::TaxedAmounts;
@@ -166,10 +166,13 @@ impl CreditedLines {
     pub fn take_again(&mut self, place: usize, part: &LinePart, again_at: Option<OffsetDateTime>) {
         let Some(line) = self.lines.get(place).cloned() else { return };
         self.remember_given(&line, part, Given::Again);
-        let record = line.record.and_then(|id| self.records.get_mut(&id));
-        let closed = record.filter(|record| record.invoicing_instants.is_empty() && record.usage == UsageBilling::Here);
-        if let (Some(record), Some(again_at)) = (closed, again_at) {
-            record.late_until = record.late_until.max(Some(again_at));
+        let Some(record) = line.record.and_then(|id| self.records.get_mut(&id)) else { return };
+        match record.usage {
+            UsageBilling::Here => look_again(record, again_at),
+            UsageBilling::HandedOn if record.invoicing_instants.is_empty() => {
+                record.invoicing_instants.extend(again_at);
+            }
+            UsageBilling::HandedOn | UsageBilling::Dropped => {}
         }
     }
 
@@ -218,6 +221,9 @@ impl CreditedLines {
         if is_above_price && record.invoicing_instants.is_empty() {
             record.late_until = None;
             record.invoicing_instants.extend(again_at);
+        } else if matches!(line.trace, Trace::UsageCharge { .. }) && record.usage == UsageBilling::Here {
+            // What was billed last need not be what its events say today: a note for corrections may have settled the rest.
+            look_again(record, again_at);
         }
     }
 
@@ -235,6 +241,13 @@ impl CreditedLines {
 
     fn billed(&mut self, line: &LineItem) -> Option<&mut crate::charge::Billed> {
         self.records.get_mut(&line.record?)?.billed_by(&line.trace)
+    }
+}
+
+/// Has the usage of a record that was billed to its end counted again, at `again_at` at the latest.
+fn look_again(record: &mut BillingRecord, again_at: Option<OffsetDateTime>) {
+    if record.invoicing_instants.is_empty() {
+        record.late_until = record.late_until.max(again_at);
     }
 }
 

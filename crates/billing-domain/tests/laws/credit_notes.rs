@@ -145,7 +145,7 @@ fn act(world: &World, act: &Act, events: &mut Vec<OffsetDateTime>) {
 }
 
 /// The statement says what invoices say is due less the credit that is left, and an invoice is paid when nothing is due.
-fn books_balance(world: &World) {
+pub fn books_balance(world: &World) {
     let (customer, invoices) = (world.key("acme"), world.invoices("acme"));
     let payments = world.on("acme", |tx, _| tx.invoices().list_payments(customer, None)).expect("payments");
     let credits = world.on("acme", |tx, _| tx.credits().list(customer)).expect("credits");

@@ -93,6 +93,7 @@ fn books() -> World {
     world.advance(&clock, "2024-06-20");
     payments(&world, &clock, "stays");
     disputed(&world, &clock, &small);
+    corrected(&world, &clock, &small);
     world.customer("real");
     let today = &crate::support::now()[..10];
     let filters = json!([{"property_name": "region", "value": "eu"}]);
@@ -188,6 +189,32 @@ fn disputed(world: &World, clock: &str, plan: &str) {
     note(json!({"amount": 3, "settlement": "outside", "reference": "re_7"}));
     assert_eq!(note(json!({"amount": 4}))["amount_credited"], 4);
     void(&note(json!({"amount": 2})));
+}
+
+/// A customer of the clock's whose usage was put right after it was billed, by a credit note and by issuing invoices anew.
+fn corrected(world: &World, clock: &str, plan: &str) {
+    world.customer_at("corrected", clock);
+    subscribe(world, "corrected", plan, "2024-07-20");
+    let calls: Vec<Value> =
+        (0..12).map(|n| event("corrected", &format!("wrong-{n}"), "2024-07-20T00:00:00Z")).collect();
+    world.post("/api/track/", &json!({"batch": calls})).ok(201);
+    world.advance(clock, "2024-07-29");
+    let invoices = world.get("/api/invoices/?customer_id=corrected").ok(200);
+    let [week, first] = [0, 1].map(|place| invoices[place].id("invoice_id"));
+    let void_events = |numbers: std::ops::Range<u32>| {
+        let ids: Vec<String> = numbers.map(|n| format!("wrong-{n}")).collect();
+        let body = json!({"customer_id": "corrected", "idempotency_ids": ids, "reason": "a test run"});
+        world.post("/api/events/void/", &body).ok(200);
+    };
+    void_events(0..4);
+    let body = json!({"invoice_id": week, "corrections": true, "reason": "a test run", "settlement": "balance"});
+    world.post("/api/credit_notes/", &body).ok(201);
+    let moved = json!({"idempotency_id": "wrong-11", "time_created": "2024-07-28T00:00:00Z"});
+    world
+        .post("/api/events/amend/", &json!({"customer_id": "corrected", "events": [moved], "reason": "a test run"}))
+        .ok(200);
+    void_events(4..6);
+    world.post(&format!("/api/invoices/{first}/void/"), &json!({"rebill": true})).ok(200);
 }
 
 /// A customer of the clock's with gauges of every sort and a rate, in use since before the subscription.
@@ -295,6 +322,17 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE credit_note_lines SET tax = tax - 0.01 WHERE tax > 0.01", "waived_is_remembered"),
     ("UPDATE billing_records SET billed_forgiven = 0 WHERE billed_forgiven > 0", "waived_is_remembered"),
     ("UPDATE subscriptions SET settled_forgiven = jsonb_set(settled_forgiven, '{tax}', '0')", "waived_is_remembered"),
+    ("UPDATE credit_notes SET is_correction = false WHERE is_correction", "waived_is_remembered"),
+    ("UPDATE credit_notes SET is_correction = true WHERE settlement = 'outside'", "record_gave_what_its_lines_show"),
+    ("UPDATE invoices SET replaced_by = NULL WHERE replaced_by IS NOT NULL", "reissues_name_each_other"),
+    ("UPDATE invoices SET replaced_by = NULL WHERE replaced_by IS NOT NULL", "record_gave_what_its_lines_show"),
+    ("UPDATE invoices SET replaces = NULL WHERE replaces IS NOT NULL", "reissues_name_each_other"),
+    ("UPDATE invoices SET payment_status = 'unpaid', voided_at = NULL, replaced_by = NULL WHERE replaced_by IS NOT NULL", "reissues_name_each_other"),
+    ("DELETE FROM event_corrections", "corrections_belong_to_events"),
+    ("UPDATE event_corrections SET idempotency_id = 'nobody'", "corrections_belong_to_events"),
+    ("UPDATE events SET correction = 0 WHERE correction = 2", "corrections_belong_to_events"),
+    ("UPDATE events SET correction = 2 WHERE correction = 1", "corrections_belong_to_events"),
+    ("UPDATE event_corrections SET amended_time = amended_time + interval '1 hour' WHERE amended_time IS NOT NULL", "corrections_belong_to_events"),
     ("DELETE FROM messages WHERE message_type = 'credit_note.created'", "facts_are_told"),
     ("UPDATE messages SET message_type = 'credit_note.voided' WHERE message_type = 'credit_note.created'", "facts_are_told"),
     ("DELETE FROM credit_note_lines; DELETE FROM credit_notes", "facts_are_told"),

@@ -21,6 +21,7 @@ mod memory;
 mod payment_races;
 mod pepper;
 mod races;
+mod reissue_races;
 mod renewal_races;
 mod scenarios;
 mod tax_kills;

@@ -21,9 +21,9 @@ use crate::support::{Answer, Field, connect};
 const RACERS: usize = 4;
 
 /// One side of a race: what it does, and what it was answered if it asked somebody.
-type Racer<'r> = Box<dyn FnOnce() -> Option<Answer> + Send + 'r>;
+pub type Racer<'r> = Box<dyn FnOnce() -> Option<Answer> + Send + 'r>;
 
-fn race(racers: Vec<Racer<'_>>) -> Vec<Answer> {
+pub fn race(racers: Vec<Racer<'_>>) -> Vec<Answer> {
     let barrier = Barrier::new(racers.len());
     thread::scope(|scope| {
         let threads: Vec<_> = racers
@@ -51,7 +51,7 @@ fn bill(ring: &Ring, store: &PgStore, customer: &str) {
     store.run_for(&scope, |tx, now| bill_customer(tx, key, now)).expect("billed");
 }
 
-fn billers<'r>(ring: &'r Ring, stores: &'r [PgStore; 2], customer: &'r str) -> impl Iterator<Item = Racer<'r>> {
+pub fn billers<'r>(ring: &'r Ring, stores: &'r [PgStore; 2], customer: &'r str) -> impl Iterator<Item = Racer<'r>> {
     (0..RACERS).map(move |i| -> Racer<'r> {
         Box::new(move || {
             bill(ring, &stores[i % 2], customer);
@@ -70,12 +70,12 @@ fn cancellers<'r>(ring: &'r Ring, customer: &'r str) -> impl Iterator<Item = Rac
     })
 }
 
-fn two_stores(ring: &Ring) -> [PgStore; 2] {
+pub fn two_stores(ring: &Ring) -> [PgStore; 2] {
     [0, 1].map(|_| connect(ring.world.url(), 4))
 }
 
 /// A subscriber since the 15th of January 2020 with fifteen calls, five of them to be paid; the clock.
-fn subscriber(ring: &Ring, customer: &str) -> String {
+pub fn subscriber(ring: &Ring, customer: &str) -> String {
     let clock = ring.world.clock("2020-01-15");
     ring.world.customer_at(customer, &clock);
     let body = json!({"customer_id": customer, "plan_id": ring.plan, "start_date": "2020-01-15"});
@@ -91,18 +91,18 @@ fn subscriber(ring: &Ring, customer: &str) -> String {
 }
 
 /// Lets time pass for a clock's customers as it does for everybody else: nobody is told.
-fn set_clock(ring: &Ring, clock: &str, instant: &str) {
+pub fn set_clock(ring: &Ring, clock: &str, instant: &str) {
     let id = clock.trim_start_matches("test_clock_");
     ring.world.sql(&format!("UPDATE test_clocks SET frozen_time = '{instant}' WHERE id = '{id}'"));
 }
 
 /// Everything a customer ever had, by start.
-fn all_subscriptions(ring: &Ring, customer: &str) -> Vec<Value> {
+pub fn all_subscriptions(ring: &Ring, customer: &str) -> Vec<Value> {
     let path = format!("/api/subscriptions/?customer_id={customer}&status=active,ended,not_started");
     ring.world.get(&path).ok(200).as_array().expect("a list").clone()
 }
 
-fn assert_books_balance(ring: &Ring) {
+pub fn assert_books_balance(ring: &Ring) {
     let report = audit_database(ring.world.url(), &mut |_| {}).expect("an audit");
     assert!(report.is_clean(), "{report}");
 }

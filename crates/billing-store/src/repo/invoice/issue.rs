@@ -39,6 +39,7 @@ sql_file! {
         payment_statuses: Vec<String> as Array<Text>,
         line_counts: Vec<i64> as Array<BigInt>,
         amounts: Vec<BigDecimal> as Array<Numeric>,
+        replaced: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
         organization: Uuid as SqlUuid,
         digits: i32 as Integer,
         line_invoices: Vec<Uuid> as Array<SqlUuid>,
@@ -56,7 +57,6 @@ sql_file! {
         adjustments: Vec<Value> as Array<Jsonb>,
         line_amounts: Vec<BigDecimal> as Array<Numeric>,
         traces: Vec<Value> as Array<Jsonb>,
-        replaced: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
     }
 }
 

@@ -2,13 +2,13 @@ WITH wanted AS (
     SELECT * FROM unnest(
         $1::uuid[], $2::uuid[], $3::text[], $4::jsonb[], $5::jsonb[], $6::text[], $7::text[], $8::text[],
         $9::smallint[], $10::timestamptz[], $11::timestamptz[], $12::text[], $13::bigint[], $14::numeric[],
-        $32::uuid[]
+        $15::uuid[]
     ) WITH ORDINALITY
         AS wanted (customer_key, id, prefix, billed_to, seller, currency_code, currency_name, currency_symbol,
             currency_decimals, issued_at, due_at, payment_status, line_count, amount, replaces, ordinal)
 ), counter AS (
     INSERT INTO invoice_counters AS counter (organization_id, last_sequence)
-    SELECT $15::uuid, count(*) FROM wanted
+    SELECT $16::uuid, count(*) FROM wanted
     ON CONFLICT (organization_id) DO UPDATE SET last_sequence = counter.last_sequence + excluded.last_sequence
     RETURNING organization_id, last_sequence
 ), issued AS (
@@ -16,7 +16,7 @@ WITH wanted AS (
         currency_name, currency_symbol, currency_decimals, issued_at, due_at, payment_status, line_count, amount,
         replaces)
     SELECT wanted.customer_key, wanted.id, counter.organization_id,
-        wanted.prefix || lpad(sequence, greatest($16::integer, length(sequence)), '0'),
+        wanted.prefix || lpad(sequence, greatest($17::integer, length(sequence)), '0'),
         wanted.billed_to, wanted.seller, wanted.currency_code, wanted.currency_name, wanted.currency_symbol,
         wanted.currency_decimals, wanted.issued_at, wanted.due_at, wanted.payment_status, wanted.line_count,
         wanted.amount, wanted.replaces
@@ -35,8 +35,8 @@ WITH wanted AS (
         line.end_at, line.quantity, line.billing_type, line.subscription_id, line.record_id, line.plan, line.filters,
         line.base, line.adjustments, line.amount, line.trace
     FROM issued JOIN unnest(
-        $17::uuid[], $18::bigint[], $19::text[], $20::timestamptz[], $21::timestamptz[], $22::numeric[], $23::text[],
-        $24::uuid[], $25::uuid[], $26::jsonb[], $27::text[], $28::numeric[], $29::jsonb[], $30::numeric[], $31::jsonb[]
+        $18::uuid[], $19::bigint[], $20::text[], $21::timestamptz[], $22::timestamptz[], $23::numeric[], $24::text[],
+        $25::uuid[], $26::uuid[], $27::jsonb[], $28::text[], $29::numeric[], $30::jsonb[], $31::numeric[], $32::jsonb[]
     ) AS line (invoice_id, position, name, start_at, end_at, quantity, billing_type, subscription_id, record_id,
             plan, filters, base, adjustments, amount, trace)
         ON line.invoice_id = issued.id
