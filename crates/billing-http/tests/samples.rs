@@ -421,6 +421,7 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
 fn bodies_of_payments(method: &str, path: &str, today: &str) -> Vec<Value> {
     match (method, path) {
         ("POST", "/api/invoices/{invoice_id}/payments/") => vec![json!({"amount": 1})],
+        ("POST", "/api/invoices/{invoice_id}/void/") => vec![json!({})],
         ("POST", "/api/payments/") => {
             // The number of each organization's first invoice.
             let day: String = today[2..].split('-').collect();

@@ -185,7 +185,9 @@ fn reopen(
     let until = now + account.organization.event_window();
     for subscription in tx.subscriptions().list(customer)? {
         for mut record in tx.billing_records().list(customer, subscription.id)? {
-            if record.next_due_at().is_some() || record.usage != UsageBilling::Here || !record.has_billed() {
+            // What was billed may have come to nothing.
+            let was_billed = record.has_billed() || record.tax_rate.is_some();
+            if record.next_due_at().is_some() || record.usage != UsageBilling::Here || !was_billed {
                 continue;
             }
             if !is_touched(tx, account, &record, corrections)? {

@@ -155,7 +155,7 @@ fn invoices_since(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Inv
     newer_than(tx, &filter, invoice.id)
 }
 
-/// The invoices of a customer's list that stand before one of them, which may itself not be on it, newest first.
+/// The invoices of a list that stand before one of them, newest first.
 pub(super) fn newer_than(
     tx: &mut dyn Transaction,
     filter: &InvoiceFilter,

@@ -158,11 +158,17 @@ fn refuse_if_taken_back(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(
     Ok(())
 }
 
-/// The customer's invoices that were issued behind this one and stand, oldest first.
+/// The customer's invoices that were issued behind this one and stand, oldest first; of one that was issued anew, behind the first that
+/// it stands for.
 fn later_invoices(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<Vec<Invoice>, Error> {
-    let statuses = Some(vec![PaymentStatus::Unpaid, PaymentStatus::Paid]);
-    let filter = InvoiceFilter { customer: Some(invoice.customer), statuses };
-    let mut later = newer_than(tx, &filter, invoice.id)?;
+    let (mut first, mut replaced) = (invoice.id, invoice.replaces);
+    while let Some(id) = replaced {
+        first = id;
+        replaced = tx.invoices().get(id)?.replaces;
+    }
+    let filter = InvoiceFilter { customer: Some(invoice.customer), statuses: None };
+    let mut later = newer_than(tx, &filter, first)?;
+    later.retain(|later| later.id != invoice.id && later.payment_status != PaymentStatus::Voided);
     later.reverse();
     Ok(later)
 }

@@ -131,6 +131,8 @@ fn what_later_invoices_gave_back_is_settled_in_it() {
     let (_, new) = life.reissue(first.id).expect("a plain void answers 409");
     assert_eq!(plain(&new.amount), "30", "15 for the half month, and 15 that the second invoice gave back");
     assert_eq!((life.paid().as_str(), life.credit().as_str()), ("55", "0"));
+    let second = life.invoice(1).number;
+    assert_eq!(life.void(new.id).map(drop), Err(Refusal::LinesTakenBack(second).into()), "15 of it came back already");
 
     let life = fee_and_calls();
     let first = life.invoice(0);
