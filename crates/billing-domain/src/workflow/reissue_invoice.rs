@@ -1,5 +1,6 @@
 //! Withdraws an invoice and issues another in its place, from what is true today.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::BigDecimal;
@@ -72,8 +73,8 @@ impl Rebill {
         let mut of_subscriptions: BTreeMap<SubscriptionId, Vec<BillingRecord>> = BTreeMap::new();
         for id in invoice.lines.iter().filter_map(|line| line.subscription) {
             account.load_subscription(tx, id)?;
-            if !of_subscriptions.contains_key(&id) {
-                of_subscriptions.insert(id, tx.billing_records().list(invoice.customer, id)?);
+            if let Entry::Vacant(free) = of_subscriptions.entry(id) {
+                free.insert(tx.billing_records().list(invoice.customer, id)?);
             }
         }
         let all = of_subscriptions.into_values().flatten().map(|record| (record.id, record));

@@ -94,10 +94,18 @@ fn books() -> World {
     payments(&world, &clock, "stays");
     disputed(&world, &clock, &small);
     corrected(&world, &clock, &small);
+    in_real_time(&world, &small);
+    departed(&world);
+    wait_for_alerts(&world);
+    world
+}
+
+/// A customer in real time, whose subscription counts some of its events.
+fn in_real_time(world: &World, plan: &str) {
     world.customer("real");
     let today = &crate::support::now()[..10];
     let filters = json!([{"property_name": "region", "value": "eu"}]);
-    let body = json!({"customer_id": "real", "plan_id": small, "start_date": today, "subscription_filters": filters});
+    let body = json!({"customer_id": "real", "plan_id": plan, "start_date": today, "subscription_filters": filters});
     world.post("/api/subscriptions/", &body).ok(200);
     let regions = [json!("eu"), json!("eu"), json!("us"), json!(7), json!(null)];
     // Of an hour that is over, so that they are in the roll-ups at once.
@@ -106,9 +114,6 @@ fn books() -> World {
             "time_created": crate::support::ago(time::Duration::hours(2)), "properties": {"n": n + 1, "region": region}})
     });
     world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
-    departed(&world);
-    wait_for_alerts(&world);
-    world
 }
 
 /// A customer who was deleted.

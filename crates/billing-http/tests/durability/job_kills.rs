@@ -38,7 +38,7 @@ fn a_job_goes_on_where_a_kill_left_it() {
     for some in numbers.chunks(1_000) {
         let call = |n: &usize| {
             let time = ago(time::Duration::minutes((n % 3_000) as i64));
-            let region = if n % 3 == 0 { "eu" } else { "us" };
+            let region = if n.is_multiple_of(3) { "eu" } else { "us" };
             json!({"customer_id": "acme", "event_name": "call", "idempotency_id": n.to_string(), "time_created": time, "properties": {"region": region}})
         };
         let batch: Vec<Value> = some.iter().map(call).collect();
