@@ -338,12 +338,20 @@ fn name_in_query(path: &str, parameter: &str) -> Option<&'static str> {
 }
 
 /// An event that was wrong, and what was.
-fn correction(path: &str) -> Value {
+fn corrections(path: &str) -> Vec<Value> {
+    // Nothing had happened then: what the job does in the background would be taken for the work of other samples.
+    let filter = json!({"customer_id": "$customer", "metric_id": "$metric", "to": "2001-01-01"});
     if path.ends_with("/void/") {
-        return json!({"customer_id": "$customer", "idempotency_ids": ["$event"], "reason": "sample"});
+        return vec![
+            json!({"customer_id": "$customer", "idempotency_ids": ["$event"], "reason": "sample"}),
+            json!({"filter": filter, "reason": "sample"}),
+        ];
     }
-    let amended = json!({"idempotency_id": "$event", "properties": {"region": "sample"}});
-    json!({"customer_id": "$customer", "events": [amended], "reason": "sample"})
+    let region = json!({"region": "sample"});
+    vec![
+        json!({"customer_id": "$customer", "events": [{"idempotency_id": "$event", "properties": region}], "reason": "sample"}),
+        json!({"filter": filter, "properties": region, "reason": "sample"}),
+    ]
 }
 
 /// Bodies of a route: together they have every field that can hold an id.
@@ -354,7 +362,7 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
         ("POST", "/api/track/") => vec![json!({"batch": [event("$customer", "sample", &now())]})],
         ("POST", "/api/events/") => vec![json!({"batch": [event("$customer", "sample taken in", &now())]})],
-        ("POST", "/api/events/void/" | "/api/events/amend/") => vec![correction(path)],
+        ("POST", "/api/events/void/" | "/api/events/amend/") => corrections(path),
         ("POST", "/api/verify_idems_received/") => {
             vec![json!({"idempotency_ids": ["$event"], "customer_id": "$customer"})]
         }

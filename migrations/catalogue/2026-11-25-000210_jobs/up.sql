@@ -16,6 +16,11 @@ CREATE TABLE jobs (
     CONSTRAINT jobs_finished_at_check CHECK ((finished_at IS NULL) = (state = 'running')),
     CONSTRAINT jobs_failure_check CHECK ((failure IS NULL) = (state <> 'failed'))
 );
+-- Few rows that are written again and again.
+ALTER TABLE jobs SET (
+    autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500,
+    autovacuum_analyze_scale_factor = 0.1, autovacuum_vacuum_cost_delay = 0
+);
 CREATE INDEX jobs_running_idx ON jobs (leased_until) WHERE state = 'running';
 COMMENT ON TABLE jobs IS 'Long work that is done in the background, a little at a time';
 COMMENT ON COLUMN jobs.work IS 'What is to be done: which events are corrected, and how';

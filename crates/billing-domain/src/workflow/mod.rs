@@ -170,12 +170,11 @@ pub use note_payment::{NotePayment, note_payment};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use park_billing::park_billing;
-pub use preview_corrections::{CorrectionsPreview, LineCorrection, preview_corrections};
+pub use preview_corrections::{CorrectionsPreview, LineCorrection, Outlook, RecountedUsage, preview_corrections};
 pub use read_event_receipt::{
     BilledOn, CountedFor, CountsForNothing, EventReceipt, ReadEventReceipt, read_event_receipt,
 };
 pub use read_statement::{ReadStatement, STATEMENT_ENTRIES_MAX, read_statement};
-pub use recount_usage::{Outlook, RecountedUsage};
 #[cfg(feature = "service")]
 pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
 pub use reissue_invoice::reissue_invoice;

@@ -4,7 +4,8 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::credited_lines::{CreditedLines, standing_notes};
-use super::recount_usage::{RecountedUsage, recount_usage};
+use super::recount_usage::recount_usage;
+pub use super::recount_usage::{Outlook, RecountedUsage};
 use crate::credit_note::{CreditNoteLine, LinePart};
 use crate::error::{Error, Refusal};
 use crate::id::{InvoiceId, LineId};

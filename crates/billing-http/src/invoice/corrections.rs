@@ -20,6 +20,7 @@ use crate::wire::{CurrencyView, Instant, Number, view, words_of};
 pub fn endpoints() -> Vec<Endpoint> {
     vec![
         post("/api/invoices/{invoice_id}/corrections/preview/", "Show what an invoice owes the truth", preview)
+            .repeatable()
             .answers::<CorrectionsView>(200),
     ]
 }

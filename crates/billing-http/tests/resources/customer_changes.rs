@@ -89,3 +89,37 @@ fn a_deleted_customer_leaves_its_books() {
     let paid = world.write("PATCH", &format!("/api/invoices/{invoice}/"), br#"{"payment_status": "paid"}"#).ok(200);
     assert_eq!(paid["payment_status"], "paid", "what they owed can still be settled");
 }
+
+#[test]
+fn a_customer_is_found_by_its_email() {
+    let world = World::new();
+    let (_, other_key) = world.opened.create_organization("Other", None).expect("an organization");
+    for (id, email) in [("acme", "old@acme.io"), ("other", "other@acme.io"), ("gone", "gone@acme.io")] {
+        world.post("/api/customers/", &json!({"customer_id": id, "email": email})).ok(201);
+    }
+    patch(&world, &json!({"email": "a+b@acme.io"})).ok(200);
+    world.post("/api/customers/gone/delete/", &json!({})).ok(200);
+    let theirs = json!({"customer_id": "theirs", "email": "theirs@acme.io"}).to_string();
+    let headers = [("X-API-KEY", other_key.reveal()), ("Content-Type", "application/json")];
+    world.send("POST", "/api/customers/", &headers, theirs.as_bytes()).ok(201);
+    #[rustfmt::skip]
+    let cases = [
+        // sent,               found,           why
+        ("a%2Bb%40acme.io",    vec!["acme"],    "since it was changed"),
+        ("old%40acme.io",      vec![],          "until then"),
+        ("other@acme.io",      vec!["other"],   "another one's"),
+        ("OTHER@acme.io",      vec![],          "written otherwise"),
+        ("gone@acme.io",       vec![],          "of one who was deleted"),
+        ("theirs@acme.io",     vec![],          "of another organization's"),
+    ];
+    for (sent, found, why) in cases {
+        let list = world.get(&format!("/api/customers/?email={sent}")).ok(200);
+        let ids: Vec<_> = list.as_array().expect("a list").iter().map(|one| one.id("customer_id")).collect();
+        assert_eq!(ids, found, "{sent}: {why}");
+    }
+    assert_eq!(
+        world.get("/api/customers/?email=").ok(200),
+        world.get("/api/customers/").ok(200),
+        "nothing is no address"
+    );
+}

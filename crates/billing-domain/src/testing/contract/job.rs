@@ -60,9 +60,9 @@ pub(super) fn keeps_jobs(harness: &Harness<'_>) {
     let foreign = theirs.run(&crate::store::Scope::Catalog(theirs.id), |tx, now| tx.jobs().cancel(jobs[0].id, now));
     assert_eq!(foreign, Err(Error::NotFound(Noun::Job)), "another's");
     for one in &jobs {
-        tenant.catalog(|tx, now| tx.jobs().cancel(one.id, now));
+        let at = tenant.catalog(|tx, now| tx.jobs().cancel(one.id, now).map(|()| now));
         let stopped = get(&tenant, one.id);
-        assert_eq!((stopped.state, stopped.finished_at), (JobState::Cancelled, Some(now)));
+        assert_eq!((stopped.state, stopped.finished_at), (JobState::Cancelled, Some(at)));
     }
 }
 
