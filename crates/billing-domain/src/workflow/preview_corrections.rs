@@ -50,11 +50,7 @@ pub struct LineCorrection {
 ///
 /// # Source
 /// `docs/pricing.md`, "Corrections".
-pub fn preview_corrections(
-    tx: &mut dyn Transaction,
-    id: InvoiceId,
-    _now: OffsetDateTime,
-) -> Result<CorrectionsPreview, Error> {
+pub fn preview_corrections(tx: &mut dyn Transaction, id: InvoiceId) -> Result<CorrectionsPreview, Error> {
     let invoice = tx.invoices().get(id)?;
     if invoice.payment_status == PaymentStatus::Voided {
         return Err(Refusal::InvoiceVoided.into());

@@ -149,9 +149,9 @@ async fn preview(
     caller: Caller,
     PathParam(name): PathParam<InvoiceName>,
 ) -> Result<web::Json<CorrectionsView>, ApiError> {
-    let preview = app.read(&caller, move |tx, now| -> Result<_, Error> {
+    let preview = app.read(&caller, move |tx, _| -> Result<_, Error> {
         let invoice = name.find(tx)?;
-        preview_of(tx, invoice.id, now)
+        preview_of(tx, invoice.id)
     });
     Ok(web::Json(CorrectionsView::new(&preview.await?)))
 }

@@ -129,3 +129,13 @@ fn an_invoice_is_issued_anew() {
     world.advance(&clock, "2024-04-02");
     assert_sound(&world);
 }
+
+#[test]
+fn a_voided_invoice_owes_nothing_to_the_truth() {
+    let world = World::new();
+    with_calls(&world);
+    let invoice = newest(&world).id("invoice_id");
+    world.post(&format!("/api/invoices/{invoice}/void/"), &json!({})).ok(200);
+    let refused = world.post(&format!("/api/invoices/{invoice}/corrections/preview/"), &json!({}));
+    assert_eq!((refused.status, refused.error()), (409, "invalid_state".to_owned()));
+}

@@ -56,7 +56,7 @@ fn void_events(world: &World, numbers: std::ops::RangeInclusive<u32>) {
 }
 
 fn preview(world: &World, invoice: InvoiceId) -> CorrectionsPreview {
-    world.on("acme", |tx, now| preview_corrections(tx, invoice, now)).expect("a preview")
+    world.on("acme", |tx, _| preview_corrections(tx, invoice)).expect("a preview")
 }
 
 /// By itself with the next invoice, and by a credit note.
