@@ -18,8 +18,6 @@ pub enum Input {
     Instant,
     /// One of several: what is sent, and what is read. Nothing is sent for an empty one.
     Choice(&'static [(&'static str, &'static str)]),
-    /// Any of several words.
-    Words(&'static [&'static str]),
 }
 
 /// A field of a call of the API.
@@ -106,11 +104,6 @@ impl Field {
                     @for (sent, words) in choices { option value=(sent) selected[*sent == value] { (words) } }
                 }
             },
-            Input::Words(words) => html! {
-                select id=(name) name=(name) multiple size="6" aria-describedby=[&hinted] {
-                    @for word in words { option value=(word) { (word) } }
-                }
-            },
         };
         let may_be_empty = !required && !matches!(self.input, Input::Choice(_));
         html! {
@@ -123,10 +116,6 @@ impl Field {
     /// What was put into it, as the API takes it; `None` when that is nothing.
     fn read(&self, visit: &Visit<'_>) -> Option<Value> {
         match self.input {
-            Input::Words(_) => {
-                let chosen = visit.form.all(self.name);
-                (!chosen.is_empty()).then(|| chosen.into())
-            }
             // Browsers leave out the zone.
             Input::Instant => visit.form.get(self.name).map(|at| match at.ends_with('Z') {
                 true => at.into(),

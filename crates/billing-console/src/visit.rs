@@ -24,14 +24,6 @@ impl Fields {
     }
 }
 
-impl Fields {
-    /// All values of a field that are not empty.
-    pub fn all(&self, name: &str) -> Vec<&str> {
-        let values = self.0.iter().filter(|(other, _)| other == name).map(|(_, value)| value.trim());
-        values.filter(|value| !value.is_empty()).collect()
-    }
-}
-
 /// A text out of a URL. What is not UTF-8 becomes a sign that stands for it; a `+` is a space only in a form.
 pub fn unescaped(text: &str, is_form: bool) -> String {
     let mut bytes = Vec::with_capacity(text.len());

@@ -5,14 +5,14 @@ use billing_domain::Error;
 use billing_domain::event::Properties;
 use billing_domain::id::JobId;
 use billing_domain::job::{EventsChange, Job, JobKind, JobState};
-use billing_domain::store::Transaction;
+use billing_domain::store::{Page, Transaction};
 
 use crate::app::App;
 use crate::caller::Caller;
 use crate::endpoint::{Endpoint, delete, get};
 use crate::error::ApiError;
 use crate::event_selection::EventSelectionView;
-use crate::list::{ListAnswer, Paging, map_page};
+use crate::list::{ListAnswer, Paging};
 use crate::path::PathParam;
 use crate::wire::{Instant, view, words_of};
 
@@ -59,18 +59,14 @@ view! {
 }
 
 impl JobView {
-    /// Of a job, with what it has done.
-    ///
-    /// # Errors
-    /// Those of the store.
-    pub fn load(tx: &mut dyn Transaction, job: Job) -> Result<Self, Error> {
-        let events_corrected = tx.events().count_corrections(job.id)?;
+    /// Of a job that has corrected so many events.
+    pub fn new(job: Job, events_corrected: u64) -> Self {
         let kind = job.order.kind();
         let properties = match job.order.change {
             EventsChange::Void => None,
             EventsChange::SetProperties(set) => Some(Properties::from(set)),
         };
-        Ok(Self {
+        Self {
             job_id: job.id,
             kind,
             state: job.state,
@@ -83,15 +79,35 @@ impl JobView {
             properties,
             beyond_window: job.order.beyond_window,
             reason: job.order.reason,
-        })
+        }
+    }
+
+    /// Of a job, with what it has done.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn load(tx: &mut dyn Transaction, job: Job) -> Result<Self, Error> {
+        let corrected = tx.events().count_corrections(&[job.id])?.into_values().sum();
+        Ok(Self::new(job, corrected))
+    }
+
+    /// Of jobs, in their order, with what they have done.
+    fn list(tx: &mut dyn Transaction, jobs: Vec<Job>) -> Result<Vec<Self>, Error> {
+        let ids: Vec<JobId> = jobs.iter().map(|job| job.id).collect();
+        let corrected = tx.events().count_corrections(&ids)?;
+        let view = |job: Job| {
+            let events_corrected = corrected.get(&job.id).copied().unwrap_or_default();
+            Self::new(job, events_corrected)
+        };
+        Ok(jobs.into_iter().map(view).collect())
     }
 }
 
 /// `GET /api/jobs/`
 async fn list(app: web::Data<App>, caller: Caller, paging: Paging) -> Result<ListAnswer<JobView>, ApiError> {
     let page = app.read(&caller, move |tx, _| {
-        let page = tx.jobs().list(&paging.0)?;
-        map_page(page, |job| JobView::load(tx, job))
+        let Page { items, next } = tx.jobs().list(&paging.0)?;
+        Ok(Page { items: JobView::list(tx, items)?, next })
     });
     Ok(ListAnswer(page.await?))
 }

@@ -8,7 +8,7 @@ use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::job::{Job, JobState};
 use billing_domain::store::{PageRequest, Scope, Store};
 use billing_domain::workflow::correct_matching_events;
-use time::{Duration, OffsetDateTime};
+use time::Duration;
 
 use crate::backend::Backend;
 use crate::taxes::{Attempt, Taxes, Undone};
@@ -102,7 +102,6 @@ fn leave_customer(job: &mut Job, next: Option<String>) {
 fn end(job: &mut Job, state: JobState, failure: Option<String>) {
     job.state = state;
     job.failure = failure;
-    job.finished_at = Some(OffsetDateTime::now_utc());
 }
 
 /// One step; a tax rate that is needed first is asked for.

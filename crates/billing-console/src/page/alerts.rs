@@ -33,7 +33,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 
 fn table(alerts: &[Value], may_delete: bool) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::WATCHED) } th { (text::THRESHOLD) } th { (text::FOR_WHOM) } th { (text::SINCE) }
                 @if may_delete { th { span.hidden { (text::DELETE) } } }

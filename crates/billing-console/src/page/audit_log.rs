@@ -72,7 +72,7 @@ fn line(entry: &Value) -> Markup {
 fn side(title: &str, value: &Value) -> Markup {
     html! {
         @if !value.is_null() {
-            h3 { (title) }
+            p.quiet { (title) }
             pre tabindex="0" { (serde_json::to_string_pretty(value).unwrap_or_default()) }
         }
     }

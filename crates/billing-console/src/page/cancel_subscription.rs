@@ -1,34 +1,35 @@
 //! Cancelling a subscription: asked first, done once.
 
-use maud::{Markup, html};
-use serde_json::{Map, Value};
+use maud::html;
 
 use super::customer_path;
 use crate::api::Failure;
-use crate::layout::form_token;
+use crate::form::{Field, Form, Input, body, empty};
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
-/// A choice: the field of the API, its label, and its values, the usual one first.
-type Choice = (&'static str, &'static str, &'static [(&'static str, &'static str)]);
-
-const CHOICES: [Choice; 3] = [
-    (
+/// What becomes of it; the usual choice comes first.
+const FIELDS: [Field; 3] = [
+    Field::new(
         "flat_fee_behavior",
         text::FEES,
-        &[
+        Input::Choice(&[
             ("", text::FEES_AS_AGREED),
             ("refund", text::FEES_REFUND),
             ("charge_prorated", text::FEES_PRORATE),
             ("charge_full", text::FEES_FULL),
-        ],
+        ]),
     ),
-    ("usage_behavior", text::USAGE_UNTIL_NOW, &[("bill_full", text::USAGE_BILL), ("bill_none", text::USAGE_DROP)]),
-    (
+    Field::new(
+        "usage_behavior",
+        text::USAGE_UNTIL_NOW,
+        Input::Choice(&[("bill_full", text::USAGE_BILL), ("bill_none", text::USAGE_DROP)]),
+    ),
+    Field::new(
         "invoicing_behavior",
         text::INVOICING,
-        &[("invoice_now", text::INVOICE_NOW), ("add_to_next_invoice", text::INVOICE_LATER)],
+        Input::Choice(&[("invoice_now", text::INVOICE_NOW), ("add_to_next_invoice", text::INVOICE_LATER)]),
     ),
 ];
 
@@ -39,9 +40,11 @@ const CHOICES: [Choice; 3] = [
 pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let subscription = visit.get(format!("/api/subscriptions/{}/", escaped(&visit.id))).await?;
     let customer = &subscription["customer"];
-    let customer_path = customer_path(&show::plain(&customer["customer_id"]));
+    let holder = customer_path(&show::plain(&customer["customer_id"]));
+    let fields = empty(&FIELDS);
+    let form = Form { fields: &fields, button: text::CONFIRM_CANCEL, is_danger: true, back: (&holder, text::KEEP) };
     let content = html! {
-        nav.path { a href=(customer_path) { (show::name(customer)) } }
+        nav.path { a href=(holder) { (show::name(customer)) } }
         h1 { (text::CANCEL_SUBSCRIPTION) }
         dl.facts {
             div { dt { (text::CUSTOMER) } dd.long { (show::name(customer)) } }
@@ -49,22 +52,9 @@ pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::PERIOD) } dd { (show::days(&subscription["start_date"], &subscription["end_date"])) } }
         }
         p { (text::CANCEL_EXPLAINED) }
-        form.act method="post" {
-            (form_token(&visit.viewer.form_token))
-            input type="hidden" name="once" value=(visit.once);
-            @for choice in CHOICES { (chosen(choice)) }
-            button.danger type="submit" { (text::CONFIRM_CANCEL) }
-            a href=(customer_path) { (text::KEEP) }
-        }
+        (form.render(visit))
     };
     Ok(Outcome::Page(text::CANCEL_SUBSCRIPTION.to_owned(), content))
-}
-
-fn chosen((field, label, values): Choice) -> Markup {
-    html! {
-        label for=(field) { (label) }
-        select id=(field) name=(field) { @for (value, words) in values { option value=(value) { (words) } } }
-    }
 }
 
 /// `POST /console/subscriptions/{subscription_id}/cancel/`
@@ -72,13 +62,7 @@ fn chosen((field, label, values): Choice) -> Markup {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let mut body = Map::new();
-    for (field, _, _) in CHOICES {
-        if let Some(value) = visit.form.get(field) {
-            body.insert(field.to_owned(), Value::from(value));
-        }
-    }
     let path = format!("/api/subscriptions/{}/cancel/", escaped(&visit.id));
-    let cancelled = visit.post(path, Value::Object(body)).await?;
+    let cancelled = visit.post(path, body(visit, &FIELDS)).await?;
     Ok(Outcome::Go(customer_path(&show::plain(&cancelled["customer"]["customer_id"]))))
 }

@@ -89,7 +89,7 @@ fn head(customer: &Value) -> Markup {
 
 fn subscriptions(held: &[Value], may_cancel: bool) -> Markup {
     html! {
-        @if held.is_empty() { p.empty { (text::NO_SUBSCRIPTIONS) } } @else { div.scroll { table {
+        @if held.is_empty() { p.empty { (text::NO_SUBSCRIPTIONS) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::PLAN) } th { (text::PERIOD) } th { (text::FILTERS) } th { (text::STATUS) }
                 @if may_cancel { th { span.hidden { (text::CANCEL) } } }
@@ -158,7 +158,7 @@ async fn usage(visit: &Visit<'_>, customer: &str, held: &[Value]) -> Part {
 fn usage_table(usage: &Value) -> Markup {
     let rows = show::items(usage);
     html! {
-        @if rows.is_empty() { p.empty { (text::NO_USAGE) } } @else { div.scroll { table {
+        @if rows.is_empty() { p.empty { (text::NO_USAGE) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::METRIC) } th { (text::PLAN) } th.right { (text::USED) }
                 th.right { (text::FREE_UP_TO) } th.right { (text::LIMIT) }
@@ -185,7 +185,7 @@ fn drafts(drafts: &Value) -> Markup {
     html! {
         @if invoices.is_empty() { p.empty { (text::NO_DRAFT) } }
         @for invoice in invoices {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr { th { (text::LINES) } th { (text::PERIOD) } th.right { (text::QUANTITY) } th.right { (text::AMOUNT) } } }
                 tbody {
                     @for group in show::items(&invoice["line_items"]) {
@@ -209,7 +209,7 @@ fn drafts(drafts: &Value) -> Markup {
 fn credit_table(credits: &Value, may_void: bool) -> Markup {
     let credits = show::items(credits);
     html! {
-        @if credits.is_empty() { p.empty { (text::NO_CREDITS) } } @else { div.scroll { table {
+        @if credits.is_empty() { p.empty { (text::NO_CREDITS) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::KIND) } th { (text::SINCE) } th { (text::EXPIRES) } th { (text::STATUS) }
                 th.right { (text::AMOUNT) } th.right { (text::REMAINING) }

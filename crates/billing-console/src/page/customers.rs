@@ -19,7 +19,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let content = html! {
         h1 { (text::CUSTOMERS) }
         @if customers.is_empty() { p.empty { (text::NO_CUSTOMERS) } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th { (text::NAME) }
                     th { (text::EMAIL) }

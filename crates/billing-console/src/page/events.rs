@@ -34,7 +34,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         nav.path { a href=(customer_path(&visit.id)) { (visit.id) } }
         h1 { (text::EVENTS) @if let Some(name) = visit.query.get("event_name") { " " code { (name) } } }
         @if events.is_empty() { p.empty { (text::NO_EVENTS) } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th { (text::AT) } th { (text::EVENT) } th { (text::COUNTS_FOR) }
                     th { (text::PROPERTIES) } th { (text::IDEMPOTENCY_ID) }

@@ -77,7 +77,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 
 fn payment_table(payments: &[Value], currency: &Value) -> Markup {
     html! {
-        @if payments.is_empty() { p.empty { (text::NO_PAYMENTS) } } @else { div.scroll { table {
+        @if payments.is_empty() { p.empty { (text::NO_PAYMENTS) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::AT) } th { (text::KIND) } th { (text::METHOD) } th { (text::REFERENCE_OF_PAYMENT) }
                 th.right { (text::AMOUNT) }
@@ -95,7 +95,7 @@ fn payment_table(payments: &[Value], currency: &Value) -> Markup {
 
 fn note_table(notes: &[Value], currency: &Value, may_void: bool) -> Markup {
     html! {
-        @if notes.is_empty() { p.empty { (text::NO_CREDIT_NOTES) } } @else { div.scroll { table {
+        @if notes.is_empty() { p.empty { (text::NO_CREDIT_NOTES) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::NUMBER) } th { (text::ISSUED) } th { (text::SETTLEMENT) } th.right { (text::AMOUNT) } @if may_void { th { span.hidden { (text::VOID) } } }
             } }

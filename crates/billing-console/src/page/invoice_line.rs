@@ -78,9 +78,12 @@ fn metric(trace: &Value, customer: &str) -> Markup {
     html! {
         dl.facts {
             (fact(text::METRIC, &html! { (show::plain(&metric["metric_name"])) }))
-            (fact(text::WINDOW, &html! {
-                (show::instant(&trace["window"]["start"])) " \u{2013} " (show::instant(&trace["window"]["end"]))
-            }))
+            // What is prepaid is for no time of its own.
+            @if !trace["window"].is_null() {
+                (fact(text::WINDOW, &html! {
+                    (show::instant(&trace["window"]["start"])) " \u{2013} " (show::instant(&trace["window"]["end"]))
+                }))
+            }
             @if !trace["event_count"].is_null() {
                 (fact(text::EVENT_COUNT, &html! { (show::number(&trace["event_count"])) }))
                 (fact(text::QUANTITY, &html! { (show::number(&trace["quantity"])) }))
@@ -97,7 +100,7 @@ fn metric(trace: &Value, customer: &str) -> Markup {
 /// The walk through the tiers.
 fn walk(rating: &Value, currency: &Value) -> Markup {
     html! {
-        div.scroll { table.walk {
+        div.scroll tabindex="0" { table.walk {
             thead { tr {
                 th { (text::TIER) } th { (text::FROM_TO) } th.right { (text::UNITS) } th.right { (text::BATCHES) }
                 th { (text::PRICE) } th.right { (text::AMOUNT) }

@@ -19,7 +19,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let metrics = show::items(&list.value);
     let content = html! {
         h1 { (text::METRICS) }
-        @if metrics.is_empty() { p.empty { (text::NO_METRICS) } } @else { div.scroll { table {
+        @if metrics.is_empty() { p.empty { (text::NO_METRICS) } } @else { div.scroll tabindex="0" { table {
             thead { tr { th { (text::NAME) } th { (text::EVENT) } th { (text::METRIC_KIND) } th { (text::AGGREGATION) } } }
             tbody { @for metric in metrics { tr {
                 td.long { (show::plain(&metric["metric_name"])) }

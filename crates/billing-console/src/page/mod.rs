@@ -72,7 +72,7 @@ fn invoice_badge(invoice: &Value) -> Markup {
 /// Invoices in a table, with their customers where the list is of several.
 fn invoice_table(invoices: &[Value], of_several: bool) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::NUMBER) }
                 @if of_several { th { (text::CUSTOMER) } }

@@ -40,7 +40,7 @@ fn shown(version: &Value) -> Markup {
                 (show::badge(version["status"].as_str().unwrap_or_default()))
             }
             p.quiet { (show::code(currency)) " \u{b7} " (text::SINCE) " " (show::day(&version["active_from"])) }
-            @if !fees.is_empty() { div.scroll { table {
+            @if !fees.is_empty() { div.scroll tabindex="0" { table {
                 thead { tr { th { (text::RECURRING_CHARGES) } th { (text::TIMING) } th.right { (text::AMOUNT) } } }
                 tbody { @for fee in fees { tr {
                     td.long { (show::plain(&fee["name"])) }
@@ -61,7 +61,7 @@ fn shown(version: &Value) -> Markup {
 fn prices(component: &Value, currency: &Value) -> Markup {
     html! {
         h3.long { (show::plain(&component["billable_metric"]["metric_name"])) }
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { (text::FROM_TO) } th { (text::KIND) } th.right { (text::PRICE) } th.right { (text::PER) } } }
             tbody { @for tier in show::items(&component["tiers"]) { tr {
                 td {

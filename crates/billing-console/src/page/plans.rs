@@ -18,7 +18,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let plans = show::items(&list.value);
     let content = html! {
         h1 { (text::PLANS) }
-        @if plans.is_empty() { p.empty { (text::NO_PLANS) } } @else { div.scroll { table {
+        @if plans.is_empty() { p.empty { (text::NO_PLANS) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::NAME) } th { (text::DURATION) } th.right { (text::VERSIONS) }
                 th.right { (text::ACTIVE_SUBSCRIPTIONS) }

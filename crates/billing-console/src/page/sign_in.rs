@@ -100,7 +100,7 @@ pub fn sessions(rows: &[SessionRow], token: &str) -> Markup {
     html! {
         h1 { (text::SESSIONS) }
         p.quiet { (text::SESSIONS_HINT) }
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::BROWSER) } th { (text::SINCE) } th { (text::LAST_SEEN) }
                 th { span.hidden { (text::END_SESSION) } }

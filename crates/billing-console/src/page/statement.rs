@@ -31,7 +31,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             }
         }
         @if entries.is_empty() { p.empty { (text::NO_ENTRIES) } } @else {
-            div.scroll { table {
+            div.scroll tabindex="0" { table {
                 thead { tr {
                     th { (text::AT) } th { (text::KIND) } th { (text::INVOICE) }
                     th.right { (text::DUE) } th.right { (text::CREDIT_CHANGE) } th.right { (text::BALANCE) }

@@ -19,7 +19,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let content = html! {
         h1 { (text::USERS) }
         p.links { a.button href="/console/users/invite/" { (text::INVITE) } }
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr { th { (text::EMAIL) } th { (text::ROLE) } th { span.hidden { (text::CHANGE_ROLE) } } } }
             tbody { @for user in users { tr {
                 td.long { (show::plain(&user["email"])) }

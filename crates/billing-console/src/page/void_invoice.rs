@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{customer_path, invoice_path};
 use crate::api::Failure;
-use crate::layout::form_token;
+use crate::form::Form;
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
@@ -18,8 +18,10 @@ pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let invoice = visit.get(format!("/api/invoices/{}/", escaped(&visit.id))).await?;
     let number = show::plain(&invoice["invoice_number"]);
     let customer = &invoice["customer"];
+    let here = invoice_path(&invoice);
+    let form = Form { fields: &[], button: text::CONFIRM_VOID, is_danger: true, back: (&here, text::KEEP) };
     let content = html! {
-        nav.path { a href=(invoice_path(&invoice)) { (text::INVOICE) " " (number) } }
+        nav.path { a href=(here) { (text::INVOICE) " " (number) } }
         h1 { (text::VOID_INVOICE) }
         dl.facts {
             div { dt { (text::NUMBER) } dd { (number) } }
@@ -30,12 +32,7 @@ pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::AMOUNT_DUE) } dd { (show::amount(&invoice["amount_due"], &invoice["currency"])) } }
         }
         p { (text::VOID_EXPLAINED) }
-        form.act method="post" {
-            (form_token(&visit.viewer.form_token))
-            input type="hidden" name="once" value=(visit.once);
-            button.danger type="submit" { (text::CONFIRM_VOID) }
-            a href=(invoice_path(&invoice)) { (text::KEEP) }
-        }
+        (form.render(visit))
     };
     Ok(Outcome::Page(text::VOID_INVOICE.to_owned(), content))
 }

@@ -56,7 +56,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 
 fn table(attempts: &[Value]) -> Markup {
     html! {
-        div.scroll { table {
+        div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::AT) } th { (text::MESSAGE) } th.right { (text::ATTEMPT) } th { (text::STATUS) }
                 th.right { (text::TOOK) } th { (text::ANSWER) }

@@ -18,7 +18,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let endpoints = show::items(&list.value);
     let content = html! {
         h1 { (text::WEBHOOKS) }
-        @if endpoints.is_empty() { p.empty { (text::NO_WEBHOOKS) } } @else { div.scroll { table {
+        @if endpoints.is_empty() { p.empty { (text::NO_WEBHOOKS) } } @else { div.scroll tabindex="0" { table {
             thead { tr { th { (text::URL) } th { (text::STATUS) } th { (text::FAILING_SINCE) } th { (text::EVENT_TYPES) } } }
             tbody { @for endpoint in endpoints { tr {
                 td.long {

@@ -90,10 +90,13 @@ impl EventRepo for MemoryTransaction {
         Ok(account.and_then(|account| account.history(idempotency_id)).into_iter().collect())
     }
 
-    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error> {
-        let accounts = self.tenant()?.accounts.values();
-        let corrections = accounts.flat_map(|account| account.corrections.iter());
-        Ok(corrections.filter(|correction| correction.job == Some(job)).count() as u64)
+    fn count_corrections(&mut self, jobs: &[JobId]) -> Result<BTreeMap<JobId, u64>, Error> {
+        let corrections = self.tenant()?.accounts.values().flat_map(|account| account.corrections.iter());
+        let mut counts = BTreeMap::new();
+        for job in corrections.filter_map(|correction| correction.job).filter(|job| jobs.contains(job)) {
+            *counts.entry(job).or_default() += 1;
+        }
+        Ok(counts)
     }
 
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {

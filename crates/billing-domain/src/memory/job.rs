@@ -84,8 +84,9 @@ impl JobQueue for MemoryStore {
         let Some(tenant) = state.tenants.get_mut(&organization) else { return Ok(false) };
         let running = tenant.jobs.iter_mut().find(|kept| kept.job.id == job.id && kept.job.state == JobState::Running);
         let Some(kept) = running else { return Ok(false) };
-        kept.job = job.clone();
-        kept.leased_until = (job.state == JobState::Running).then(|| now + lease);
+        let is_running = job.state == JobState::Running;
+        kept.job = Job { finished_at: (!is_running).then_some(now), ..job.clone() };
+        kept.leased_until = is_running.then(|| now + lease);
         Ok(true)
     }
 

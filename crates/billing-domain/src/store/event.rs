@@ -1,5 +1,7 @@
 //! Taking events in, and reading them.
 
+use std::collections::BTreeMap;
+
 use time::OffsetDateTime;
 
 use super::{Page, PageRequest};
@@ -158,8 +160,8 @@ pub trait EventRepo {
     fn correct(&mut self, customer: CustomerKey, corrections: &[EventCorrection]) -> Result<(), Error>;
     /// All that is kept of a customer's events with this id, the one that happened last first; an id may be there once in every month.
     fn histories(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventHistory>, Error>;
-    /// How many events a job has corrected.
-    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error>;
+    /// How many events each of these jobs has corrected; one that has corrected none is left out.
+    fn count_corrections(&mut self, jobs: &[JobId]) -> Result<BTreeMap<JobId, u64>, Error>;
     /// The corrections of a customer's events with this id, oldest first.
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error>;
     /// Those of `ids` for which no event dated at or after `since` is stored, in the order given, each once.

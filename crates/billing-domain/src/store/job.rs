@@ -30,7 +30,8 @@ pub trait JobRepo {
 pub trait JobQueue: Send + Sync {
     /// Leases a running job that nobody is at, for so long: the one that was looked at least lately.
     fn lease_job(&self, lease: Duration) -> Result<Option<(OrganizationId, Job)>, Error>;
-    /// Notes how far a leased job is, and keeps it for so long; one that came to its end is left. Whether it was still running.
+    /// Notes how far a leased job is, and keeps it for so long; one that came to its end is left, and has ended now. Whether it was
+    /// still running.
     fn keep_job(&self, organization: OrganizationId, job: &Job, lease: Duration) -> Result<bool, Error>;
     /// Leaves a leased job to whoever comes next, now.
     fn leave_job(&self, organization: OrganizationId, job: JobId) -> Result<(), Error>;

@@ -1,6 +1,6 @@
 //! What today's events make of usage that was billed: the engine, run once more over the time that an invoice billed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
@@ -10,7 +10,7 @@ use super::draft_lines::{Part, draft_lines, usage_request};
 use super::usages::try_usages;
 use crate::charge::{BillingRecord, Charge, Charged, UsageBilling};
 use crate::error::Error;
-use crate::id::{BillingRecordId, InvoiceId, LineId};
+use crate::id::{BillingRecordId, InvoiceId, LineId, SubscriptionId};
 use crate::invoice::{Invoice, LineItem, Trace};
 use crate::plan::ChargeTiming;
 use crate::store::{InvoiceFilter, PageRequest, Transaction};
@@ -95,18 +95,28 @@ fn usage_records(
     account: &mut Account,
     invoice: &Invoice,
 ) -> Result<Vec<(LineId, BillingRecordId, BillingRecord)>, Error> {
-    let mut found = Vec::new();
-    for (line_id, line) in invoice.named_lines() {
-        let (Trace::UsageCharge { .. }, Some(id), Some(subscription)) = (&line.trace, line.record, line.subscription)
-        else {
-            continue;
-        };
+    let records = records_behind(tx, account, invoice)?;
+    let of_usage = |(line_id, line): (LineId, &LineItem)| {
+        let record = line.record.filter(|_| is_usage(line)).and_then(|id| records.get(&id))?;
+        Some((line_id, record.id, record.clone()))
+    };
+    Ok(invoice.named_lines().filter_map(of_usage).collect())
+}
+
+/// All records of the subscriptions that an invoice has lines of; these are put into the account.
+pub(super) fn records_behind(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    invoice: &Invoice,
+) -> Result<BTreeMap<BillingRecordId, BillingRecord>, Error> {
+    let subscriptions: BTreeSet<SubscriptionId> = invoice.lines.iter().filter_map(|line| line.subscription).collect();
+    let mut records = BTreeMap::new();
+    for subscription in subscriptions {
         account.load_subscription(tx, subscription)?;
-        let records = tx.billing_records().list(invoice.customer, subscription)?;
-        let record = records.into_iter().find(|record| record.id == id);
-        found.extend(record.map(|record| (line_id, id, record)));
+        let of_subscription = tx.billing_records().list(invoice.customer, subscription)?;
+        records.extend(of_subscription.into_iter().map(|record| (record.id, record)));
     }
-    Ok(found)
+    Ok(records)
 }
 
 fn outlook(record: &BillingRecord) -> Outlook {

@@ -1,18 +1,17 @@
 //! Withdraws an invoice and issues another in its place, from what is true today.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Zero};
 use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::catch_up;
 use super::draft_lines::{Draft, Part, draft_lines};
 use super::issue_invoices::issue;
-use super::recount_usage::billed_until;
+use super::recount_usage::{billed_until, records_behind};
 use super::tell::tell;
-use super::void_invoice::{owe_again, refuse_if_credited, refuse_if_paid, return_drawn};
+use super::void_invoice::{owe_again, refuse_if_credited, refuse_if_paid, refuse_unless_unpaid, return_drawn};
 use crate::charge::{BillingRecord, UsageBilling};
 use crate::error::Error;
 use crate::id::{BillingRecordId, CustomerKey, InvoiceId, LineId, SubscriptionId};
@@ -43,7 +42,11 @@ pub fn reissue_invoice(
     catch_up(tx, customer, now)?;
     let mut voided = tx.invoices().get(id)?;
     refuse_if_credited(&voided)?;
-    refuse_if_paid(tx, &voided, true)?;
+    refuse_if_paid(tx, &voided)?;
+    // An invoice of nothing counts as paid, and may come to something.
+    if voided.payment_status != PaymentStatus::Paid || !voided.amount.is_zero() {
+        refuse_unless_unpaid(&voided)?;
+    }
     return_drawn(tx, &voided, now)?;
     let mut account = Account::load(tx, customer, now)?;
     let draft = Rebill::load(tx, &mut account, &voided)?.bill(tx, &mut account, &voided, now)?;
@@ -70,15 +73,7 @@ struct Rebill {
 
 impl Rebill {
     fn load(tx: &mut dyn Transaction, account: &mut Account, invoice: &Invoice) -> Result<Self, Error> {
-        let mut of_subscriptions: BTreeMap<SubscriptionId, Vec<BillingRecord>> = BTreeMap::new();
-        for id in invoice.lines.iter().filter_map(|line| line.subscription) {
-            account.load_subscription(tx, id)?;
-            if let Entry::Vacant(free) = of_subscriptions.entry(id) {
-                free.insert(tx.billing_records().list(invoice.customer, id)?);
-            }
-        }
-        let all = of_subscriptions.into_values().flatten().map(|record| (record.id, record));
-        let all: BTreeMap<BillingRecordId, BillingRecord> = all.collect();
+        let all = records_behind(tx, account, invoice)?;
         let mut rebill = Self { records: BTreeMap::new(), kept: BTreeSet::new() };
         for (line_id, line) in invoice.named_lines() {
             match line.record.and_then(|id| all.get(&id)).filter(|record| is_counted_again(line, record)) {

@@ -46,7 +46,8 @@ pub fn void_invoice(
     catch_up(tx, customer, now)?;
     let mut invoice = tx.invoices().get(id)?;
     refuse_if_credited(&invoice)?;
-    refuse_if_paid(tx, &invoice, false)?;
+    refuse_if_paid(tx, &invoice)?;
+    refuse_unless_unpaid(&invoice)?;
     refuse_if_taken_back(tx, &invoice)?;
     let owner = tx.customers().get_even_deleted(customer)?;
     for line in &invoice.lines {
@@ -108,21 +109,27 @@ fn return_unpaid(tx: &mut dyn Transaction, voided: &Invoice, now: OffsetDateTime
     Ok(())
 }
 
-/// Refuses while a payment stands, and where one that was reversed left something to be paid beyond the invoice itself. An invoice of
-/// nothing counts as paid, unless that `is_fine`.
+/// Refuses while a payment stands, and where one that was reversed left something to be paid beyond the invoice itself.
 ///
 /// # Errors
-/// [`Refusal::InvoiceHasPayments`], [`Refusal::InvoiceNotUnpaid`].
-pub(super) fn refuse_if_paid(tx: &mut dyn Transaction, invoice: &Invoice, is_fine: bool) -> Result<(), Error> {
+/// [`Refusal::InvoiceHasPayments`].
+pub(super) fn refuse_if_paid(tx: &mut dyn Transaction, invoice: &Invoice) -> Result<(), Error> {
     if invoice.payment_status != PaymentStatus::Voided {
         let ledger = PaymentLedger::from(tx.invoices().list_payments(invoice.customer, Some(invoice.id))?);
         if ledger.standing().next().is_some() || !ledger.settled().is_zero() {
             return Err(Refusal::InvoiceHasPayments.into());
         }
     }
+    Ok(())
+}
+
+/// Refuses what is settled or withdrawn already.
+///
+/// # Errors
+/// [`Refusal::InvoiceNotUnpaid`].
+pub(super) fn refuse_unless_unpaid(invoice: &Invoice) -> Result<(), Error> {
     match invoice.payment_status {
         PaymentStatus::Unpaid => Ok(()),
-        PaymentStatus::Paid if is_fine && invoice.amount.is_zero() => Ok(()),
         PaymentStatus::Draft | PaymentStatus::Paid | PaymentStatus::Voided => Err(Refusal::InvoiceNotUnpaid.into()),
     }
 }

@@ -9,11 +9,15 @@ use std::{env, fs, thread};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use billing_console::{Method, table};
 use billing_domain::user::Role;
 use serde_json::{Value, json};
 use ureq::Agent;
 
+use super::who_may::filled;
 use super::{PASSWORD, user};
+use crate::docs::packages::installed_by_npm;
+use crate::samples::Fixture;
 use crate::support::{Field, World, ago};
 
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
@@ -133,6 +137,36 @@ impl Drop for Driver {
     }
 }
 
+/// An accessibility checker: axe, from npm.
+pub(crate) struct Checker(String);
+
+impl Checker {
+    /// `None`, and it is said, where it cannot be installed; CI must have it.
+    pub(crate) fn installed() -> Option<Self> {
+        let packages = installed_by_npm("axe-core-4.10.3", &["axe-core@4.10.3"])?;
+        Some(Self(fs::read_to_string(packages.join("node_modules/axe-core/axe.min.js")).expect("the checker")))
+    }
+
+    /// What it finds on the page that is open: on a phone, and on a desk in both schemes.
+    pub(crate) fn violations(&self, driver: &Driver) -> Vec<Value> {
+        let mut found = Vec::new();
+        for (width, scheme) in [(390, "light"), (1440, "dark"), (1440, "light")] {
+            let feature = json!({"name": "prefers-color-scheme", "value": scheme});
+            driver.devtools("Emulation.setEmulatedMedia", &json!({"features": [feature]}));
+            let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500});
+            driver.devtools("Emulation.setDeviceMetricsOverride", &size);
+            driver.script(&format!("if (!window.axe) {{ {} }}", self.0));
+            let run = "return axe.run(document).then(({violations, passes}) => ({checked: passes.length,
+                found: violations.map(one => [one.id, one.help, one.nodes.slice(0, 3).map(node => node.html)])}))";
+            let result = driver.script(run);
+            assert!(result["checked"].as_u64() > Some(10), "it has looked at the page: {result}");
+            found.extend(result["found"].as_array().cloned().unwrap_or_default());
+        }
+        driver.devtools("Emulation.clearDeviceMetricsOverride", &json!({}));
+        found
+    }
+}
+
 /// A world with a customer of a name made of markup, and one with usage and an invoice.
 fn world() -> World {
     let world = World::new();
@@ -166,10 +200,6 @@ fn finance_opens_an_invoice_and_voids_it_once() {
         driver.open(path);
         driver.photograph(name);
     }
-    for page in ["alerts", "alerts/new", "webhooks", "audit_log", "settings", "customers/acme/credit"] {
-        driver.open(&format!("/console/{page}/"));
-        driver.photograph(&page.replace('/', "-"));
-    }
     let invoice = world.get("/api/invoices/").ok(200)[0].id("invoice_id");
     let path = format!("/console/invoices/{invoice}/");
     driver.open(&path);
@@ -194,4 +224,28 @@ fn finance_opens_an_invoice_and_voids_it_once() {
     assert!(faults.is_empty(), "the browser complains: {faults:?}");
     let elsewhere = "return performance.getEntriesByType('resource').map(one => one.name).filter(one => !one.startsWith(location.origin))";
     assert_eq!(driver.script(elsewhere), json!([]), "nothing is asked of anybody else");
+}
+
+#[test]
+fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
+    let Some(checker) = Checker::installed() else { return };
+    let world = World::new();
+    let fixture = Fixture::new(&world, "First");
+    user(&world, "owner@first.example", fixture.organization, Role::Owner);
+    let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
+    driver.open("/console/sign-in/");
+    driver.write("#email", "owner@first.example");
+    driver.write("#password", PASSWORD);
+    driver.click("button[type=submit]");
+    driver.arrives("/console/");
+    let mut faults = Vec::new();
+    let rows = table().iter().filter(|row| row.method == Method::Get).map(|row| row.path);
+    for row in rows.chain(["/console/sessions/", "/console/nothing/"]) {
+        driver.open(&filled(row, &fixture));
+        driver.script("document.querySelectorAll('main details').forEach(one => one.open = true)");
+        let name = row.trim_start_matches("/console").trim_matches('/').replace(['/', '{', '}'], "-");
+        driver.photograph(&format!("every-{name}"));
+        faults.extend(checker.violations(&driver).into_iter().map(|fault| format!("{row}: {fault}")));
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

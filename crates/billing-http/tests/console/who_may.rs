@@ -33,7 +33,7 @@ const FILLED_IN: [(&str, &str); 8] = [
 ];
 
 /// The path of a row with an object of the fixture's for what is named in it.
-fn filled(path: &str, fixture: &Fixture) -> String {
+pub(super) fn filled(path: &str, fixture: &Fixture) -> String {
     NAMED.iter().fold(path.to_owned(), |path, (named, noun)| {
         let name = format!("{{{named}}}");
         if path.contains(&name) { path.replace(&name, fixture.id(noun)) } else { path }

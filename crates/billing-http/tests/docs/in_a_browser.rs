@@ -1,17 +1,14 @@
 //! The interactive page and the codes in a real browser: on a phone and on a desk, light and dark, with an accessibility checker, and
 //! that the page writes nothing that nobody has agreed to.
 
-use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::packages::installed_by_npm;
-use crate::console::browser::Driver;
+use crate::console::browser::{Checker, Driver};
 use crate::support::{Field, World};
 
-const NPM_PACKAGES: [&str; 1] = ["axe-core@4.10.3"];
 /// A call whose example needs a customer, a metric and a plan.
 const CALL: &str = "create_subscription";
 
@@ -22,25 +19,6 @@ fn until(driver: &Driver, script: &str) {
         assert!(began.elapsed() < Duration::from_secs(30), "it never comes: {script}");
         sleep(Duration::from_millis(20));
     }
-}
-
-/// What the accessibility checker finds on the page that is open, in both schemes.
-fn violations(driver: &Driver, axe: &str) -> Vec<Value> {
-    let mut found = Vec::new();
-    for (width, scheme) in [(390, "light"), (1440, "dark"), (1440, "light")] {
-        let feature = json!({"name": "prefers-color-scheme", "value": scheme});
-        driver.devtools("Emulation.setEmulatedMedia", &json!({"features": [feature]}));
-        let size = json!({"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500});
-        driver.devtools("Emulation.setDeviceMetricsOverride", &size);
-        driver.script(&format!("if (!window.axe) {{ {axe} }}"));
-        let run = "return axe.run(document).then(({violations, passes}) => ({checked: passes.length,
-            found: violations.map(one => [one.id, one.help, one.nodes.slice(0, 3).map(node => node.html)])}))";
-        let result = driver.script(run);
-        assert!(result["checked"].as_u64() > Some(10), "it has looked at the page: {result}");
-        found.extend(result["found"].as_array().cloned().unwrap_or_default());
-    }
-    driver.devtools("Emulation.clearDeviceMetricsOverride", &json!({}));
-    found
 }
 
 fn count(world: &World) -> [usize; 3] {
@@ -97,18 +75,17 @@ fn the_page_asks_before_it_writes_and_fits_every_screen() {
 
 #[test]
 fn an_accessibility_checker_finds_nothing() {
-    let Some(packages) = installed_by_npm("axe-core-4.10.3", &NPM_PACKAGES) else { return };
-    let axe = fs::read_to_string(packages.join("node_modules/axe-core/axe.min.js")).expect("the checker");
+    let Some(checker) = Checker::installed() else { return };
     let world = World::new();
     let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
     driver.open("/docs/");
     until(&driver, "return document.querySelectorAll('details.call').length > 50");
-    assert_eq!(violations(&driver, &axe), Vec::<Value>::new(), "the list of calls");
+    assert_eq!(checker.violations(&driver), Vec::<Value>::new(), "the list of calls");
     driver.script(&format!("document.querySelectorAll('#{CALL} summary').forEach(one => one.click())"));
     until(&driver, &format!("return !!document.querySelector('#{CALL} textarea')"));
     driver.script(&format!("document.querySelector('#{CALL} details summary').click()"));
-    assert_eq!(violations(&driver, &axe), Vec::<Value>::new(), "a call that is open");
+    assert_eq!(checker.violations(&driver), Vec::<Value>::new(), "a call that is open");
     driver.open("/docs/errors");
     driver.photograph("docs-errors");
-    assert_eq!(violations(&driver, &axe), Vec::<Value>::new(), "the codes");
+    assert_eq!(checker.violations(&driver), Vec::<Value>::new(), "the codes");
 }

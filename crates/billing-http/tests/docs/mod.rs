@@ -7,7 +7,7 @@ mod generated_clients;
 mod guides;
 mod in_a_browser;
 mod lotus_python;
-mod packages;
+pub(crate) mod packages;
 mod packaging;
 mod page;
 mod promises;

@@ -333,7 +333,7 @@ impl EventRepo for BatchTransaction<'_, '_> {
         fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
         fn correct(customer: CustomerKey, corrections: &[EventCorrection]) -> ();
         fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;
-        fn count_corrections(job: JobId) -> u64;
+        fn count_corrections(jobs: &[JobId]) -> BTreeMap<JobId, u64>;
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
         fn missing(customer: Option<CustomerKey>, ids: &[String], since: OffsetDateTime) -> Vec<String>;
     }

@@ -231,8 +231,12 @@ impl EventRepo for OverLanes<'_, '_> {
         fn list_corrections(customer: CustomerKey, idempotency_id: &str) -> Vec<EventCorrection>;
     }
 
-    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error> {
-        Ok(self.each(|tx| tx.events().count_corrections(job))?.into_iter().sum())
+    fn count_corrections(&mut self, jobs: &[JobId]) -> Result<BTreeMap<JobId, u64>, Error> {
+        let mut counts = BTreeMap::new();
+        for (job, count) in self.each(|tx| tx.events().count_corrections(jobs))?.into_iter().flatten() {
+            *counts.entry(job).or_default() += count;
+        }
+        Ok(counts)
     }
 
     refuse! {

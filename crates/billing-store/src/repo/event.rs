@@ -1,6 +1,6 @@
 //! Reading events.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
@@ -185,8 +185,8 @@ impl EventRepo for PgTransaction<'_> {
         self.histories_of(customer, idempotency_id)
     }
 
-    fn count_corrections(&mut self, job: JobId) -> Result<u64, Error> {
-        self.corrections_of_job(job)
+    fn count_corrections(&mut self, jobs: &[JobId]) -> Result<BTreeMap<JobId, u64>, Error> {
+        self.corrections_of_jobs(jobs)
     }
 
     fn list_corrections(&mut self, customer: CustomerKey, idempotency_id: &str) -> Result<Vec<EventCorrection>, Error> {

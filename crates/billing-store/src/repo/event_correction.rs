@@ -232,12 +232,15 @@ impl PgTransaction<'_> {
     }
 
     /// [`billing_domain::store::EventRepo::count_corrections`].
-    pub(super) fn corrections_of_job(&mut self, job: JobId) -> Result<u64, Error> {
+    pub(super) fn corrections_of_jobs(&mut self, jobs: &[JobId]) -> Result<BTreeMap<JobId, u64>, Error> {
+        let jobs: Vec<Uuid> = jobs.iter().map(|job| job.uuid()).collect();
         let query = event_corrections::table
             .filter(event_corrections::organization_id.eq(self.tenant()))
-            .filter(event_corrections::job_id.eq(job.uuid()))
-            .count();
-        count(self.query(|pg| query.get_result::<i64>(pg))?)
+            .filter(event_corrections::job_id.eq_any(jobs))
+            .group_by(event_corrections::job_id)
+            .select((event_corrections::job_id.assume_not_null(), diesel::dsl::count_star()));
+        let rows: Vec<(Uuid, i64)> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(|(job, corrected)| Ok((job.into(), count(corrected)?))).collect()
     }
 
     /// [`billing_domain::store::EventRepo::correct`].

@@ -5,8 +5,8 @@ use billing_domain::id::{JobId, OrganizationId};
 use billing_domain::job::{Job, JobState};
 use billing_domain::store::JobQueue;
 use diesel::prelude::*;
-use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
-use time::{Duration, OffsetDateTime};
+use diesel::sql_types::{BigInt, Bool, Nullable, Text, Uuid as SqlUuid};
+use time::Duration;
 use uuid::Uuid;
 
 use super::PgStore;
@@ -34,7 +34,7 @@ statement! {
     /// Notes how far a job is that still runs, and leases it for as long again; one that came to its end is left.
     KeepJob -> SqlUuid {
         "UPDATE jobs
-        SET state = " state: String as Text; ", finished_at = " finished_at: Option<OffsetDateTime> as Nullable<Timestamptz>; ",
+        SET state = " state: String as Text; ", finished_at = CASE WHEN " has_ended: bool as Bool; " THEN statement_timestamp() END,
             customers_done = " customers_done: i64 as BigInt; ", customers_after = " customers_after: Option<String> as Nullable<Text>; ",
             events_after = " events_after: Option<String> as Nullable<Text>; ", failure = " failure: Option<String> as Nullable<Text>; ",
             leased_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
@@ -66,7 +66,7 @@ impl JobQueue for PgStore {
         let lease = if job.state == JobState::Running { lease } else { Duration::ZERO };
         let statement = KeepJob {
             state: job.state.as_str().to_owned(),
-            finished_at: job.finished_at,
+            has_ended: job.state != JobState::Running,
             customers_done: stored_count(job.customers_done)?,
             customers_after: job.cursor.clone(),
             events_after: job.events_after.clone(),

@@ -1,5 +1,7 @@
 //! Jobs: kept, done by one worker at a time, and stopped for good.
 
+use std::collections::BTreeMap;
+
 use time::{Duration, OffsetDateTime};
 
 use super::{Harness, Tenant};
@@ -98,9 +100,11 @@ pub(super) fn are_one_workers(harness: &Harness<'_>) {
     let failing = job(&tenant, EventsChange::Void, now);
     tenant.catalog(|tx, _| tx.jobs().insert(&failing));
     let (state, failure) = (JobState::Failed, Some("no".to_owned()));
-    let failed = Job { state, failure, finished_at: Some(now), ..failing };
+    let failed = Job { state, failure, ..failing };
     assert_eq!(harness.jobs.keep_job(tenant.id, &failed, LEASE), Ok(true));
-    assert_eq!((get(&tenant, failed.id), lease(harness, tenant.id)), (failed, Vec::new()), "nobody goes on");
+    let kept = get(&tenant, failed.id);
+    assert!(kept.finished_at.is_some_and(|at| at >= now), "by the clock of the store: {kept:?}");
+    assert_eq!((Job { finished_at: None, ..kept }, lease(harness, tenant.id)), (failed, Vec::new()), "nobody goes on");
 }
 
 pub(super) fn count_what_they_corrected(harness: &Harness<'_>) {
@@ -123,6 +127,9 @@ pub(super) fn count_what_they_corrected(harness: &Harness<'_>) {
         let corrections: Vec<_> = sent.iter().zip([Some(job), None, Some(job)]).map(correction).collect();
         tenant.customer(customer.key, |tx, _| tx.events().correct(customer.key, &corrections));
     }
-    assert_eq!(tenant.look(|tx, _| tx.events().count_corrections(job)), 4, "wherever the customers are");
-    assert_eq!(theirs.look(|tx, _| tx.events().count_corrections(job)), 0, "another's");
+    let idle: JobId = tenant.build(|ids| ids.next());
+    let counts = |tenant: &Tenant<'_>, jobs: &[JobId]| tenant.look(|tx, _| tx.events().count_corrections(jobs));
+    assert_eq!(counts(&tenant, &[idle, job]), BTreeMap::from([(job, 4)]), "wherever the customers are");
+    assert_eq!(counts(&tenant, &[idle]), BTreeMap::new(), "it was not asked for");
+    assert_eq!(counts(&theirs, &[job]), BTreeMap::new(), "another's");
 }
