@@ -1,10 +1,8 @@
 //! Credit notes: documents that take back a part of what an invoice charged.
 
 use std::collections::BTreeMap;
-use std::future::{Ready, ready};
 
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::credit_note::{CreditNote, CreditNoteBrief, CreditNoteLine, Settlement};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, LineId};
@@ -21,7 +19,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{CurrencyView, Instant, Number, body, read_through, view};
 
 const LIST_PARAMETERS: &[Parameter] = &[
@@ -256,16 +254,11 @@ struct ListFilter {
     invoice: Option<InvoiceId>,
 }
 
-impl FromRequest for ListFilter {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let (customer, invoice) = (query.optional("customer_id"), query.optional("invoice_id"));
-            let read = customer.zip(invoice).map(|(customer, invoice)| Self { customer, invoice });
-            query.finish(read)
-        }))
+impl FromQuery for ListFilter {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let (customer, invoice) = (query.optional("customer_id"), query.optional("invoice_id"));
+        let read = customer.zip(invoice).map(|(customer, invoice)| Self { customer, invoice });
+        query.finish(read)
     }
 }
 
@@ -273,7 +266,7 @@ impl FromRequest for ListFilter {
 async fn list(
     app: web::Data<App>,
     caller: Caller,
-    filter: ListFilter,
+    ApiQuery(filter): ApiQuery<ListFilter>,
     Paging(page): Paging,
 ) -> Result<ListAnswer<CreditNoteView>, ApiError> {
     let page = app.read(&caller, move |tx, _| {

@@ -1,9 +1,6 @@
 //! The calls about access that existing clients still make; `metric_access` and `feature_access` say more.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::id::{MetricId, PlanId};
 use billing_domain::workflow::{
     BillableUsage, CheckFeatureAccess, ComponentUsage, ListBillableUsage, MeteredBy, check_feature_access,
@@ -15,7 +12,7 @@ use crate::app::App;
 use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{FilterView, Number, view};
 
 const FILTERS: Parameter = Parameter::list(
@@ -50,36 +47,27 @@ pub fn endpoints() -> Vec<Endpoint> {
 /// Which usage, out of a query string.
 struct UsageQuestion(ListBillableUsage);
 
-impl FromRequest for UsageQuestion {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let customer = query.required("customer_id");
-            let which = (query.optional::<MetricId>("metric_id"), query.optional::<String>("event_name"));
-            let filters = query.filters();
-            let metered = match which {
-                (Some(Some(metric)), Some(None)) => Some(MeteredBy::Metric(metric)),
-                (Some(None), Some(Some(name))) => Some(MeteredBy::EventName(name)),
-                (Some(_), Some(_)) => {
-                    query.refuse(FieldError::new(
-                        "metric_id",
-                        FieldCode::Invalid,
-                        "Give either metric_id or event_name.",
-                    ));
-                    None
-                }
-                _ => None,
-            };
-            let read = match (customer, metered, filters) {
-                (Some(customer), Some(metered), Some(filters)) => {
-                    Some(Self(ListBillableUsage { customer, metered, filters }))
-                }
-                _ => None,
-            };
-            query.finish(read)
-        }))
+impl FromQuery for UsageQuestion {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let customer = query.required("customer_id");
+        let which = (query.optional::<MetricId>("metric_id"), query.optional::<String>("event_name"));
+        let filters = query.filters();
+        let metered = match which {
+            (Some(Some(metric)), Some(None)) => Some(MeteredBy::Metric(metric)),
+            (Some(None), Some(Some(name))) => Some(MeteredBy::EventName(name)),
+            (Some(_), Some(_)) => {
+                query.refuse(FieldError::new("metric_id", FieldCode::Invalid, "Give either metric_id or event_name."));
+                None
+            }
+            _ => None,
+        };
+        let read = match (customer, metered, filters) {
+            (Some(customer), Some(metered), Some(filters)) => {
+                Some(Self(ListBillableUsage { customer, metered, filters }))
+            }
+            _ => None,
+        };
+        query.finish(read)
     }
 }
 
@@ -154,7 +142,7 @@ impl From<&BillableUsage> for BillableUsageView {
 async fn metric_access(
     app: web::Data<App>,
     caller: Caller,
-    UsageQuestion(question): UsageQuestion,
+    ApiQuery(UsageQuestion(question)): ApiQuery<UsageQuestion>,
 ) -> Result<web::Json<Vec<BillableUsageView>>, ApiError> {
     let listed = app.read(&caller, move |tx, now| list_billable_usage(tx, &question, now)).await?;
     Ok(web::Json(listed.iter().map(Into::into).collect()))
@@ -167,18 +155,13 @@ struct FeatureQuestion {
     filters: billing_domain::subscription::SubscriptionFilters,
 }
 
-impl FromRequest for FeatureQuestion {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let read = match (query.required("customer_id"), query.required("feature_name"), query.filters()) {
-                (Some(customer), Some(name), Some(filters)) => Some(Self { customer, name, filters }),
-                _ => None,
-            };
-            query.finish(read)
-        }))
+impl FromQuery for FeatureQuestion {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let read = match (query.required("customer_id"), query.required("feature_name"), query.filters()) {
+            (Some(customer), Some(name), Some(filters)) => Some(Self { customer, name, filters }),
+            _ => None,
+        };
+        query.finish(read)
     }
 }
 
@@ -186,7 +169,7 @@ impl FromRequest for FeatureQuestion {
 async fn feature_access(
     app: web::Data<App>,
     caller: Caller,
-    question: FeatureQuestion,
+    ApiQuery(question): ApiQuery<FeatureQuestion>,
 ) -> Result<web::Json<Vec<FeatureBySubscriptionView>>, ApiError> {
     let checked = app.read(&caller, move |tx, now| {
         let feature = find_feature(tx, &question.name)?.id;

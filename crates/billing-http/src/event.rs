@@ -1,9 +1,6 @@
 //! The events that came in, as they are kept.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::customer::CustomerId;
 use billing_domain::event::{EventState, KeptEvent, Properties};
 use billing_domain::id::{CustomerKey, LineId, MetricId};
@@ -19,7 +16,7 @@ use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::list::{ListAnswer, Paging, map_page};
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{Instant, StartDate, UntilDate, view};
 
 const PARAMETERS: &[Parameter] = &[
@@ -60,23 +57,18 @@ struct Question {
     to: Option<OffsetDateTime>,
 }
 
-impl FromRequest for Question {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let line = query.optional("line");
-            let customer = match line {
-                Some(None) => query.required("customer_id").map(Some),
-                _ => query.optional("customer_id"),
-            };
-            let texts = query.optional("event_name").zip(query.optional("idempotency_id"));
-            let sorts = query.optional("metric_id").zip(query.optional("state")).zip(query.properties("property"));
-            let times = query.optional("from").zip(query.optional("to"));
-            let read = customer.zip(line).zip(texts).zip(sorts).zip(times);
-            query.finish(read.map(Self::of))?.checked()
-        }))
+impl FromQuery for Question {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let line = query.optional("line");
+        let customer = match line {
+            Some(None) => query.required("customer_id").map(Some),
+            _ => query.optional("customer_id"),
+        };
+        let texts = query.optional("event_name").zip(query.optional("idempotency_id"));
+        let sorts = query.optional("metric_id").zip(query.optional("state")).zip(query.properties("property"));
+        let times = query.optional("from").zip(query.optional("to"));
+        let read = customer.zip(line).zip(texts).zip(sorts).zip(times);
+        query.finish(read.map(Self::of))?.checked()
     }
 }
 
@@ -181,7 +173,7 @@ impl EventView {
 async fn list(
     app: web::Data<App>,
     bearer: Bearer,
-    question: Question,
+    ApiQuery(question): ApiQuery<Question>,
     paging: Paging,
 ) -> Result<ListAnswer<EventView>, ApiError> {
     let page = app.read(&bearer, move |tx, _| {

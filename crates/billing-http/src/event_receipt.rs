@@ -15,7 +15,7 @@ use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{Instant, Number, view, words_of};
 
 words_of! { CountsForNothing }
@@ -219,8 +219,8 @@ struct Question {
     time_created: Option<OffsetDateTime>,
 }
 
-impl Question {
-    fn read(mut query: Query) -> Result<Self, ApiError> {
+impl FromQuery for Question {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
         let read = query.required("customer_id").zip(query.optional("time_created"));
         let read = read.map(|(customer, time)| Self { customer, time_created: time.map(|Instant(at)| at) });
         query.finish(read)
@@ -232,9 +232,9 @@ async fn read(
     app: web::Data<App>,
     bearer: Bearer,
     PathParam(idempotency_id): PathParam<String>,
-    query: Query,
+    ApiQuery(question): ApiQuery<Question>,
 ) -> Result<web::Json<EventReceiptView>, ApiError> {
-    let Question { customer, time_created } = Question::read(query)?;
+    let Question { customer, time_created } = question;
     let command = ReadEventReceipt { customer, idempotency_id, time_created };
     let view = app.read(&bearer, move |tx, now| EventReceiptView::new(read_event_receipt(tx, &command, now)?));
     Ok(web::Json(view.await?))

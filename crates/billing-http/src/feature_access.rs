@@ -1,9 +1,6 @@
 //! Does this customer have this feature now?
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::workflow::{CheckFeatureAccess, CheckedFeature, check_feature_access};
 
 use crate::app::App;
@@ -12,7 +9,7 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::feature::FeatureView;
 use crate::metric_access::AccessSubscriptionView;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{CustomerBriefView, view};
 
 const PARAMETERS: &[Parameter] = &[
@@ -36,21 +33,16 @@ pub fn endpoints() -> Vec<Endpoint> {
 /// The question, out of a query string.
 struct Question(CheckFeatureAccess);
 
-impl FromRequest for Question {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let (customer, feature) = (query.required("customer_id"), query.required("feature_id"));
-            let read = match (customer, feature, query.filters()) {
-                (Some(customer), Some(feature), Some(filters)) => {
-                    Some(Self(CheckFeatureAccess { customer, feature, filters }))
-                }
-                _ => None,
-            };
-            query.finish(read)
-        }))
+impl FromQuery for Question {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let (customer, feature) = (query.required("customer_id"), query.required("feature_id"));
+        let read = match (customer, feature, query.filters()) {
+            (Some(customer), Some(feature), Some(filters)) => {
+                Some(Self(CheckFeatureAccess { customer, feature, filters }))
+            }
+            _ => None,
+        };
+        query.finish(read)
     }
 }
 
@@ -97,7 +89,7 @@ impl From<&CheckedFeature> for FeatureAccessView {
 async fn check(
     app: web::Data<App>,
     caller: Caller,
-    Question(command): Question,
+    ApiQuery(Question(command)): ApiQuery<Question>,
 ) -> Result<web::Json<FeatureAccessView>, ApiError> {
     let checked = app.read(&caller, move |tx, now| check_feature_access(tx, &command, now)).await?;
     Ok(web::Json((&checked).into()))

@@ -1,10 +1,8 @@
 //! May this customer use this metric now?
 
-use std::future::{Ready, ready};
 use std::time::Duration;
 
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::id::MetricId;
 use billing_domain::invoice::PlanVersionBrief;
 use billing_domain::metric::Metric;
@@ -17,7 +15,7 @@ use crate::app::App;
 use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{CustomerBriefView, FilterView, Instant, Number, PlanVersionBriefView, view};
 
 /// How long an answer may take that is given together with those of others.
@@ -45,21 +43,16 @@ pub fn endpoints() -> Vec<Endpoint> {
 /// The question, out of a query string.
 struct Question(CheckMetricAccess);
 
-impl FromRequest for Question {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let (customer, metric) = (query.required("customer_id"), query.required("metric_id"));
-            let read = match (customer, metric, query.filters()) {
-                (Some(customer), Some(metric), Some(filters)) => {
-                    Some(Self(CheckMetricAccess { customer, metric, filters }))
-                }
-                _ => None,
-            };
-            query.finish(read)
-        }))
+impl FromQuery for Question {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let (customer, metric) = (query.required("customer_id"), query.required("metric_id"));
+        let read = match (customer, metric, query.filters()) {
+            (Some(customer), Some(metric), Some(filters)) => {
+                Some(Self(CheckMetricAccess { customer, metric, filters }))
+            }
+            _ => None,
+        };
+        query.finish(read)
     }
 }
 
@@ -165,7 +158,7 @@ impl From<&CheckedAccess> for MetricAccessView {
 async fn check(
     app: web::Data<App>,
     bearer: Bearer,
-    Question(question): Question,
+    ApiQuery(Question(question)): ApiQuery<Question>,
 ) -> Result<web::Json<MetricAccessView>, ApiError> {
     let (organization, command) = (bearer.organization(), question.clone());
     let asked = app.ask_within(ANSWER_WAIT, |store, reply| {

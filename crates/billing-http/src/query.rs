@@ -62,6 +62,27 @@ impl FromRequest for Query {
     }
 }
 
+/// What a call asks, readable out of its query string.
+pub trait FromQuery: Sized {
+    /// Reads it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the parameters.
+    fn from_query(query: Query) -> Result<Self, ApiError>;
+}
+
+/// The query string of a call, read as `T`; a bad one is refused with everything that is wrong with it.
+pub struct ApiQuery<T>(pub T);
+
+impl<T: FromQuery> FromRequest for ApiQuery<T> {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(Query::parse(request.query_string()).and_then(T::from_query).map(Self))
+    }
+}
+
 impl Query {
     /// Takes a query string apart.
     ///

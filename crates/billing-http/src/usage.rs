@@ -1,10 +1,7 @@
 //! How much of a metric a customer used, window by window.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, VARY};
-use actix_web::{FromRequest, HttpRequest, HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use billing_domain::period::Period;
 use billing_domain::store::Transaction;
 use billing_domain::usage::Usage;
@@ -17,7 +14,7 @@ use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{FromJson, Instant, Number, StartDate, UntilDate, view, words_of};
 use crate::zone::IanaZone;
 
@@ -83,28 +80,23 @@ impl FromJson for EndMoment {
 /// The question, out of a query string.
 struct Question(MeasureUsage);
 
-impl FromRequest for Question {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let ids = (query.required("customer_id"), query.required("metric_id"));
-            let times = (query.required::<StartMoment>("start"), query.optional::<EndMoment>("end"));
-            let ways = (query.optional("window"), query.optional("timezone"), query.filters());
-            let read = match (ids, times, ways) {
-                (
-                    (Some(customer), Some(metric)),
-                    (Some(StartMoment(start)), Some(end)),
-                    (Some(window), Some(timezone), Some(filters)),
-                ) => {
-                    let end = end.map(|EndMoment(end)| end);
-                    Some(Self(MeasureUsage { customer, metric, filters, start, end, window, timezone }))
-                }
-                _ => None,
-            };
-            query.finish(read)
-        }))
+impl FromQuery for Question {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let ids = (query.required("customer_id"), query.required("metric_id"));
+        let times = (query.required::<StartMoment>("start"), query.optional::<EndMoment>("end"));
+        let ways = (query.optional("window"), query.optional("timezone"), query.filters());
+        let read = match (ids, times, ways) {
+            (
+                (Some(customer), Some(metric)),
+                (Some(StartMoment(start)), Some(end)),
+                (Some(window), Some(timezone), Some(filters)),
+            ) => {
+                let end = end.map(|EndMoment(end)| end);
+                Some(Self(MeasureUsage { customer, metric, filters, start, end, window, timezone }))
+            }
+            _ => None,
+        };
+        query.finish(read)
     }
 }
 
@@ -189,7 +181,7 @@ fn wants_csv(request: &HttpRequest) -> bool {
 async fn show(
     app: web::Data<App>,
     bearer: Bearer,
-    Question(question): Question,
+    ApiQuery(Question(question)): ApiQuery<Question>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
     let window = question.window;

@@ -1,10 +1,7 @@
 //! `GET /api/audit_log/`: who changed what.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
-use actix_web::{FromRequest, HttpRequest, HttpResponse, Responder, web};
+use actix_web::{HttpRequest, HttpResponse, Responder, web};
 use billing_domain::audit::{ActorKind, AuditEntry, AuditFilter};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{AuditEntryId, CustomerKey};
@@ -19,7 +16,7 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::list::{ListAnswer, Paging, map_page, next_link};
 use crate::message::Data;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{Instant, StartDate, UntilDate, view, words_of};
 
 const PARAMETERS: &[Parameter] = &[
@@ -144,24 +141,19 @@ struct Filter {
     others: AuditFilter,
 }
 
-impl FromRequest for Filter {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let customer = query.optional("customer_id");
-            let (actor, operation) = (query.optional("actor"), query.optional("operation"));
-            let (kind, subject) = (query.optional("kind"), query.optional("id"));
-            let (from, to) = (query.optional("from"), query.optional("to"));
-            let texts = actor.zip(operation).zip(kind.zip(subject));
-            let read = customer.zip(texts).zip(from.zip(to)).map(|((customer, texts), (from, to))| {
-                let ((actor, operation), (kind, subject)) = texts;
-                let (from, to) = (from.map(|StartDate(from)| from), to.map(|UntilDate(to)| to));
-                Self { customer, others: AuditFilter { customer: None, actor, operation, kind, subject, from, to } }
-            });
-            query.finish(read)?.checked()
-        }))
+impl FromQuery for Filter {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let customer = query.optional("customer_id");
+        let (actor, operation) = (query.optional("actor"), query.optional("operation"));
+        let (kind, subject) = (query.optional("kind"), query.optional("id"));
+        let (from, to) = (query.optional("from"), query.optional("to"));
+        let texts = actor.zip(operation).zip(kind.zip(subject));
+        let read = customer.zip(texts).zip(from.zip(to)).map(|((customer, texts), (from, to))| {
+            let ((actor, operation), (kind, subject)) = texts;
+            let (from, to) = (from.map(|StartDate(from)| from), to.map(|UntilDate(to)| to));
+            Self { customer, others: AuditFilter { customer: None, actor, operation, kind, subject, from, to } }
+        });
+        query.finish(read)?.checked()
     }
 }
 
@@ -213,7 +205,7 @@ async fn list(
     request: HttpRequest,
     app: web::Data<App>,
     caller: Caller,
-    filter: Filter,
+    ApiQuery(filter): ApiQuery<Filter>,
     Paging(page): Paging,
 ) -> Result<Listed, ApiError> {
     let page = app.read(&caller, move |tx, _| {

@@ -2,10 +2,7 @@
 
 mod view;
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::credit::{CreditLedger, CreditStatus};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CreditId, CustomerKey};
@@ -21,7 +18,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{Instant, Number, Patch, body, read_through};
 pub use view::CreditView;
 
@@ -147,17 +144,8 @@ impl Bounds {
     }
 }
 
-impl FromRequest for CreditFilter {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(Self::read))
-    }
-}
-
-impl CreditFilter {
-    fn read(mut query: Query) -> Result<Self, ApiError> {
+impl FromQuery for CreditFilter {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
         let (customer, currency_code) = (query.required("customer_id"), query.optional("currency_code"));
         let statuses = query.list("status");
         let bounds = ["effective", "expires", "issued"].map(|name| Bounds::read(&mut query, name));
@@ -169,7 +157,9 @@ impl CreditFilter {
         };
         query.finish(read)
     }
+}
 
+impl CreditFilter {
     fn keeps(&self, ledger: &CreditLedger, now: OffsetDateTime) -> bool {
         let credit = ledger.credit();
         self.currency_code.as_ref().is_none_or(|code| credit.currency_code == *code)
@@ -184,7 +174,7 @@ impl CreditFilter {
 async fn list(
     app: web::Data<App>,
     caller: Caller,
-    filter: CreditFilter,
+    ApiQuery(filter): ApiQuery<CreditFilter>,
     paging: Paging,
 ) -> Result<ListAnswer<CreditView>, ApiError> {
     let page = app.read(&caller, move |tx, _| {

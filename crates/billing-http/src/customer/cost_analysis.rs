@@ -1,9 +1,6 @@
 //! What a customer costs, against what it pays.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::BigDecimal;
 use billing_domain::customer::CustomerId;
 use billing_domain::metric::Metric;
@@ -16,7 +13,7 @@ use crate::endpoint::Parameter;
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{CurrencyView, Day, Number, view};
 
 /// What the call takes.
@@ -31,18 +28,13 @@ pub struct Days {
     end: Date,
 }
 
-impl FromRequest for Days {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let read = match (query.required("start_date"), query.required("end_date")) {
-                (Some(Day(start)), Some(Day(end))) => Some(Self { start, end }),
-                _ => None,
-            };
-            query.finish(read)
-        }))
+impl FromQuery for Days {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let read = match (query.required("start_date"), query.required("end_date")) {
+            (Some(Day(start)), Some(Day(end))) => Some(Self { start, end }),
+            _ => None,
+        };
+        query.finish(read)
     }
 }
 
@@ -111,7 +103,7 @@ pub async fn show(
     app: web::Data<App>,
     caller: Caller,
     PathParam(customer): PathParam<CustomerId>,
-    Days { start, end }: Days,
+    ApiQuery(Days { start, end }): ApiQuery<Days>,
 ) -> Result<web::Json<CostAnalysisView>, ApiError> {
     let command = AnalyzeCosts { customer, start, end };
     let analysis = app.read(&caller, move |tx, now| analyze_costs(tx, &command, now)).await?;

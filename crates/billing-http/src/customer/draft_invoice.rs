@@ -1,9 +1,6 @@
 //! Previews of invoices.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use bigdecimal::BigDecimal;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::InvoiceId;
@@ -15,7 +12,7 @@ use crate::caller::Bearer;
 use crate::error::ApiError;
 use crate::invoice::LineItemView;
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{CurrencyView, Day, FilterView, Instant, Number, view};
 
 /// How far a preview looks.
@@ -23,16 +20,11 @@ pub struct Reach {
     include_next_period: bool,
 }
 
-impl FromRequest for Reach {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let include = query.optional::<bool>("include_next_period");
-            let include_next_period = query.finish(include)?.unwrap_or(true);
-            Ok(Self { include_next_period })
-        }))
+impl FromQuery for Reach {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let include = query.optional::<bool>("include_next_period");
+        let include_next_period = query.finish(include)?.unwrap_or(true);
+        Ok(Self { include_next_period })
     }
 }
 
@@ -145,7 +137,7 @@ pub async fn show(
     app: web::Data<App>,
     bearer: Bearer,
     PathParam(customer): PathParam<CustomerId>,
-    reach: Reach,
+    ApiQuery(reach): ApiQuery<Reach>,
 ) -> Result<web::Json<DraftInvoicesView>, ApiError> {
     let command = DraftInvoice { customer: customer.clone(), include_next_period: reach.include_next_period };
     let drafts = app.read_customer(&bearer, &customer, move |tx, now| draft_invoice(tx, &command, now)).await?;

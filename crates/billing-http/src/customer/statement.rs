@@ -1,10 +1,8 @@
 //! A customer's statement: what came into the books, in order.
 
 use std::collections::BTreeMap;
-use std::future::{Ready, ready};
 
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::Error;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, PaymentId};
@@ -18,7 +16,7 @@ use crate::caller::Caller;
 use crate::endpoint::Parameter;
 use crate::error::ApiError;
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{CurrencyView, CustomerBriefView, Instant, Number, StartDate, UntilDate, view};
 
 /// What the call takes.
@@ -33,18 +31,13 @@ pub struct Span {
     to: Option<OffsetDateTime>,
 }
 
-impl FromRequest for Span {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let (from, to) = (query.optional::<StartDate>("from"), query.optional::<UntilDate>("to"));
-            let read = from
-                .zip(to)
-                .map(|(from, to)| Self { from: from.map(|StartDate(from)| from), to: to.map(|UntilDate(to)| to) });
-            query.finish(read)
-        }))
+impl FromQuery for Span {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let (from, to) = (query.optional::<StartDate>("from"), query.optional::<UntilDate>("to"));
+        let read = from
+            .zip(to)
+            .map(|(from, to)| Self { from: from.map(|StartDate(from)| from), to: to.map(|UntilDate(to)| to) });
+        query.finish(read)
     }
 }
 
@@ -160,7 +153,7 @@ pub async fn show(
     app: web::Data<App>,
     caller: Caller,
     PathParam(customer): PathParam<CustomerId>,
-    span: Span,
+    ApiQuery(span): ApiQuery<Span>,
 ) -> Result<web::Json<StatementView>, ApiError> {
     let read = {
         let customer = customer.clone();

@@ -2,12 +2,10 @@
 
 mod cursor;
 
-use std::future::{Ready, ready};
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::message::{Message, MessageType};
 use billing_domain::store::{FeedPage, FeedRequest, PageRequest, Transaction};
 use billing_domain::{Error, FieldCode, FieldError};
@@ -17,7 +15,7 @@ use crate::caller::Bearer;
 use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::{ApiError, codes};
 use crate::message::{MessageView, views};
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::view;
 use cursor::Cursor;
 
@@ -73,23 +71,18 @@ struct Wanted {
     limit: u32,
 }
 
-impl FromRequest for FeedQuery {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let (after, types) = (query.optional::<Cursor>("after"), query.list::<MessageType>("types"));
-            let (limit, wait) = (query.optional::<u32>("limit"), query.optional::<u32>("wait"));
-            let read = match (after, types, limit, wait) {
-                (Some(after), Some(types), Some(limit), Some(wait)) => Some((after, types, limit, wait)),
-                _ => None,
-            };
-            let (after, types, limit, wait) = query.finish(read)?;
-            let limit = within("limit", limit.unwrap_or(LIMIT_USUAL), (1, PageRequest::LIMIT_MAX))?;
-            let wait = within("wait", wait.unwrap_or(0), (0, WAIT_SECONDS_MAX))?;
-            Ok(Self { wanted: Wanted { after, types, limit }, wait: Duration::from_secs(wait.into()) })
-        }))
+impl FromQuery for FeedQuery {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let (after, types) = (query.optional::<Cursor>("after"), query.list::<MessageType>("types"));
+        let (limit, wait) = (query.optional::<u32>("limit"), query.optional::<u32>("wait"));
+        let read = match (after, types, limit, wait) {
+            (Some(after), Some(types), Some(limit), Some(wait)) => Some((after, types, limit, wait)),
+            _ => None,
+        };
+        let (after, types, limit, wait) = query.finish(read)?;
+        let limit = within("limit", limit.unwrap_or(LIMIT_USUAL), (1, PageRequest::LIMIT_MAX))?;
+        let wait = within("wait", wait.unwrap_or(0), (0, WAIT_SECONDS_MAX))?;
+        Ok(Self { wanted: Wanted { after, types, limit }, wait: Duration::from_secs(wait.into()) })
     }
 }
 
@@ -106,7 +99,11 @@ fn within(attr: &str, value: u32, (least, most): (u32, u32)) -> Result<u32, ApiE
 /// `GET /api/feed/`
 ///
 /// While it waits it holds no connection and no place; the deadline of requests is that of each look.
-async fn list(app: web::Data<App>, bearer: Bearer, query: FeedQuery) -> Result<web::Json<FeedView>, ApiError> {
+async fn list(
+    app: web::Data<App>,
+    bearer: Bearer,
+    ApiQuery(query): ApiQuery<FeedQuery>,
+) -> Result<web::Json<FeedView>, ApiError> {
     let until = Instant::now() + query.wait;
     if query.wait.is_zero() {
         return read(&app, &bearer, &query.wanted).await.map(|(page, _)| web::Json(page));

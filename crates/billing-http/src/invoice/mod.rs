@@ -5,10 +5,7 @@ mod explanation;
 mod payment;
 mod view;
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, InvoiceId};
 use billing_domain::invoice::{Invoice, PaymentStatus};
@@ -24,7 +21,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{FromJson, body, words_of};
 use explanation::ExplanationView;
 pub use view::{InvoiceBriefView, InvoiceView, LineItemView, VoidedInvoiceView};
@@ -92,19 +89,14 @@ struct ListFilter {
     statuses: Vec<PaymentStatus>,
 }
 
-impl FromRequest for ListFilter {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(|mut query| {
-            let customer = query.optional("customer_id");
-            let statuses = query.list::<PaymentStatus>("status").zip(query.list("payment_status"));
-            let read = customer
-                .zip(statuses)
-                .map(|(customer, (statuses, also))| Self { customer, statuses: [statuses, also].concat() });
-            query.finish(read)
-        }))
+impl FromQuery for ListFilter {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
+        let customer = query.optional("customer_id");
+        let statuses = query.list::<PaymentStatus>("status").zip(query.list("payment_status"));
+        let read = customer
+            .zip(statuses)
+            .map(|(customer, (statuses, also))| Self { customer, statuses: [statuses, also].concat() });
+        query.finish(read)
     }
 }
 
@@ -157,7 +149,7 @@ impl InvoiceName {
 async fn list(
     app: web::Data<App>,
     bearer: Bearer,
-    filter: ListFilter,
+    ApiQuery(filter): ApiQuery<ListFilter>,
     Paging(page): Paging,
 ) -> Result<ListAnswer<InvoiceView>, ApiError> {
     let customer = filter.customer.clone();

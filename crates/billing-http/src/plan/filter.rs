@@ -1,9 +1,5 @@
 //! Which plans and versions a list keeps.
 
-use std::future::{Ready, ready};
-
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest};
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::{Plan, PlanVersion};
 use billing_domain::store::Transaction;
@@ -12,7 +8,7 @@ use billing_domain::{Error, FieldCode};
 use time::OffsetDateTime;
 
 use crate::error::ApiError;
-use crate::query::Query;
+use crate::query::{FromQuery, Query};
 use crate::wire::words_of;
 
 /// Most tags in one query parameter.
@@ -27,17 +23,8 @@ pub struct PlanFilter {
     none_of: Vec<String>,
 }
 
-impl FromRequest for PlanFilter {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(Self::read))
-    }
-}
-
-impl PlanFilter {
-    fn read(mut query: Query) -> Result<Self, ApiError> {
+impl FromQuery for PlanFilter {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
         let duration = query.optional("duration");
         let lists = ["include_tags", "include_tags_all", "exclude_tags"].map(|name| (name, query.list::<String>(name)));
         for (name, list) in &lists {
@@ -57,7 +44,9 @@ impl PlanFilter {
         };
         query.finish(read)
     }
+}
 
+impl PlanFilter {
     /// Whether `plan` is kept.
     pub fn keeps(&self, plan: &Plan) -> bool {
         let has = |tag: &String| plan.has_tag(tag);
@@ -114,17 +103,8 @@ pub struct VersionFilter {
     states: Vec<VersionState>,
 }
 
-impl FromRequest for VersionFilter {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(Self::read))
-    }
-}
-
-impl VersionFilter {
-    fn read(mut query: Query) -> Result<Self, ApiError> {
+impl FromQuery for VersionFilter {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
         let currency_code = query.optional("version_currency_code");
         let custom = query.optional::<CustomType>("version_custom_type");
         let states = query.list("version_status");
@@ -136,7 +116,9 @@ impl VersionFilter {
         };
         query.finish(read)
     }
+}
 
+impl VersionFilter {
     /// Checks that the currency exists.
     ///
     /// # Errors

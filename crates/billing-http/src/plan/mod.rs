@@ -23,6 +23,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
+use crate::query::ApiQuery;
 use crate::wire::{Instant, view};
 use change_body::{UpdatePlanBody, UpdatePlanVersionBody};
 use filter::PlanFilter;
@@ -91,8 +92,8 @@ view! {
 async fn list(
     app: web::Data<App>,
     caller: Caller,
-    plans: PlanFilter,
-    versions: VersionFilter,
+    ApiQuery(plans): ApiQuery<PlanFilter>,
+    ApiQuery(versions): ApiQuery<VersionFilter>,
     paging: Paging,
 ) -> Result<ListAnswer<PlanView>, ApiError> {
     let page = app.read(&caller, move |tx, now| {
@@ -125,7 +126,7 @@ async fn show(
     app: web::Data<App>,
     caller: Caller,
     PathParam(id): PathParam<PlanId>,
-    versions: VersionFilter,
+    ApiQuery(versions): ApiQuery<VersionFilter>,
 ) -> Result<web::Json<PlanView>, ApiError> {
     let view = app.read(&caller, move |tx, now| {
         let plan = tx.plans().get(id)?;

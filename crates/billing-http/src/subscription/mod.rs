@@ -7,13 +7,11 @@ mod matching;
 mod spelling;
 mod view;
 
-use std::future::{Ready, ready};
 use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use actix_web::dev::Payload;
-use actix_web::{FromRequest, HttpRequest, web};
+use actix_web::web;
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, PlanId, SubscriptionId};
 use billing_domain::subscription::{Subscription, SubscriptionFilters, SubscriptionStatus};
@@ -27,7 +25,7 @@ use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
-use crate::query::Query;
+use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{EndDate, Instant};
 pub use addon::AddonSubscriptionView;
 pub use view::{Holder, Names, SubscriptionView};
@@ -79,17 +77,8 @@ struct SubscriptionFilter {
     filters: SubscriptionFilters,
 }
 
-impl FromRequest for SubscriptionFilter {
-    type Error = ApiError;
-    type Future = Ready<Result<Self, ApiError>>;
-
-    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
-        ready(Query::parse(request.query_string()).and_then(Self::read))
-    }
-}
-
-impl SubscriptionFilter {
-    fn read(mut query: Query) -> Result<Self, ApiError> {
+impl FromQuery for SubscriptionFilter {
+    fn from_query(mut query: Query) -> Result<Self, ApiError> {
         let (customer, plan) = (query.required("customer_id"), query.optional("plan_id"));
         let (statuses, filters) = (query.list("status"), query.filters());
         let (range_start, range_end) = (query.optional("range_start"), query.optional("range_end"));
@@ -104,7 +93,9 @@ impl SubscriptionFilter {
         };
         query.finish(read)
     }
+}
 
+impl SubscriptionFilter {
     fn keeps(&self, subscription: &Subscription, now: OffsetDateTime) -> bool {
         !subscription.is_addon()
             && self.plan.is_none_or(|plan| subscription.plan == plan)
@@ -119,7 +110,7 @@ impl SubscriptionFilter {
 async fn list(
     app: web::Data<App>,
     bearer: Bearer,
-    filter: SubscriptionFilter,
+    ApiQuery(filter): ApiQuery<SubscriptionFilter>,
     paging: Paging,
 ) -> Result<ListAnswer<SubscriptionView>, ApiError> {
     let holder = filter.customer.clone();
