@@ -22,7 +22,7 @@ const CRATES: [Floors; 3] = [
             &["choice", "decimal", "id", "nearest"],
             &["country", "error", "money", "test_clock", "tier", "timezone"],
             &["api_key", "billing_run", "currency", "idempotency", "message_type", "period", "text"],
-            &["address", "adjustment", "credit", "payment", "tax", "user", "webhook"],
+            &["address", "adjustment", "credit", "one_off_line", "payment", "tax", "user", "webhook"],
             &["customer", "organization"],
             &["access", "audit", "event", "plan"],
             &["addon", "subscription", "usage_alert"],

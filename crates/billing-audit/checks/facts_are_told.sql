@@ -1,4 +1,4 @@
--- Of invoices, credits, credit notes, add-ons and subscriptions: each fact whose row is younger than the oldest message that is kept was told as
+-- Of invoices, credits, credit notes, one-off lines, add-ons and subscriptions: each fact whose row is younger than the oldest message that is kept was told as
 -- often as it happened, and what was told of an invoice, a credit or a subscription is so. Rows and messages bear the time at which
 -- they were made in their ids; what was made within an hour of messages that were dropped because of their age is left alone.
 -- Nothing is said of what leaves no row of its own: changes of subscriptions, parked billing, and what is an organization's own.
@@ -17,7 +17,7 @@ WITH kept AS (
     SELECT organization_id, message_type, customer_key,
         coalesce('invoice_' || replace(invoice_id::text, '-', ''), data::jsonb ->> 'addon_subscription_id',
             data::jsonb ->> 'subscription_id', data::jsonb ->> 'credit_note_id', data::jsonb ->> 'credit_id', data::jsonb ->> 'version_id',
-            data::jsonb ->> 'metric_id') AS subject,
+            data::jsonb ->> 'metric_id', data::jsonb ->> 'one_off_line_id') AS subject,
         count(*) AS times
     FROM messages
     WHERE message_type NOT IN ('customer.created', 'customer.billing_parked', 'subscription.changed')
@@ -60,6 +60,15 @@ WITH kept AS (
     SELECT organization_id, customer_key, 'credit_note_', id, 'credit_note.created', 1 FROM credit_notes
     UNION ALL
     SELECT organization_id, customer_key, 'credit_note_', id, 'credit_note.voided', 1 FROM credit_notes WHERE voided_at IS NOT NULL
+    UNION ALL
+    -- Each was made once, however many invoices have it.
+    SELECT organization_id, customer_key, 'one_off_line_', right(id, 32)::uuid, 'one_off_line.created', 1
+    FROM (
+        SELECT organization_id, customer_key, waits ->> 'id' AS id
+        FROM customers CROSS JOIN LATERAL jsonb_array_elements(one_off_lines) waits
+        UNION
+        SELECT organization_id, customer_key, trace ->> 'one_off_line_id' FROM invoice_lines WHERE trace ->> 'kind' = 'one_off'
+    ) one_off
     UNION ALL
     SELECT organization_id, customer_key, 'addon_sub_', id, 'addon.attached', 1 FROM subscriptions
     WHERE parent_id IS NOT NULL AND is_new

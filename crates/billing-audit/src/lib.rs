@@ -44,6 +44,7 @@ pub const CHECKS: &[Check] = checks![
     "record_gave_what_its_lines_show",
     "record_gave_what_is_exact_rounded",
     "reissues_name_each_other",
+    "one_off_lines_are_billed_once",
     "nothing_comes_back_unpaid",
     "subscription_settled_what_its_lines_show",
     "invoice_is_paid_by_its_payments",

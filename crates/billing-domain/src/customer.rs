@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::address::Address;
 use crate::error::FieldError;
 use crate::id::{CustomerKey, OrganizationId, TestClockId};
+use crate::one_off_line::OneOffLine;
 use crate::tax::{TaxProvider, TaxQuote};
 use crate::text;
 
@@ -61,6 +62,8 @@ pub struct Customer {
     pub default_currency_code: String,
     /// What the organization's own tax provider has said, in the order in which it did; the latest few.
     pub tax_quotes: Vec<TaxQuote>,
+    /// One-off lines that wait for the next invoice in their currency, in the order in which they were made.
+    pub one_off_lines: Vec<OneOffLine>,
     /// IANA zone for usage windows and documents; billing itself is in UTC.
     pub timezone: String,
     /// What else the caller says of it.

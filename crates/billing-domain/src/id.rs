@@ -146,6 +146,10 @@ id! {
     CreditNoteId, prefix = "credit_note_"
 }
 id! {
+    /// Something that is charged once.
+    OneOffLineId, prefix = "one_off_line_"
+}
+id! {
     /// Where an organization's own tax provider is asked: another one for each address. Never on the wire.
     TaxHookId, prefix = "tax_hook_"
 }

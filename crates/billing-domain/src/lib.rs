@@ -243,6 +243,7 @@ mod message_type;
 pub mod metric;
 pub mod money;
 pub mod nearest;
+pub mod one_off_line;
 pub mod organization;
 pub mod payment;
 pub mod period;

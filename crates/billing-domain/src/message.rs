@@ -10,8 +10,9 @@ use time::OffsetDateTime;
 use crate::credit::CreditLedger;
 use crate::credit_note::CreditNote;
 use crate::customer::Customer;
-use crate::id::{CustomerKey, InvoiceId, MessageId, SubscriptionId};
+use crate::id::{CustomerKey, InvoiceId, LineId, MessageId, SubscriptionId};
 use crate::metric::Metric;
+use crate::one_off_line::OneOffLine;
 use crate::plan::{Plan, PlanVersion};
 use crate::subscription::Subscription;
 use crate::usage_alert::TriggeredAlert;
@@ -39,6 +40,8 @@ pub enum Subject {
     Credit(CustomerKey, CreditLedger, OffsetDateTime),
     /// A credit note, as it is stored.
     CreditNote(Box<CreditNote>),
+    /// A one-off line, and the line of the invoice that bills it where one does.
+    OneOffLine(Box<OneOffLine>, Option<LineId>),
     /// A version of a plan, published at this instant.
     PlanVersion(Plan, PlanVersion, OffsetDateTime),
     /// A metric.

@@ -39,6 +39,10 @@ choices! {
         CreditNoteCreated = "credit_note.created",
         /// A credit note was voided.
         CreditNoteVoided = "credit_note.voided",
+        /// Something was charged once, with the next invoice or at once.
+        OneOffLineCreated = "one_off_line.created",
+        /// A one-off line was taken away before it was billed.
+        OneOffLineRemoved = "one_off_line.removed",
         /// A plan version got the instant from which on it can be subscribed to.
         PlanVersionPublished = "plan.version_published",
         /// A metric was created.

@@ -25,6 +25,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("create_plan_version", "plan_version", "version_id"),
     ("create_invoice_payment", "payment", "payment_id"),
     ("reverse_payment", "payment", "payment_id"),
+    ("create_one_off_line", "one_off_line", "one_off_line_id"),
+    ("delete_one_off_line", "one_off_line", "one_off_line_id"),
     ("invite_user", "invitation", "email"),
     ("delete_session", "session", "prefix"),
 ];

@@ -15,6 +15,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("GET",  "/api/audit_log/",                         "list_audit_entries"),
     ("GET",  "/api/invoices/{invoice_id}/explain/",     "explain_invoice"),
     ("POST", "/api/invoices/{invoice_id}/payments/",    "create_invoice_payment"),
+    ("POST", "/api/customers/{customer_id}/one_off_lines/", "create_one_off_line"),
     ("POST", "/api/plans/{plan_id}/versions/",          "create_plan_version"),
     ("POST", "/api/subscriptions/add/",                 "add_subscription"),
     ("POST", "/api/subscriptions/{subscription_id}/switch_plan/", "switch_plan"),

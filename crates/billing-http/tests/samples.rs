@@ -100,6 +100,8 @@ impl Fixture {
         // Of an invoice that no sample voids.
         let note = json!({"invoice_id": self.id("paid_invoice"), "amount": "0.01", "reason": "sample", "settlement": "balance"});
         self.keep(world, "credit_note", "credit_note_id", "/api/credit_notes/", &note, 201);
+        let one_off = json!({"name": "sample", "amount": 1});
+        self.keep(world, "one_off_line", "one_off_line_id", "/api/customers/acme/one_off_lines/", &one_off, 201);
         // Nothing is told of this type: no message is sent.
         let hook = json!({"url": "https://hooks.invalid/", "event_types": ["webhook_endpoint.disabled"]});
         self.keep(world, "endpoint", "webhook_endpoint_id", "/api/webhook_endpoints/", &hook, 201);
@@ -308,6 +310,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "invoice_id") => "$invoice",
         (_, "payment_id") => "$payment",
         (_, "credit_note_id") => "$credit_note",
+        (_, "one_off_line_id") => "$one_off_line",
         (_, "credit_id") => "$credit",
         (_, "addon_id") => "$addon",
         (_, "test_clock_id") => "$clock",
@@ -430,6 +433,10 @@ fn bodies_of_payments(method: &str, path: &str, today: &str) -> Vec<Value> {
     match (method, path) {
         ("POST", "/api/invoices/{invoice_id}/payments/") => vec![json!({"amount": 1})],
         ("POST", "/api/invoices/{invoice_id}/void/") => vec![json!({})],
+        ("POST", "/api/customers/{customer_id}/one_off_lines/") => vec![
+            json!({"name": "sample", "amount": 1}),
+            json!({"name": "sample", "quantity": 2, "unit_amount": 1, "invoice_now": true}),
+        ],
         ("POST", "/api/payments/") => {
             // The number of each organization's first invoice.
             let day: String = today[2..].split('-').collect();

@@ -121,6 +121,8 @@ pub enum Noun {
     Event,
     /// A job.
     Job,
+    /// A one-off line.
+    OneOffLine,
     /// A test clock.
     TestClock,
     /// A message.
@@ -158,6 +160,7 @@ impl fmt::Display for Noun {
             Self::CreditNote => "credit note",
             Self::Event => "event",
             Self::Job => "job",
+            Self::OneOffLine => "one-off line",
             Self::TestClock => "test clock",
             Self::Message => "message",
             Self::WebhookEndpoint => "webhook endpoint",

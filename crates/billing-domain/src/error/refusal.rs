@@ -1,7 +1,7 @@
 //! The rules that forbid what is well formed.
 
 use super::CustomFailure;
-use crate::id::SubscriptionId;
+use crate::id::{InvoiceId, SubscriptionId};
 
 /// A rule that forbids an operation in the present state.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -84,6 +84,9 @@ pub enum Refusal {
     /// A credit note, which this names by its number, took back a part of the invoice.
     #[error("Credit note {0} took back a part of the invoice; void that one first.")]
     CreditNoteStands(String),
+    /// The one-off line is on an invoice, which this names.
+    #[error("The line was billed: {0} has it. Void that invoice or take the line back with a credit note.")]
+    OneOffLineBilled(InvoiceId),
     /// Nothing is sent to the endpoint.
     #[error("The webhook endpoint is disabled: enable it first.")]
     EndpointDisabled,
@@ -139,6 +142,7 @@ impl Refusal {
             | Self::CreditNoteStands(_)
             | Self::EndpointDisabled => "invalid_state",
             Self::BeyondWindow => "beyond_window",
+            Self::OneOffLineBilled(_) => "one_off_line_billed",
             Self::InvalidKey => "not_authenticated",
             Self::InvoiceFinal => "invalid_operation",
             Self::CreditNotActive => "credit_not_active",

@@ -8,6 +8,7 @@ use super::trace::{Rounding, Trace};
 use crate::adjustment::{PriceAdjustment, Span};
 use crate::decimal;
 use crate::id::{BillingRecordId, PlanId, PlanVersionId, SubscriptionId};
+use crate::one_off_line::OneOffLine;
 use crate::period::Period;
 use crate::plan;
 use crate::subscription::{Settled, SubscriptionFilters};
@@ -160,6 +161,29 @@ impl LineItem {
             Trace::RecurringCharge { charge_name, .. } => Some(charge_name),
             _ => None,
         }
+    }
+
+    /// The one-off line that it bills, on an invoice in this currency; `None`: it bills something else.
+    pub fn one_off_line(&self, currency_code: &str) -> Option<OneOffLine> {
+        let Trace::OneOff { one_off_line_id, quantity, unit_amount, is_taxed, created_at } = &self.trace else {
+            return None;
+        };
+        Some(OneOffLine {
+            id: *one_off_line_id,
+            name: self.name.clone(),
+            quantity: quantity.clone(),
+            unit_amount: unit_amount.clone(),
+            amount: self.base.clone(),
+            currency_code: currency_code.to_owned(),
+            is_taxed: *is_taxed,
+            period: self.period,
+            created_at: *created_at,
+        })
+    }
+
+    /// Whether it bills a one-off line.
+    pub fn is_one_off(&self) -> bool {
+        matches!(self.trace, Trace::OneOff { .. })
     }
 
     /// Whether it charges for something.

@@ -233,7 +233,8 @@ impl Invoice {
 
     /// The lines that charge for something, by their ids: voiding the invoice forgives them.
     pub fn forgiven_when_voided(&self) -> impl Iterator<Item = (LineId, &LineItem)> {
-        self.named_lines().filter(|(_, line)| line.subscription.is_some() && line.charges())
+        let is_charge = |line: &LineItem| line.subscription.is_some() || line.is_one_off();
+        self.named_lines().filter(move |(_, line)| is_charge(line) && line.charges())
     }
 
     /// The lines that take back what earlier invoices charged, by their ids: voiding the invoice makes it owed again.

@@ -2,13 +2,14 @@
 
 use bigdecimal::{BigDecimal, Zero};
 use serde::{Deserialize, Serialize};
+use time::OffsetDateTime;
 
 use crate::credit::Drawdown;
 use crate::decimal;
-use crate::id::{CreditId, MetricId};
+use crate::id::{CreditId, MetricId, OneOffLineId};
 use crate::metric::{CategoricalFilter, NumericFilter};
 use crate::money;
-use crate::period::{Fraction, Period};
+use crate::period::{Fraction, Period, instant};
 use crate::plan::{ChargeBehavior, ChargeTiming};
 use crate::subscription::{FlatFeeBehavior, SubscriptionFilters};
 use crate::tier::Rating;
@@ -141,6 +142,22 @@ pub enum Trace {
     CreditApplied {
         /// Which, and how much.
         drawdowns: Vec<Drawdown>,
+    },
+    /// Something that is charged once: an amount that was named, or `quantity` x `unit_amount`.
+    OneOff {
+        /// The line, as it waited.
+        one_off_line_id: OneOffLineId,
+        /// How much was sold; there only where it is priced by the unit.
+        #[serde(default, with = "decimal::optional_number", skip_serializing_if = "Option::is_none")]
+        quantity: Option<BigDecimal>,
+        /// What one of it costs; there only where it is priced by the unit.
+        #[serde(default, with = "decimal::optional_number", skip_serializing_if = "Option::is_none")]
+        unit_amount: Option<BigDecimal>,
+        /// Whether sales tax is added.
+        is_taxed: bool,
+        /// When it was asked for, in the customer's own time.
+        #[serde(with = "instant")]
+        created_at: OffsetDateTime,
     },
     /// What the customer pays for a credit.
     CreditPurchase {

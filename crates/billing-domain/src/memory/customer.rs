@@ -13,7 +13,7 @@ use crate::credit::CreditLedger;
 use crate::credit_note::{CreditNote, NewCreditNote};
 use crate::customer::Customer;
 use crate::error::{Error, Noun, Refusal, StoreError};
-use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, LineId, OneOffLineId, SubscriptionId};
 use crate::invoice::{Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus, Trace};
 use crate::payment::{Payment, PaymentLedger};
 use crate::store::{
@@ -232,6 +232,20 @@ impl BillingRecordRepo for MemoryTransaction {
     }
 }
 
+impl MemoryTransaction {
+    /// The one-off lines that stand on a customer's invoices, and the lines that bill them, newest invoices first.
+    fn one_off_lines(&mut self, customer: CustomerKey) -> Result<Vec<(OneOffLineId, LineId)>, Error> {
+        let stands = |invoice: &&Invoice| invoice.customer == customer && invoice.replaced_by.is_none();
+        let mut invoices: Vec<&Invoice> = self.tenant()?.all_invoices().filter(stands).collect();
+        invoices.sort_by_key(|invoice| Reverse((invoice.issued_at, &invoice.number)));
+        let one_off = |(id, line): (LineId, &LineItem)| match &line.trace {
+            Trace::OneOff { one_off_line_id, .. } => Some((*one_off_line_id, id)),
+            _ => None,
+        };
+        Ok(invoices.into_iter().flat_map(Invoice::named_lines).filter_map(one_off).collect())
+    }
+}
+
 impl InvoiceRepo for MemoryTransaction {
     fn issue(&mut self, invoice: NewInvoice) -> Result<(), Error> {
         let tenant = self.tenant()?;
@@ -335,6 +349,16 @@ impl InvoiceRepo for MemoryTransaction {
         };
         let invoices = self.tenant()?.all_invoices().filter(|invoice| invoice.customer == customer);
         Ok(invoices.filter(|invoice| invoice.lines.iter().any(has_usage)).map(|invoice| invoice.id).collect())
+    }
+
+    fn find_one_off_line(&mut self, customer: CustomerKey, id: OneOffLineId) -> Result<Option<LineId>, Error> {
+        let all = self.one_off_lines(customer)?;
+        Ok(all.into_iter().find(|(one_off, _)| *one_off == id).map(|(_, line)| line))
+    }
+
+    fn list_one_off_lines(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<LineId>, Error> {
+        let all = self.one_off_lines(customer)?;
+        Ok(page_of(all.into_iter().map(|(_, line)| line).collect(), page))
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

@@ -11,7 +11,7 @@ use crate::credit::CreditLedger;
 use crate::credit_note::{CreditNote, NewCreditNote};
 use crate::customer::Customer;
 use crate::error::Error;
-use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
+use crate::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, LineId, OneOffLineId, SubscriptionId};
 use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use crate::payment::Payment;
 use crate::subscription::Subscription;
@@ -189,6 +189,10 @@ pub trait InvoiceRepo {
     fn list_credit_notes(&mut self, filter: &CreditNoteFilter, page: &PageRequest) -> Result<Page<CreditNote>, Error>;
     /// The customer's invoices with a line for usage of a time that one of these instants is in, in any order.
     fn list_with_usage_at(&mut self, customer: CustomerKey, times: &[OffsetDateTime]) -> Result<Vec<InvoiceId>, Error>;
+    /// The line of the customer's invoice that bills a one-off line; of several, where invoices were issued anew, the newest.
+    fn find_one_off_line(&mut self, customer: CustomerKey, id: OneOffLineId) -> Result<Option<LineId>, Error>;
+    /// The lines of the customer's invoices that bill one-off lines, newest invoices first; none of an invoice that was issued anew.
+    fn list_one_off_lines(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<LineId>, Error>;
     /// The id behind an invoice number.
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error>;
     /// The newest invoices of each of these customers that have one of the statuses, at most `each` of every customer's;

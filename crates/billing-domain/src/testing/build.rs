@@ -207,6 +207,7 @@ pub fn customer(organization: OrganizationId, id: &str, now: OffsetDateTime) -> 
         email: None,
         default_currency_code: "USD".to_owned(),
         tax_quotes: Vec::new(),
+        one_off_lines: Vec::new(),
         timezone: "UTC".to_owned(),
         fields: CustomerFields::default(),
         test_clock: None,

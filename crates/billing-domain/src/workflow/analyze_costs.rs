@@ -221,7 +221,7 @@ fn earnings_from(lines: Vec<LineItem>) -> Vec<Earning> {
             Trace::UsageCharge { metric, window, .. } | Trace::UsageHandedOn { metric, window, .. } => {
                 (*window, Some((metric.metric_id, line.filters.clone())))
             }
-            Trace::PrepaidUsageCharge { .. } | Trace::PlanAdjustment => (line.period, None),
+            Trace::PrepaidUsageCharge { .. } | Trace::PlanAdjustment | Trace::OneOff { .. } => (line.period, None),
             // Nothing was earned, and credits move money that other lines earn.
             Trace::UsageNotBilled { .. } => continue,
             Trace::CreditApplied { .. } | Trace::CreditPurchase { .. } | Trace::CreditGranted { .. } => continue,

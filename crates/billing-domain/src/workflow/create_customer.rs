@@ -70,6 +70,7 @@ pub fn create_customer(
         email: Some(command.email),
         default_currency_code: command.default_currency_code.unwrap_or(organization.default_currency_code),
         tax_quotes: Vec::new(),
+        one_off_lines: Vec::new(),
         timezone: command.timezone.unwrap_or(organization.timezone),
         fields: command.fields,
         test_clock: command.test_clock,

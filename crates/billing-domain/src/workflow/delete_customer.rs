@@ -4,10 +4,11 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::finish_due;
+use super::tell::tell;
 use crate::customer::Customer;
 use crate::error::Error;
 use crate::id::CustomerKey;
-use crate::message::MessageType;
+use crate::message::{MessageType, Subject};
 use crate::store::Transaction;
 use crate::subscription::{Cancellation, FlatFeeBehavior, SubscriptionStatus, UsageBehavior};
 
@@ -23,7 +24,7 @@ pub struct DeletedCustomer {
 }
 
 /// Deletes a customer. What is due by now is billed; then everything ends, and nothing is billed or given back any
-/// more. Id and e-mail stay taken; invoices and credits stay.
+/// more: one-off lines that wait are gone. Id and e-mail stay taken; invoices and credits stay.
 ///
 /// # Errors
 /// [`Error::NotFound`]; [`Refusal::TestClockAdvancing`](crate::Refusal::TestClockAdvancing),
@@ -61,6 +62,11 @@ pub fn delete_customer(
     tx.customers().set_billing_due(key, None)?;
     let mut customer = account.customer;
     customer.deleted_at = Some(now);
+    let waiting = std::mem::take(&mut customer.one_off_lines);
     tx.customers().update(&customer)?;
+    for line in waiting {
+        let subject = Subject::OneOffLine(Box::new(line), None);
+        tell(tx, &customer, (MessageType::OneOffLineRemoved, now), &subject)?;
+    }
     Ok(DeletedCustomer { customer, subscriptions, addons })
 }

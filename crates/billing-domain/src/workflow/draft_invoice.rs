@@ -7,7 +7,8 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bundle::Bundle;
-use super::draft_lines::{Part, draft_lines};
+use super::draft_lines::{Draft, Part, draft_lines};
+use super::one_off_lines::take_waiting;
 use crate::charge::BillingRecord;
 use crate::currency::Currency;
 use crate::customer::{Customer, CustomerId};
@@ -99,6 +100,7 @@ pub(super) fn draft_of(
             line.name = format!("{} - Next Period", line.name);
         }
     }
+    add_one_offs(tx, &mut account, &mut drafts, now)?;
     let due_at = account.organization.due_at(now);
     let invoices = drafts.into_iter().map(|draft| DraftedInvoice {
         id: tx.new_uuid().into(),
@@ -109,6 +111,22 @@ pub(super) fn draft_of(
         lines: draft.lines,
     });
     Ok(invoices.collect())
+}
+
+/// One-off lines that wait are on the next invoice in their currency, whatever else is on it.
+fn add_one_offs(
+    tx: &mut dyn Transaction,
+    account: &mut Account,
+    drafts: &mut Vec<Draft>,
+    now: OffsetDateTime,
+) -> Result<(), Error> {
+    for code in account.customer.one_off_lines.iter().map(|line| &line.currency_code) {
+        if !drafts.iter().any(|draft| draft.currency.code == *code) {
+            let currency = super::find_currency(tx, code)?;
+            drafts.push(Draft { currency, lines: Vec::new(), replaces: None });
+        }
+    }
+    take_waiting(account, drafts, now).map(drop)
 }
 
 /// What falls due next of one subscription.

@@ -7,6 +7,7 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::draft_lines::{Draft, Part, draft_lines};
+use super::one_off_lines::take_waiting;
 use crate::charge::{BillingRecord, ChargeRef, UsageBilling};
 use crate::credit::{Credit, CreditLedger, drawdown_plan};
 use crate::currency::Currency;
@@ -68,11 +69,15 @@ pub(super) fn bill_due(
     selected.sort_by_key(|record| record.id);
     let part = |record: &BillingRecord| due(record).unwrap_or(Part::All);
     let parts: Vec<Part> = selected.iter().map(part).collect();
-    let drafts = draft_lines(tx, account, &mut selected, &part, (at, Some(issued_at)))?;
+    let mut drafts = draft_lines(tx, account, &mut selected, &part, (at, Some(issued_at)))?;
+    let has_one_offs = take_waiting(account, &mut drafts, issued_at)?;
     for (record, _) in selected.iter_mut().zip(parts).filter(|(_, part)| *part == Part::All) {
         close(account, record, at, billed_at);
     }
     save(tx, account, selected, &late)?;
+    if has_one_offs {
+        tx.customers().update(&account.customer)?;
+    }
     if std::mem::take(&mut account.has_taxed) {
         account.drop_tax_failure(tx, issued_at)?;
     }

@@ -34,6 +34,7 @@ mod create_currency;
 mod create_customer;
 mod create_feature;
 mod create_metric;
+mod create_one_off_line;
 mod create_organization;
 mod create_plan;
 mod create_plan_version;
@@ -66,6 +67,7 @@ mod list_subscriptions;
 mod measure_usage;
 mod note_payment;
 mod note_tax_quote;
+mod one_off_lines;
 #[cfg(feature = "service")]
 mod park_billing;
 mod preview_corrections;
@@ -77,6 +79,7 @@ mod regenerate_api_key;
 mod reissue_invoice;
 #[cfg(feature = "service")]
 mod remove_member;
+mod remove_one_off_line;
 mod renew_subscription;
 #[cfg(feature = "service")]
 mod replay_webhooks;
@@ -137,6 +140,7 @@ pub use create_currency::create_currency;
 pub use create_customer::{CreateCustomer, create_customer};
 pub use create_feature::{CreateFeature, create_feature};
 pub use create_metric::{CreateMetric, create_metric};
+pub use create_one_off_line::{CreateOneOffLine, OneOffPrice, create_one_off_line};
 pub use create_organization::{CreateOrganization, create_organization};
 pub use create_plan::{CreatePlan, create_plan};
 pub use create_plan_version::{
@@ -181,6 +185,7 @@ pub use reissue_invoice::reissue_invoice;
 #[cfg(feature = "service")]
 pub use remove_member::remove_member;
 #[cfg(feature = "service")]
+pub use remove_one_off_line::remove_one_off_line;
 pub use replay_webhooks::{Replay, replay_webhooks};
 pub use reverse_payment::{ReversePayment, reverse_payment};
 #[cfg(feature = "service")]

@@ -9,6 +9,7 @@ use super::account::Account;
 use super::bill_customer::catch_up;
 use super::draft_lines::{Draft, Part, draft_lines};
 use super::issue_invoices::issue;
+use super::one_off_lines::billed_anew;
 use super::recount_usage::{billed_until, records_behind};
 use super::tell::tell;
 use super::void_invoice::{owe_again, refuse_if_credited, refuse_if_paid, refuse_unless_unpaid, return_drawn};
@@ -142,11 +143,12 @@ impl Rebill {
             }
         }
         account.save(tx)?;
+        for (_, line) in invoice.named_lines().filter(|(id, _)| self.kept.contains(id)) {
+            lines.push(billed_anew(account, line, &invoice.currency, now)?);
+        }
         if std::mem::take(&mut account.has_taxed) {
             account.drop_tax_failure(tx, now)?;
         }
-        let kept = invoice.named_lines().filter(|(id, _)| self.kept.contains(id));
-        lines.extend(kept.map(|(_, line)| line.clone()));
         Ok(Draft { currency: invoice.currency.clone(), lines, replaces: Some(invoice.id) })
     }
 

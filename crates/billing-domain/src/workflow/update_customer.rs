@@ -55,7 +55,8 @@ pub fn update_customer(
     said.faults(tx, listed)?.finish(())?;
     catch_up_or_wait(tx, key, now)?;
     // That may have used some up.
-    customer.tax_quotes = tx.customers().get(key)?.tax_quotes;
+    let billed = tx.customers().get(key)?;
+    (customer.tax_quotes, customer.one_off_lines) = (billed.tax_quotes, billed.one_off_lines);
     if told_to_providers(&before) != told_to_providers(&customer) {
         // They were given for somebody else.
         customer.tax_quotes.clear();

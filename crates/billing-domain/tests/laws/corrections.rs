@@ -11,8 +11,8 @@ use billing_domain::charge::{BillingRecord, ChargeRef, UsageBilling};
 use billing_domain::credit_note::{CreditNote, Settlement};
 use billing_domain::error::Error;
 use billing_domain::event::{Event, EventState};
-use billing_domain::id::{BillingRecordId, PlanId, SubscriptionId};
-use billing_domain::invoice::{AdjustmentBasis, AdjustmentKind, Invoice, LineItem, PaymentStatus};
+use billing_domain::id::{BillingRecordId, OneOffLineId, PlanId, SubscriptionId};
+use billing_domain::invoice::{AdjustmentBasis, AdjustmentKind, Invoice, LineItem, PaymentStatus, Trace};
 use billing_domain::money::round_half_away_from_zero;
 use billing_domain::period::PlanDuration;
 use billing_domain::plan::ChargeTiming;
@@ -22,9 +22,10 @@ use billing_domain::subscription::{
 };
 use billing_domain::testing::world::{World, component, decimal, fee, subscription, tiers, version};
 use billing_domain::workflow::{
-    CancelSubscription, CorrectEvents, CreateCreditNote, EventChange, NotePayment, OrganizationPatch, ReversePayment,
-    Share, SwitchPlan, VersionChoice, WantedCorrection, cancel_subscription, correct_events, create_credit_note,
-    note_payment, preview_corrections, reissue_invoice, reverse_payment, switch_plan, void_credit_note, void_invoice,
+    CancelSubscription, CorrectEvents, CreateCreditNote, CreateOneOffLine, EventChange, NotePayment, OneOffPrice,
+    OrganizationPatch, ReversePayment, Share, SwitchPlan, VersionChoice, WantedCorrection, cancel_subscription,
+    correct_events, create_credit_note, create_one_off_line, note_payment, preview_corrections, reissue_invoice,
+    remove_one_off_line, reverse_payment, switch_plan, void_credit_note, void_invoice,
 };
 use billing_domain::{FieldCode, Refusal};
 use proptest::prelude::*;
@@ -58,6 +59,10 @@ enum Act {
     Tax(i64),
     Switch(InvoicingBehavior),
     Cancel(UsageBehavior, InvoicingBehavior),
+    /// Cents, once: with the next invoice or at once.
+    Charge(i64, bool),
+    /// Takes one of what was charged once away.
+    Uncharge(usize),
 }
 
 fn any_act() -> impl Strategy<Value = Act> {
@@ -78,6 +83,8 @@ fn any_act() -> impl Strategy<Value = Act> {
         1 => (0..3_000_i64).prop_map(Act::Tax),
         1 => invoicing().prop_map(Act::Switch),
         1 => (usage, invoicing()).prop_map(|(usage, invoicing)| Act::Cancel(usage, invoicing)),
+        3 => (1..4_000_i64, any::<bool>()).prop_map(|(cents, now)| Act::Charge(cents, now)),
+        1 => (0..4_usize).prop_map(Act::Uncharge),
     ]
 }
 
@@ -86,6 +93,8 @@ struct Life {
     world: World,
     plans: [PlanId; 2],
     sent: u32,
+    /// What was charged once and not taken away, before tax.
+    charged: BTreeMap<OneOffLineId, BigDecimal>,
 }
 
 impl Life {
@@ -100,7 +109,7 @@ impl Life {
         };
         let plans = [priced("30", &[("0", "3", "free"), ("3", "", "0.333")]), priced("50", &[("0", "", "0.5")])];
         world.subscribe(&subscription("acme", plans[0], START)).expect("subscribed");
-        Self { world, plans, sent: 0 }
+        Self { world, plans, sent: 0, charged: BTreeMap::new() }
     }
 
     fn now(&self) -> OffsetDateTime {
@@ -165,7 +174,8 @@ impl Life {
                 | Refusal::InvoiceNotUnpaid
                 | Refusal::InvoiceHasPayments
                 | Refusal::LinesTakenBack(_)
-                | Refusal::PaymentReversed,
+                | Refusal::PaymentReversed
+                | Refusal::OneOffLineBilled(_),
             )) => {}
             Err(Error::Fields(errors)) if errors.0.iter().all(|error| is_fine(error.code)) => {}
             Err(error) => panic!("{act:?}: {error:?}"),
@@ -228,6 +238,8 @@ impl Life {
                 };
                 self.world.on("acme", |tx, now| switch_plan(tx, &command, now))?;
             }
+            Act::Charge(amount, invoice_now) => self.charge(cents(*amount), *invoice_now)?,
+            Act::Uncharge(place) => self.uncharge(*place)?,
             Act::Cancel(usage_behavior, invoicing_behavior) => {
                 let Some(old) = self.running() else { return Ok(()) };
                 let command = CancelSubscription {
@@ -239,6 +251,25 @@ impl Life {
                 self.world.on("acme", |tx, now| cancel_subscription(tx, &command, now))?;
             }
         }
+        Ok(())
+    }
+
+    fn charge(&mut self, amount: BigDecimal, invoice_now: bool) -> Result<(), Error> {
+        let (customer, name) = (self.world.key("acme"), "once".to_owned());
+        let price = OneOffPrice::Amount(amount);
+        let command =
+            CreateOneOffLine { customer, name, price, currency_code: None, is_taxed: true, time: None, invoice_now };
+        let (line, billed_on) = self.world.on("acme", |tx, now| create_one_off_line(tx, &command, now))?;
+        assert_eq!(billed_on.is_some(), invoice_now);
+        self.charged.insert(line.id, line.amount);
+        Ok(())
+    }
+
+    fn uncharge(&mut self, place: usize) -> Result<(), Error> {
+        let customer = self.world.key("acme");
+        let Some(id) = self.charged.keys().nth(place % self.charged.len().max(1)).copied() else { return Ok(()) };
+        self.world.on("acme", |tx, now| remove_one_off_line(tx, customer, id, now))?;
+        self.charged.remove(&id);
         Ok(())
     }
 
@@ -392,6 +423,38 @@ fn documents_come_to_the_price(life: &Life) {
     }
 }
 
+/// What is charged once is billed once, less what was waived of it, or still waits, and what was taken away is nowhere.
+fn one_off_lines_are_billed_once(life: &Life) {
+    let (notes, mut told) = (life.notes(), BTreeMap::<OneOffLineId, Told>::new());
+    for invoice in life.world.invoices("acme") {
+        let is_voided = invoice.payment_status == PaymentStatus::Voided;
+        for (id, line) in invoice.named_lines() {
+            let Trace::OneOff { one_off_line_id, .. } = &line.trace else { continue };
+            let told = told.entry(*one_off_line_id).or_default();
+            let parts = notes.iter().filter(|note| note.stands()).flat_map(|note| &note.lines);
+            let credited: BigDecimal = parts.filter(|part| part.line == id).map(|part| &part.part.base).sum();
+            match (is_voided, invoice.replaced_by) {
+                (true, Some(_)) => {}
+                (true, None) => told.waived += &line.base,
+                (false, _) => {
+                    told.billed += &line.base - &credited;
+                    told.waived += credited;
+                }
+            }
+            let [(rate, taxable)] = &rates_of(line)[..] else { continue };
+            assert_eq!((&line.base, tax_of(line)), (taxable, round_half_away_from_zero(&(rate * taxable), 2)));
+        }
+    }
+    let key = life.world.key("acme");
+    let waiting = life.world.on("acme", |tx, _| tx.customers().get(key)).expect("a customer").one_off_lines;
+    for line in waiting {
+        assert!(!told.contains_key(&line.id), "{line:?} waits and is billed");
+        told.insert(line.id, Told { billed: line.amount, waived: BigDecimal::zero() });
+    }
+    let come_to: BTreeMap<_, _> = told.iter().map(|(id, told)| (*id, &told.billed + &told.waived)).collect();
+    assert_eq!(come_to, life.charged, "{told:?}");
+}
+
 proptest! {
     #![proptest_config(fewer_laws())]
 
@@ -409,5 +472,6 @@ proptest! {
         life.wait(80);
         books_balance(&life.world);
         documents_come_to_the_price(&life);
+        one_off_lines_are_billed_once(&life);
     }
 }

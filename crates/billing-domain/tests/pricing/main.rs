@@ -9,6 +9,7 @@ mod invoices;
 mod levels;
 mod meetings;
 mod money;
+mod one_off_lines;
 mod payments;
 mod periods;
 mod prepaid;
@@ -123,6 +124,7 @@ fn every_table_is_checked() {
         &levels::TABLES,
         &meetings::TABLES,
         &money::TABLES,
+        &one_off_lines::TABLES,
         &payments::TABLES,
         &periods::TABLES,
         &prepaid::TABLES,

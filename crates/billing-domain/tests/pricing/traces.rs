@@ -60,6 +60,13 @@ fn samples() -> BTreeMap<String, Value> {
     {
         add(json(&trace));
     }
+    add(json(&Trace::OneOff {
+        one_off_line_id: Uuid::from_u128(1).into(),
+        quantity: Some(3.into()),
+        unit_amount: Some(12.into()),
+        is_taxed: true,
+        created_at: instant("2026-01-01"),
+    }));
     for adjustment in &taxed_and_adjusted().adjustments {
         add(json(&adjustment.basis));
     }

@@ -2,8 +2,8 @@
 
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::{
-    CreditId, CreditNoteId, CustomerKey, JobId, MetricId, PlanId, PlanVersionId, SubscriptionId, TestClockId,
-    UsageAlertId, UserId, WebhookEndpointId,
+    CreditId, CreditNoteId, CustomerKey, JobId, MetricId, OneOffLineId, PlanId, PlanVersionId, SubscriptionId,
+    TestClockId, UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::store::Transaction;
 use billing_domain::workflow::find_member;
@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use crate::api_key::{ApiKeyView, KeyView};
 use crate::credit::CreditView;
 use crate::credit_note::CreditNoteView;
-use crate::customer::CustomerView;
+use crate::customer::{CustomerView, OneOffLineView};
 use crate::invoice::{InvoiceName, InvoiceView};
 use crate::job::JobView;
 use crate::metric::MetricView;
@@ -75,6 +75,10 @@ fn of_customer(tx: &mut dyn Transaction, (kind, named): (&str, &str), key: Custo
             let Ok(id) = named.parse::<CreditNoteId>() else { return Ok(None) };
             let note = tx.invoices().get_credit_note(id)?;
             text(id, &CreditNoteView::load(tx, &note)?)
+        }
+        "one_off_line" => {
+            let Ok(id) = named.parse::<OneOffLineId>() else { return Ok(None) };
+            text(id, &OneOffLineView::find(tx, key, id)?)
         }
         // Payments never change.
         _ => Ok(None),

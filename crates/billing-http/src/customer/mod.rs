@@ -4,6 +4,7 @@ mod body;
 mod change_body;
 mod cost_analysis;
 mod draft_invoice;
+mod one_off_line;
 mod statement;
 mod view;
 
@@ -25,6 +26,7 @@ use crate::path::PathParam;
 use crate::query::Query;
 use cost_analysis::CostAnalysisView;
 use draft_invoice::DraftInvoicesView;
+pub use one_off_line::OneOffLineView;
 use statement::StatementView;
 pub use view::CustomerView;
 use view::DeletedCustomerView;
@@ -42,7 +44,7 @@ const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
 
 /// The calls about customers.
 pub fn endpoints() -> Vec<Endpoint> {
-    vec![
+    let mut endpoints = vec![
         get("/api/customers/", "List customers", list)
             .for_bearers()
             .parameters(LIST_PARAMETERS)
@@ -80,7 +82,9 @@ pub fn endpoints() -> Vec<Endpoint> {
         )
         .parameters(statement::PARAMETERS)
         .answers::<StatementView>(200),
-    ]
+    ];
+    endpoints.extend(one_off_line::endpoints());
+    endpoints
 }
 
 /// `GET /api/customers/`

@@ -57,6 +57,8 @@ codes! {
         "An event to be corrected is older than events are accepted; with beyond_window what was billed for its time is looked at again.";
     CUSTOM_METRIC_FAILED = 409, "custom_metric_failed",
         "The query of a custom metric has no usable result for the customer; the detail says why.";
+    ONE_OFF_LINE_BILLED = 409, "one_off_line_billed",
+        "The one-off line is on an invoice; only one that waits can be taken away.";
     TEST_CLOCK_ADVANCING = 409, "test_clock_advancing", "The customer's test clock is advancing; wait until it is ready.";
     CATCHING_UP = 409, "catching_up",
         "What fell due in the past of the customer is still being billed; wait until the customer no longer says catching_up.";
@@ -120,6 +122,7 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         | Refusal::CreditNoteStands(_)
         | Refusal::EndpointDisabled => &INVALID_STATE,
         Refusal::BeyondWindow => &BEYOND_WINDOW,
+        Refusal::OneOffLineBilled(_) => &ONE_OFF_LINE_BILLED,
         Refusal::InvalidKey => &NOT_AUTHENTICATED,
         Refusal::InvoiceFinal => &INVALID_OPERATION,
         Refusal::CreditExpiryInPast => &CREDIT_EXPIRY_IN_PAST,
@@ -178,6 +181,7 @@ mod tests {
             Refusal::AlreadyEnded,
             Refusal::AlreadyRenewed(uuid::Uuid::nil().into()),
             Refusal::BeyondWindow,
+            Refusal::OneOffLineBilled(uuid::Uuid::nil().into()),
             Refusal::InvalidKey,
             Refusal::KeyExpired,
             Refusal::InvoiceFinal,

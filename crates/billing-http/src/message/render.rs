@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::credit::CreditView;
 use crate::credit_note::CreditNoteView;
-use crate::customer::CustomerView;
+use crate::customer::{CustomerView, OneOffLineView};
 use crate::metric::MetricView;
 use crate::plan::{Catalog, PlanVersionView};
 use crate::subscription::{AddonSubscriptionView, SubscriptionView};
@@ -41,6 +41,7 @@ impl Renderer for Views {
             Subject::Addon(attached) => text(&AddonSubscriptionView::new(tx, attached)?),
             Subject::Credit(customer, ledger, now) => text(&CreditView::at(tx, *customer, ledger, *now)?),
             Subject::CreditNote(note) => text(&CreditNoteView::load(tx, note)?),
+            Subject::OneOffLine(line, billed_on) => text(&OneOffLineView::load(tx, line, *billed_on)?),
             Subject::PlanVersion(plan, version, now) => {
                 let mut catalog = Catalog::load(tx, Some(plan.id), *now)?;
                 text(&PlanVersionView::new(tx, &mut catalog, plan, version)?)

@@ -6,7 +6,7 @@ use super::MessageView;
 use super::render::ParkedBillingView;
 use crate::credit::CreditView;
 use crate::credit_note::CreditNoteView;
-use crate::customer::CustomerView;
+use crate::customer::{CustomerView, OneOffLineView};
 use crate::invoice::{InvoiceView, VoidedInvoiceView};
 use crate::metric::MetricView;
 use crate::openapi::{Webhook, Webhooks};
@@ -49,6 +49,8 @@ fn of_type(message_type: MessageType) -> (&'static str, fn(&mut Schemas) -> Sche
         Type::CreditVoided => ("What a credit had left was taken away", CreditView::describe),
         Type::CreditNoteCreated => ("A credit note was issued", CreditNoteView::describe),
         Type::CreditNoteVoided => ("A credit note was voided", CreditNoteView::describe),
+        Type::OneOffLineCreated => ("Something was charged once", OneOffLineView::describe),
+        Type::OneOffLineRemoved => ("A one-off line was taken away", OneOffLineView::describe),
         Type::PlanVersionPublished => ("A plan version was published", PlanVersionView::describe),
         Type::MetricCreated => ("A metric was created", MetricView::describe),
         Type::UsageAlertTriggered => {

@@ -9,10 +9,10 @@ use crate::error::codes::{
     CREDIT_NOT_ACTIVE, CUSTOM_METRIC_FAILED, Code, DB_POOL_EXHAUSTED, DB_UNAVAILABLE, DEADLINE_EXCEEDED,
     DUPLICATE_JSON_KEY, DUPLICATE_RESOURCE, IDEMPOTENCY_KEY_IN_USE, IDEMPOTENCY_KEY_INVALID, IDEMPOTENCY_KEY_REUSED,
     INTERNAL_ERROR, INVALID_ENCODING, INVALID_OPERATION, INVALID_STATE, JSON_TOO_DEEP, MISSING_SCOPE,
-    NO_MATCHING_PLAN_VERSION, NOT_AUTHENTICATED, NOT_FOUND, OVERLAPPING_PLANS, PARSE_ERROR, PAYLOAD_TOO_LARGE,
-    PLAN_NOT_AVAILABLE_TO_CUSTOMER, PREPAYMENT_CANT_DETERMINE_UNITS, READ_ONLY_MODE, REQUEST_TIMEOUT,
-    RESOURCE_NOT_FOUND, SHUTTING_DOWN, STORAGE_UNAVAILABLE, TAX_RATE_UNAVAILABLE, TEST_CLOCK_ADVANCING,
-    TOO_MANY_IN_FLIGHT, UNSUPPORTED_MEDIA_TYPE, URI_TOO_LONG,
+    NO_MATCHING_PLAN_VERSION, NOT_AUTHENTICATED, NOT_FOUND, ONE_OFF_LINE_BILLED, OVERLAPPING_PLANS, PARSE_ERROR,
+    PAYLOAD_TOO_LARGE, PLAN_NOT_AVAILABLE_TO_CUSTOMER, PREPAYMENT_CANT_DETERMINE_UNITS, READ_ONLY_MODE,
+    REQUEST_TIMEOUT, RESOURCE_NOT_FOUND, SHUTTING_DOWN, STORAGE_UNAVAILABLE, TAX_RATE_UNAVAILABLE,
+    TEST_CLOCK_ADVANCING, TOO_MANY_IN_FLIGHT, UNSUPPORTED_MEDIA_TYPE, URI_TOO_LONG,
 };
 
 /// Codes of any call at all.
@@ -70,7 +70,13 @@ const RULES_OF_PATCH: &[(&str, &[&Code])] = &[
 ];
 
 /// Codes of the rules that calls with `DELETE` carry out, by path.
-const RULES_OF_DELETE: &[(&str, &[&Code])] = &[("/api/users/{user_id}/", &[&INVALID_OPERATION])];
+const RULES_OF_DELETE: &[(&str, &[&Code])] = &[
+    (
+        "/api/customers/{customer_id}/one_off_lines/{one_off_line_id}/",
+        &[&ONE_OFF_LINE_BILLED, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
+    ),
+    ("/api/users/{user_id}/", &[&INVALID_OPERATION]),
+];
 
 /// Codes of the rules that calls with `POST` carry out, by path.
 const RULES: &[(&str, &[&Code])] = &[
@@ -83,6 +89,7 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/plans/{plan_id}/delete/", &[&INVALID_OPERATION]),
     ("/api/plan_versions/{version_id}/delete/", &[&INVALID_OPERATION]),
     ("/api/customers/{customer_id}/delete/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
+    ("/api/customers/{customer_id}/one_off_lines/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/invoices/{invoice_id}/void/", &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     ("/api/invoices/{invoice_id}/corrections/preview/", &[&INVALID_STATE]),
     ("/api/invoices/{invoice_id}/payments/", OF_A_PAYMENT),

@@ -6,8 +6,8 @@ use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
     AddonId, AddonSubscriptionId, AddonVersionId, AuditEntryId, CreditId, CreditNoteId, EventCorrectionId, FeatureId,
-    InvoiceId, JobId, LineId, MessageId, MetricId, OrganizationId, PaymentId, PlanId, PlanVersionId, SubscriptionId,
-    TestClockId, UsageAlertId, UserId, WebhookEndpointId,
+    InvoiceId, JobId, LineId, MessageId, MetricId, OneOffLineId, OrganizationId, PaymentId, PlanId, PlanVersionId,
+    SubscriptionId, TestClockId, UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -112,6 +112,7 @@ ids!(
     SubscriptionId,
     TestClockId,
     CreditNoteId,
+    OneOffLineId,
     EventCorrectionId,
     UsageAlertId,
     UserId,

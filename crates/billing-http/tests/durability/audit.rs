@@ -94,6 +94,7 @@ fn books() -> World {
     payments(&world, &clock, "stays");
     disputed(&world, &clock, &small);
     corrected(&world, &clock, &small);
+    charged_once(&world, &clock, &small);
     in_real_time(&world, &small);
     departed(&world);
     wait_for_alerts(&world);
@@ -222,6 +223,19 @@ fn corrected(world: &World, clock: &str, plan: &str) {
     world.post(&format!("/api/invoices/{first}/void/"), &json!({"rebill": true})).ok(200);
 }
 
+/// A customer of the clock's who is charged once: with an invoice that was issued anew, on one that was voided, and what waits.
+fn charged_once(world: &World, clock: &str, plan: &str) {
+    world.customer_at("charged", clock);
+    let charge = |body: Value| world.post("/api/customers/charged/one_off_lines/", &body).ok(201);
+    charge(json!({"name": "set-up", "quantity": 3, "unit_amount": "12.345"}));
+    subscribe(world, "charged", plan, "2024-07-29");
+    let first = world.get("/api/invoices/?customer_id=charged").ok(200)[0].id("invoice_id");
+    world.post(&format!("/api/invoices/{first}/void/"), &json!({"rebill": true})).ok(200);
+    let voided = charge(json!({"name": "device", "amount": 50, "invoice_now": true})).id("invoice_id");
+    world.post(&format!("/api/invoices/{voided}/void/"), &json!({})).ok(200);
+    charge(json!({"name": "hours", "quantity": "1.5", "unit_amount": "99.99", "is_taxed": false}));
+}
+
 /// A customer of the clock's with gauges of every sort and a rate, in use since before the subscription.
 fn levels_and_rates(world: &World, clock: &str) {
     let metrics = [
@@ -332,6 +346,14 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE invoices SET replaced_by = NULL WHERE replaced_by IS NOT NULL", "reissues_name_each_other"),
     ("UPDATE invoices SET replaced_by = NULL WHERE replaced_by IS NOT NULL", "record_gave_what_its_lines_show"),
     ("UPDATE invoices SET replaces = NULL WHERE replaces IS NOT NULL", "reissues_name_each_other"),
+    ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{unit_amount}', '12') WHERE trace ? 'unit_amount'", "one_off_lines_are_billed_once"),
+    ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{one_off_line_id}', '\"one_off_line_00000000000000000000000000000001\"') WHERE trace ->> 'kind' = 'one_off'", "one_off_lines_are_billed_once"),
+    ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{is_taxed}', 'false') WHERE trace ->> 'kind' = 'one_off'", "one_off_lines_are_billed_once"),
+    ("UPDATE customers SET one_off_lines = jsonb_build_array(jsonb_set(one_off_lines -> 0, '{amount}', '149.98')) WHERE one_off_lines <> '[]'", "one_off_lines_are_billed_once"),
+    ("UPDATE customers SET one_off_lines = one_off_lines || one_off_lines", "one_off_lines_are_billed_once"),
+    ("UPDATE customers SET one_off_lines = (SELECT jsonb_agg(jsonb_set(one_off_lines -> 0, '{id}', trace -> 'one_off_line_id')) FROM invoice_lines line WHERE line.customer_key = customers.customer_key AND trace ->> 'kind' = 'one_off') WHERE one_off_lines <> '[]'", "one_off_lines_are_billed_once"),
+    ("UPDATE customers SET one_off_lines = (SELECT other.one_off_lines FROM customers other WHERE other.one_off_lines <> '[]') WHERE deleted_at IS NOT NULL", "one_off_lines_are_billed_once"),
+    ("DELETE FROM messages WHERE message_type = 'one_off_line.created'", "facts_are_told"),
     ("UPDATE invoices SET payment_status = 'unpaid', voided_at = NULL, replaced_by = NULL WHERE replaced_by IS NOT NULL", "reissues_name_each_other"),
     ("DELETE FROM event_corrections", "corrections_belong_to_events"),
     ("UPDATE event_corrections SET idempotency_id = 'nobody'", "corrections_belong_to_events"),

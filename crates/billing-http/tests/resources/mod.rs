@@ -20,6 +20,7 @@ mod listen;
 mod lists;
 mod matching;
 mod metrics;
+mod one_off_lines;
 mod payments;
 mod plan_changes;
 mod plans;

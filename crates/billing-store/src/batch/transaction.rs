@@ -12,7 +12,8 @@ use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::{EventCorrection, EventHistory, KeptEvent};
 use billing_domain::id::{
-    CreditId, CreditNoteId, CustomerKey, InvoiceId, JobId, MessageId, OrganizationId, SubscriptionId, UsageAlertId,
+    CreditId, CreditNoteId, CustomerKey, InvoiceId, JobId, LineId, MessageId, OneOffLineId, OrganizationId,
+    SubscriptionId, UsageAlertId,
 };
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::message::Message;
@@ -247,6 +248,8 @@ impl InvoiceRepo for BatchTransaction<'_, '_> {
         fn get_credit_note(id: CreditNoteId) -> CreditNote;
         fn list_credit_notes(filter: &CreditNoteFilter, page: &PageRequest) -> Page<CreditNote>;
         fn list_with_usage_at(customer: CustomerKey, times: &[OffsetDateTime]) -> Vec<InvoiceId>;
+        fn find_one_off_line(customer: CustomerKey, id: OneOffLineId) -> Option<LineId>;
+        fn list_one_off_lines(customer: CustomerKey, page: &PageRequest) -> Page<LineId>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;

@@ -7,7 +7,7 @@ use billing_domain::Error;
 use billing_domain::charge::BillingRecord;
 use billing_domain::credit::CreditLedger;
 use billing_domain::credit_note::{CreditNote, NewCreditNote};
-use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, SubscriptionId};
+use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, LineId, OneOffLineId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
 use billing_domain::store::{
@@ -119,6 +119,8 @@ impl InvoiceRepo for CachedTransaction<'_, '_> {
         fn get_credit_note(id: CreditNoteId) -> CreditNote;
         fn list_credit_notes(filter: &CreditNoteFilter, page: &PageRequest) -> Page<CreditNote>;
         fn list_with_usage_at(customer: CustomerKey, times: &[OffsetDateTime]) -> Vec<InvoiceId>;
+        fn find_one_off_line(customer: CustomerKey, id: OneOffLineId) -> Option<LineId>;
+        fn list_one_off_lines(customer: CustomerKey, page: &PageRequest) -> Page<LineId>;
         fn find_by_number(number: &str) -> Option<InvoiceId>;
         fn list_of(customers: &[CustomerKey], statuses: &[PaymentStatus], each: u32) -> Vec<InvoiceSummary>;
         fn due_of(customers: &[CustomerKey]) -> BTreeMap<CustomerKey, BTreeMap<String, BigDecimal>>;

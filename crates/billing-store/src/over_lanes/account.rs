@@ -9,7 +9,7 @@ use billing_domain::credit_note::{CreditNote, NewCreditNote};
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::customer::Customer;
 use billing_domain::event::{EventCorrection, EventHistory, KeptEvent};
-use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, JobId, SubscriptionId};
+use billing_domain::id::{CreditId, CreditNoteId, CustomerKey, InvoiceId, JobId, LineId, OneOffLineId, SubscriptionId};
 use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
 use billing_domain::store::{
@@ -172,6 +172,8 @@ impl InvoiceRepo for OverLanes<'_, '_> {
     in_its_lane! { invoices =>
         fn list_payments(customer: CustomerKey, invoice: Option<InvoiceId>) -> Vec<Payment>;
         fn list_with_usage_at(customer: CustomerKey, times: &[OffsetDateTime]) -> Vec<InvoiceId>;
+        fn find_one_off_line(customer: CustomerKey, id: OneOffLineId) -> Option<LineId>;
+        fn list_one_off_lines(customer: CustomerKey, page: &PageRequest) -> Page<LineId>;
     }
 
     refuse! {

@@ -57,6 +57,7 @@ pub(crate) struct FieldsRow {
     properties: Value,
     tax_providers: Vec<String>,
     tax_quotes: Value,
+    one_off_lines: Value,
 }
 
 impl TryFrom<&Customer> for FieldsRow {
@@ -78,6 +79,7 @@ impl TryFrom<&Customer> for FieldsRow {
             properties: Value::Object(fields.properties.clone()),
             tax_providers: fields.tax_providers.iter().map(|provider| provider.as_str().to_owned()).collect(),
             tax_quotes: to_json(&customer.tax_quotes)?,
+            one_off_lines: to_json(&customer.one_off_lines)?,
         })
     }
 }
@@ -128,6 +130,7 @@ impl TryFrom<CustomerRow> for Customer {
             test_clock: row.test_clock_id.map(Into::into),
             catching_up: row.catching_up,
             tax_quotes: from_json(row.fields.tax_quotes)?,
+            one_off_lines: from_json(row.fields.one_off_lines)?,
             created_at: row.created_at,
             deleted_at: row.deleted_at,
         })
@@ -142,7 +145,7 @@ pub(crate) const COLUMNS: &str =
     "customers.customer_key, customers.organization_id, customers.customer_id, customers.name,
     customers.email, customers.default_currency_code, customers.billing_address, customers.shipping_address,
     customers.tax_rate, customers.timezone, customers.payment_provider, customers.payment_provider_id,
-    customers.has_payment_method, customers.properties, customers.tax_providers, customers.tax_quotes, customers.test_clock_id, customers.created_at,
+    customers.has_payment_method, customers.properties, customers.tax_providers, customers.tax_quotes, customers.one_off_lines, customers.test_clock_id, customers.created_at,
     customers.last_instant, customers.deleted_at, customers.catching_up";
 
 /// The end of an insert into the queue: whoever is in it already is there as if anew, free for any worker, whatever went wrong before.

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use bigdecimal::BigDecimal;
 use billing_domain::credit_note::{CreditNote, CreditNoteBrief, NewCreditNote};
 use billing_domain::currency::Currency;
-use billing_domain::id::{CreditNoteId, CustomerKey, InvoiceId};
+use billing_domain::id::{CreditNoteId, CustomerKey, InvoiceId, LineId, OneOffLineId};
 use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
 use billing_domain::store::{CreditNoteFilter, InvoiceFilter, InvoiceRepo, Page, PageRequest};
@@ -29,6 +29,7 @@ use crate::transaction::{PastDue, PgTransaction};
 
 mod credit_notes;
 mod issue;
+mod one_off_lines;
 
 use credit_notes::{BriefRow, OF_INVOICE};
 
@@ -401,6 +402,16 @@ impl InvoiceRepo for PgTransaction<'_> {
         let query = ListWithUsageAt { customer: customer.uuid(), organization: self.tenant(), times: times.to_vec() };
         let ids: Vec<Uuid> = self.query(|pg| query.load(pg))?;
         Ok(ids.into_iter().map(InvoiceId::from).collect())
+    }
+
+    fn find_one_off_line(&mut self, customer: CustomerKey, id: OneOffLineId) -> Result<Option<LineId>, Error> {
+        self.write_deferred()?;
+        self.line_of_one_off(customer, id)
+    }
+
+    fn list_one_off_lines(&mut self, customer: CustomerKey, page: &PageRequest) -> Result<Page<LineId>, Error> {
+        self.write_deferred()?;
+        self.page_of_one_off_lines(customer, page)
     }
 
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {

@@ -7,7 +7,9 @@ use super::{Harness, Tenant};
 use crate::address::Address;
 use crate::customer::{Customer, CustomerFields, PaymentProvider};
 use crate::error::{Error, Noun, Refusal};
-use crate::id::TaxHookId;
+use crate::id::{OneOffLineId, TaxHookId};
+use crate::one_off_line::OneOffLine;
+use crate::period::Period;
 use crate::store::{PageRequest, Scope};
 use crate::tax::{TaxOutcome, TaxProvider, TaxQuote};
 use crate::testing::build::{customer, object};
@@ -24,6 +26,21 @@ fn quotes(from: OffsetDateTime) -> Vec<TaxQuote> {
     outcomes.map(|outcome| TaxQuote { hook, from, until: from + TaxQuote::USUAL_TIME, outcome }).into()
 }
 
+/// What waits to be charged once.
+fn one_off_line(now: OffsetDateTime) -> OneOffLine {
+    OneOffLine {
+        id: OneOffLineId::from(Uuid::from_u128(9)),
+        name: "a \"move\"".to_owned(),
+        quantity: Some(decimal("3")),
+        unit_amount: Some(decimal("0.333333333333333")),
+        amount: decimal("1"),
+        currency_code: "EUR".to_owned(),
+        is_taxed: false,
+        period: Period::new(now - Duration::days(3), now).expect("a period"),
+        created_at: now,
+    }
+}
+
 pub(super) fn keeps_every_field(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let address = |line1: &str| Address {
@@ -38,6 +55,7 @@ pub(super) fn keeps_every_field(harness: &Harness<'_>) {
         email: Some("a@acme.io".to_owned()),
         default_currency_code: "EUR".to_owned(),
         tax_quotes: quotes(tenant.now()),
+        one_off_lines: vec![one_off_line(tenant.now())],
         timezone: "Europe/Zurich".to_owned(),
         fields: CustomerFields {
             name: Some("Acme Inc.".to_owned()),
@@ -147,6 +165,7 @@ pub(super) fn updates_and_deletes(harness: &Harness<'_>) {
         email: email("c@acme.io"),
         default_currency_code: "EUR".to_owned(),
         tax_quotes: quotes(made.created_at),
+        one_off_lines: vec![one_off_line(made.created_at)],
         fields: CustomerFields {
             name: Some("Acme Inc.".to_owned()),
             tax_rate: Some(decimal("7.7")),

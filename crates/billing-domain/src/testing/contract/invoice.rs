@@ -134,6 +134,13 @@ fn traces(ids: &mut Ids, window: Period) -> Vec<Trace> {
         Trace::PlanAdjustment,
         Trace::CreditApplied { drawdowns: vec![Drawdown { credit: ids.next(), amount: decimal("1.25") }] },
         Trace::CreditGranted { credit_id: ids.next() },
+        Trace::OneOff {
+            one_off_line_id: ids.next(),
+            quantity: Some(decimal("3")),
+            unit_amount: Some(decimal("0.333333333333333")),
+            is_taxed: true,
+            created_at: window.start() + Duration::MICROSECOND,
+        },
     ]
 }
 

@@ -29,6 +29,7 @@ mod invoice;
 mod job;
 mod member;
 mod message;
+mod one_off_line;
 mod organization;
 mod overview;
 mod payment;
@@ -280,6 +281,9 @@ cases! {
         leaves_out_test_clocks,
         leases_those_who_catch_up_apart,
         tells_how_far_billing_is_behind,
+    }
+    one_off_line {
+        finds_and_lists_what_is_billed,
     }
     invoice {
         counts_without_gaps,

@@ -111,6 +111,7 @@ diesel::table! {
         tax_providers -> Array<Text>,
         tax_quotes -> Jsonb,
         list_key -> Uuid,
+        one_off_lines -> Jsonb,
     }
 }
 
