@@ -81,7 +81,7 @@ const CRATES: [Floors; 3] = [
             // What every call is made with.
             &["endpoint", "json"],
             // The calls: one names another's views only downwards.
-            &["credit_note", "job"],
+            &["correction_preview", "credit_note", "job"],
             &[
                 "api_key", "credit", "currency", "deprecated_access", "docs", "event", "event_correction", "event_receipt", "feature", "invoice", "metric",
                 "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "user", "verify_idems",

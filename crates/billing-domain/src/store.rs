@@ -66,6 +66,8 @@ use uuid::Uuid;
 #[cfg(feature = "service")]
 use crate::api_key::Fingerprint;
 use crate::error::Error;
+#[cfg(feature = "service")]
+use crate::error::Noun;
 use crate::id::{CustomerKey, OrganizationId};
 #[cfg(feature = "service")]
 use crate::idempotency::{Attempt, Claim};
@@ -210,6 +212,31 @@ impl dyn Store + '_ {
             Some(key) => self.run_with_key(scope, key, work),
             None => self.run(scope, work),
         })
+    }
+
+    /// What `work` comes to in a transaction that leaves no trace, whatever it comes to.
+    ///
+    /// # Errors
+    /// As [`Store::run_with_key`].
+    #[cfg(feature = "service")]
+    pub fn try_for_key<T>(
+        &self,
+        scope: &Scope,
+        key: Option<&Fingerprint>,
+        mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut result = None;
+        let undone: Result<(), Error> = self.run_for_key(scope, key, |tx, now| {
+            result = None;
+            result = Some(work(tx, now)?);
+            // Any error has all of it undone; this one is told to nobody.
+            Err(Error::NotFound(Noun::Job))
+        });
+        match (result, undone) {
+            (Some(result), _) => Ok(result),
+            (None, Err(error)) => Err(error),
+            (None, Ok(())) => Err(crate::StoreError::Internal("the store committed what failed".to_owned()).into()),
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use billing_domain::{FieldCode, FieldErrors, text};
 
 use crate::app::App;
 use crate::caller::Caller;
+use crate::correction_preview::CorrectionPreviewView;
 use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::event_selection::EventSelectionBody;
@@ -40,6 +41,8 @@ body! {
         optional idempotency_ids: Vec<String>,
         /// In their place which events, however many: a job does it.
         optional filter: EventSelectionBody,
+        /// With a filter: corrects nothing, and says how many events of how many customers there are and what it would change in money.
+        optional dry_run: bool,
         /// Why.
         optional reason: String,
         /// Whether events older than the acceptance window are among them: what was billed for their time is looked at again.
@@ -68,6 +71,8 @@ body! {
         optional events: Vec<AmendedEventBody>,
         /// In their place which events, however many: a job does it.
         optional filter: EventSelectionBody,
+        /// With a filter: corrects nothing, and says how many events of how many customers there are and what it would change in money.
+        optional dry_run: bool,
         /// With a filter: the properties that each of the events is given; those of its own that are not among them stay.
         optional properties: FreeForm,
         /// Why.
@@ -82,8 +87,8 @@ body! {
 enum Wanted {
     /// These.
     Named(Corrections),
-    /// All that match.
-    Matching(CorrectionOrder),
+    /// All that match; or only a look at what that would change.
+    Matching(CorrectionOrder, bool),
 }
 
 /// Which events of whom to correct.
@@ -128,7 +133,7 @@ impl Corrections {
 /// The order to change all events of a filter, of which the customer may be said beside it.
 fn matching(
     (customer, filter): (Option<CustomerId>, EventSelectionBody),
-    change: EventsChange,
+    (change, dry_run): (EventsChange, Option<bool>),
     reason: Option<String>,
     beyond_window: Option<bool>,
 ) -> Result<Wanted, FieldErrors> {
@@ -137,7 +142,8 @@ fn matching(
     errors.keep("reason", checked);
     let selection = errors.keep_all("filter", filter.selection(customer)).unwrap_or_default();
     let beyond_window = beyond_window.unwrap_or_default();
-    errors.finish(Wanted::Matching(CorrectionOrder { selection, change, beyond_window, by: None, reason }))
+    let order = CorrectionOrder { selection, change, beyond_window, by: None, reason };
+    errors.finish(Wanted::Matching(order, dry_run.unwrap_or_default()))
 }
 
 /// Events are named or a filter is: both, or neither, says nothing.
@@ -151,12 +157,26 @@ fn one_of(names: &str, (has_names, has_filter): (bool, bool)) -> Result<(), Fiel
     errors.finish(())
 }
 
+fn dry_run_is_of_a_filter(dry_run: Option<bool>, has_filter: bool) -> Result<(), FieldErrors> {
+    let mut errors = FieldErrors::default();
+    if dry_run == Some(true) && !has_filter {
+        errors.push("dry_run", FieldCode::NotAllowedTogether, "A dry run is of a filter: name no events.");
+    }
+    errors.finish(())
+}
+
 impl VoidEventsBody {
     fn read(self) -> Result<Voids, FieldErrors> {
         one_of("idempotency_ids", (self.idempotency_ids.is_some(), self.filter.is_some()))?;
+        dry_run_is_of_a_filter(self.dry_run, self.filter.is_some())?;
         if let Some(filter) = self.filter {
-            return matching((self.customer_id, filter), EventsChange::Void, self.reason, self.beyond_window)
-                .map(Voids);
+            return matching(
+                (self.customer_id, filter),
+                (EventsChange::Void, self.dry_run),
+                self.reason,
+                self.beyond_window,
+            )
+            .map(Voids);
         }
         let ids = self.idempotency_ids.unwrap_or_default();
         let wanted = ids.into_iter().enumerate().map(|(place, idempotency_id)| WantedCorrection {
@@ -172,6 +192,7 @@ impl VoidEventsBody {
 impl AmendEventsBody {
     fn read(self) -> Result<Amendments, FieldErrors> {
         one_of("events", (self.events.is_some(), self.filter.is_some()))?;
+        dry_run_is_of_a_filter(self.dry_run, self.filter.is_some())?;
         let mut errors = FieldErrors::default();
         if self.filter.is_some() != self.properties.is_some() {
             errors.push(
@@ -183,7 +204,8 @@ impl AmendEventsBody {
         errors.finish(())?;
         if let Some((filter, FreeForm(set))) = self.filter.zip(self.properties) {
             let change = EventsChange::SetProperties(set);
-            return matching((self.customer_id, filter), change, self.reason, self.beyond_window).map(Amendments);
+            return matching((self.customer_id, filter), (change, self.dry_run), self.reason, self.beyond_window)
+                .map(Amendments);
         }
         let events = self.events.unwrap_or_default();
         let mut errors = FieldErrors::default();
@@ -242,6 +264,8 @@ view! {
         events: Vec<CorrectedEventView>,
         /// The job that corrects the events of a filter; null where they were named.
         job: Option<JobView>,
+        /// What a dry run has found; null otherwise.
+        preview: Option<CorrectionPreviewView>,
     }
 }
 
@@ -266,11 +290,15 @@ async fn amend(
 async fn correct(app: &App, caller: Caller, wanted: Wanted) -> Result<web::Json<CorrectedEventsView>, ApiError> {
     let corrections = match wanted {
         Wanted::Named(corrections) => corrections,
-        Wanted::Matching(order) => {
+        Wanted::Matching(order, true) => {
+            let preview = Some(CorrectionPreviewView::of(app, &caller, order).await?);
+            return Ok(web::Json(CorrectedEventsView { events: Vec::new(), job: None, preview }));
+        }
+        Wanted::Matching(order, false) => {
             let order = CorrectionOrder { by: Some(caller.actor.id.clone()), ..order };
             let view = app.on_catalog(&caller, move |tx, now| {
                 let job = order_corrections(tx, &order, now)?;
-                Ok(CorrectedEventsView { events: Vec::new(), job: Some(JobView::new(job, 0)) })
+                Ok(CorrectedEventsView { events: Vec::new(), job: Some(JobView::new(job, 0)), preview: None })
             });
             return Ok(web::Json(view.await?));
         }
@@ -286,7 +314,11 @@ async fn correct(app: &App, caller: Caller, wanted: Wanted) -> Result<web::Json<
     let view = app.on_customer(&caller, &customer, move |tx, now| {
         tx.customers().get(command.customer).map_err(|error| error.at_field("customer_id"))?;
         let events = correct_events(tx, &command, now)?;
-        Ok(CorrectedEventsView { events: events.into_iter().map(CorrectedEventView::from).collect(), job: None })
+        Ok(CorrectedEventsView {
+            events: events.into_iter().map(CorrectedEventView::from).collect(),
+            job: None,
+            preview: None,
+        })
     });
     Ok(web::Json(view.await?))
 }

@@ -37,6 +37,7 @@ mod clock_turns;
 mod compress;
 pub mod connections;
 pub mod console;
+mod correction_preview;
 mod credit;
 mod credit_note;
 mod currency;

@@ -38,7 +38,11 @@ pub fn order_corrections(tx: &mut dyn Transaction, order: &CorrectionOrder, now:
     Ok(job)
 }
 
-fn check_order(tx: &mut dyn Transaction, order: &CorrectionOrder) -> Result<(), Error> {
+/// Refuses an order about what is not there.
+///
+/// # Errors
+/// As [`order_corrections`].
+pub fn check_order(tx: &mut dyn Transaction, order: &CorrectionOrder) -> Result<(), Error> {
     let EventSelection { customer, metric, .. } = &order.selection;
     if let Some(customer) = customer {
         let key = CustomerKey::derive(tx.organization(), customer);

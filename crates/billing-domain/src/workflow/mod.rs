@@ -71,6 +71,8 @@ mod one_off_lines;
 #[cfg(feature = "service")]
 mod park_billing;
 mod preview_corrections;
+#[cfg(feature = "service")]
+mod preview_matching_corrections;
 mod read_event_receipt;
 mod read_statement;
 mod recount_usage;
@@ -130,7 +132,7 @@ pub use check_metric_access::{
 };
 pub use correct_events::{CorrectEvents, EventChange, WantedCorrection, correct_events};
 #[cfg(feature = "service")]
-pub use correct_matching_events::{EVENTS_PER_STEP, NextStep, correct_matching_events, order_corrections};
+pub use correct_matching_events::{EVENTS_PER_STEP, NextStep, check_order, correct_matching_events, order_corrections};
 pub use create_addon::{CreateAddon, create_addon};
 #[cfg(feature = "service")]
 pub use create_api_key::{CreateApiKey, create_api_key};
@@ -175,6 +177,10 @@ pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use park_billing::park_billing;
 pub use preview_corrections::{CorrectionsPreview, LineCorrection, Outlook, RecountedUsage, preview_corrections};
+#[cfg(feature = "service")]
+pub use preview_matching_corrections::{
+    MatchingPreview, MoneyChange, customers_with_matching_events, preview_matching_corrections,
+};
 pub use read_event_receipt::{
     BilledOn, CountedFor, CountsForNothing, EventReceipt, ReadEventReceipt, read_event_receipt,
 };

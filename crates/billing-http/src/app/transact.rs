@@ -167,6 +167,30 @@ impl App {
         self.block(Some(organization), move |backend| Ok(taxes::note_answer(backend, &question, &answer)?)).await
     }
 
+    /// Work alone on one customer that is undone, whatever it comes to: what it answers is what would be.
+    ///
+    /// # Errors
+    /// As [`App::run`].
+    pub async fn try_on_customer_key<T: Send + 'static>(
+        &self,
+        who: impl Into<Bearer>,
+        customer: CustomerKey,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let who = who.into();
+        let (organization, key) = (who.organization(), who.fingerprint());
+        let scope = Scope::Customer(organization, customer);
+        let work = Arc::new(Mutex::new(work));
+        self.asking_tax(organization, || {
+            let (again, key, scope) = (Arc::clone(&work), key.clone(), scope);
+            self.block(Some(organization), move |backend| {
+                let store: &dyn Store = backend;
+                Ok(store.try_for_key(&scope, key.as_ref(), &mut *lock(&again)?)?)
+            })
+        })
+        .await
+    }
+
     /// Work that reads.
     ///
     /// # Errors

@@ -103,6 +103,46 @@ fn all_events_of_a_filter_are_voided_whoever_sent_them() {
 }
 
 #[test]
+fn a_dry_run_says_what_changes_in_money_and_changes_nothing() {
+    let world = World::new();
+    let clock = with_calls(&world, &["a", "b"], 3);
+    let eu = json!({"event_name": "api_call", "properties": {"region": "eu"}});
+    let preview = |call: &str, body: &Value| {
+        let before = world.snapshot();
+        let answer = world.post(call, body).ok(200);
+        assert!(world.snapshot() == before, "nothing is written");
+        assert_eq!((&answer["events"], &answer["job"]), (&json!([]), &Value::Null));
+        answer["preview"].clone()
+    };
+    let void = json!({"filter": eu, "dry_run": true});
+    let change = |invoiced: i32, open: i32| json!([{"currency_code": "USD", "invoiced": invoiced, "open": open}]);
+    let open = preview("/api/events/void/", &void);
+    assert_eq!(open, json!({"events": 6, "customers": 2, "is_complete": true, "changes": change(0, -12)}));
+    world.advance(&clock, "2024-02-02");
+    let invoiced = preview("/api/events/void/", &void);
+    assert_eq!(invoiced, json!({"events": 6, "customers": 2, "is_complete": true, "changes": change(-12, 0)}));
+    let us = json!({"customer_id": "a", "properties": {"region": "us"}});
+    let amended =
+        preview("/api/events/amend/", &json!({"filter": us, "properties": {"region": "eu"}, "dry_run": true}));
+    assert_eq!(amended, json!({"events": 3, "customers": 1, "is_complete": true, "changes": change(3, 0)}));
+    for customer in ["a", "b"] {
+        assert_eq!(states(&world, customer), [6, 0, 0]);
+    }
+    // What was said comes true.
+    let job = ordered(&world.post("/api/events/void/", &json!({"filter": eu})));
+    assert_eq!(ended(&world, &job)["events_corrected"], 6);
+    assert_eq!([drafted(&world, "a"), drafted(&world, "b")], ["-6", "-6"]);
+    let named = json!({"customer_id": "a", "idempotency_ids": ["us0"], "dry_run": true});
+    let refused = world.post("/api/events/void/", &named).ok(400);
+    assert_eq!(refused["validation_errors"][0]["attr"], "dry_run");
+    world.advance(&clock, "2024-06-02");
+    let late = world.post("/api/events/void/", &json!({"filter": us, "dry_run": true}));
+    assert_eq!((late.status, late.error()), (409, "beyond_window".to_owned()), "as the job would be");
+    let beyond = preview("/api/events/void/", &json!({"filter": us, "dry_run": true, "beyond_window": true}));
+    assert_eq!(beyond, json!({"events": 3, "customers": 1, "is_complete": true, "changes": change(-3, 0)}));
+}
+
+#[test]
 fn properties_are_set_and_what_was_billed_is_put_right() {
     let world = World::new();
     let clock = with_calls(&world, &["a", "b"], 300);
