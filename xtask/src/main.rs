@@ -40,7 +40,7 @@ cargo xtask bench     how fast events come in and access is answered; options:
     --full            access with 10,000,000 events too; minutes more
     --output FILE     where the figures go as JSON (target/bench.json)
 cargo xtask campaign memory     what loads take of memory, of the service and of Postgres; five minutes; option --matching TEXT
-cargo xtask campaign fairness   what another tenant feels of one tenant's loads; four minutes; options as above
+cargo xtask campaign fairness   what another tenant feels of one tenant's loads; seven minutes; options as above
 cargo xtask campaign webhooks   100 endpoints, one of them hanging, and deliveries beside a bare client; three minutes; option --profile
 cargo xtask campaign lanes      all tests of the service with customers in 4 lanes; ten minutes
 cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,

@@ -1,5 +1,6 @@
 //! `cargo xtask campaign webhooks`: what 99 endpoints of seven organizations feel of one that hangs, and how fast messages are
-//! delivered beside a bare client that posts the same bodies.
+//! delivered beside a bare client that posts the same bodies: the HTTP client of the service without the service. What sockets alone
+//! would do is told beside it.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -7,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use billing_outbound::{Client, Destination, Reach, Session, TIMEOUT};
 use serde_json::{Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
@@ -15,7 +17,7 @@ use super::organization;
 use super::receiver::{Arrival, HANGING, Receiver};
 use super::tenant::customer;
 use crate::bench::beside::median;
-use crate::bench::load::{self, Client};
+use crate::bench::load;
 use crate::bench::stage::{KEY, Stage};
 
 /// Endpoints of all organizations, who have about as many each.
@@ -155,7 +157,7 @@ fn rate(addr: SocketAddr, key: &str, receiver: &Receiver) -> anyhow::Result<f64>
     let endpoint = post(addr, key, "/api/webhook_endpoints/", &json!({"url": receiver.url(RATED)}))?;
     let replay =
         format!("/api/webhook_endpoints/{}/replay/", endpoint["webhook_endpoint_id"].as_str().context("an id")?);
-    println!("| delivered a second | posted by a bare client | ratio |\n|---:|---:|---:|");
+    println!("| delivered a second | posted by a bare client | ratio | by sockets alone |\n|---:|---:|---:|---:|");
     let mut ratios = Vec::new();
     for _ in 0..RATES {
         receiver.take_arrivals();
@@ -164,11 +166,10 @@ fn rate(addr: SocketAddr, key: &str, receiver: &Receiver) -> anyhow::Result<f64>
         wait_for(receiver, MESSAGES)?;
         let delivered = MESSAGES as f64 / start.elapsed().as_secs_f64();
         let bodies: Vec<Vec<u8>> = receiver.take_arrivals().into_iter().map(|arrival| arrival.body).collect();
-        let start = Instant::now();
-        let send = |sender: usize| bare(receiver, bodies.iter().skip(sender).step_by(IN_FLIGHT));
-        in_parallel(&send)?;
-        let posted = bodies.len() as f64 / start.elapsed().as_secs_f64();
-        println!("| {delivered:.0} | {posted:.0} | {:.2} |", delivered / posted);
+        let session = Client::new(Reach::Anywhere).session();
+        let posted = posted(&bodies, &|part| by_client(&session, receiver, part))?;
+        let sent = self::posted(&bodies, &|part| by_socket(receiver, part))?;
+        println!("| {delivered:.0} | {posted:.0} | {:.2} | {sent:.0} |", delivered / posted);
         ratios.push(delivered / posted);
     }
     let ratio = median(&ratios);
@@ -176,15 +177,35 @@ fn rate(addr: SocketAddr, key: &str, receiver: &Receiver) -> anyhow::Result<f64>
     Ok(ratio)
 }
 
-/// Posts bodies on one connection, which the service keeps, too.
-fn bare<'b>(receiver: &Receiver, bodies: impl Iterator<Item = &'b Vec<u8>>) -> anyhow::Result<()> {
-    let mut client = Client::connect(receiver.addr())?;
+/// Bodies that are posted a second, by as many at once as the service has on their way.
+fn posted(
+    bodies: &[Vec<u8>],
+    post: &(dyn Fn(&mut dyn Iterator<Item = &Vec<u8>>) -> anyhow::Result<()> + Sync),
+) -> anyhow::Result<f64> {
+    let start = Instant::now();
+    in_parallel(&|sender| post(&mut bodies.iter().skip(sender).step_by(IN_FLIGHT)))?;
+    Ok(bodies.len() as f64 / start.elapsed().as_secs_f64())
+}
+
+/// Posts bodies by the client that the service posts by.
+fn by_client(session: &Session, receiver: &Receiver, bodies: &mut dyn Iterator<Item = &Vec<u8>>) -> anyhow::Result<()> {
+    let destination = Destination::parse(&receiver.url(RATED), Reach::Anywhere)?;
+    for body in bodies {
+        let answer = session.post(&destination, &[("content-type", "application/json")], body, TIMEOUT)?;
+        ensure!(answer.status == 204, "the receiver answered {}", answer.status);
+    }
+    Ok(())
+}
+
+/// Posts bodies on one connection, with nothing that understands HTTP.
+fn by_socket(receiver: &Receiver, bodies: &mut dyn Iterator<Item = &Vec<u8>>) -> anyhow::Result<()> {
+    let mut socket = load::Client::connect(receiver.addr())?;
     for body in bodies {
         let head = format!(
             "POST /{RATED} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        let status = client.call(&[head.as_bytes(), body].concat())?;
+        let status = socket.call(&[head.as_bytes(), body].concat())?;
         ensure!(status == 204, "the receiver answered {status}");
     }
     Ok(())
