@@ -23,7 +23,7 @@ pub const ALERTS: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 30] = [
+const CALLS: [(Verb, &str, &[Role]); 33] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -42,6 +42,7 @@ const CALLS: [(Verb, &str, &[Role]); 30] = [
     (Get, "/api/users/", OWNERS),
     (Post, "/api/invoices/*/void/", MONEY),
     (Post, "/api/invoices/*/payments/", MONEY),
+    (Post, "/api/invoices/*/corrections/preview/", MONEY),
     (Post, "/api/credit_notes/", MONEY),
     (Post, "/api/credit_notes/*/void/", MONEY),
     (Post, "/api/credits/", MONEY),
@@ -51,9 +52,11 @@ const CALLS: [(Verb, &str, &[Role]); 30] = [
     (Post, "/api/usage_alerts/", ALERTS),
     (Delete, "/api/usage_alerts/*/", ALERTS),
     (Post, "/api/test_clocks/*/advance/", ENGINEERS),
+    (Post, "/api/webhook_endpoints/", ENGINEERS),
     (Post, "/api/webhook_endpoints/*/replay/", ENGINEERS),
     (Post, "/api/users/invite/", OWNERS),
     (Patch, "/api/users/*/", OWNERS),
+    (Delete, "/api/users/*/", OWNERS),
 ];
 
 /// Whether a role may make a call. `path` is that of the API, query included.

@@ -126,6 +126,11 @@ pub fn name(customer: &Value) -> &str {
     text("customer_name").or_else(|| text("customer_id")).unwrap_or_default()
 }
 
+/// Whether a number is written with no digit but 0.
+pub fn is_zero(number: &Value) -> bool {
+    !plain(number).contains(|digit: char| digit.is_ascii_digit() && digit != '0')
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

@@ -255,6 +255,32 @@ pub const CONFIRM_VOID_CREDIT: &str = "Void what is left";
 pub const VOID_CREDIT_EXPLAINED: &str = "What is left of it pays no invoice any more. What it has paid stays paid.";
 pub const CREDIT_NOTES: &str = "Credit notes";
 pub const NO_CREDIT_NOTES: &str = "No credit notes.";
+pub const CORRECTIONS: &str = "Corrections";
+pub const CORRECTIONS_EXPLAINED: &str = "What this invoice billed of usage, and what it comes to by the events as they are now. Nothing is written by looking.";
+pub const ON_NEXT_INVOICE: &str = "Comes with the next invoice";
+pub const BY_CREDIT_NOTE: &str = "A credit note gives back";
+pub const CREDITED: &str = "Credited";
+pub const LINE: &str = "Line";
+pub const UNITS_BILLED: &str = "Units billed";
+pub const UNITS_NOW: &str = "Units now";
+pub const DIFFERENCE: &str = "Difference, with tax";
+pub const OUTLOOK: &str = "What becomes of it";
+pub const NOT_BY_EVENTS: &str = "no usage";
+pub const OUTLOOK_NEXT_INVOICE: &str = "on the next invoice";
+pub const OUTLOOK_NOT_ANY_MORE: &str = "not looked at any more";
+pub const OUTLOOK_HANDED_ON: &str = "priced by the new plan";
+pub const OUTLOOK_DROPPED: &str = "dropped with the subscription";
+pub const CORRECT_BY_CREDIT_NOTE: &str = "Give it back by a credit note";
+pub const CORRECT_BY_CREDIT_NOTE_EXPLAINED: &str =
+    "At once, and line by line; the next invoice does not give it back again.";
+pub const NOTHING_TO_GIVE_BACK: &str = "There is nothing to give back.";
+pub const REBILL: &str = "And then";
+pub const REBILL_NOT: &str = "no other invoice";
+pub const REBILL_ANEW: &str = "bill the same anew, from today's events";
+pub const REBILL_HINT: &str =
+    "An invoice in its place takes today's events, subscriptions and tax rate, and forgives nothing.";
+pub const REPLACES: &str = "Stands in the place of";
+pub const REPLACED_BY: &str = "Replaced by";
 pub const CREATE_CREDIT_NOTE: &str = "Create a credit note";
 pub const CREDIT_NOTE_EXPLAINED: &str = "It takes back a part of the invoice, spread over its lines with their tax, and never more than what is left of them.";
 pub const CREDIT_NOTE_AMOUNT_HINT: &str = "Tax included.";
@@ -314,6 +340,9 @@ pub const INVITE: &str = "Invite somebody";
 pub const INVITED: &str = "Invited";
 pub const INVITE_EXPLAINED: &str = "You get a link to pass on. Whoever opens it chooses a password.";
 pub const INVITED_EXPLAINED: &str = "Pass on this link. It opens once, and is not shown again.";
+pub const REMOVE_USER: &str = "Take out";
+pub const REMOVE_USER_EXPLAINED: &str =
+    "They are signed out of this organization everywhere, at once. What they did stays in the audit log.";
 pub const ROLE_READER: &str = "reader: looks at everything, changes nothing";
 pub const ROLE_SUPPORT: &str = "support: changes what customers hold";
 pub const ROLE_FINANCE: &str = "finance: sees to invoices, payments and credits";
@@ -322,6 +351,13 @@ pub const ROLE_OWNER: &str = "owner: everything, users included";
 
 // Webhooks.
 pub const WEBHOOK: &str = "Webhook endpoint";
+pub const NEW_WEBHOOK: &str = "New endpoint";
+pub const NEW_WEBHOOK_EXPLAINED: &str =
+    "Messages are posted to it, signed, a moment after what they tell has come true.";
+pub const URL_HINT: &str = "The whole address, over HTTPS.";
+pub const EVENT_TYPES_HINT: &str = "As invoice.created, invoice.paid. Empty: every type.";
+pub const WEBHOOK_MADE: &str = "Endpoint made";
+pub const SECRET_EXPLAINED: &str = "Its messages are signed with this secret. It is not shown again.";
 pub const ATTEMPTS: &str = "Attempts";
 pub const ATTEMPT: &str = "Attempt";
 pub const NO_ATTEMPTS: &str = "Nothing was sent yet.";

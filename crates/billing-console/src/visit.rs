@@ -104,6 +104,14 @@ impl Visit<'_> {
         self.api.get(path.into()).await
     }
 
+    /// What a call answers that is a POST and changes nothing.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub async fn ask(&self, path: impl Into<String>) -> Result<Value, Failure> {
+        Ok(self.api.send(Verb::Post, path.into(), Value::Null, format!("console-{}", self.once)).await?.value)
+    }
+
     /// Has something done, once for the form that was sent.
     ///
     /// # Errors

@@ -14,6 +14,7 @@ use crate::{show, text};
 const VOID: &str = "/console/invoices/{invoice_id}/void/";
 const CREDIT_NOTES: &str = "/console/invoices/{invoice_id}/credit_notes/";
 const VOID_CREDIT_NOTE: &str = "/console/credit_notes/{credit_note_id}/void/";
+const CORRECTIONS: &str = "/console/invoices/{invoice_id}/corrections/";
 const PAYMENTS: &str = "/console/invoices/{invoice_id}/payments/";
 
 /// `GET /console/invoices/{invoice_id}/`
@@ -43,12 +44,20 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::ISSUED) } dd { (show::instant(&invoice["issue_date"])) } }
             div { dt { (text::DUE) } dd { (show::day(&invoice["due_date"])) } }
             div { dt { (text::PERIOD) } dd { (show::days(&invoice["start_date"], &invoice["end_date"])) } }
+            @for (words, other) in [(text::REPLACES, &invoice["replaces"]), (text::REPLACED_BY, &invoice["replaced_by"])] {
+                @if let Some(other) = other.as_str() {
+                    div { dt { (words) } dd { a href={ "/console/invoices/" (escaped(other)) "/" } { (text::INVOICE) } } }
+                }
+            }
             div { dt { (text::SELLER) } dd.long { (show::plain(&invoice["seller"]["name"])) } }
         }
         p.links {
             @if may(PAYMENTS) { a.button href={ (here) "payments/" } { (text::NOTE_PAYMENT) } }
             @if invoice["payment_status"] != "voided" && is_open(CREDIT_NOTES) {
                 a.button.quiet href={ (here) "credit_notes/" } { (text::CREATE_CREDIT_NOTE) }
+            }
+            @if invoice["payment_status"] != "voided" && is_open(CORRECTIONS) {
+                a.button.quiet href={ (here) "corrections/" } { (text::CORRECTIONS) }
             }
             @if may(VOID) { a.button.danger href={ (here) "void/" } { (text::VOID) } }
         }

@@ -35,7 +35,7 @@ fn charge(trace: &Value, currency: &Value, customer: &str) -> Markup {
         "usage_charge" => html! {
             (metric(trace, customer))
             (walk(&trace["rating"], currency))
-            @if !is_zero(&trace["prepaid_amount"]) {
+            @if !show::is_zero(&trace["prepaid_amount"]) {
                 dl.facts { (fact(text::PREPAID, &show::amount(&trace["prepaid_amount"], currency))) }
             }
         },
@@ -188,11 +188,6 @@ fn fact(name: &str, value: &Markup) -> Markup {
 
 fn words(value: &Value) -> String {
     show::plain(value).replace('_', " ")
-}
-
-/// Whether a number is written with no digit but 0.
-fn is_zero(number: &Value) -> bool {
-    !show::plain(number).contains(|digit: char| digit.is_ascii_digit() && digit != '0')
 }
 
 #[cfg(test)]

@@ -5,9 +5,11 @@ use maud::html;
 use super::{is_first, paged};
 use crate::api::Failure;
 use crate::layout::pager;
-use crate::route::Outcome;
+use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
+
+const NEW: &str = "/console/webhooks/new/";
 
 /// `GET /console/webhooks/`
 ///
@@ -18,6 +20,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let endpoints = show::items(&list.value);
     let content = html! {
         h1 { (text::WEBHOOKS) }
+        @if is_open_to(visit.viewer.role, Method::Get, NEW) { p.links { a.button href=(NEW) { (text::NEW_WEBHOOK) } } }
         @if endpoints.is_empty() { p.empty { (text::NO_WEBHOOKS) } } @else { div.scroll tabindex="0" { table {
             thead { tr { th { (text::URL) } th { (text::STATUS) } th { (text::FAILING_SINCE) } th { (text::EVENT_TYPES) } } }
             tbody { @for endpoint in endpoints { tr {

@@ -4,6 +4,7 @@ use billing_domain::user::Role;
 use serde_json::{Value, json};
 
 use super::{Browser, hidden, token, user};
+use crate::resources::reissues::{newest, void_calls, with_calls};
 use crate::support::{Answer, Field, World, ago};
 
 const OWNER: &str = "owner@acme.example";
@@ -95,6 +96,92 @@ fn a_credit_note_takes_back_and_is_voided() {
     let due = world.get(&format!("/api/invoices/{invoice}/")).ok(200)["amount_due"].clone();
     assert_eq!(due, before["amount_due"]);
     assert!(!owner.get(&path).text.contains("/console/credit_notes/"), "a voided one is not voided again");
+}
+
+#[test]
+fn corrections_are_looked_at_and_given_back() {
+    let world = World::new();
+    with_calls(&world);
+    user(&world, OWNER, world.organization, Role::Owner);
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = format!("/console/invoices/{}/", newest(&world).id("invoice_id"));
+    let page = format!("{path}corrections/");
+    let untouched = owner.get(&page).text;
+    assert!(untouched.contains("nothing to give back") && !untouched.contains("name=\"reason\""), "{untouched}");
+    void_calls(&world, 0..4);
+    assert!(owner.get(&path).text.contains(&page), "the invoice leads there");
+    let before = world.snapshot();
+    let owed = owner.get(&page).text;
+    assert!(world.snapshot() == before, "looking writes nothing");
+    for figure in ["27.5", "2.2", "on the next invoice"] {
+        assert!(owed.contains(figure), "{figure}: {owed}");
+    }
+    let filled = [("settlement", "balance"), ("reason", "a test <run>")];
+    assert_eq!(fill(&owner, &page, &filled).header("location"), path);
+    let notes = list(&world, "/api/credit_notes/");
+    assert_eq!(notes.len(), 1, "once: {notes:?}");
+    assert_eq!((&notes[0]["amount"], &notes[0]["corrections"]), (&json!(2.2), &json!(true)));
+    assert!(owner.get(&page).text.contains("nothing to give back"));
+}
+
+#[test]
+fn an_invoice_is_billed_anew() {
+    let world = World::new();
+    with_calls(&world);
+    user(&world, OWNER, world.organization, Role::Owner);
+    let owner = Browser::signed_in(&world, OWNER);
+    let old = newest(&world).id("invoice_id");
+    void_calls(&world, 0..4);
+    let old_path = format!("/console/invoices/{old}/");
+    let answer = fill(&owner, &format!("{old_path}void/"), &[("rebill", "true")]);
+    let invoices = list(&world, "/api/invoices/?customer_id=acme");
+    let new = invoices.iter().find(|invoice| invoice["replaces"] == old.as_str()).expect("another invoice");
+    assert_eq!(invoices.iter().filter(|invoice| !invoice["replaces"].is_null()).count(), 1, "once");
+    assert_eq!(new["amount"], 25.3, "20 and six calls, with tax");
+    let new_path = format!("/console/invoices/{}/", new.id("invoice_id"));
+    assert_eq!(answer.header("location"), new_path);
+    assert!(owner.get(&new_path).text.contains(&old_path) && owner.get(&old_path).text.contains(&new_path));
+    assert_eq!(owner.get(&format!("{old_path}corrections/")).status, 409, "a voided invoice owes nothing");
+}
+
+#[test]
+fn an_endpoint_is_made_and_its_secret_shown_once() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = "/console/webhooks/new/";
+    assert!(owner.get("/console/webhooks/").text.contains(path));
+    let filled = [
+        ("url", "https://hooks.example/in?a=1&b"),
+        ("event_types", "invoice.created, invoice.paid"),
+        ("description", "<b>books</b>"),
+    ];
+    let made = fill(&owner, path, &filled);
+    assert!(made.status == 200 && made.text.contains("whsec_"), "{}", made.text);
+    let endpoints = list(&world, "/api/webhook_endpoints/");
+    assert_eq!(endpoints.len(), 1, "once: {endpoints:?}");
+    assert_eq!(endpoints[0]["event_types"], json!(["invoice.created", "invoice.paid"]));
+    let shown = owner.get(&format!("/console/webhooks/{}/", endpoints[0].id("webhook_endpoint_id"))).text;
+    assert!(shown.contains("&lt;b&gt;books") && !shown.contains("whsec_"), "{shown}");
+    for (url, types) in [("ftp://x", ""), ("https://hooks.example/", "invoice.nonsense")] {
+        let refused = fill(&owner, path, &[("url", url), ("event_types", types)]);
+        assert_eq!(refused.status, 400, "{url} {types}: {}", refused.text);
+    }
+}
+
+#[test]
+fn somebody_is_taken_out() {
+    let (world, _) = world();
+    user(&world, "leaver@acme.example", world.organization, Role::Support);
+    let (owner, leaver) = (Browser::signed_in(&world, OWNER), Browser::signed_in(&world, "leaver@acme.example"));
+    let users = list(&world, "/api/users/");
+    let of = |email: &str| users.iter().find(|user| user["email"] == email).expect("a user").id("user_id");
+    let path = format!("/console/users/{}/remove/", of("leaver@acme.example"));
+    assert!(owner.get("/console/users/").text.contains(&path));
+    assert_eq!(fill(&owner, &path, &[]).header("location"), "/console/users/");
+    assert_eq!(list(&world, "/api/users/").len(), 1);
+    assert_eq!(leaver.get("/console/").status, 303, "signed out at once");
+    let last = fill(&owner, &format!("/console/users/{}/remove/", of(OWNER)), &[]);
+    assert_eq!(last.status, 400, "the last owner stays: {}", last.text);
 }
 
 #[test]

@@ -21,7 +21,7 @@ const NAMED: [(&str, &str); 10] = [
     ("user_id", "user"),
 ];
 /// Enough for any form.
-const FILLED_IN: [(&str, &str); 8] = [
+const FILLED_IN: [(&str, &str); 9] = [
     ("amount", "1"),
     ("currency_code", "USD"),
     ("reason", "forged"),
@@ -30,6 +30,7 @@ const FILLED_IN: [(&str, &str); 8] = [
     ("role", "owner"),
     ("kind", "spend"),
     ("threshold", "1"),
+    ("url", "https://forged.example/"),
 ];
 
 /// The path of a row with an object of the fixture's for what is named in it.

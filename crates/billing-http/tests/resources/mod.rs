@@ -24,7 +24,7 @@ mod one_off_lines;
 mod payments;
 mod plan_changes;
 mod plans;
-mod reissues;
+pub(crate) mod reissues;
 mod shapes;
 mod statement;
 mod subscriptions;

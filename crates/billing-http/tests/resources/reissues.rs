@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::support::{Field, World, event};
 
 /// A customer under a test clock with a fee of 20 and calls at half a dollar, ten of them in January, and 10 percent of tax: the clock.
-fn with_calls(world: &World) -> String {
+pub(crate) fn with_calls(world: &World) -> String {
     world.write("PATCH", "/api/organization/", br#"{"tax_rate": 10}"#).ok(200);
     let component = json!({"metric_id": world.metric(), "tiers": [
         {"type": "per_unit", "range_start": 0, "cost_per_batch": "0.5", "metric_units_per_batch": 1},
@@ -26,13 +26,13 @@ fn with_calls(world: &World) -> String {
     clock
 }
 
-fn void_calls(world: &World, numbers: std::ops::Range<u32>) {
+pub(crate) fn void_calls(world: &World, numbers: std::ops::Range<u32>) {
     let ids: Vec<String> = numbers.map(|n| format!("call-{n}")).collect();
     let body = json!({"customer_id": "acme", "idempotency_ids": ids, "reason": "a test run"});
     world.post("/api/events/void/", &body).ok(200);
 }
 
-fn newest(world: &World) -> Value {
+pub(crate) fn newest(world: &World) -> Value {
     world.get("/api/invoices/?customer_id=acme").ok(200)[0].clone()
 }
 
