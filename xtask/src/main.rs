@@ -42,6 +42,7 @@ cargo xtask bench     how fast events come in and access is answered; options:
 cargo xtask campaign memory     what loads take of memory, of the service and of Postgres; five minutes; option --matching TEXT
 cargo xtask campaign fairness   what another tenant feels of one tenant's loads; seven minutes; options as above
 cargo xtask campaign webhooks   100 endpoints, one of them hanging, and deliveries beside a bare client; three minutes; option --profile
+cargo xtask campaign corrections  100,000 events voided by a filter in one job, and what whoever sends events feels of it; option --profile
 cargo xtask campaign lanes      all tests of the service with customers in 4 lanes; ten minutes
 cargo xtask bench billing   how fast invoices go out when everybody is due at once; options: --profile, --output as above,
     --customers N     how many are due (10,000), with 100 events each

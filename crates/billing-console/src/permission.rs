@@ -23,7 +23,7 @@ pub const ALERTS: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 33] = [
+const CALLS: [(Verb, &str, &[Role]); 35] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -45,6 +45,8 @@ const CALLS: [(Verb, &str, &[Role]); 33] = [
     (Post, "/api/invoices/*/corrections/preview/", MONEY),
     (Post, "/api/credit_notes/", MONEY),
     (Post, "/api/credit_notes/*/void/", MONEY),
+    (Post, "/api/customers/*/one_off_lines/", MONEY),
+    (Delete, "/api/customers/*/one_off_lines/*/", MONEY),
     (Post, "/api/credits/", MONEY),
     (Post, "/api/credits/*/void/", MONEY),
     (Patch, "/api/organization/", MONEY),

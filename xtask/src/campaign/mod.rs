@@ -1,7 +1,8 @@
 //! `cargo xtask campaign`: what one tenant's load does to the memory of the service, and to another tenant; how messages are
-//! delivered; all tests with several lanes.
+//! delivered; what a job that corrects many events does to whoever sends some; all tests with several lanes.
 
 mod attack;
+mod corrections;
 mod fairness;
 mod lanes;
 mod loads;
@@ -18,7 +19,7 @@ use tenant::Tenant;
 /// Events of the customer whom usage is asked of.
 const EVENTS: u64 = 100_000;
 
-/// Runs a campaign: `memory`, `fairness`, `webhooks` or `lanes`.
+/// Runs a campaign: `memory`, `fairness`, `webhooks`, `corrections` or `lanes`.
 ///
 /// # Errors
 /// What does not build, start or answer, and a criterion that is not met.
@@ -39,6 +40,7 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
         "memory" => memory::run(&stage, matching),
         "fairness" => fairness::run(&stage, matching),
         "webhooks" => webhooks::run(&stage),
+        "corrections" => corrections::run(&stage),
         other => bail!("there is no campaign {other}"),
     };
     stage.clear()?;

@@ -15,6 +15,7 @@ const CREDITS_SHOWN: u32 = 50;
 const PLANS_LOOKED_AT: usize = 10;
 const METRICS_LOOKED_AT: usize = 30;
 const CREDIT: &str = "/console/customers/{customer_id}/credit/";
+const ONE_OFF_LINES: &str = "/console/customers/{customer_id}/one_off_lines/";
 const VOID_CREDIT: &str = "/console/credits/{credit_id}/void/";
 const CANCEL: &str = "/console/subscriptions/{subscription_id}/cancel/";
 
@@ -40,6 +41,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         p.links {
             a href={ (customer_path(&visit.id)) "events/" } { (text::EVENTS) }
             a href={ (customer_path(&visit.id)) "statement/" } { (text::STATEMENT) }
+            @if may(ONE_OFF_LINES) { a href={ (customer_path(&visit.id)) "one_off_lines/" } { (text::ONE_OFF_LINES) } }
         }
         section { h2 { (text::SUBSCRIPTIONS) } (subscriptions(show::items(&customer["subscriptions"]), may(CANCEL))) }
         section { h2 { (text::USAGE) } (part(&usage, usage_table)) }

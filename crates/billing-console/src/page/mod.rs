@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod new_alert;
 pub mod new_webhook;
 pub mod note_payment;
+pub mod one_off_lines;
 pub mod plan;
 pub mod plans;
 pub mod remove_user;

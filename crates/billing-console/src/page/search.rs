@@ -40,7 +40,29 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// What there is; nothing when there is no such thing, or what was typed cannot name one.
 fn found(read: Result<Value, Failure>) -> Result<Option<Value>, Failure> {
     match read {
-        Err(failure) if failure.status < 500 => Ok(None),
+        Err(failure) if [400, 404].contains(&failure.status) => Ok(None),
         read => read.map(Some),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_not_there_is_not_found() {
+        #[rustfmt::skip]
+        let cases = [
+            // status, found, why
+            (404, true,  "there is no such thing"),
+            (400, true,  "what was typed cannot name one"),
+            (403, false, "they may not look"),
+            (429, false, "they are to come again"),
+            (503, false, "nobody knows"),
+        ];
+        for (status, is_nothing, why) in cases {
+            let read = found(Err(Failure::new(status, "x", "y")));
+            assert_eq!(read == Ok(None), is_nothing, "{status}: {why}");
+        }
     }
 }

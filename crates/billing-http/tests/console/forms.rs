@@ -99,6 +99,36 @@ fn a_credit_note_takes_back_and_is_voided() {
 }
 
 #[test]
+fn a_one_off_line_is_charged_and_taken_away() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = "/console/customers/acme/one_off_lines/";
+    assert!(owner.get("/console/customers/acme/").text.contains(path), "the customer leads there");
+    let filled = [("name", "Set-up <i>"), ("quantity", "1.5"), ("unit_amount", "80.01"), ("is_taxed", "false")];
+    assert_eq!(fill(&owner, path, &filled).header("location"), path);
+    let waiting = list(&world, "/api/customers/acme/one_off_lines/");
+    assert_eq!(waiting.len(), 1, "once: {waiting:?}");
+    assert_eq!((waiting[0]["amount"].to_string().as_str(), &waiting[0]["is_taxed"]), ("120.02", &json!(false)));
+    let page = owner.get(path).text;
+    assert!(page.contains("Set-up &lt;i&gt;") && page.contains("120.02"), "{page}");
+    let remove = format!("{path}remove/?line={}", waiting[0].id("one_off_line_id"));
+    assert!(page.contains(&remove), "{page}");
+    assert_eq!(fill(&owner, &remove, &[]).header("location"), path);
+    assert_eq!(list(&world, "/api/customers/acme/one_off_lines/").len(), 0);
+    assert_eq!(owner.get(&remove).status, 404, "it is gone");
+
+    let filled = [("name", "Device"), ("amount", "19.99"), ("currency_code", "USD"), ("invoice_now", "true")];
+    let invoice = fill(&owner, path, &filled).header("location").to_owned();
+    assert!(invoice.starts_with("/console/invoices/"), "{invoice}");
+    assert!(owner.get(&invoice).text.contains("Device"), "its invoice is shown");
+    assert_eq!(list(&world, "/api/customers/acme/one_off_lines/?billed=true").len(), 1, "once");
+    for (amount, quantity) in [("", ""), ("1", "2"), ("-1", ""), ("x", "")] {
+        let refused = fill(&owner, path, &[("name", "x"), ("amount", amount), ("quantity", quantity)]);
+        assert_eq!(refused.status, 400, "{amount} {quantity}: {}", refused.text);
+    }
+}
+
+#[test]
 fn corrections_are_looked_at_and_given_back() {
     let world = World::new();
     with_calls(&world);

@@ -1,5 +1,8 @@
 //! What rules refuse, call by call, as far as other tests do not come by it.
 
+use std::thread;
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Field, World, plan_body, version_body};
@@ -58,9 +61,15 @@ fn while_a_clock_advances_nothing_of_its_customers_changes() {
         ("POST",  format!("{of_invoice}void/"),                        json!({})),
         ("POST",  format!("/api/test_clocks/{clock}/advance/"),        json!({"frozen_time": "2024-05-01"})),
     ];
+    // The worker looks for clocks that are on their way when it starts, until there are none, and again in half a minute.
+    world.stop();
+    world.sql("UPDATE test_clocks SET status = 'advancing'");
+    world.start();
+    while world.get(&format!("/api/test_clocks/{clock}/")).ok(200)["status"] != "ready" {
+        thread::sleep(Duration::from_millis(20));
+    }
+    thread::sleep(Duration::from_secs(1));
     let before = world.snapshot();
-    // The worker has just looked for clocks that are on their way, and looks again in half a minute.
-    world.restart();
     world.sql("UPDATE test_clocks SET status = 'advancing', frozen_time = frozen_time + interval '1 hour'");
     for (method, path, body) in &calls {
         let answer = world.write(method, path, body.to_string().as_bytes());
