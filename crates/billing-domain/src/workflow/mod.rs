@@ -190,8 +190,8 @@ pub use regenerate_api_key::{RegenerateApiKey, regenerate_api_key};
 pub use reissue_invoice::reissue_invoice;
 #[cfg(feature = "service")]
 pub use remove_member::remove_member;
-#[cfg(feature = "service")]
 pub use remove_one_off_line::remove_one_off_line;
+#[cfg(feature = "service")]
 pub use replay_webhooks::{Replay, replay_webhooks};
 pub use reverse_payment::{ReversePayment, reverse_payment};
 #[cfg(feature = "service")]

@@ -1,6 +1,8 @@
 //! Values that something may choke on, in every place of every call: refused without a trace, and never a fault.
 
 use std::collections::BTreeSet;
+use std::thread;
+use std::time::Duration;
 
 use billing_domain::BigDecimal;
 use billing_http::endpoint::Endpoint;
@@ -96,6 +98,14 @@ fn poisoned(sample: &Sample, endpoint: &Endpoint, fields: &BTreeSet<String>) -> 
     all
 }
 
+/// Waits until nothing is done in the background any more that a call has ordered.
+fn end_of_jobs(world: &World, ours: &Fixture) {
+    let is_running = |jobs: &Value| jobs.as_array().expect("jobs").iter().any(|job| job["state"] == "running");
+    while is_running(&world.get_as(&ours.key, "/api/jobs/").ok(200)) {
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
 #[test]
 fn poison_is_refused_without_a_trace_and_never_a_fault() {
     let world = World::new();
@@ -123,6 +133,7 @@ fn poison_is_refused_without_a_trace_and_never_a_fault() {
                             serde_json::from_str(&answer.text).unwrap_or_else(|error| panic!("{error}: {}", what()));
                         fits(&body, schema, &document).unwrap_or_else(|fault| panic!("{fault}: {}", what()));
                     }
+                    end_of_jobs(&world, &ours);
                     before = state(&world, &ours);
                 } else {
                     // These have an answer of their own for events that are refused.
