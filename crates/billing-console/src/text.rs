@@ -256,7 +256,7 @@ pub const VOID_CREDIT_EXPLAINED: &str = "What is left of it pays no invoice any 
 pub const CREDIT_NOTES: &str = "Credit notes";
 pub const NO_CREDIT_NOTES: &str = "No credit notes.";
 pub const ONE_OFF_LINES: &str = "One-off lines";
-pub const ONE_OFF_LINES_EXPLAINED: &str = "What is charged once and belongs to no subscription. It waits for the next invoice in its currency, and can be taken away until then.";
+pub const ONE_OFF_LINES_EXPLAINED: &str = "What is charged once and belongs to no subscription. It waits for the next invoice in its currency, and can be removed until then.";
 pub const NO_ONE_OFF_LINES: &str = "Nothing waits for the next invoice.";
 pub const CHARGE_ONCE: &str = "Charge once";
 pub const ONE_OFF_NAME_HINT: &str = "What it is for, as the invoice says it.";
@@ -269,7 +269,7 @@ pub const BILLED_WHEN: &str = "Billed";
 pub const WITH_NEXT_INVOICE: &str = "with the next invoice";
 pub const BILLED_AT_ONCE: &str = "at once, on an invoice of its own";
 pub const NO_LINE_NAMED: &str = "No line is chosen.";
-pub const TAKE_AWAY: &str = "Take it away";
+pub const REMOVE_LINE: &str = "Remove";
 pub const CORRECTIONS: &str = "Corrections";
 pub const CORRECTIONS_EXPLAINED: &str = "What this invoice billed of usage, and what it comes to by the events as they are now. Nothing is written by looking.";
 pub const ON_NEXT_INVOICE: &str = "Comes with the next invoice";
@@ -290,8 +290,8 @@ pub const CORRECT_BY_CREDIT_NOTE_EXPLAINED: &str =
     "At once, and line by line; the next invoice does not give it back again.";
 pub const NOTHING_TO_GIVE_BACK: &str = "There is nothing to give back.";
 pub const REBILL: &str = "And then";
-pub const REBILL_NOT: &str = "no other invoice";
-pub const REBILL_ANEW: &str = "bill the same anew, from today's events";
+pub const REBILL_NOT: &str = "issue no other invoice";
+pub const REBILL_ANEW: &str = "rebill it from today's events";
 pub const REBILL_HINT: &str =
     "An invoice in its place takes today's events, subscriptions and tax rate, and forgives nothing.";
 pub const REPLACES: &str = "Stands in the place of";
@@ -355,7 +355,7 @@ pub const INVITE: &str = "Invite somebody";
 pub const INVITED: &str = "Invited";
 pub const INVITE_EXPLAINED: &str = "You get a link to pass on. Whoever opens it chooses a password.";
 pub const INVITED_EXPLAINED: &str = "Pass on this link. It opens once, and is not shown again.";
-pub const REMOVE_USER: &str = "Take out";
+pub const REMOVE_USER: &str = "Remove";
 pub const REMOVE_USER_EXPLAINED: &str =
     "They are signed out of this organization everywhere, at once. What they did stays in the audit log.";
 pub const ROLE_READER: &str = "reader: looks at everything, changes nothing";

@@ -27,7 +27,8 @@ view! {
         events: u64,
         /// Of how many customers.
         customers: u64,
-        /// Whether that is all: at most 1,000 events of a customer are looked at, and 20 customers of the first 200.
+        /// Whether that is all: at most 1,000 events of a customer are looked at, and 20 customers of the first 200; and what custom metrics
+        /// come to is not.
         is_complete: bool,
         /// What it changes in money, by currency.
         changes: Vec<MoneyChangeView>,

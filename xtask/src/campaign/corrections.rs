@@ -31,25 +31,19 @@ const PATIENCE: Duration = Duration::from_secs(600);
 /// What is not answered, events that the job has left, and a p99 that is too long.
 pub fn run(stage: &Stage) -> anyhow::Result<()> {
     let (addr, tenant) = (stage.service.addr, eager(stage)?);
-    let before = beside(addr, &tenant, |done| {
+    let rest = || {
         thread::sleep(QUIET_SPAN);
-        done.store(true, Ordering::Relaxed);
         Ok(())
-    })?;
+    };
+    let before = beside(addr, &tenant, rest)?;
     let mut job = Value::Null;
     let began = Instant::now();
-    let during = beside(addr, &tenant, |done| {
-        let worked = work(&tenant, addr);
-        done.store(true, Ordering::Relaxed);
-        job = worked?;
+    let during = beside(addr, &tenant, || {
+        job = work(&tenant, addr)?;
         Ok(())
     })?;
     let took = began.elapsed().as_secs_f64();
-    let after = beside(addr, &tenant, |done| {
-        thread::sleep(QUIET_SPAN);
-        done.store(true, Ordering::Relaxed);
-        Ok(())
-    })?;
+    let after = beside(addr, &tenant, rest)?;
     let corrected = job["events_corrected"].as_u64().context("a number of events")?;
     println!("| without the job, before and after: p99, ms | beside it | times | events corrected | a second |");
     println!("|---:|---:|---:|---:|---:|");
@@ -77,17 +71,13 @@ fn work(tenant: &Tenant, addr: SocketAddr) -> anyhow::Result<Value> {
     }
 }
 
-/// Does `work` while clients send events of the customer, until it says that it is done; their p99 in milliseconds, each from the
+/// Does `work` while clients send events of the customer; their p99 in milliseconds, each from the
 /// instant at which it was due.
-fn beside(
-    addr: SocketAddr,
-    tenant: &Tenant,
-    work: impl FnOnce(&AtomicBool) -> anyhow::Result<()>,
-) -> anyhow::Result<f64> {
+fn beside(addr: SocketAddr, tenant: &Tenant, work: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<f64> {
     let (done, start) = (AtomicBool::new(false), Instant::now());
     let mut all = thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS).map(|_| scope.spawn(|| send(addr, tenant, start, &done))).collect();
-        let worked = work(&done);
+        let worked = work();
         done.store(true, Ordering::Relaxed);
         let sent = clients.into_iter().map(|client| client.join().expect("no panic"));
         let sent: anyhow::Result<Vec<Vec<f64>>> = sent.collect();

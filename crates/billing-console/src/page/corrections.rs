@@ -3,22 +3,13 @@
 use maud::{Markup, html};
 use serde_json::{Value, json};
 
+use super::credit_note::{TERMS, create};
 use super::{customer_path, invoice_path};
 use crate::api::Failure;
-use crate::form::{Field, Form, Input, body};
+use crate::form::{Form, body};
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
-
-const FIELDS: [Field; 3] = [
-    Field::new(
-        "settlement",
-        text::SETTLEMENT,
-        Input::Choice(&[("balance", text::TO_BALANCE), ("outside", text::OUTSIDE)]),
-    ),
-    Field::new("reference", text::REFERENCE_OF_PAYMENT, Input::Text(200)).hint(text::REFUND_REFERENCE_HINT),
-    Field::new("reason", text::REASON, Input::Text(500)).required(),
-];
 
 /// `GET /console/invoices/{invoice_id}/corrections/`
 ///
@@ -32,7 +23,7 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let customer = &invoice["customer"];
     let gives_back = !show::is_zero(&preview["credit_note"]);
     let form = Form {
-        fields: &crate::form::empty(&FIELDS),
+        fields: &crate::form::empty(&TERMS),
         button: text::CORRECT_BY_CREDIT_NOTE,
         is_danger: false,
         back: (&here, text::BACK),
@@ -107,11 +98,7 @@ fn outlook(word: &str) -> &str {
 /// # Errors
 /// When there is no such invoice; those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let invoice = visit.get(format!("/api/invoices/{}/", escaped(&visit.id))).await?;
-    let mut body = body(visit, &FIELDS);
-    body.insert("invoice_id".to_owned(), invoice["invoice_id"].clone());
+    let mut body = body(visit, &TERMS);
     body.insert("corrections".to_owned(), json!(true));
-    body.entry("settlement").or_insert_with(|| json!("balance"));
-    visit.post("/api/credit_notes/", body).await?;
-    Ok(Outcome::Go(invoice_path(&invoice)))
+    create(visit, body).await
 }

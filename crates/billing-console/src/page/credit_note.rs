@@ -1,7 +1,7 @@
 //! Taking back a part of an invoice by a credit note.
 
 use maud::html;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::invoice_path;
 use crate::api::Failure;
@@ -10,8 +10,9 @@ use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
-const FIELDS: [Field; 4] = [
-    Field::new("amount", text::AMOUNT, Input::Number).required().hint(text::CREDIT_NOTE_AMOUNT_HINT),
+const AMOUNT: Field = Field::new("amount", text::AMOUNT, Input::Number).required().hint(text::CREDIT_NOTE_AMOUNT_HINT);
+/// What every credit note says.
+pub(super) const TERMS: [Field; 3] = [
     Field::new(
         "settlement",
         text::SETTLEMENT,
@@ -20,6 +21,7 @@ const FIELDS: [Field; 4] = [
     Field::new("reference", text::REFERENCE_OF_PAYMENT, Input::Text(200)).hint(text::REFUND_REFERENCE_HINT),
     Field::new("reason", text::REASON, Input::Text(500)).required(),
 ];
+const FIELDS: [Field; 4] = [AMOUNT, TERMS[0], TERMS[1], TERMS[2]];
 
 /// `GET /console/invoices/{invoice_id}/credit_notes/`
 ///
@@ -54,8 +56,15 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// When there is no such invoice; those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    create(visit, body(visit, &FIELDS)).await
+}
+
+/// Has a credit note made of the invoice that the path names, and leads back to that.
+///
+/// # Errors
+/// When there is no such invoice; those of the call.
+pub(super) async fn create<'v>(visit: &'v Visit<'v>, mut body: Map<String, Value>) -> Result<Outcome, Failure> {
     let invoice = visit.get(format!("/api/invoices/{}/", escaped(&visit.id))).await?;
-    let mut body = body(visit, &FIELDS);
     body.insert("invoice_id".to_owned(), invoice["invoice_id"].clone());
     body.entry("settlement").or_insert_with(|| Value::from("balance"));
     visit.post("/api/credit_notes/", body).await?;

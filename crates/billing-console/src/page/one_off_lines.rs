@@ -65,7 +65,7 @@ fn table(lines: &[Value], here: &str) -> Markup {
         @if lines.is_empty() { p.empty { (text::NO_ONE_OFF_LINES) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::NAME) } th { (text::SINCE) } th.right { (text::QUANTITY) } th.right { (text::PRICE_OF_ONE) }
-                th.right { (text::AMOUNT) } th { span.hidden { (text::TAKE_AWAY) } }
+                th.right { (text::AMOUNT) } th { span.hidden { (text::REMOVE_LINE) } }
             } }
             tbody { @for one in lines {
                 @let currency = &one["currency"];
@@ -77,7 +77,7 @@ fn table(lines: &[Value], here: &str) -> Markup {
                     td.right { (show::amount(&one["amount"], currency)) }
                     td.right {
                         a href={ (here) "remove/?" (LINE) "=" (escaped(&show::plain(&one["one_off_line_id"]))) } {
-                            (text::TAKE_AWAY)
+                            (text::REMOVE_LINE)
                         }
                     }
                 }
@@ -106,14 +106,14 @@ pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let customer = visit.get(format!("/api/customers/{}/", escaped(&visit.id))).await?;
     let list = list_path(&visit.id);
     let Some(line) = visit.query.get(LINE) else {
-        let content = html! { h1 { (text::TAKE_AWAY) } p.empty { (text::NO_LINE_NAMED) } p { a href=(list) { (text::ONE_OFF_LINES) } } };
-        return Ok(Outcome::Page(text::TAKE_AWAY.to_owned(), content));
+        let content = html! { h1 { (text::REMOVE_LINE) } p.empty { (text::NO_LINE_NAMED) } p { a href=(list) { (text::ONE_OFF_LINES) } } };
+        return Ok(Outcome::Page(text::REMOVE_LINE.to_owned(), content));
     };
     let line = visit.get(format!("{}{}/", calls(&visit.id), escaped(line))).await?;
-    let form = Form { fields: &[], button: text::TAKE_AWAY, is_danger: true, back: (&list, text::KEEP) };
+    let form = Form { fields: &[], button: text::REMOVE_LINE, is_danger: true, back: (&list, text::KEEP) };
     let content = html! {
         nav.path { a href=(list) { (text::ONE_OFF_LINES) } }
-        h1 { (text::TAKE_AWAY) }
+        h1 { (text::REMOVE_LINE) }
         dl.facts {
             div { dt { (text::BILLED_TO) } dd.long { (show::name(&customer)) } }
             div { dt { (text::NAME) } dd.long { (show::plain(&line["name"])) } }
@@ -121,7 +121,7 @@ pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         }
         (form.render(visit))
     };
-    Ok(Outcome::Page(text::TAKE_AWAY.to_owned(), content))
+    Ok(Outcome::Page(text::REMOVE_LINE.to_owned(), content))
 }
 
 /// `POST /console/customers/{customer_id}/one_off_lines/remove/?line=`

@@ -23,7 +23,7 @@ use crate::store::{PageRequest, Transaction};
 pub struct MatchingPreview {
     /// Events that are not as they are to be.
     pub events: u64,
-    /// Whether those are all: there may be more than were asked for.
+    /// Whether that is all: there may be more events than were asked for, and queries of custom metrics do not see what is undone.
     pub is_complete: bool,
     /// What changes in money, by the code of the currency.
     pub changes: BTreeMap<String, MoneyChange>,
@@ -52,7 +52,7 @@ pub fn preview_matching_corrections(
     let mut account = Account::load(tx, customer, now)?;
     account.refuse_while_on_the_way(tx)?;
     finish_due(tx, &mut account, now)?;
-    let before = charged(tx, customer, now)?;
+    let (before, has_custom) = charged(tx, customer, now)?;
     let mut preview = MatchingPreview { is_complete: true, ..MatchingPreview::default() };
     let filter = matching(tx, customer, &order.selection)?;
     let reasons = Reasons { by: order.by.clone(), reason: order.reason.clone(), job: None };
@@ -73,7 +73,8 @@ pub fn preview_matching_corrections(
             break;
         }
     }
-    for (code, after) in charged(tx, customer, now)? {
+    preview.is_complete &= !has_custom;
+    for (code, after) in charged(tx, customer, now)?.0 {
         let before = before.get(&code).cloned().unwrap_or_default();
         let change = MoneyChange { invoiced: after.invoiced - before.invoiced, open: after.open - before.open };
         preview.changes.insert(code, change);
@@ -114,22 +115,25 @@ pub fn customers_with_matching_events(
     Ok((found, all.next.is_none()))
 }
 
-/// What drafts of the customer's next invoices charge for subscriptions, by currency.
+/// What drafts of the customer's next invoices charge for subscriptions, by currency, and whether custom metrics are among it.
 fn charged(
     tx: &mut dyn Transaction,
     customer: CustomerKey,
     now: OffsetDateTime,
-) -> Result<BTreeMap<String, MoneyChange>, Error> {
+) -> Result<(BTreeMap<String, MoneyChange>, bool), Error> {
     let customer = tx.customers().get(customer)?;
-    let mut charged: BTreeMap<String, MoneyChange> = BTreeMap::new();
+    let (mut charged, mut has_custom): (BTreeMap<String, MoneyChange>, _) = (BTreeMap::new(), false);
     for draft in draft_of(tx, &customer, false, now)? {
         let sums = charged.entry(draft.currency.code).or_default();
         for line in draft.lines.into_iter().filter(|line| line.subscription.is_some()) {
+            if let Trace::UsageCharge { metric, .. } | Trace::UsageNotBilled { metric, .. } = &line.trace {
+                has_custom |= metric.custom_sql.is_some();
+            }
             match line.trace {
                 Trace::UsageCharge { billed_before: Some(_), .. } => sums.invoiced += line.amount,
                 _ => sums.open += line.amount,
             }
         }
     }
-    Ok(charged)
+    Ok((charged, has_custom))
 }

@@ -47,6 +47,7 @@ fn neglected_customers(server: &Process, pg: &mut PgConnection, customers: u64) 
             .map(|e| json!({"customer_id": id, "event_name": "call", "idempotency_id": format!("{n}-{e}"), "time_created": start}))
             .collect();
         server.post("/api/track/", &json!({"batch": events}));
+        server.post(&format!("/api/customers/{id}/one_off_lines/"), &json!({"name": "set-up", "amount": 5}));
     }
     // They leave their clock, and find that it is late.
     pg.batch_execute(
@@ -95,9 +96,13 @@ fn every_invoice_exists_once_however_often_the_run_is_killed() {
     }
     let unlike = "SELECT count(*) FROM (
             SELECT customer.customer_key FROM customers customer JOIN invoices USING (customer_key)
-            GROUP BY customer.customer_key HAVING count(*) <> 4 OR count(DISTINCT issued_at) <> 4 OR sum(amount) <> 39
+            GROUP BY customer.customer_key HAVING count(*) <> 4 OR count(DISTINCT issued_at) <> 4 OR sum(amount) <> 44
         ) wrong";
-    assert_eq!(count(&mut pg, unlike), 0, "three months of fees in advance, the running one, and three calls");
+    assert_eq!(
+        count(&mut pg, unlike),
+        0,
+        "three months of fees in advance, the running one, three calls, and a set-up"
+    );
     assert_eq!(count(&mut pg, "SELECT count(*) FROM invoices"), i64::try_from(customers * 4).expect("small"));
     let report = audit_database(&url, &mut |_| {}).expect("an audit");
     assert!(report.is_clean(), "{report}");

@@ -143,6 +143,27 @@ fn a_dry_run_says_what_changes_in_money_and_changes_nothing() {
 }
 
 #[test]
+fn a_dry_run_does_not_vouch_for_custom_metrics() {
+    let world = World::new();
+    with_calls(&world, &["a", "b"], 3);
+    let query = "SELECT COUNT(*) AS usage_qty FROM events";
+    let metric = json!({"metric_type": "custom", "metric_name": "All", "custom_sql": query});
+    let metric = world.post("/api/metrics/", &metric).ok(201).id("metric_id");
+    let tier = json!({"type": "per_unit", "range_start": 0, "cost_per_batch": 1, "metric_units_per_batch": 1});
+    let version = json!({"currency_code": "USD", "components": [{"metric_id": metric, "tiers": [tier]}]});
+    let plan = json!({"plan_name": "Custom", "plan_duration": "monthly", "initial_version": version});
+    let plan = world.post("/api/plans/", &plan).ok(201).id("plan_id");
+    world
+        .post("/api/subscriptions/", &json!({"customer_id": "a", "plan_id": plan, "start_date": "2024-01-01"}))
+        .ok(200);
+    for (customer, is_complete) in [("a", false), ("b", true)] {
+        let body = json!({"filter": {"customer_id": customer, "event_name": "api_call"}, "dry_run": true});
+        let preview = world.post("/api/events/void/", &body).ok(200)["preview"].clone();
+        assert_eq!((&preview["events"], &preview["is_complete"]), (&json!(6), &json!(is_complete)), "{customer}");
+    }
+}
+
+#[test]
 fn properties_are_set_and_what_was_billed_is_put_right() {
     let world = World::new();
     let clock = with_calls(&world, &["a", "b"], 300);

@@ -1,8 +1,10 @@
 //! One-off lines: charged with the next invoice or at once, shown, and taken away until they are billed.
 
 use billing_audit::audit_database;
+use billing_outbound::Reach;
 use serde_json::{Value, json};
 
+use super::tax_providers::{Provider, rate};
 use crate::receiver::until;
 use crate::support::{Field, World};
 
@@ -120,6 +122,29 @@ fn an_invoice_of_its_own_is_credited_voided_and_issued_anew() {
     assert_eq!(newest(&world)["amount"], 21, "36 less the credit of 15 that came back: it is not charged again");
     let statement = world.get("/api/customers/acme/statement/").ok(200);
     assert_eq!(statement["balances"][0]["closing_balance"], 21, "{statement}");
+    assert_sound(&world);
+}
+
+#[test]
+fn a_line_has_the_rate_of_the_organizations_own_provider() {
+    let (world, provider) = (World::with(|settings| settings.reach = Reach::Anywhere), Provider::new());
+    let (clock, plan) = acme(&world);
+    let settings = json!({"tax_providers": ["http"], "tax_provider_url": provider.url});
+    world.write("PATCH", "/api/organization/", settings.to_string().as_bytes()).ok(200);
+    provider.answers(rate("10"));
+    world.post(LINES, &json!({"name": "Set-up", "amount": 50})).ok(201);
+    assert_eq!(provider.asked().len(), 0, "what waits has no tax yet");
+    subscribe(&world, &plan);
+    let first = newest(&world);
+    assert_eq!((&first["amount"], provider.asked().len()), (&json!(88), 1), "asked once for fee and line");
+    let explained = world.get(&format!("/api/invoices/{}/explain/", first.id("invoice_id"))).ok(200);
+    assert_eq!(explained["line_items"][1]["adjustments"][0]["trace"]["provider"], "http", "{explained}");
+    world.post(LINES, &json!({"name": "Hours", "amount": 10})).ok(201);
+    provider.answers(rate("5"));
+    world.advance(&clock, "2024-02-02");
+    assert_eq!(newest(&world)["amount"], 42, "30 and 10 at the rate of the new invoice's day");
+    world.post(LINES, &json!({"name": "Device", "amount": 20, "invoice_now": true})).ok(201);
+    assert_eq!(newest(&world)["amount"], 21);
     assert_sound(&world);
 }
 

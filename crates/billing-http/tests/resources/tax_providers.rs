@@ -40,7 +40,7 @@ impl Provider {
         provider
     }
 
-    fn answers(&self, text: String) {
+    pub(crate) fn answers(&self, text: String) {
         *self.answer.lock().expect("the answer") = text;
     }
 
@@ -95,7 +95,7 @@ fn reply(status: &str, body: &str) -> String {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}", body.len())
 }
 
-fn rate(percent: &str) -> String {
+pub(crate) fn rate(percent: &str) -> String {
     reply("200 OK", &json!({"tax_rate": percent}).to_string())
 }
 
