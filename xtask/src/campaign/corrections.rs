@@ -58,7 +58,8 @@ pub fn run(stage: &Stage) -> anyhow::Result<()> {
 /// Has all events voided and waits for the job's end; what it says then.
 fn work(tenant: &Tenant, addr: SocketAddr) -> anyhow::Result<Value> {
     let order = json!({"filter": {"customer_id": CUSTOMER, "event_name": "call"}, "reason": "a campaign"});
-    let id = tenant.made("/api/events/void/", &order, "job_id")?;
+    let ordered = tenant.post("/api/events/void/", &order)?;
+    let id = ordered["job"]["job_id"].as_str().context("no job was ordered")?;
     let began = Instant::now();
     loop {
         let (_, answer) = load::call(addr, &tenant.getting(&format!("/api/jobs/{id}/")))?;
