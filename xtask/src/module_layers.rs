@@ -90,7 +90,7 @@ const CRATES: [Floors; 3] = [
             &["addon", "health"],
             &["subscription"],
             &["customer"],
-            &["message"],
+            &["message", "subscription_preview"],
             &["audit", "feed", "webhook"],
             // All of them, and what serves them.
             &["routes"],

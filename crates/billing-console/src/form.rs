@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use crate::layout::form_token;
 use crate::text;
-use crate::visit::Visit;
+use crate::visit::{Fields, Visit};
 
 /// What can be put into a field.
 #[derive(Clone, Copy)]
@@ -16,6 +16,8 @@ pub enum Input {
     Number,
     /// An instant, in UTC.
     Instant,
+    /// A day.
+    Day,
     /// One of several: what is sent, and what is read. Nothing is sent for an empty one.
     Choice(&'static [(&'static str, &'static str)]),
 }
@@ -83,7 +85,8 @@ impl Form<'_> {
 }
 
 impl Field {
-    fn render(&self, value: &str) -> Markup {
+    /// The field with this in it.
+    pub fn render(&self, value: &str) -> Markup {
         let (name, required) = (self.name, self.is_required);
         let hinted = self.hint.map(|_| format!("{name}-hint"));
         let field = match self.input {
@@ -98,6 +101,9 @@ impl Field {
             Input::Instant => html! {
                 input id=(name) name=(name) type="datetime-local" step="1" required[required]
                     value=(value.get(..19).unwrap_or(value)) aria-describedby=[&hinted];
+            },
+            Input::Day => html! {
+                input id=(name) name=(name) type="date" required[required] value=(value) aria-describedby=[&hinted];
             },
             Input::Choice(choices) => html! {
                 select id=(name) name=(name) aria-describedby=[&hinted] {
@@ -114,23 +120,27 @@ impl Field {
     }
 
     /// What was put into it, as the API takes it; `None` when that is nothing.
-    fn read(&self, visit: &Visit<'_>) -> Option<Value> {
+    fn read(&self, filled: &Fields) -> Option<Value> {
         match self.input {
             // Browsers leave out the zone.
-            Input::Instant => visit.form.get(self.name).map(|at| match at.ends_with('Z') {
+            Input::Instant => filled.get(self.name).map(|at| match at.ends_with('Z') {
                 true => at.into(),
                 false if at.len() == 16 => format!("{at}:00Z").into(),
                 false => format!("{at}Z").into(),
             }),
-            _ => visit.form.get(self.name).map(Value::from),
+            _ => filled.get(self.name).map(Value::from),
         }
     }
 }
 
 /// What was put into these fields, as the body of a call.
 pub fn body<'f>(visit: &Visit<'_>, fields: impl IntoIterator<Item = &'f Field>) -> Map<String, Value> {
-    let filled = fields.into_iter().filter_map(|field| Some((field.name.to_owned(), field.read(visit)?)));
-    filled.collect()
+    body_of(&visit.form, fields)
+}
+
+/// The same of a form that was sent to look at something, and stands in the query.
+pub fn body_of<'f>(filled: &Fields, fields: impl IntoIterator<Item = &'f Field>) -> Map<String, Value> {
+    fields.into_iter().filter_map(|field| Some((field.name.to_owned(), field.read(filled)?))).collect()
 }
 
 /// Fields with nothing in them.

@@ -23,13 +23,14 @@ pub const ALERTS: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 35] = [
+const CALLS: [(Verb, &str, &[Role]); 45] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
     (Get, "/api/credits/**", ALL),
     (Get, "/api/credit_notes/**", ALL),
     (Get, "/api/plans/**", ALL),
+    (Get, "/api/addons/**", ALL),
     (Get, "/api/metrics/**", ALL),
     (Get, "/api/events/**", ALL),
     (Get, "/api/metric_access/**", ALL),
@@ -50,7 +51,16 @@ const CALLS: [(Verb, &str, &[Role]); 35] = [
     (Post, "/api/credits/", MONEY),
     (Post, "/api/credits/*/void/", MONEY),
     (Patch, "/api/organization/", MONEY),
+    (Post, "/api/subscriptions/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/preview/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/cancel/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/cancel/preview/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/switch_plan/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/switch_plan/preview/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/addons/attach/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/addons/attach/preview/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/components/*/change_prepaid_units/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/components/*/change_prepaid_units/preview/", SUBSCRIPTIONS),
     (Post, "/api/usage_alerts/", ALERTS),
     (Delete, "/api/usage_alerts/*/", ALERTS),
     (Post, "/api/test_clocks/*/advance/", ENGINEERS),
@@ -101,6 +111,7 @@ mod tests {
             (Developer,  Post,   "/api/invoices/x/payments/",       false, "money is not theirs"),
             (Support,    Post,   "/api/subscriptions/x/cancel/",    true,  "support cancels"),
             (Reader,     Post,   "/api/subscriptions/x/cancel/",    false, "readers change nothing"),
+            (Developer,  Post,   "/api/subscriptions/preview/",     false, "who may not do it does not try it out"),
             (Owner,      Post,   "/api/organization/",              false, "there is no such call"),
             (Owner,      Patch,  "/api/organization/",              true,  "there is this one"),
             (Owner,      Post,   "/api/invoices/x/y/void/",         false, "another depth is another call"),

@@ -211,8 +211,7 @@ pub const METHOD: &str = "Way";
 pub const METHOD_HINT: &str = "In your words: bank, card.";
 pub const AMOUNT_HINT: &str = "What is more than due becomes a credit.";
 pub const CANCEL_SUBSCRIPTION: &str = "Cancel this subscription";
-pub const CONFIRM_CANCEL: &str = "Cancel the subscription";
-pub const CANCEL_EXPLAINED: &str = "The subscription ends now.";
+pub const CANCEL_EXPLAINED: &str = "The subscription and its add-ons end now.";
 pub const FEES: &str = "Fees of the present period";
 pub const FEES_AS_AGREED: &str = "as each fee says itself";
 pub const FEES_REFUND: &str = "refund them";
@@ -224,6 +223,47 @@ pub const USAGE_DROP: &str = "drop it";
 pub const INVOICING: &str = "Invoice";
 pub const INVOICE_NOW: &str = "now";
 pub const INVOICE_LATER: &str = "at the end of the period";
+
+// Changes of subscriptions.
+pub const PREVIEW: &str = "Show what it comes to";
+pub const PREVIEWED: &str = "What it comes to";
+pub const PREVIEW_EXPLAINED: &str = "Nothing is done yet. Usage that comes in meanwhile is billed too.";
+pub const AT_ONCE: &str = "Invoiced at once";
+pub const NOTHING_AT_ONCE: &str = "Nothing is invoiced at once.";
+pub const NEXT_INVOICE: &str = "The next invoice then";
+pub const NOTHING_NEXT: &str = "Nothing is left to invoice.";
+pub const NEXT_INVOICE_BEFORE: &str = "Next invoice without it";
+pub const NEXT_INVOICE_AFTER: &str = "Next invoice with it";
+pub const MORE_COMES: &str =
+    "It begins so long ago that it is invoiced step by step. These are the first invoices; more come by themselves.";
+pub const NEW_SUBSCRIPTION: &str = "Subscribe to a plan";
+pub const NEW_SUBSCRIPTION_EXPLAINED: &str = "It begins on a day, also one in the past: what is due since is invoiced.";
+pub const BEGINS_ON: &str = "Begins on";
+pub const ENDS_ON: &str = "Ends on";
+pub const ENDS_ON_HINT: &str = "Empty: as long as the plan lasts.";
+pub const AT_ITS_END: &str = "At its end";
+pub const RENEWS_THEN: &str = "it renews";
+pub const ENDS_THEN: &str = "it ends";
+pub const SWITCH_PLAN: &str = "Switch the plan";
+pub const SWITCH: &str = "Switch";
+pub const SWITCH_EXPLAINED: &str =
+    "The rest of the period goes on with the new plan. What is paid of the old one is settled against it.";
+pub const USAGE_OF_SWITCH: &str = "Usage of the running interval";
+pub const USAGE_GOES_ON: &str = "goes on with the new plan";
+pub const USAGE_STAYS: &str = "is billed by the old plan";
+pub const ATTACH_ADDON: &str = "Attach an add-on";
+pub const ADDON: &str = "Add-on";
+pub const ADDON_EXPLAINED: &str = "It ends with the subscription, and renews with it when it recurs.";
+pub const NO_ADDONS: &str = "There are no add-ons. They are made through the API: POST /api/addons/.";
+pub const ADDON_QUANTITY_HINT: &str = "Multiplies its fees.";
+pub const PREPAID_UNITS: &str = "Change prepaid units";
+pub const UNITS_LINK: &str = "Units";
+pub const PREPAID_UNITS_EXPLAINED: &str =
+    "From now on so many units are paid for in advance; only the difference is billed.";
+pub const NO_PREPAID_UNITS: &str = "Nothing of this plan is paid for in advance.";
+pub const MORE_UNITS: &str = "More units are invoiced";
+pub const BY_THE_PLAN: &str = "by the plan";
+pub const CHANGE: &str = "Change";
 
 // Plans, metrics, webhooks.
 pub const VERSIONS: &str = "Versions";

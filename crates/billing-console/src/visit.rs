@@ -109,7 +109,15 @@ impl Visit<'_> {
     /// # Errors
     /// Those of the call.
     pub async fn ask(&self, path: impl Into<String>) -> Result<Value, Failure> {
-        Ok(self.api.send(Verb::Post, path.into(), Value::Null, format!("console-{}", self.once)).await?.value)
+        self.ask_with(path, Value::Null).await
+    }
+
+    /// The same of a call that takes a body.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub async fn ask_with(&self, path: impl Into<String>, body: impl Into<Value>) -> Result<Value, Failure> {
+        Ok(self.api.send(Verb::Post, path.into(), body.into(), format!("console-{}", self.once)).await?.value)
     }
 
     /// Has something done, once for the form that was sent.

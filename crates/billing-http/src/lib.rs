@@ -94,6 +94,7 @@ pub mod settings;
 mod slots;
 pub mod startup;
 mod subscription;
+mod subscription_preview;
 pub mod taxes;
 pub mod telemetry;
 mod test_clock;

@@ -20,6 +20,11 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/subscriptions/add/",                 "add_subscription"),
     ("POST", "/api/subscriptions/{subscription_id}/switch_plan/", "switch_plan"),
     ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/", "change_prepaid_units"),
+    ("POST", "/api/subscriptions/{subscription_id}/switch_plan/preview/", "preview_plan_switch"),
+    ("POST", "/api/subscriptions/{subscription_id}/cancel/preview/", "preview_cancellation"),
+    ("POST", "/api/subscriptions/{subscription_id}/addons/attach/preview/", "preview_addon"),
+    ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/", "preview_prepaid_units"),
+    ("POST", "/api/subscriptions/preview/", "preview_subscription"),
     ("POST", "/api/webhook_endpoints/{webhook_endpoint_id}/rotate_secret/", "rotate_webhook_endpoint_secret"),
     ("GET", "/api/webhook_endpoints/{webhook_endpoint_id}/deliveries/", "list_webhook_endpoint_deliveries"),
 ];

@@ -4,8 +4,8 @@ use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, audit, credit, credit_note, currency, customer, deprecated_access, docs, event,
     event_correction, event_receipt, feature, feature_access, feed, health, invoice, job, metric, metric_access,
-    organization, overview, ping, plan, subscription, test_clock, track, usage, usage_alert, user, verify_idems,
-    webhook,
+    organization, overview, ping, plan, subscription, subscription_preview, test_clock, track, usage, usage_alert,
+    user, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -29,6 +29,7 @@ pub fn table() -> Vec<Endpoint> {
         addon::endpoints(),
         customer::endpoints(),
         subscription::endpoints(),
+        subscription_preview::endpoints(),
         invoice::endpoints(),
         credit::endpoints(),
         credit_note::endpoints(),

@@ -392,31 +392,42 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ("POST", "/api/customers/") => {
             vec![json!({"customer_id": "sample", "email": "sample@acme.io", "test_clock_id": "$clock"})]
         }
-        ("POST", "/api/subscriptions/" | "/api/subscriptions/add/") => {
+        ("POST", "/api/subscriptions/" | "/api/subscriptions/add/" | "/api/subscriptions/preview/") => {
             vec![subscribe("plan_id", "$other_plan"), subscribe("version_id", "$third_version")]
         }
         ("POST", "/api/subscriptions/update/") => {
             vec![json!({"turn_off_auto_renew": true}), json!({"replace_plan_id": "$third_plan"})]
         }
         ("POST", "/api/subscriptions/{subscription_id}/update/") => vec![json!({"metadata": {"a": 1}})],
-        ("POST", "/api/subscriptions/cancel/" | "/api/subscriptions/{subscription_id}/cancel/") => {
-            vec![json!({"usage_behavior": "bill_full"})]
-        }
-        ("POST", "/api/subscriptions/{subscription_id}/switch_plan/") => vec![
+        (
+            "POST",
+            "/api/subscriptions/cancel/"
+            | "/api/subscriptions/{subscription_id}/cancel/"
+            | "/api/subscriptions/{subscription_id}/cancel/preview/",
+        ) => vec![json!({"usage_behavior": "bill_full"})],
+        (
+            "POST",
+            "/api/subscriptions/{subscription_id}/switch_plan/"
+            | "/api/subscriptions/{subscription_id}/switch_plan/preview/",
+        ) => vec![
             json!({"switch_plan_version_id": "$other_version", "component_fixed_charges_initial_units": units}),
             json!({"switch_plan_id": "$third_plan"}),
         ],
-        ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/") => {
-            vec![json!({"units": 20})]
-        }
+        (
+            "POST",
+            "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/"
+            | "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/",
+        ) => vec![json!({"units": 20})],
         ("POST", "/api/addons/") => {
             let mut addon = addon_body("sample");
             addon["components"] = json!([{"metric_id": "$mail_metric", "tiers": [{"type": "free", "range_start": 0}]}]);
             vec![addon]
         }
-        ("POST", "/api/subscriptions/{subscription_id}/addons/attach/") => {
-            vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})]
-        }
+        (
+            "POST",
+            "/api/subscriptions/{subscription_id}/addons/attach/"
+            | "/api/subscriptions/{subscription_id}/addons/attach/preview/",
+        ) => vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})],
         ("POST", "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/") => vec![json!({})],
         ("POST", "/api/credits/") => vec![json!({"customer_id": "$customer", "amount": 5, "currency_code": "USD"})],
         ("POST", "/api/credits/{credit_id}/update/") => vec![json!({"description": "sample"})],

@@ -1,13 +1,19 @@
-//! Cancelling a subscription: asked first, done once.
+//! Cancelling a subscription: looked at first, done once.
 
-use maud::html;
-
+use super::change::{Change, facts, subscription};
 use super::customer_path;
 use crate::api::Failure;
-use crate::form::{Field, Form, Input, body, empty};
+use crate::form::{Field, Input};
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
+
+/// Whether it is invoiced at once.
+pub(super) const INVOICING: Field = Field::new(
+    "invoicing_behavior",
+    text::INVOICING,
+    Input::Choice(&[("invoice_now", text::INVOICE_NOW), ("add_to_next_invoice", text::INVOICE_LATER)]),
+);
 
 /// What becomes of it; the usual choice comes first.
 const FIELDS: [Field; 3] = [
@@ -26,35 +32,32 @@ const FIELDS: [Field; 3] = [
         text::USAGE_UNTIL_NOW,
         Input::Choice(&[("bill_full", text::USAGE_BILL), ("bill_none", text::USAGE_DROP)]),
     ),
-    Field::new(
-        "invoicing_behavior",
-        text::INVOICING,
-        Input::Choice(&[("invoice_now", text::INVOICE_NOW), ("add_to_next_invoice", text::INVOICE_LATER)]),
-    ),
+    INVOICING,
 ];
+
+fn change(call: &str) -> Change<'_> {
+    Change {
+        title: text::CANCEL_SUBSCRIPTION,
+        explained: text::CANCEL_EXPLAINED,
+        is_danger: true,
+        choices: None,
+        fields: &FIELDS,
+        told: &[],
+        call,
+    }
+}
+
+fn call(visit: &Visit<'_>) -> String {
+    format!("/api/subscriptions/{}/cancel/", escaped(&visit.id))
+}
 
 /// `GET /console/subscriptions/{subscription_id}/cancel/`
 ///
 /// # Errors
 /// When there is no such subscription.
-pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let subscription = visit.get(format!("/api/subscriptions/{}/", escaped(&visit.id))).await?;
-    let customer = &subscription["customer"];
-    let holder = customer_path(&show::plain(&customer["customer_id"]));
-    let fields = empty(&FIELDS);
-    let form = Form { fields: &fields, button: text::CONFIRM_CANCEL, is_danger: true, back: (&holder, text::KEEP) };
-    let content = html! {
-        nav.path { a href=(holder) { (show::name(customer)) } }
-        h1 { (text::CANCEL_SUBSCRIPTION) }
-        dl.facts {
-            div { dt { (text::CUSTOMER) } dd.long { (show::name(customer)) } }
-            div { dt { (text::PLAN) } dd.long { (show::plain(&subscription["billing_plan"]["plan_name"])) } }
-            div { dt { (text::PERIOD) } dd { (show::days(&subscription["start_date"], &subscription["end_date"])) } }
-        }
-        p { (text::CANCEL_EXPLAINED) }
-        (form.render(visit))
-    };
-    Ok(Outcome::Page(text::CANCEL_SUBSCRIPTION.to_owned(), content))
+pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    let subscription = subscription(visit).await?;
+    change(&call(visit)).page(visit, &subscription["customer"], facts(&subscription)).await
 }
 
 /// `POST /console/subscriptions/{subscription_id}/cancel/`
@@ -62,7 +65,6 @@ pub async fn confirm<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let path = format!("/api/subscriptions/{}/cancel/", escaped(&visit.id));
-    let cancelled = visit.post(path, body(visit, &FIELDS)).await?;
+    let cancelled = change(&call(visit)).make(visit).await?;
     Ok(Outcome::Go(customer_path(&show::plain(&cancelled["customer"]["customer_id"]))))
 }

@@ -17,7 +17,14 @@ const METRICS_LOOKED_AT: usize = 30;
 const CREDIT: &str = "/console/customers/{customer_id}/credit/";
 const ONE_OFF_LINES: &str = "/console/customers/{customer_id}/one_off_lines/";
 const VOID_CREDIT: &str = "/console/credits/{credit_id}/void/";
-const CANCEL: &str = "/console/subscriptions/{subscription_id}/cancel/";
+const SUBSCRIBE: &str = "/console/customers/{customer_id}/subscribe/";
+/// What is done with a subscription: where, and how it is called.
+const CHANGES: [(&str, &str); 4] = [
+    ("switch_plan", text::SWITCH),
+    ("addons", text::ADDON),
+    ("prepaid_units", text::UNITS_LINK),
+    ("cancel", text::CANCEL),
+];
 
 type Part = Result<Value, Failure>;
 
@@ -43,9 +50,15 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             a href={ (customer_path(&visit.id)) "statement/" } { (text::STATEMENT) }
             @if may(ONE_OFF_LINES) { a href={ (customer_path(&visit.id)) "one_off_lines/" } { (text::ONE_OFF_LINES) } }
         }
-        section { h2 { (text::SUBSCRIPTIONS) } (subscriptions(show::items(&customer["subscriptions"]), may(CANCEL))) }
+        section {
+            h2 { (text::SUBSCRIPTIONS) }
+            (subscriptions(show::items(&customer["subscriptions"]), may(SUBSCRIBE)))
+            p.links { @if may(SUBSCRIBE) {
+                a href={ (customer_path(&visit.id)) "subscribe/" } { (text::NEW_SUBSCRIPTION) }
+            } }
+        }
         section { h2 { (text::USAGE) } (part(&usage, usage_table)) }
-        section { h2 { (text::DRAFT) } (part(&draft, drafts)) }
+        section { h2 { (text::DRAFT) } (part(&draft, |draft| drafts(show::items(&draft["invoices"]), text::NO_DRAFT))) }
         section {
             h2 { (text::INVOICES) }
             @if invoices.is_empty() { p.empty { (text::NO_INVOICES) } } @else { (invoice_table(invoices, false)) }
@@ -89,12 +102,12 @@ fn head(customer: &Value) -> Markup {
     }
 }
 
-fn subscriptions(held: &[Value], may_cancel: bool) -> Markup {
+fn subscriptions(held: &[Value], may_change: bool) -> Markup {
     html! {
         @if held.is_empty() { p.empty { (text::NO_SUBSCRIPTIONS) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::PLAN) } th { (text::PERIOD) } th { (text::FILTERS) } th { (text::STATUS) }
-                @if may_cancel { th { span.hidden { (text::CANCEL) } } }
+                @if may_change { th { span.hidden { (text::CHANGE) } } }
             } }
             tbody { @for one in held {
                 @let plan = &one["billing_plan"];
@@ -112,9 +125,11 @@ fn subscriptions(held: &[Value], may_cancel: bool) -> Markup {
                     td { (show::days(&one["start_date"], &one["end_date"])) }
                     td.long { (filters(&one["subscription_filters"])) }
                     td { @if one["auto_renew"] == true { (text::RENEWS) } @else { (text::ENDS) } }
-                    @if may_cancel {
-                        td.right { a href={ "/console/subscriptions/" (escaped(&id)) "/cancel/" } { (text::CANCEL) } }
-                    }
+                    @if may_change { td { div.acts {
+                        @for (act, name) in CHANGES {
+                            a href={ "/console/subscriptions/" (escaped(&id)) "/" (act) "/" } { (name) }
+                        }
+                    } } }
                 }
             } }
         } } }
@@ -182,10 +197,10 @@ fn usage_table(usage: &Value) -> Markup {
     }
 }
 
-fn drafts(drafts: &Value) -> Markup {
-    let invoices = show::items(&drafts["invoices"]);
+/// Invoices that are not issued, in tables; `nothing` where there are none.
+pub(super) fn drafts(invoices: &[Value], nothing: &str) -> Markup {
     html! {
-        @if invoices.is_empty() { p.empty { (text::NO_DRAFT) } }
+        @if invoices.is_empty() { p.empty { (nothing) } }
         @for invoice in invoices {
             div.scroll tabindex="0" { table {
                 thead { tr { th { (text::LINES) } th { (text::PERIOD) } th.right { (text::QUANTITY) } th.right { (text::AMOUNT) } } }

@@ -1,8 +1,10 @@
 //! The pages, one file each: what it asks the API for, and how that looks.
 
 pub mod alerts;
+pub mod attach_addon;
 pub mod audit_log;
 pub mod cancel_subscription;
+pub(crate) mod change;
 pub mod corrections;
 pub mod credit_customer;
 pub mod credit_note;
@@ -17,16 +19,19 @@ pub mod invoice_line;
 pub mod invoices;
 pub mod metrics;
 pub mod new_alert;
+pub mod new_subscription;
 pub mod new_webhook;
 pub mod note_payment;
 pub mod one_off_lines;
 pub mod plan;
 pub mod plans;
+pub mod prepaid_units;
 pub mod remove_user;
 pub mod search;
 pub mod settings;
 pub mod sign_in;
 pub mod statement;
+pub mod switch_plan;
 pub mod test_clock;
 pub mod test_clocks;
 pub mod users;

@@ -123,7 +123,8 @@ pub(super) fn create_within(
 }
 
 impl CreateSubscription {
-    fn faults(
+    /// What is wrong whatever the customer holds.
+    pub(super) fn faults(
         &self,
         tx: &mut dyn Transaction,
         customer: CustomerKey,

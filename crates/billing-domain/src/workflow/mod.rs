@@ -70,6 +70,7 @@ mod note_tax_quote;
 mod one_off_lines;
 #[cfg(feature = "service")]
 mod park_billing;
+mod preview_change;
 mod preview_corrections;
 #[cfg(feature = "service")]
 mod preview_matching_corrections;
@@ -176,6 +177,7 @@ pub use note_payment::{NotePayment, note_payment};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
 pub use park_billing::park_billing;
+pub use preview_change::{ChangePreview, preview_change, preview_new_subscription};
 pub use preview_corrections::{CorrectionsPreview, LineCorrection, Outlook, RecountedUsage, preview_corrections};
 #[cfg(feature = "service")]
 pub use preview_matching_corrections::{

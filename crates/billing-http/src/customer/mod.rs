@@ -25,6 +25,7 @@ use crate::list::{ListAnswer, Paging};
 use crate::path::PathParam;
 use crate::query::Query;
 use cost_analysis::CostAnalysisView;
+pub use draft_invoice::DraftInvoiceView;
 use draft_invoice::DraftInvoicesView;
 pub use one_off_line::OneOffLineView;
 use statement::StatementView;

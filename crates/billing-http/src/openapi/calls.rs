@@ -55,6 +55,7 @@ const OF_ANOTHER_PLAN: &[&Code] = &[
     &TEST_CLOCK_ADVANCING,
     &CATCHING_UP,
 ];
+const OF_AN_ADDON: &[&Code] = &[&PREPAYMENT_CANT_DETERMINE_UNITS, &INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP];
 const OF_A_RUNNING_SUBSCRIPTION: &[&Code] = &[&INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP];
 
 /// Only what is paid beyond what is due waits until a customer has caught up.
@@ -111,10 +112,16 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/subscriptions/{subscription_id}/cancel/", OF_A_RUNNING_SUBSCRIPTION),
     ("/api/subscriptions/{subscription_id}/switch_plan/", OF_ANOTHER_PLAN),
     ("/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/", OF_A_RUNNING_SUBSCRIPTION),
+    ("/api/subscriptions/{subscription_id}/addons/attach/", OF_AN_ADDON),
+    // Refused as what they show.
+    ("/api/subscriptions/preview/", OF_A_NEW_SUBSCRIPTION),
+    ("/api/subscriptions/{subscription_id}/cancel/preview/", OF_A_RUNNING_SUBSCRIPTION),
+    ("/api/subscriptions/{subscription_id}/switch_plan/preview/", OF_ANOTHER_PLAN),
     (
-        "/api/subscriptions/{subscription_id}/addons/attach/",
-        &[&PREPAYMENT_CANT_DETERMINE_UNITS, &INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
+        "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/",
+        OF_A_RUNNING_SUBSCRIPTION,
     ),
+    ("/api/subscriptions/{subscription_id}/addons/attach/preview/", OF_AN_ADDON),
     ("/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/", OF_A_RUNNING_SUBSCRIPTION),
     ("/api/credits/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     (

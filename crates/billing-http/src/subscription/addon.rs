@@ -74,7 +74,8 @@ impl FromFields for AttachChoice {
 }
 
 impl AttachBody {
-    fn read(self, customer: CustomerKey, parent: SubscriptionId) -> AttachAddon {
+    /// The command, about this subscription of this customer's.
+    pub fn read(self, customer: CustomerKey, parent: SubscriptionId) -> AttachAddon {
         let AttachChoice(addon) = self.addon;
         let quantity = self.quantity.unwrap_or(1);
         AttachAddon { customer, parent, addon, quantity, metadata: self.metadata.unwrap_or_default().0 }

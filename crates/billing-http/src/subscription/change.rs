@@ -69,7 +69,8 @@ impl CancelBody {
         (cancellation, self.invoicing_behavior.unwrap_or_default())
     }
 
-    fn read(self, customer: CustomerKey, subscriptions: Vec<SubscriptionId>) -> CancelSubscription {
+    /// The command, about this subscription of this customer's.
+    pub fn read(self, customer: CustomerKey, subscriptions: Vec<SubscriptionId>) -> CancelSubscription {
         let (cancellation, invoicing_behavior) = self.options();
         CancelSubscription { customer, subscriptions, cancellation, invoicing_behavior }
     }
@@ -138,7 +139,8 @@ impl FromFields for SwitchChoice {
 }
 
 impl SwitchBody {
-    fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> SwitchPlan {
+    /// The command, about this subscription of this customer's.
+    pub fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> SwitchPlan {
         let units = self.component_fixed_charges_initial_units.unwrap_or_default().0;
         let (invoicing_behavior, usage_behavior) = SwitchInvoicing::read(self.invoicing_behavior, self.usage_behavior);
         SwitchPlan {
@@ -163,7 +165,8 @@ body! {
 }
 
 impl PrepaidChangeBody {
-    fn read(self, customer: CustomerKey, subscription: SubscriptionId, metric: MetricId) -> ChangePrepaidUnits {
+    /// The command, about this subscription of this customer's.
+    pub fn read(self, customer: CustomerKey, subscription: SubscriptionId, metric: MetricId) -> ChangePrepaidUnits {
         let (units, invoice_now) = (self.units.0, self.invoice_now.unwrap_or(true));
         ChangePrepaidUnits { customer, subscription, metric, units, invoice_now }
     }

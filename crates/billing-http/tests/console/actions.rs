@@ -87,7 +87,11 @@ fn a_subscription_is_cancelled_once() {
     let path = format!("/console/subscriptions/{subscription}/cancel/");
     let fields =
         [("flat_fee_behavior", "refund"), ("usage_behavior", "bill_none"), ("invoicing_behavior", "invoice_now")];
-    let answers = send_thrice(&world, &finance, &path, &fields);
+    let page = finance.get(&path);
+    assert!(!page.text.contains("name=\"once\""), "it is looked at before it is done: {}", page.text);
+    let looked_at =
+        format!("{path}?preview=1&flat_fee_behavior=refund&usage_behavior=bill_none&invoicing_behavior=invoice_now");
+    let answers = send_thrice(&world, &finance, &looked_at, &fields);
     assert_eq!(answers, vec![(303, "/console/customers/acme/".to_owned()); 3]);
     let active = world.get("/api/subscriptions/?customer_id=acme").ok(200);
     assert_eq!(active.as_array().map(Vec::len), Some(0), "{active}");

@@ -240,10 +240,11 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     driver.arrives("/console/");
     let mut faults = Vec::new();
     let rows = table().iter().filter(|row| row.method == Method::Get).map(|row| row.path);
-    for row in rows.chain(["/console/sessions/", "/console/nothing/"]) {
+    let looked_at = "/console/subscriptions/{subscription_id}/cancel/?preview=1";
+    for row in rows.chain(["/console/sessions/", "/console/nothing/", looked_at]) {
         driver.open(&filled(row, &fixture));
         driver.script("document.querySelectorAll('main details').forEach(one => one.open = true)");
-        let name = row.trim_start_matches("/console").trim_matches('/').replace(['/', '{', '}'], "-");
+        let name = row.trim_start_matches("/console").trim_matches('/').replace(['/', '{', '}', '?', '='], "-");
         driver.photograph(&format!("every-{name}"));
         faults.extend(checker.violations(&driver).into_iter().map(|fault| format!("{row}: {fault}")));
     }

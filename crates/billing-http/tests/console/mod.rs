@@ -2,6 +2,7 @@
 
 mod actions;
 pub(crate) mod browser;
+mod changes;
 mod forms;
 mod pages;
 mod sessions;
@@ -98,7 +99,7 @@ impl<'w> Browser<'w> {
     }
 }
 
-/// The value of a hidden field of the main form of a page: the last one of that name.
+/// The value of a hidden field of a page: the last one of that name, which is the main form's.
 pub fn hidden(page: &Answer, name: &str) -> String {
     let start = format!("name=\"{name}\" value=\"");
     let rest = page.text.rsplit_once(&start).unwrap_or_else(|| panic!("no field {name}: {}", page.text)).1;

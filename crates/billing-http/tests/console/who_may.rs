@@ -21,7 +21,7 @@ const NAMED: [(&str, &str); 10] = [
     ("user_id", "user"),
 ];
 /// Enough for any form.
-const FILLED_IN: [(&str, &str); 9] = [
+const FILLED_IN: [(&str, &str); 11] = [
     ("amount", "1"),
     ("currency_code", "USD"),
     ("reason", "forged"),
@@ -31,6 +31,8 @@ const FILLED_IN: [(&str, &str); 9] = [
     ("kind", "spend"),
     ("threshold", "1"),
     ("url", "https://forged.example/"),
+    ("start_date", "2026-01-01"),
+    ("metric_id", "metric_00000000000000000000000000000001"),
 ];
 
 /// The path of a row with an object of the fixture's for what is named in it.
@@ -73,8 +75,10 @@ fn roles_open_and_do_what_the_table_says() {
         let has_money = [Role::Owner, Role::Finance].contains(role);
         assert_eq!(is_offered(invoice, "/void/\""), has_money, "{role}: what may not be done is not offered");
         assert_eq!(is_offered(invoice, "/payments/\""), has_money, "{role}");
-        let may_cancel = has_money || *role == Role::Support;
-        assert_eq!(is_offered("/console/customers/{customer_id}/", "/cancel/\""), may_cancel, "{role}");
+        let may_change = has_money || *role == Role::Support;
+        for link in ["/cancel/\"", "/switch_plan/\"", "/addons/\"", "/prepaid_units/\"", "/subscribe/\""] {
+            assert_eq!(is_offered("/console/customers/{customer_id}/", link), may_change, "{role}: {link}");
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod addons;
+mod change_previews;
 mod changes;
 mod cloud_events;
 mod corrections;

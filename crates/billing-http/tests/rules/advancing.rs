@@ -1,5 +1,5 @@
 //! While a test clock is on its way, and while a customer catches up with what is past, nothing of the customer can be
-//! changed: tried on every route of the table.
+//! changed, nor a change be tried out: tried on every route of the table.
 
 use actix_web::http::Method;
 use billing_http::endpoint::{Access, Endpoint};
@@ -38,7 +38,8 @@ fn changes_a_customer(endpoint: &Endpoint) -> bool {
     let makes_one = endpoint.path == "/api/customers/";
     let is_other = NOT_ABOUT_A_CUSTOMER.iter().any(|prefix| endpoint.path.starts_with(prefix))
         && !CORRECTIONS.contains(&endpoint.path);
-    let is_preview = endpoint.path.ends_with("/preview/");
+    // That of a correction looks at what was billed; the others do what they show, and are refused as that is.
+    let is_preview = endpoint.path.ends_with("/corrections/preview/");
     endpoint.access == Access::Key && endpoint.method != Method::GET && !is_other && !makes_one && !is_preview
 }
 

@@ -28,6 +28,7 @@ mod messages;
 mod payment;
 mod plan;
 mod prepaid;
+mod preview;
 mod receipts;
 mod records;
 mod statement;
