@@ -191,7 +191,10 @@ fn a_preview_is_refused_as_its_change_is() {
         (&asks, "prepayment_cant_determine_units"),
     ] {
         cases.push(("/api/subscriptions/".to_owned(), create(plan), code));
-        cases.push((of("switch_plan"), switch(plan), code));
+        // A plan that asks for units takes those of the old one.
+        if plan != &asks {
+            cases.push((of("switch_plan"), switch(plan), code));
+        }
     }
     let untouched = fingerprint(world.url(), world.organization);
     for (path, body, code) in &cases {

@@ -122,6 +122,9 @@ fn another_plan_is_refused_as_a_first_one_is() {
     for (plan, status, code, why) in &cases {
         let switch = world.post(&format!("/api/subscriptions/{id}/switch_plan/"), &json!({"switch_plan_id": plan}));
         assert_refused(&switch, *status, code, why);
+        let shown =
+            world.post(&format!("/api/subscriptions/{id}/switch_plan/preview/"), &json!({"switch_plan_id": plan}));
+        assert_refused(&shown, *status, code, why);
         let path = format!("/api/subscriptions/update/?customer_id=acme&plan_id={held}");
         assert_refused(&world.post(&path, &json!({"replace_plan_id": plan})), *status, code, why);
     }
