@@ -26,7 +26,7 @@ use crate::pg::lock::{LockClass, try_lock};
 use crate::pg::month::Month;
 use crate::pg::partition;
 use crate::pg::statement::statement;
-use crate::repo::event::events_of;
+use crate::repo::event::{ANY_ARRIVAL, events_of};
 use crate::repo::metric::{self, MEASURE_COLUMNS, MeasureColumns, MeasureSql};
 use crate::rollup::{
     Additions, BOTH_LEVELS, HOURS_ALONE, RolledMetric, hot_bucket, lock_key_ranges, make_day_of_hours,
@@ -204,7 +204,7 @@ impl Shared {
         let mut after: Option<Event> = None;
         loop {
             let owner = (first.organization, *customer);
-            let page = events_of(pg, owner, &first.event_name, (start, end), after.as_ref())?;
+            let page = events_of(pg, owner, &first.event_name, (start, end), &ANY_ARRIVAL, after.as_ref())?;
             for event in &page {
                 additions.add(levels, *customer, event, &metrics);
             }

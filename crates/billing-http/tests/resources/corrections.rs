@@ -1,5 +1,11 @@
 //! Events that were wrong, amended and voided over the wire, with the money they change.
 
+use std::thread;
+use std::time::Duration;
+
+use diesel::connection::SimpleConnection;
+use diesel::sql_types::BigInt;
+use diesel::{RunQueryDsl, dsl};
 use serde_json::{Value, json};
 
 use crate::support::{Answer, Field, World, ago, event, now};
@@ -431,4 +437,36 @@ fn what_cannot_be_corrected_is_told_with_its_place() {
         assert_eq!(faults, expected, "{why}");
     }
     assert_eq!(drafted(&world), "5", "one was voided, and nothing else changed");
+}
+
+#[test]
+fn what_arrives_while_an_hour_is_counted_again_counts() {
+    let world = World::new();
+    with_six_calls(&world);
+    // Whoever stores events of the customer waits, and behind them whoever has already read the hour.
+    let mut other = world.pg();
+    other
+        .batch_execute("BEGIN; SELECT pg_advisory_xact_lock(1, key_range) FROM generate_series(0, 255) key_range")
+        .expect("locked");
+    let until_waiting = |count: i64| {
+        let sql = "(SELECT count(*) FROM pg_locks lock JOIN pg_database database ON database.oid = lock.database
+            WHERE database.datname = current_database() AND lock.locktype = 'advisory' AND NOT lock.granted)";
+        let mut pg = world.pg();
+        while dsl::select(dsl::sql::<BigInt>(sql)).get_result::<i64>(&mut pg).expect("a number") < count {
+            thread::sleep(Duration::from_millis(2));
+        }
+    };
+    thread::scope(|scope| {
+        let sent = scope.spawn(|| world.post("/api/track/", &json!({"batch": [call("g"), call("h")]})).ok(201));
+        until_waiting(1);
+        let voided = scope.spawn(|| void(&world, &["a"]).ok(200));
+        until_waiting(2);
+        other.batch_execute("COMMIT").expect("released");
+        assert_eq!(sent.join().expect("no panic")["success"], "all");
+        voided.join().expect("no panic");
+    });
+    let metric = world.get("/api/metrics/").ok(200)[0].id("metric_id");
+    let access = world.get(&format!("/api/metric_access/?customer_id=acme&metric_id={metric}")).ok(200);
+    let used = access["access_per_subscription"][0]["metric_usage"].as_u64();
+    assert_eq!(used, Some(14), "seven calls of 2 MB: {access:#}");
 }

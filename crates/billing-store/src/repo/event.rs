@@ -1,6 +1,7 @@
 //! Reading events.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::RangeInclusive;
 
 use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
@@ -123,18 +124,24 @@ impl TryFrom<EventRow> for KeptEvent {
     }
 }
 
-/// A customer's next events of a name between two instants that count, in order of time and id; none when there is no other.
+/// Every arrival number that there may be.
+pub(crate) const ANY_ARRIVAL: RangeInclusive<i64> = i64::MIN..=i64::MAX;
+
+/// A customer's next events of a name between two instants that count, of those with an arrival number in `arrivals`, in order of time
+/// and id; none when there is no other.
 pub(crate) fn events_of(
     pg: &mut PgConnection,
     (organization, customer): (Uuid, Uuid),
     name: &str,
     (start, end): (OffsetDateTime, OffsetDateTime),
+    arrivals: &RangeInclusive<i64>,
     after: Option<&Event>,
 ) -> Result<Vec<Event>, Failure> {
     let whose = events::customer_key.eq(customer).and(events::organization_id.eq(organization));
     let within = events::time_created.ge(start).and(events::time_created.lt(end));
     let counts = events::event_name.eq(name).and(events::correction.lt(COUNTS_BELOW));
-    let mut query = events::table.filter(whose).filter(within).filter(counts).into_boxed();
+    let arrived = events::arrival.between(*arrivals.start(), *arrivals.end());
+    let mut query = events::table.filter(whose).filter(within).filter(counts.and(arrived)).into_boxed();
     if let Some(after) = after {
         query = query.filter(events::time_created.ge(after.time_created)).filter(
             events::time_created

@@ -1,8 +1,8 @@
 //! Correcting events: the row is what counts from then on, and what it was before is kept beside it.
 //!
 //! It is done under the lock of the customer's key range, where nobody stores or counts events of theirs, and what it changes is
-//! counted again from the events: the hours that an event leaves and enters, and their days. What is remembered of events outside
-//! the roll-ups has the number of the last correction beside it.
+//! [counted again](super::event_recount) from the events. What is remembered of events outside the roll-ups has the number of the last
+//! correction beside it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,20 +11,18 @@ use billing_domain::id::{CustomerKey, JobId};
 use billing_domain::{Error, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Json, Nullable, Text, Timestamptz, Uuid as SqlUuid};
-use time::{Duration, OffsetDateTime};
+use time::OffsetDateTime;
 use uuid::Uuid;
 
-use super::event::{EventRow, KeptProperties, MOVED, events_of, id_hash};
-use super::rollup::rolled_metrics;
+use super::event::{EventRow, KeptProperties, MOVED, id_hash};
+use super::event_recount::Recount;
 use crate::pg::column::{JsonText, count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::pg::partition;
 use crate::pg::schema::{event_corrections, events};
 use crate::pg::statement::statement;
-use crate::rollup::{
-    Additions, HOUR, HOURS_ALONE, RolledMetric, enter_key_ranges, floor, hot_bucket, make_day_of_hours,
-};
+use crate::rollup::enter_key_ranges;
 use crate::transaction::PgTransaction;
 
 statement! {
@@ -121,16 +119,6 @@ statement! {
         "UPDATE event_arrivals SET last_correction = last_arrival
         WHERE organization_id = " organization: Uuid as SqlUuid; " AND key_range = " key_range: i32 as diesel::sql_types::Integer; "
         RETURNING last_correction"
-    }
-}
-
-statement! {
-    /// Removes hours of one customer.
-    RemoveHours -> SqlUuid {
-        "DELETE FROM usage_rollup
-        WHERE customer_key = " customer: Uuid as SqlUuid; " AND metric_id = ANY (" metrics: Vec<Uuid> as Array<SqlUuid>; ")
-            AND bucket_hours = 1 AND bucket = ANY (" hours: Vec<OffsetDateTime> as Array<Timestamptz>; ")
-        RETURNING metric_id"
     }
 }
 
@@ -254,33 +242,27 @@ impl PgTransaction<'_> {
         }
         self.has_corrected = true;
         self.make_months(corrections)?;
+        self.expect_as_before(customer, corrections)?;
         let (organization, key_range) = (self.tenant(), self.shared.key_ranges.of(customer));
+        let owner = (organization, customer.uuid());
+        let mut recount = self.attempt(|pg| Recount::read(pg, owner, key_range, corrections))?;
         let entering = BTreeMap::from([(key_range, corrections.len() as i64)]);
         let mut arrivals = self.query(|pg| enter_key_ranges(pg, organization, &entering))?;
-        self.expect_as_before(customer, corrections)?;
+        // Nobody stores or counts events of the customer from here on: others wait.
+        self.attempt(|pg| recount.catch_up(pg))?;
         let number = |correction| Numbered {
             correction,
             hash: id_hash(&correction.before.idempotency_id),
             arrival: arrivals.next(key_range),
         };
         let numbered: Vec<Numbered<'_>> = corrections.iter().map(number).collect();
-        let owner = (organization, customer.uuid());
         self.query(|pg| {
             keep(pg, owner, &numbered)?;
             write_voids(pg, owner, &numbered)?;
             write_amendments(pg, owner, &numbered)?;
             NoteCorrection { organization, key_range }.execute(pg).map(drop)
         })?;
-        self.attempt(|pg| {
-            let metrics = rolled_metrics(pg, organization)?;
-            let names: BTreeSet<&str> = corrections.iter().map(|one| one.before.name.as_str()).collect();
-            for name in names {
-                let of_name = corrections.iter().filter(|one| one.before.name == name);
-                let hours = of_name.flat_map(EventCorrection::instants).map(|at| floor(at, HOUR)).collect();
-                count_again(pg, owner, (name, metrics.get(name).map_or(&[], Vec::as_slice)), &hours)?;
-            }
-            Ok(())
-        })
+        self.attempt(|pg| recount.write(pg))
     }
 
     /// Makes the months that events are amended to. Nobody counts this customer's events while this transaction has its lock, so that
@@ -376,40 +358,6 @@ fn write_amendments(
     if !moved.is_empty() {
         let ids = moved.iter().map(|(one, _)| one.correction.id.uuid()).collect();
         InsertPlaceholders { customer, ids }.load::<Uuid>(pg)?;
-    }
-    Ok(())
-}
-
-/// Counts hours of a customer's events of a name again from the events, and makes their days of their hours.
-fn count_again(
-    pg: &mut PgConnection,
-    (organization, customer): (Uuid, Uuid),
-    (name, metrics): (&str, &[RolledMetric]),
-    hours: &BTreeSet<OffsetDateTime>,
-) -> Result<(), Failure> {
-    if metrics.is_empty() {
-        return Ok(());
-    }
-    hot_bucket::close(pg, organization, customer, name)?;
-    let ids: Vec<Uuid> = metrics.iter().map(|metric| metric.id).collect();
-    RemoveHours { customer, metrics: ids.clone(), hours: hours.iter().copied().collect() }.load::<Uuid>(pg)?;
-    let mut additions = Additions::default();
-    for hour in hours {
-        let end = hour.saturating_add(Duration::HOUR);
-        let mut after: Option<Event> = None;
-        loop {
-            let page = events_of(pg, (organization, customer), name, (*hour, end), after.as_ref())?;
-            page.iter().for_each(|event| additions.add(HOURS_ALONE, customer, event, metrics));
-            after = page.into_iter().last();
-            if after.is_none() {
-                break;
-            }
-        }
-    }
-    additions.write(pg, organization)?;
-    let days: BTreeSet<OffsetDateTime> = hours.iter().map(|hour| floor(*hour, 24 * HOUR)).collect();
-    for day in days {
-        ids.iter().try_for_each(|metric| make_day_of_hours(pg, customer, *metric, day))?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ pub(crate) mod customer;
 pub(crate) mod event;
 mod event_correction;
 mod event_list;
+mod event_recount;
 pub(crate) mod feature;
 pub(crate) mod idempotency;
 pub(crate) mod invoice;

@@ -22,7 +22,7 @@ pub(crate) const HOT_BUCKET: i16 = 0;
 const DIMENSIONS_BYTES_MAX: usize = 500;
 
 /// What of a metric is rolled up.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RolledMetric {
     pub(crate) id: Uuid,
     pub(crate) aggregation: Aggregation,
