@@ -1,5 +1,6 @@
 -- The quantity of each usage line, counted again from the events that were seen: those of the customer with arrival numbers up
--- to the one that the line names, whatever came later. What one unit of a gauge is for may have been cut or moved since by a
+-- to the one that the line names, whatever came later. And what a record was billed for in all that nothing waits for any more: where
+-- events were corrected since its last line, and none came in, it is what is true today. What one unit of a gauge is for may have been cut or moved since by a
 -- change of the subscription, so that of gauges by the whole period only the last line of a record is looked at. A custom metric's
 -- query is a text of a caller's, which nobody runs as it stands: what it means is said in one place, so there is no second
 -- opinion to ask. Averages and levels are quotients of 40 decimals here, off by less than the 30th that is looked at: as in
@@ -9,7 +10,7 @@ WITH span (word, unit, step, months) AS (
         ('hours', 'hour', interval '1 hour', 0), ('days', 'day', interval '24 hours', 0), ('months', 'month', interval '1 month', 1),
         ('quarters', 'quarter', interval '3 months', 3), ('years', 'year', interval '1 year', 12)
 ),
-billed AS (
+line AS (
     SELECT line.organization_id, line.customer_key, line.record_id, line.subscription_id, invoice.number, line.trace,
         (line.trace ->> 'quantity')::numeric AS quantity,
         coalesce((line.trace ->> 'last_arrival')::bigint, 0) AS last_arrival,
@@ -19,6 +20,20 @@ billed AS (
     FROM invoice_lines line
     JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
     WHERE line.trace ->> 'kind' = 'usage_charge' AND line.record_id IS NOT NULL
+),
+billed AS (
+    SELECT line.*, NULL::bigint AS seen FROM line
+    UNION ALL
+    SELECT line.organization_id, line.customer_key, line.record_id, line.subscription_id, line.number, line.trace,
+        record.billed_quantity, 9223372036854775807, true, line.start_at, line.end_at, line.last_arrival
+    FROM line
+    JOIN billing_records record ON record.customer_key = line.customer_key AND record.id = line.record_id
+    WHERE line.is_last AND record.usage_billing = 'here' AND record.start_at = line.start_at AND record.end_at = line.end_at
+        AND record.next_invoicing_at IS NULL AND record.late_until IS NULL
+        AND EXISTS (
+            SELECT FROM event_corrections correction
+            WHERE correction.customer_key = line.customer_key AND correction.arrival > line.last_arrival
+        )
 ),
 metered AS (
     SELECT billed.*, metric.event_name, metric.metric_type, metric.aggregation_type, metric.property_name, metric.filters,
@@ -43,9 +58,25 @@ metered AS (
     WHERE metric.metric_type IN ('counter', 'gauge', 'rate')
         AND (billed.is_last OR metric.metric_type <> 'gauge' OR span.step IS NOT NULL)
 ),
-figures AS (
-    SELECT metered.number, metered.record_id, metered.quantity, metered.last_arrival, found.quantity AS found
+counted AS (
+    SELECT metered.*
     FROM metered
+    WHERE metered.seen IS NULL OR NOT EXISTS (
+        -- What came in late may have changed nothing when it was looked at; an amended event came in with its first correction.
+        SELECT FROM events stored
+        WHERE stored.customer_key = metered.customer_key AND stored.organization_id = metered.organization_id
+            AND stored.event_name = metered.event_name AND stored.correction < 2
+            AND stored.time_created >= metered.reach_at AND stored.time_created < metered.end_at
+            AND metered.seen < coalesce((
+                SELECT min(first.arrived) FROM event_corrections first
+                WHERE first.customer_key = stored.customer_key AND first.organization_id = stored.organization_id
+                    AND first.id_hash = stored.id_hash AND first.idempotency_id = stored.idempotency_id
+            ), stored.arrival)
+    )
+),
+figures AS (
+    SELECT metered.number, metered.record_id, metered.quantity, metered.last_arrival, metered.seen, found.quantity AS found
+    FROM counted metered
     CROSS JOIN LATERAL (
         WITH event AS MATERIALIZED (
             SELECT measured.*
@@ -229,6 +260,10 @@ figures AS (
     ) found
 )
 SELECT number AS subject,
-    format('record %s was billed for %s, its events up to arrival %s say %s', record_id, quantity, last_arrival, found) AS problem
+    CASE
+        WHEN seen IS NULL
+        THEN format('record %s was billed for %s, its events up to arrival %s say %s', record_id, quantity, last_arrival, found)
+        ELSE format('record %s is billed for %s in all, its events were corrected behind arrival %s and say %s', record_id, quantity, seen, found)
+    END AS problem
 FROM figures
 WHERE round(found - quantity, 30) <> 0

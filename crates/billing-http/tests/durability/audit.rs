@@ -95,6 +95,7 @@ fn books() -> World {
     disputed(&world, &clock, &small);
     corrected(&world, &clock, &small);
     charged_once(&world, &clock, &small);
+    corrected_late(&world, &small);
     in_real_time(&world, &small);
     departed(&world);
     wait_for_alerts(&world);
@@ -221,6 +222,20 @@ fn corrected(world: &World, clock: &str, plan: &str) {
         .ok(200);
     void_events(4..6);
     world.post(&format!("/api/invoices/{first}/void/"), &json!({"rebill": true})).ok(200);
+}
+
+/// A customer of a clock of its own whose usage was put right once all of it had been billed for good, and billed once more.
+fn corrected_late(world: &World, plan: &str) {
+    let clock = world.clock("2024-01-31");
+    world.customer_at("late", &clock);
+    subscribe(world, "late", plan, "2024-01-31");
+    let calls: Vec<Value> = (0..9).map(|n| event("late", &format!("late-{n}"), "2024-01-31T00:00:00Z")).collect();
+    world.post("/api/track/", &json!({"batch": calls})).ok(201);
+    world.advance(&clock, "2024-05-10");
+    let ids = ["late-0", "late-1", "late-2", "late-3"];
+    let body = json!({"customer_id": "late", "idempotency_ids": ids, "beyond_window": true, "reason": "a test run"});
+    world.post("/api/events/void/", &body).ok(200);
+    world.advance(&clock, "2024-07-20");
 }
 
 /// A customer of the clock's who is charged once: with an invoice that was issued anew, on one that was voided, and what waits.
@@ -394,6 +409,16 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE events SET arrival = arrival + 1000000 WHERE idempotency_id = 'e2'", "usage_is_what_events_say"),
     ("UPDATE events SET arrival = 0", "usage_is_what_events_say"),
     ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{last_arrival}', '0') WHERE trace ->> 'kind' = 'usage_charge'", "usage_is_what_events_say"),
+    // Corrections that nobody billed: one event voided, one amended, one moved to another time.
+    ("INSERT INTO event_corrections (customer_key, id, organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrived, arrival, corrected_at)
+            SELECT customer_key, gen_random_uuid(), organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrival, 1000000, '2024-07-29' FROM events WHERE idempotency_id = 'late-7';
+        UPDATE events SET correction = 2, arrival = 1000000 WHERE idempotency_id = 'late-7'", "usage_is_what_events_say"),
+    ("INSERT INTO event_corrections (customer_key, id, organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrived, arrival, corrected_at, amended_time, amended_properties)
+            SELECT customer_key, gen_random_uuid(), organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrival, 1000000, '2024-07-29', time_created, '{\"n\": 7}' FROM events WHERE idempotency_id = 'e3';
+        UPDATE events SET correction = 1, arrival = 1000000, properties = '{\"n\": 7}' WHERE idempotency_id = 'e3'", "usage_is_what_events_say"),
+    ("INSERT INTO event_corrections (customer_key, id, organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrived, arrival, corrected_at, amended_time, amended_properties)
+            SELECT customer_key, gen_random_uuid(), organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrival, 1000000, '2024-07-29', '2024-02-01', properties FROM events WHERE idempotency_id = 'l1';
+        UPDATE events SET correction = 1, arrival = 1000000, time_created = '2024-04-02' WHERE idempotency_id = 'l1'", "usage_is_what_events_say"),
     ("UPDATE events SET idempotency_id = 'another' WHERE idempotency_id = 'e2'", "event_ids_are_unique"),
     ("DROP INDEX events_2024_02_id_hash_key", "event_months_have_their_indexes"),
     ("DELETE FROM billing_due", "billing_is_queued"),
