@@ -47,6 +47,7 @@ const CRATES: [Floors; 3] = [
             &["custom_sql", "remembered"],
             &["lanes"],
             &["shared"],
+            &["reservation"],
             &["transaction"],
             &["usage"],
             &["repo"],

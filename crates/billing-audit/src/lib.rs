@@ -114,6 +114,9 @@ const OVER_LANES: &str = "
         AND relation.relkind IN ('r', 'p', 'v') AND NOT relation.relispartition AND relation.relname !~ '^__diesel'
     ORDER BY relation.relname";
 
+/// Lanes that are not in this database: what is in them cannot be audited from here.
+const ON_NODES: &str = "SELECT schema_name AS subject, to_jsonb(lanes) ->> 'node_name' AS problem FROM lanes WHERE to_jsonb(lanes) ->> 'node_name' IS NOT NULL ORDER BY number";
+
 /// What an audit has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
@@ -156,6 +159,13 @@ pub enum AuditError {
     Connection(ConnectionError),
     /// There is a database, and it is not a billing database.
     NoBooks,
+    /// A lane is on a node, and what is in it cannot be seen from here.
+    OnNode {
+        /// The lane's schema.
+        lane: String,
+        /// The node.
+        node: String,
+    },
     /// A check could not be carried out; its name.
     Check(&'static str, diesel::result::Error),
 }
@@ -165,6 +175,9 @@ impl fmt::Display for AuditError {
         match self {
             Self::Connection(error) => write!(f, "no database here: {error}"),
             Self::NoBooks => write!(f, "no database here: it has no tables of this service, which `migrate` makes"),
+            Self::OnNode { lane, node } => {
+                write!(f, "{lane} is on the node {node}: books that are on several servers cannot be audited yet")
+            }
             Self::Check(name, error) => write!(f, "the check {name} could not be carried out: {error}"),
         }
     }
@@ -208,6 +221,10 @@ pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> R
     // Figures and times in messages are spelt in one way; a long check is not a hung one.
     let setup = "SET LOCAL TIME ZONE 'UTC'; SET LOCAL statement_timeout = 0";
     pg.batch_execute(setup).map_err(|error| AuditError::Check("setup", error))?;
+    let on_nodes: Vec<Found> = sql_query(ON_NODES).load(pg).map_err(|error| AuditError::Check("lanes", error))?;
+    if let Some(Found { subject: lane, problem: node }) = on_nodes.into_iter().next() {
+        return Err(AuditError::OnNode { lane, node });
+    }
     let over_lanes = over_lanes(pg).map_err(|error| AuditError::Check("lanes", error))?;
     let mut report = Report::default();
     for check in CHECKS {

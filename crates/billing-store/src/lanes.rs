@@ -4,6 +4,7 @@
 //! nothing of other lanes. What is asked over lanes is asked of each by itself. A database has one lane unless it was made with
 //! more; that one is where the catalogue is, and shares its connections.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,13 +14,18 @@ use billing_domain::id::CustomerKey;
 use crate::custom_sql::Reader;
 use crate::pg::error::Failure;
 use crate::pg::lane::{CATALOGUE, LaneRow, bits, directory};
+use crate::pg::node::Node;
 use crate::pg::place::{Identity, Place};
 use crate::pg::pool::{Address, Allowance, Pool, expect_same_statements};
+use crate::pg::replica::{Replica, position};
 use crate::remembered::IngestCache;
 use crate::rollup::top_bits;
 
 /// Connections of lanes beside those of requests and workers that are at work: for custom metrics, and what lies idle for the next.
 const MORE_CONNECTIONS: u32 = 16;
+
+/// Connections of the catalogue for those who are in a lane on a node: their statements there are short.
+const HOME_CONNECTIONS: u32 = 8;
 
 /// One lane.
 pub(crate) struct Lane {
@@ -30,6 +36,8 @@ pub(crate) struct Lane {
     pub(crate) role: Option<String>,
     /// Where its connections go.
     pub(crate) place: Place,
+    /// The copy of the catalogue that it has on its node; `None`: it is in the catalogue's database.
+    pub(crate) replica: Option<Arc<Replica>>,
     /// Connections of requests.
     pub(crate) pool: Pool,
     /// Connections of the workers, who never wait behind requests.
@@ -48,6 +56,15 @@ pub(crate) struct Lanes {
     /// How often they were gone through.
     turns: AtomicUsize,
     allowance: Arc<Allowance>,
+    /// Connections of the catalogue for those who hold one of a lane on a node: nobody who has one of these waits for any other.
+    pub(crate) home: Pool,
+}
+
+impl Lane {
+    /// The lane's number as its column has it.
+    pub(crate) fn row_number(&self) -> i16 {
+        self.number as i16
+    }
 }
 
 impl Drop for Lanes {
@@ -72,31 +89,50 @@ impl Lanes {
         let is_addressed = rows.iter().any(|row| !row.place.is_home());
         let identity = is_addressed.then(|| pool.run(Identity::read)).transpose().map_err(Failure::into_store_error)?;
         let allowance = Allowance::of(requests + workers + MORE_CONNECTIONS);
-        let lane = |(number, row): (usize, LaneRow)| {
+        let home = Pool::on_demand(catalogue, HOME_CONNECTIONS, |_| Ok(()));
+        let mut replicas: HashMap<String, Arc<Replica>> = HashMap::new();
+        let mut lane = |(number, row): (usize, LaneRow)| {
             let ingest = IngestCache::one_of(count);
-            let LaneRow { schema, role, place, .. } = row;
+            let LaneRow { schema, role, place, node, .. } = row;
+            let mut replica_of = |node: &Node| {
+                let replica = replicas.entry(node.name.clone()).or_insert_with(|| {
+                    let home = home.clone();
+                    Arc::new(Replica::of(move || home.run(position).map_err(Failure::into_store_error)))
+                });
+                Arc::clone(replica)
+            };
+            let replica = node.as_ref().map(&mut replica_of);
+            let (place, identity) = node.map_or((place, identity), |node| (node.place(), Some(node.identity())));
             if count == 1 && schema == CATALOGUE && role.is_none() && place.is_home() {
                 let (pool, worker_pool, reader) = (pool.clone(), worker_pool.clone(), Reader::new(catalogue));
-                return Lane { number, schema, role, place, pool, worker_pool, reader, ingest };
+                return Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest };
             }
-            let in_schema = catalogue.clone().at(&place, identity).in_schema(&schema).within(&allowance);
+            let in_schema = catalogue.clone().at(&place, identity).on_node(replica.clone());
+            let in_schema = in_schema.in_schema(&schema).within(&allowance);
             let reader = Reader::new(&in_schema);
             let address = in_schema.with_role(role.clone());
             let pool = Pool::on_demand(&address, requests, |_| Ok(()));
             let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
-            Lane { number, schema, role, place, pool, worker_pool, reader, ingest }
+            Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest }
         };
         Ok(Self {
             bits,
-            all: rows.into_iter().enumerate().map(lane).collect(),
+            all: rows.into_iter().enumerate().map(&mut lane).collect(),
             turns: AtomicUsize::default(),
             allowance,
+            home,
         })
     }
 
     /// The lane of a customer: as many top bits of its key as there are lanes.
     pub(crate) fn of(&self, customer: CustomerKey) -> &Lane {
         &self.all[usize::from(top_bits(customer, self.bits))]
+    }
+
+    /// Whether any is on a node: then numbers may have come back that are to be used before others, and what is begun with the
+    /// catalogue is seen later elsewhere.
+    pub(crate) fn are_on_nodes(&self) -> bool {
+        self.all.iter().any(|lane| lane.replica.is_some())
     }
 
     /// How many top bits of a key tell them apart.

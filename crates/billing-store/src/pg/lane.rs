@@ -6,8 +6,9 @@ use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 use uuid::Uuid;
 
+use super::node::Node;
 use super::place::Place;
-use super::schema::lanes;
+use super::schema::{lanes, nodes};
 use super::statement::statement;
 
 /// Most lanes.
@@ -24,6 +25,8 @@ pub(crate) struct LaneRow {
     /// As whom the service works there; `None`: as itself.
     pub(crate) role: Option<String>,
     pub(crate) place: Place,
+    /// The node that it is on; `None`: it is in the catalogue's database.
+    pub(crate) node: Option<Node>,
 }
 
 statement! {
@@ -59,7 +62,11 @@ pub(crate) fn lane_schema(number: usize) -> String {
 /// Every lane, by number.
 pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
     let place = (lanes::host, lanes::port, lanes::database_name);
-    lanes::table.order(lanes::number).select((lanes::number, lanes::schema_name, lanes::role_name, place)).load(pg)
+    lanes::table
+        .left_join(nodes::table)
+        .order(lanes::number)
+        .select((lanes::number, lanes::schema_name, lanes::role_name, place, nodes::all_columns.nullable()))
+        .load(pg)
 }
 
 /// How many top bits of a key tell so many lanes apart; `None`: so many cannot be.

@@ -24,6 +24,11 @@ impl Place {
         *self == Self::default()
     }
 
+    /// A server's port and a database there.
+    pub(crate) fn of(host: &str, port: i32, database: &str) -> Self {
+        Self { host: Some(host.to_owned()), port: Some(port), database: Some(database.to_owned()) }
+    }
+
     /// The URL that leads there, of one that leads to the catalogue.
     ///
     /// The directory lets no character through that a URL or a list of parameters would have to quote.
@@ -68,8 +73,8 @@ impl fmt::Display for Place {
 /// A database, whatever name and address lead to it: that of its server, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity {
-    server: i64,
-    database: u32,
+    pub(crate) server: i64,
+    pub(crate) database: u32,
 }
 
 statement! {
@@ -86,13 +91,12 @@ impl Identity {
         Ok(Self { server, database })
     }
 
-    /// Refuses a connection to any other database: what a customer's transaction writes beside its lane would be a catalogue's that
-    /// nobody else sees.
+    /// Refuses a connection to any other database: what a customer's transaction writes there would be what nobody else sees.
     pub(crate) fn expect(self, pg: &mut PgConnection) -> Result<(), Failure> {
         if Self::read(pg)? == self {
             return Ok(());
         }
-        let message = "the address of a lane leads to another database than the catalogue's";
+        let message = "the address of a lane leads to another database than it should";
         Err(StoreError::Internal(message.to_owned()).into())
     }
 }

@@ -13,6 +13,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::pg::error::{Failure, unreachable};
 use crate::pg::place::{Identity, Place};
+use crate::pg::replica::Replica;
 use crate::pg::statement::statement;
 
 /// How long a caller waits for a connection before it is told that all are busy.
@@ -65,12 +66,14 @@ pub(crate) struct Address {
     identity: Option<Identity>,
     /// How many may be open, with those of others.
     allowance: Option<Arc<Allowance>>,
+    /// The copy of the catalogue that is there; `None`: it is the catalogue itself.
+    replica: Option<Arc<Replica>>,
 }
 
 impl Address {
     /// The database at `url`, where its user looks by itself.
     pub(crate) fn of(url: &str) -> Self {
-        Self { url: url.to_owned(), schema: None, role: None, identity: None, allowance: None }
+        Self { url: url.to_owned(), schema: None, role: None, identity: None, allowance: None, replica: None }
     }
 
     /// The same database, looking in a schema first and then in the catalogue's.
@@ -81,6 +84,11 @@ impl Address {
     /// The same database by another address, if a place is given with what is to be found there.
     pub(crate) fn at(self, place: &Place, identity: Option<Identity>) -> Self {
         Self { url: place.url(&self.url), identity: identity.filter(|_| !place.is_home()), ..self }
+    }
+
+    /// The same, on a node, which has a copy of the catalogue.
+    pub(crate) fn on_node(self, replica: Option<Arc<Replica>>) -> Self {
+        Self { replica, ..self }
     }
 
     /// The same, sharing an allowance with others.
@@ -208,6 +216,7 @@ impl ManageConnection for Manager {
 
     fn connect(&self) -> Result<Connection, StoreError> {
         let connection = Connection::establish(&self.address, self.restrict).map_err(Failure::into_store_error)?;
+        self.address.replica.iter().for_each(|replica| replica.forget());
         self.made.fetch_add(1, Ordering::SeqCst);
         Ok(connection)
     }
@@ -259,6 +268,7 @@ pub(crate) struct Pool {
     made: Arc<AtomicU64>,
     /// Whether a commit is believed only when the server knows of it.
     pub(crate) is_confirming: bool,
+    replica: Option<Arc<Replica>>,
 }
 
 /// How long a connection lies there before it is closed.
@@ -300,7 +310,7 @@ impl Pool {
         if let Some(allowance) = &address.allowance {
             allowance.pools.lock().unwrap_or_else(PoisonError::into_inner).push(inner.clone());
         }
-        Self { inner, made, is_confirming: address.identity.is_some() }
+        Self { inner, made, is_confirming: address.identity.is_some(), replica: address.replica.clone() }
     }
 
     /// How many connections have been made so far, those among them that are closed again. Any of them that is in use has
@@ -322,6 +332,21 @@ impl Pool {
 
     /// As [`Pool::take`], with a timeout of the caller's.
     pub(crate) fn take_within(&self, timeout: Duration) -> Result<Loan, StoreError> {
+        let mut connection = self.take_stale_within(timeout)?;
+        let Some(replica) = &self.replica else { return Ok(connection) };
+        // After a restart of the server every connection in the pool may be dead.
+        for _ in 0..self.inner.max_size() {
+            match connection.attempt(|pg| replica.catch_up(pg)) {
+                Err(Failure::Disconnected(_)) => connection = self.take_stale_within(timeout)?,
+                caught_up => return caught_up.map(|()| connection).map_err(Failure::into_store_error),
+            }
+        }
+        connection.attempt(|pg| replica.catch_up(pg)).map_err(Failure::into_store_error)?;
+        Ok(connection)
+    }
+
+    /// A connection that may see an older catalogue than the one that holds.
+    fn take_stale_within(&self, timeout: Duration) -> Result<Loan, StoreError> {
         self.inner.get_timeout(timeout).map_err(|error| match self.inner.state().connections {
             0 => unreachable(error.to_string()),
             _ => StoreError::PoolExhausted,

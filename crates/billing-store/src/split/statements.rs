@@ -20,6 +20,8 @@ use crate::pg::statement::statement;
 const SHARED_OUT: &str = "event_names";
 /// Rows that are a key range's.
 const BY_KEY_RANGE: &str = "event_arrivals";
+/// Of lanes that are on nodes, and a lane that is divided is on none.
+const EMPTY: &str = "lane_tokens";
 /// The table that is divided by months.
 const BY_MONTH: &str = "events";
 
@@ -113,7 +115,8 @@ impl fmt::Display for Digest {
 
 /// The tables of a lane, what refers behind what it refers to.
 pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Failure> {
-    let rows: Vec<(String, String, Option<String>, bool)> = ListTables { schema: lane.to_owned() }.load(pg)?;
+    let mut rows: Vec<(String, String, Option<String>, bool)> = ListTables { schema: lane.to_owned() }.load(pg)?;
+    rows.retain(|(name, ..)| name != EMPTY);
     let table = |(name, columns, identity, has_customers)| Table { name, columns, identity, has_customers };
     let tables: Vec<Table> = rows.into_iter().map(table).collect();
     let is_known = |table: &&Table| table.has_customers || [SHARED_OUT, BY_KEY_RANGE].contains(&table.name.as_str());

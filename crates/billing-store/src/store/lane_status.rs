@@ -59,7 +59,8 @@ struct Strange {
 }
 
 /// Tables of the catalogue that name customers of any lane.
-const OF_ALL_LANES: [&str; 4] = ["customer_emails", "feed_entries", "invoice_numbers", "plan_version_targets"];
+const OF_ALL_LANES: [&str; 5] =
+    ["customer_emails", "feed_entries", "invoice_numbers", "lane_reservations", "plan_version_targets"];
 
 impl PgStore {
     /// Every lane, by number, with what is in it.

@@ -5,7 +5,8 @@ mod statements;
 use std::ops::Deref;
 
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
-use billing_domain::id::OrganizationId;
+use billing_domain::id::{CustomerKey, OrganizationId};
+use billing_domain::idempotency::Answer;
 use billing_domain::{Error, Refusal, StoreError};
 use diesel::connection::SimpleConnection;
 use diesel::debug_query;
@@ -16,9 +17,11 @@ use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use postgres_local::testing::TestDatabase;
 use uuid::Uuid;
 
+use crate::pg::error::Failure;
 use crate::pg::migration;
 use crate::pg::schema::metric_rollups;
 use crate::pg::statement::statement;
+use crate::reservation::{Holder, reserve_credit_note_number, reserve_email, reserve_key, write_token};
 use crate::{PgStore, custom_sql};
 
 pub use self::statements::{count_statements, listen_to_statements, statements_heard, statements_sent};
@@ -271,6 +274,46 @@ pub fn deltas_written_again(deltas: &str) -> Result<String, Error> {
     crate::rollup::hot_bucket::written_again(deltas)
 }
 
+/// Reserves an address, the next number of a credit note and an idempotency key as a transaction of a lane on a node does, and stops
+/// there: the token that the transaction would write into its lane, and the number.
+///
+/// # Errors
+/// What home says.
+pub fn reserve(
+    store: &PgStore,
+    organization: OrganizationId,
+    customer: CustomerKey,
+    (email, key): (&str, &str),
+) -> Result<(Uuid, i64), Error> {
+    let holder = Holder::new(store.shared.lanes.of(customer), organization);
+    let reserved = store.shared.lanes.home.transact(|pg| {
+        reserve_email(pg, &holder, customer.uuid(), email)?;
+        let number = reserve_credit_note_number(pg, &holder)?;
+        match reserve_key(pg, &holder, key, &[1; 32])? {
+            true => Ok((holder.token, number)),
+            false => Err(Error::from(Refusal::IdempotencyKeyInUse).into()),
+        }
+    });
+    reserved.map_err(Failure::into_error)
+}
+
+/// Ends the transaction that has reserved under a token: writes it into the lane of the customer with an answer, and commits.
+///
+/// # Errors
+/// When it was given up meanwhile.
+pub fn commit_reserved(store: &PgStore, customer: CustomerKey, token: Uuid, answer: &Answer) -> Result<(), Error> {
+    let lane = store.shared.lanes.of(customer);
+    lane.pool.transact(|pg| write_token(pg, token, Some(answer))).map_err(Failure::into_error)
+}
+
+/// Settles or gives back what was reserved so many seconds ago; how many transactions that was.
+///
+/// # Errors
+/// When home does not answer.
+pub fn resolve_reservations(store: &PgStore, age_seconds: u32) -> Result<usize, Error> {
+    store.shared.resolve_old(Some(age_seconds)).map_err(Failure::into_error)
+}
+
 /// How many roll-ups are younger than their events and not filled in.
 ///
 /// # Panics
@@ -295,6 +338,7 @@ pub fn columns() -> Vec<String> {
         billing_due,
         billing_records,
         catalog_versions,
+        catalogue_position,
         components,
         credit_entries,
         credit_note_lines,
@@ -320,12 +364,15 @@ pub fn columns() -> Vec<String> {
         invoicing_counts,
         jobs,
         key_pepper,
+        lane_reservations,
+        lane_tokens,
         lanes,
         memberships,
         message_counters,
         messages,
         metric_rollups,
         metrics,
+        nodes,
         organization_audit_entries,
         organization_messages,
         organizations,
@@ -335,6 +382,7 @@ pub fn columns() -> Vec<String> {
         plan_versions,
         plans,
         recurring_charges,
+        returned_numbers,
         rollup_versions,
         subscription_versions,
         subscriptions,

@@ -26,6 +26,7 @@ mod large_calls;
 mod many_metrics;
 mod months;
 mod numbers;
+mod reservations;
 mod schema;
 mod sql;
 mod sql_walk;

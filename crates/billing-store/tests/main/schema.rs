@@ -27,6 +27,7 @@ pub const CUSTOMER_OWNED: &[&str] = &[
     "invoice_lines",
     "invoices",
     "invoicing_counts",
+    "lane_tokens",
     "messages",
     "payments",
     "rollup_versions",
@@ -38,11 +39,17 @@ pub const CUSTOMER_OWNED: &[&str] = &[
 ];
 
 /// Those of them that are not one customer's.
-const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names"];
+const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names", "lane_tokens"];
 
 /// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
-const NAMING_CUSTOMERS: &[&str] =
-    &["customer_emails", "feed_entries", "invoice_numbers", "plan_version_targets", "usage_alerts"];
+const NAMING_CUSTOMERS: &[&str] = &[
+    "customer_emails",
+    "feed_entries",
+    "invoice_numbers",
+    "lane_reservations",
+    "plan_version_targets",
+    "usage_alerts",
+];
 
 /// What a trigger raises as a constraint, and no table declares.
 const RAISED: &[&str] = &["credit_note_lines_left", "payments_of_voided_invoice"];
@@ -53,6 +60,7 @@ const INTERNAL: &[&str] = &[
     "billing_due_pkey",
     "billing_records_pkey",
     "catalog_versions_pkey",
+    "catalogue_position_pkey",
     "components_metric_id_key",
     "components_pkey",
     "credit_entries_pkey",
@@ -73,6 +81,8 @@ const INTERNAL: &[&str] = &[
     "invoicing_counts_pkey",
     "jobs_pkey",
     "key_pepper_pkey",
+    "lane_reservations_pkey",
+    "lane_tokens_pkey",
     "lanes_pkey",
     "lanes_schema_name_key",
     "memberships_pkey",
@@ -84,6 +94,7 @@ const INTERNAL: &[&str] = &[
     "organization_messages_pkey",
     "metric_rollups_pkey",
     "metrics_pkey",
+    "nodes_pkey",
     "invoices_replaced_by_key",
     "invoices_replaces_key",
     "payments_credit_note_id_key",
@@ -95,6 +106,7 @@ const INTERNAL: &[&str] = &[
     "plans_pkey",
     "recurring_charges_name_key",
     "recurring_charges_pkey",
+    "returned_numbers_pkey",
     "rollup_versions_pkey",
     "subscription_versions_pkey",
     "subscriptions_pkey",

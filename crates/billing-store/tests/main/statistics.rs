@@ -81,7 +81,7 @@ fn hot_tables_and_months_have_settings_of_their_own() {
     );
     #[rustfmt::skip]
     let seldom_changed = [
-        "__diesel_schema_migrations", "api_keys", "components", "currencies", "features", "ingest_key_ranges", "key_pepper", "lanes", "memberships", "metrics",
+        "__diesel_schema_migrations", "api_keys", "components", "currencies", "features", "ingest_key_ranges", "key_pepper", "lanes", "memberships", "metrics", "nodes",
         "organizations", "plan_version_features", "plan_version_targets", "plan_versions", "plans", "recurring_charges", "test_clocks",
         "usage_alerts", "user_invitations", "user_sessions", "users",
     ];

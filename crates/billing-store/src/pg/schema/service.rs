@@ -57,5 +57,58 @@ diesel::table! {
         host -> Nullable<Text>,
         port -> Nullable<Int4>,
         database_name -> Nullable<Text>,
+        node_name -> Nullable<Text>,
     }
 }
+
+diesel::table! {
+    nodes (name) {
+        name -> Text,
+        host -> Text,
+        port -> Int4,
+        database_name -> Text,
+        system_identifier -> Int8,
+        database_number -> Int8,
+    }
+}
+
+diesel::table! {
+    catalogue_position (is_only) {
+        is_only -> Bool,
+        position -> Int8,
+    }
+}
+
+diesel::table! {
+    lane_reservations (token, kind, name) {
+        token -> Uuid,
+        kind -> Text,
+        name -> Text,
+        lane_number -> Int2,
+        organization_id -> Uuid,
+        customer_key -> Nullable<Uuid>,
+        sequence -> Nullable<Int8>,
+        reserved_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    returned_numbers (organization_id, kind, sequence) {
+        organization_id -> Uuid,
+        kind -> Text,
+        sequence -> Int8,
+    }
+}
+
+diesel::table! {
+    lane_tokens (token) {
+        token -> Uuid,
+        is_given_up -> Bool,
+        status -> Nullable<Int2>,
+        answer -> Nullable<Text>,
+        noted_at -> Timestamptz,
+    }
+}
+
+diesel::joinable!(lanes -> nodes (node_name));
+diesel::allow_tables_to_appear_in_same_query!(lanes, nodes);
