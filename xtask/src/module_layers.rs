@@ -52,7 +52,7 @@ const CRATES: [Floors; 3] = [
             &["usage"],
             &["repo"],
             &["cached"],
-            &["access", "backfill", "ingest", "over_lanes", "split"],
+            &["access", "backfill", "ingest", "nodes", "over_lanes", "split"],
             &["run"],
             &["batch"],
             &["store"],

@@ -166,6 +166,9 @@ impl Shared {
             let Some(mut step) = self.pool.transact(next_step).map_err(Failure::into_error)? else {
                 return Ok(false);
             };
+            if step.after.is_nil() && self.lanes.are_on_nodes() {
+                self.wait_for_ingestion().map_err(Failure::into_error)?;
+            }
             let lane = step.find_customer(&self.lanes).map_err(Failure::into_error)?;
             for month in &step.months {
                 let pieces =

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use billing_domain::StoreError;
 use billing_domain::id::CustomerKey;
+use diesel::PgConnection;
 
 use crate::custom_sql::Reader;
 use crate::pg::error::Failure;
@@ -48,6 +49,16 @@ pub(crate) struct Lane {
     pub(crate) ingest: IngestCache,
 }
 
+/// What becomes of lanes on nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    /// They are worked with.
+    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "no command moves a lane to a node yet"))]
+    Used,
+    /// Nobody works with them yet.
+    Refused,
+}
+
 /// All lanes of a database.
 pub(crate) struct Lanes {
     bits: u8,
@@ -65,6 +76,11 @@ impl Lane {
     pub(crate) fn row_number(&self) -> i16 {
         self.number as i16
     }
+
+    /// Waits until a connection of the lane sees all that was committed of the catalogue before; where the catalogue is, it does.
+    pub(crate) fn catch_up(&self, pg: &mut PgConnection) -> Result<(), Failure> {
+        self.replica.as_ref().map_or(Ok(()), |replica| replica.catch_up(pg))
+    }
 }
 
 impl Drop for Lanes {
@@ -80,8 +96,14 @@ impl Lanes {
         catalogue: &Address,
         (pool, requests): (&Pool, u32),
         (worker_pool, workers): (&Pool, u32),
+        nodes: Nodes,
     ) -> Result<Self, StoreError> {
         let rows = pool.run(directory).map_err(Failure::into_store_error)?;
+        let elsewhere = rows.iter().find_map(|row| row.node.as_ref().map(|node| (&row.schema, &node.name)));
+        if let (Nodes::Refused, Some((schema, node))) = (nodes, elsewhere) {
+            let message = format!("{schema} is on the node {node}: this version works with lanes of one database only");
+            return Err(StoreError::Internal(message));
+        }
         let is_in_order = rows.iter().zip(0_i16..).all(|(row, number)| row.number == number);
         let bits = bits(rows.len()).filter(|_| is_in_order);
         let bits = bits.ok_or_else(|| StoreError::Internal("the directory of lanes is not whole".to_owned()))?;
@@ -107,10 +129,10 @@ impl Lanes {
                 let (pool, worker_pool, reader) = (pool.clone(), worker_pool.clone(), Reader::new(catalogue));
                 return Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest };
             }
-            let in_schema = catalogue.clone().at(&place, identity).on_node(replica.clone());
-            let in_schema = in_schema.in_schema(&schema).within(&allowance);
+            let in_schema = catalogue.clone().at(&place, identity).in_schema(&schema).within(&allowance);
+            // Custom metrics read nothing of the catalogue.
             let reader = Reader::new(&in_schema);
-            let address = in_schema.with_role(role.clone());
+            let address = in_schema.on_node(replica.clone()).with_role(role.clone());
             let pool = Pool::on_demand(&address, requests, |_| Ok(()));
             let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
             Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest }

@@ -14,6 +14,7 @@
 //! | `remembered` | what the process remembers between transactions |
 //! | `told` | who says what stands in messages, and who wants to know of them |
 //! | `lanes`, `shared` | the schemas that customers are divided into, with their connections; what everything shares |
+//! | `nodes` | making a server ready for lanes |
 //! | `reservation` | what transactions of lanes on nodes take of the catalogue's, settled or given back |
 //! | `transaction` | one open transaction: its connection, its tenant, what went wrong, whether statements may be sent |
 //! | `usage` | reading usage from roll-ups and events |
@@ -44,6 +45,7 @@ mod ingest;
 mod issued;
 mod lanes;
 mod measured;
+mod nodes;
 mod over_lanes;
 mod pg;
 mod remembered;

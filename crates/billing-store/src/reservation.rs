@@ -14,11 +14,13 @@
 //! transaction was committed, and the reservation is settled; otherwise it never can be any more, and what was reserved is
 //! *given back*: an address and a key are free, and a number is the next to be used.
 
-#![expect(dead_code, reason = "the repositories do not reserve yet: no command puts a lane on a node")]
+use std::thread;
+use std::time::{Duration, Instant};
 
-use billing_domain::StoreError;
 use billing_domain::id::OrganizationId;
-use billing_domain::idempotency::Answer;
+use billing_domain::idempotency::{Answer, Claim};
+use billing_domain::invoice::SEQUENCE_DIGITS;
+use billing_domain::{Error, Refusal, StoreError};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Nullable, SmallInt, Text, Uuid as SqlUuid};
 use uuid::Uuid;
@@ -93,7 +95,7 @@ impl Holder {
             reservations::customer_key.eq(customer),
             reservations::sequence.eq(sequence),
         );
-        diesel::insert_into(reservations::table).values(row).execute(home).map(drop)
+        diesel::insert_into(reservations::table).values(row).on_conflict_do_nothing().execute(home).map(drop)
     }
 }
 
@@ -274,6 +276,110 @@ pub(crate) fn reserve_email(home: &mut PgConnection, holder: &Holder, customer: 
     holder.note(home, Kind::Email, email, (Some(customer), None))
 }
 
+/// Reserves an address for a customer, or none, and notes that it has no other any more from the commit on.
+pub(crate) fn move_email(
+    home: &mut PgConnection,
+    holder: &Holder,
+    customer: Uuid,
+    email: Option<&str>,
+) -> QueryResult<()> {
+    use crate::pg::schema::customer_emails::dsl as emails;
+    let held: Vec<String> = emails::customer_emails
+        .filter(emails::organization_id.eq(holder.organization).and(emails::customer_key.eq(customer)))
+        .select(emails::email)
+        .load(home)?;
+    for old in held.iter().filter(|old| Some(old.as_str()) != email) {
+        holder.note(home, Kind::LeavingEmail, old, (Some(customer), None))?;
+    }
+    match email {
+        // It may be the one that this transaction was to leave.
+        Some(email) if held.iter().any(|old| old == email) => {
+            let kept = reservations::table.find((holder.token, Kind::LeavingEmail.as_str(), email));
+            diesel::delete(kept).execute(home).map(drop)
+        }
+        Some(email) => reserve_email(home, holder, customer, email),
+        None => Ok(()),
+    }
+}
+
+statement! {
+    /// Whose an address is, unless a transaction has noted that it leaves it.
+    FindOwner -> SqlUuid {
+        "SELECT customer_key FROM customer_emails owned
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND email = " email: String as Text; "
+            AND NOT EXISTS (
+                SELECT FROM lane_reservations
+                WHERE token = " token: Uuid as SqlUuid; " AND kind = 'leaving_email' AND name = owned.email
+            )"
+    }
+}
+
+/// Whose an address is, unless the transaction is about to leave it.
+pub(crate) fn owner_of_email(
+    home: &mut PgConnection,
+    organization: Uuid,
+    email: &str,
+    holder: Option<&Holder>,
+) -> QueryResult<Option<Uuid>> {
+    let token = holder.map_or(Uuid::nil(), |holder| holder.token);
+    FindOwner { organization, email: email.to_owned(), token }.get_result(home).optional()
+}
+
+/// An invoice that needs a number: the customer, its id, and what its number begins with.
+pub(crate) type Unnumbered = (Uuid, Uuid, String);
+
+/// Reserves the next numbers for invoices, in their order.
+pub(crate) fn reserve_invoice_numbers(
+    home: &mut PgConnection,
+    holder: &Holder,
+    invoices: &[Unnumbered],
+) -> QueryResult<Vec<String>> {
+    let sequences = take_sequence(home, holder.organization, Kind::InvoiceNumber, invoices.len())?;
+    let numbers = numbers_of(invoices, &sequences);
+    note_numbers(home, holder.organization, invoices, &numbers)?;
+    for (((customer, ..), number), sequence) in invoices.iter().zip(&numbers).zip(sequences) {
+        holder.note(home, Kind::InvoiceNumber, number, (Some(*customer), Some(sequence)))?;
+    }
+    Ok(numbers)
+}
+
+/// Takes the next numbers for invoices where the catalogue is in the lane's own database: they are the transaction's.
+pub(crate) fn take_invoice_numbers(
+    pg: &mut PgConnection,
+    organization: Uuid,
+    invoices: &[Unnumbered],
+) -> QueryResult<Vec<String>> {
+    let sequences = take_sequence(pg, organization, Kind::InvoiceNumber, invoices.len())?;
+    let numbers = numbers_of(invoices, &sequences);
+    note_numbers(pg, organization, invoices, &numbers)?;
+    Ok(numbers)
+}
+
+fn numbers_of(invoices: &[Unnumbered], sequences: &[i64]) -> Vec<String> {
+    let number = |((.., prefix), sequence): (&Unnumbered, &i64)| format!("{prefix}{sequence:0>SEQUENCE_DIGITS$}");
+    invoices.iter().zip(sequences).map(number).collect()
+}
+
+/// Notes whose the numbers are.
+fn note_numbers(
+    pg: &mut PgConnection,
+    organization: Uuid,
+    invoices: &[Unnumbered],
+    numbers: &[String],
+) -> QueryResult<()> {
+    use crate::pg::schema::invoice_numbers::dsl as names;
+    let row = |((customer, id, _), number): (&Unnumbered, &String)| {
+        (
+            names::organization_id.eq(organization),
+            names::number.eq(number.clone()),
+            names::customer_key.eq(*customer),
+            names::invoice_id.eq(*id),
+        )
+    };
+    let rows: Vec<_> = invoices.iter().zip(numbers).map(row).collect();
+    diesel::insert_into(names::invoice_numbers).values(rows).execute(pg).map(drop)
+}
+
 /// Reserves the next number for a credit note.
 pub(crate) fn reserve_credit_note_number(home: &mut PgConnection, holder: &Holder) -> QueryResult<i64> {
     let sequence = take_sequence(home, holder.organization, Kind::CreditNoteNumber, 1)?[0];
@@ -281,23 +387,109 @@ pub(crate) fn reserve_credit_note_number(home: &mut PgConnection, holder: &Holde
     Ok(sequence)
 }
 
-/// Reserves an idempotency key; `false`: somebody has it.
+/// What became of a key that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum KeyReserved {
+    Taken,
+    /// Somebody has it, and has been answered.
+    Answered,
+    /// Somebody has it, and is at work, or nobody knows yet how that has ended.
+    InDoubt,
+}
+
+/// Reserves an idempotency key, unless it is reserved.
 pub(crate) fn reserve_key(
     home: &mut PgConnection,
     holder: &Holder,
     key: &str,
     fingerprint: &[u8],
-) -> QueryResult<bool> {
+) -> QueryResult<KeyReserved> {
     use crate::pg::schema::idempotency_keys::dsl as keys;
     let row = (keys::organization_id.eq(holder.organization), keys::key.eq(key), keys::fingerprint.eq(fingerprint));
-    let taken = diesel::insert_into(keys::idempotency_keys).values(row).on_conflict_do_nothing().execute(home)? > 0;
-    if taken {
+    if diesel::insert_into(keys::idempotency_keys).values(row).on_conflict_do_nothing().execute(home)? > 0 {
         holder.note(home, Kind::IdempotencyKey, key, (None, None))?;
+        return Ok(KeyReserved::Taken);
     }
-    Ok(taken)
+    let status = keys::idempotency_keys.find((holder.organization, key)).select(keys::status);
+    let status: Option<Option<i16>> = status.first(home).optional()?;
+    let is_answered = status.flatten().is_some();
+    Ok(if is_answered { KeyReserved::Answered } else { KeyReserved::InDoubt })
 }
 
+/// What the attempts at one transaction have reserved: each under a token of its own, and what one of them did not come to is given
+/// back before the next.
+pub(crate) struct Reserved<'s> {
+    shared: &'s Shared,
+    lane: Option<&'s Lane>,
+    token: Option<Uuid>,
+    is_taken_back: bool,
+}
+
+impl<'s> Reserved<'s> {
+    pub(crate) fn new(shared: &'s Shared, lane: Option<&'s Lane>) -> Self {
+        Self { shared, lane, token: None, is_taken_back: false }
+    }
+
+    /// Gives back what the last attempt has reserved, of which nothing is left.
+    ///
+    /// # Errors
+    /// As [`Shared::resolve`].
+    pub(crate) fn begin(&mut self) -> Result<(), Failure> {
+        match (self.lane, self.token.take()) {
+            (Some(lane), Some(token)) => self.shared.resolve(lane, token),
+            _ => Ok(()),
+        }
+    }
+
+    /// Remembers what an attempt has reserved, and whether its work was taken back although the transaction goes on.
+    pub(crate) fn note(&mut self, holder: Option<Holder>, is_taken_back: bool) {
+        (self.token, self.is_taken_back) = (holder.map(|holder| holder.token), is_taken_back);
+    }
+
+    /// Settles what the last attempt has reserved if it is known to be committed, and otherwise finds out.
+    pub(crate) fn end(mut self, is_committed: bool) {
+        let (Some(lane), Some(token)) = (self.lane, self.token.take()) else { return };
+        if is_committed && !self.is_taken_back {
+            self.shared.settle(token, None);
+        } else {
+            self.shared.resolve_or_leave(lane, token);
+        }
+    }
+}
+
+/// How long a key is waited for that a twin has who is at work: as long as for its row.
+const TWIN_MAX: Duration = Duration::from_secs(2);
+/// How long between two looks at it.
+const TWIN_LOOK_EVERY: Duration = Duration::from_millis(20);
+
 impl Shared {
+    /// Reserves the key of a request for a transaction of a lane on a node; a twin who is at work is waited for.
+    ///
+    /// # Errors
+    /// [`Refusal::IdempotencyKeyInUse`]; those of home's connections.
+    pub(crate) fn reserve_claim(
+        &self,
+        lane: &Lane,
+        organization: OrganizationId,
+        claim: &Claim,
+    ) -> Result<Holder, Failure> {
+        let (holder, begun) = (Holder::new(lane, organization), Instant::now());
+        loop {
+            let reserved =
+                self.lanes.home.transact(|home| Ok(reserve_key(home, &holder, &claim.key, &claim.fingerprint)?));
+            match reserved {
+                Ok(KeyReserved::Taken) => return Ok(holder),
+                Ok(KeyReserved::InDoubt) if begun.elapsed() < TWIN_MAX => thread::sleep(TWIN_LOOK_EVERY),
+                Ok(_) => return Err(Error::from(Refusal::IdempotencyKeyInUse).into()),
+                Err(failure) => {
+                    // Perhaps it was taken.
+                    self.resolve_or_leave(lane, holder.token);
+                    return Err(failure);
+                }
+            }
+        }
+    }
+
     /// Settles what a transaction has reserved that is known to be committed. Where home does not answer, somebody does it later.
     pub(crate) fn settle(&self, token: Uuid, answer: Option<&Answer>) {
         if let Err(failure) = self.try_settle(token, answer) {

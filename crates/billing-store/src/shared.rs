@@ -1,13 +1,16 @@
 //! What everything that touches the database shares.
 
+use std::sync::Arc;
+
 use billing_domain::store::Scope;
 
 use crate::issued::Issued;
 use crate::lanes::{Lane, Lanes};
 use crate::measured::LastMeasured;
+use crate::pg::error::Failure;
 use crate::pg::pool::Pool;
 use crate::remembered::Remembered;
-use crate::rollup::KeyRanges;
+use crate::rollup::{KeyRanges, lock_key_ranges};
 use crate::told::Told;
 
 /// What all clones of a store and its workers share.
@@ -27,6 +30,22 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// Waits, in every database, for whoever stores events and may not have seen a change of the catalogue that is committed. Whoever
+    /// begins later sees it.
+    pub(crate) fn wait_for_ingestion(&self) -> Result<(), Failure> {
+        let (key_ranges, mut seen) = (self.key_ranges, Vec::new());
+        self.pool.transact_again(|pg| Ok(lock_key_ranges(pg, key_ranges.all())?))?;
+        for lane in self.lanes.all() {
+            let Some(replica) = &lane.replica else { continue };
+            if seen.iter().any(|known| Arc::ptr_eq(known, replica)) {
+                continue;
+            }
+            seen.push(Arc::clone(replica));
+            lane.worker_pool.transact_again(|pg| Ok(lock_key_ranges(pg, key_ranges.all())?))?;
+        }
+        Ok(())
+    }
+
     /// The lane in which the scope's work is done; `None`: it is about customers of several.
     pub(crate) fn lane_of(&self, scope: &Scope) -> Option<&Lane> {
         match scope {

@@ -113,11 +113,33 @@ impl Cluster {
         })
     }
 
+    /// As [`Cluster::temporary`], of a server that can send what is committed to others by logical replication, and take it from them.
+    ///
+    /// # Errors
+    /// As [`Cluster::temporary`].
+    pub fn temporary_sending() -> Result<Self, Error> {
+        let (binaries, account) = (Binaries::newest()?, Account::for_server()?);
+        let run_folder = RunFolder::create(&account)?;
+        let settings = settings::throw_away_sending(run_folder.path());
+        let make = |cluster: &Path| initialise_temporary(&binaries, &account, cluster);
+        Self::temporary_with(run_folder, (&binaries, &account), settings, make)
+    }
+
     /// A throw-away cluster in `run_folder`; `make` fills the cluster's own empty folder.
     pub(crate) fn temporary_in(
         run_folder: RunFolder,
         binaries: &Binaries,
         account: &Account,
+        make: impl FnOnce(&Path) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let settings = settings::throw_away(run_folder.path());
+        Self::temporary_with(run_folder, (binaries, account), settings, make)
+    }
+
+    fn temporary_with(
+        run_folder: RunFolder,
+        (binaries, account): (&Binaries, &Account),
+        settings: Vec<String>,
         make: impl FnOnce(&Path) -> Result<(), Error>,
     ) -> Result<Self, Error> {
         let cluster = run_folder.path().join(CLUSTER);
@@ -128,7 +150,7 @@ impl Cluster {
             account: account.clone(),
             cluster,
             log: run_folder.path().join("postgres.log"),
-            settings: settings::throw_away(run_folder.path()),
+            settings,
             socket_folder: run_folder.path().to_owned(),
             temporary: Some(run_folder.path().to_owned()),
             stop_signal: Signal::SIGQUIT,

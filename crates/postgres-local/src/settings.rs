@@ -54,6 +54,16 @@ const THROW_AWAY: [&str; 13] = [
     "max_parallel_workers_per_gather=0",
 ];
 
+/// On top of those: what is committed can be sent to another server, and be taken from one.
+const SENDING: [&str; 6] = [
+    "wal_level=logical",
+    "max_wal_senders=40",
+    "max_replication_slots=40",
+    "max_logical_replication_workers=40",
+    "max_sync_workers_per_subscription=2",
+    "max_worker_processes=60",
+];
+
 /// For data that is kept. A quarter of the memory goes to the server's own cache, half counts as cached by the system.
 pub(crate) fn durable(socket_folder: &Path) -> Vec<String> {
     let memory = memory_bytes().unwrap_or(1 << 30);
@@ -70,6 +80,14 @@ pub(crate) fn durable(socket_folder: &Path) -> Vec<String> {
 pub(crate) fn throw_away(socket_folder: &Path) -> Vec<String> {
     let mut settings = common(socket_folder);
     settings.extend(THROW_AWAY.map(str::to_owned));
+    settings
+}
+
+/// For tests of servers that send each other what is committed.
+pub(crate) fn throw_away_sending(socket_folder: &Path) -> Vec<String> {
+    let mut settings = throw_away(socket_folder);
+    // Of a setting that is given twice the server takes the last.
+    settings.extend(SENDING.map(str::to_owned));
     settings
 }
 

@@ -26,9 +26,13 @@ CREATE TABLE catalogue_position (
 INSERT INTO catalogue_position (position) VALUES (0);
 COMMENT ON TABLE catalogue_position IS 'How often what nodes have a copy of was changed: a copy with the same number has all of it';
 
-CREATE FUNCTION advance_catalogue_position() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION advance_catalogue_position() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = public, pg_temp AS $$
 BEGIN
-    UPDATE catalogue_position SET position = position + 1;
+    -- Once in a transaction, whatever it changes.
+    IF current_setting('billing.position_moved_by', true) IS DISTINCT FROM pg_current_xact_id()::text THEN
+        UPDATE catalogue_position SET position = position + 1;
+        PERFORM set_config('billing.position_moved_by', pg_current_xact_id()::text, true);
+    END IF;
     RETURN NULL;
 END
 $$;

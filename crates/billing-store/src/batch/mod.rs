@@ -25,6 +25,7 @@ use self::write_buffer::WriteBuffer;
 use crate::cached::{CachedTransaction, CustomerSnapshot};
 use crate::lanes::Lane;
 use crate::pg::error::Failure;
+use crate::reservation::Reserved;
 use crate::shared::Shared;
 use crate::transaction::{Deeds, PgTransaction};
 
@@ -80,15 +81,20 @@ impl Shared {
         }
         let customers: Vec<CustomerKey> = customers.iter().map(|(_, customer)| *customer).collect();
         let mut deeds = Deeds::default();
+        let mut reserved = Reserved::new(self, Some(lane));
         let done = lane.pool.transact(|pg| {
+            reserved.begin()?;
             let mut tx = PgTransaction::new(pg, self, organization, Some(lane));
-            let done = work_on(&mut tx, &customers, work);
+            let done = work_on(&mut tx, &customers, work).and_then(|done| tx.write_token().map(|()| done));
+            reserved.note(tx.holder(), false);
             deeds = std::mem::take(&mut tx.deeds);
             match (tx.into_failure(), done) {
                 (Some(failure), _) => Err(failure),
                 (None, done) => done.map_err(Failure::from),
             }
-        })?;
+        });
+        reserved.end(done.is_ok());
+        let done = done?;
         self.messages.ring_if(deeds.has_told);
         self.messages.ring_for_marks_if(deeds.has_marked);
         deeds.tell(organization, &self.issued);

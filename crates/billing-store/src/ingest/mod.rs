@@ -285,6 +285,8 @@ impl Shared {
         let prefixes = api_key::prefixes(keys.iter().copied());
         lane.worker_pool.transact_again(|pg| {
             let mut arrivals = enter_key_ranges(pg, organization, &in_key_ranges)?;
+            // Behind the lock: whoever changes what is looked at waits for those who have it, and for nobody else.
+            lane.catch_up(pg)?;
             let customers = rows.iter().map(|row| row.customer.uuid());
             let present = IngestState::read(cache, pg, organization, prefixes.clone(), customers)?;
             keys.iter().try_for_each(|key| api_key::expect_valid(Some(key), &present.valid_keys))?;

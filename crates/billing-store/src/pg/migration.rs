@@ -116,6 +116,13 @@ pub(crate) fn make_lane(url: &str, schema: &str, left: impl Fn(&mut PgConnection
     Ok(())
 }
 
+/// Makes the tables of the catalogue in a database of its own, or brings them up to date.
+pub(crate) fn make_catalogue(url: &str) -> Result<Vec<String>, StoreError> {
+    let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    refuse_older(&mut connection)?;
+    apply(&mut connection, CATALOGUE)
+}
+
 /// Forgets, where the connection looks first, that it has what customers own.
 pub(crate) fn forget_customers_versions(pg: &mut PgConnection) -> QueryResult<()> {
     let versions = customers_versions().unwrap_or_default();
@@ -130,7 +137,12 @@ statement! {
 /// Whether the database at `url` has tables of this service.
 pub(crate) fn is_made(url: &str) -> Result<bool, StoreError> {
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    (HasOrganizations {}).get_result(&mut connection).map_err(as_store_error)
+    has_tables(&mut connection).map_err(as_store_error)
+}
+
+/// [`is_made`] of a database that is connected to.
+pub(crate) fn has_tables(pg: &mut PgConnection) -> QueryResult<bool> {
+    (HasOrganizations {}).get_result(pg)
 }
 
 /// Applies what is missing of a set, where the connection looks first.

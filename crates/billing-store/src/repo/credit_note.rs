@@ -12,12 +12,13 @@ use diesel::prelude::*;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::pg::column::{checked, choice, count, stored_count};
+use crate::pg::column::{checked, choice, count, stored_count, unreadable};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{credit_note_lines, credit_notes, invoice_counters, invoices};
 use crate::pg::statement::fixed;
 use crate::repo::customer::page_of;
 use crate::repo::invoice::Cursor;
+use crate::reservation::{Kind, reserve_credit_note_number, take_sequence};
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -157,8 +158,27 @@ impl PgTransaction<'_> {
             .select(invoices::id);
         let found: Option<Uuid> = self.query(|pg| is_there.first(pg).optional())?;
         found.ok_or(Error::NotFound(Noun::Invoice))?;
+        let sequence = self.take_credit_note_number()?;
+        let note = note.numbered(count(sequence)?);
+        let row = CreditNoteRow::new(self.tenant(), &note);
+        self.query(|pg| diesel::insert_into(credit_notes::table).values(&row).execute(pg))?;
+        let of_line = |line| CreditNoteLineRow::new(self.tenant(), &note, line);
+        let lines = note.lines.iter().map(of_line).collect::<Result<Vec<_>, _>>()?;
+        self.query(|pg| diesel::insert_into(credit_note_lines::table).values(&lines).execute(pg))?;
+        Ok(note)
+    }
+
+    fn take_credit_note_number(&mut self) -> Result<i64, Error> {
+        let tenant = self.tenant();
+        if let Some(lane) = self.away() {
+            return self.reserve(lane, reserve_credit_note_number);
+        }
+        if self.shared.lanes.are_on_nodes() {
+            let taken = self.query(|pg| take_sequence(pg, tenant, Kind::CreditNoteNumber, 1))?;
+            return taken.first().copied().ok_or_else(|| unreadable("no number"));
+        }
         let first = (
-            invoice_counters::organization_id.eq(self.tenant()),
+            invoice_counters::organization_id.eq(tenant),
             invoice_counters::last_sequence.eq(0),
             invoice_counters::last_credit_note.eq(1),
         );
@@ -168,14 +188,7 @@ impl PgTransaction<'_> {
             .do_update()
             .set(invoice_counters::last_credit_note.eq(invoice_counters::last_credit_note + 1))
             .returning(invoice_counters::last_credit_note);
-        let sequence: i64 = self.query(|pg| take.get_result(pg))?;
-        let note = note.numbered(count(sequence)?);
-        let row = CreditNoteRow::new(self.tenant(), &note);
-        self.query(|pg| diesel::insert_into(credit_notes::table).values(&row).execute(pg))?;
-        let of_line = |line| CreditNoteLineRow::new(self.tenant(), &note, line);
-        let lines = note.lines.iter().map(of_line).collect::<Result<Vec<_>, _>>()?;
-        self.query(|pg| diesel::insert_into(credit_note_lines::table).values(&lines).execute(pg))?;
-        Ok(note)
+        self.query(|pg| take.get_result(pg))
     }
 
     /// Notes that a credit note was voided.

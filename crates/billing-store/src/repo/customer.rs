@@ -15,11 +15,13 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use crate::lanes::Lane;
 use crate::pg::column::{from_json, to_json, unreadable};
 use crate::pg::now::{customer_now, customer_nows};
 use crate::pg::schema::{billing_due, customer_emails, customers};
 use crate::pg::statement::statement;
 use crate::repo::organization::tax_providers;
+use crate::reservation;
 use crate::transaction::{PgTransaction, Reached};
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -249,7 +251,25 @@ impl PgTransaction<'_> {
         rows.into_iter().map(|(key, row)| Ok((key, row.try_into()?))).collect()
     }
 
+    /// Notes at home which address the customer has, if that is another one than before.
+    fn move_email(&mut self, lane: &Lane, row: &CustomerRow) -> Result<(), Error> {
+        let (organization, customer, email) = (row.organization_id, row.customer_key, row.fields.email.as_deref());
+        self.resolve_others(lane, customer)?;
+        let held = customer_emails::table
+            .filter(customer_emails::organization_id.eq(organization))
+            .filter(customer_emails::customer_key.eq(customer))
+            .select(customer_emails::email);
+        let held: Vec<String> = self.ask_home(|pg| held.load(pg))?;
+        if held.iter().map(String::as_str).eq(email) {
+            return Ok(());
+        }
+        self.reserve(lane, |home, holder| reservation::move_email(home, holder, customer, email))
+    }
+
     fn reserve_email(&mut self, row: &CustomerRow) -> Result<(), Error> {
+        if let Some(lane) = self.away() {
+            return self.move_email(lane, row);
+        }
         let Some(email) = &row.fields.email else { return Ok(()) };
         let values = (
             customer_emails::organization_id.eq(row.organization_id),
@@ -292,6 +312,11 @@ impl CustomerRepo for PgTransaction<'_> {
     }
 
     fn find_by_email(&mut self, email: &str) -> Result<Option<CustomerKey>, Error> {
+        if self.away().is_some() {
+            let (tenant, holder) = (self.tenant(), self.holder());
+            let found = self.ask_home(|pg| reservation::owner_of_email(pg, tenant, email, holder.as_ref()))?;
+            return Ok(found.map(CustomerKey::from));
+        }
         let query = customer_emails::table.find((self.tenant(), email)).select(customer_emails::customer_key);
         let found: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
         Ok(found.map(CustomerKey::from))
@@ -304,10 +329,12 @@ impl CustomerRepo for PgTransaction<'_> {
         if self.query(|pg| diesel::update(target).set(changes).execute(pg))? == 0 {
             return Err(Error::NotFound(Noun::Customer));
         }
-        let emails = customer_emails::table
-            .filter(customer_emails::organization_id.eq(row.organization_id))
-            .filter(customer_emails::customer_key.eq(row.customer_key));
-        self.query(|pg| diesel::delete(emails).execute(pg))?;
+        if self.away().is_none() {
+            let emails = customer_emails::table
+                .filter(customer_emails::organization_id.eq(row.organization_id))
+                .filter(customer_emails::customer_key.eq(row.customer_key));
+            self.query(|pg| diesel::delete(emails).execute(pg))?;
+        }
         self.reserve_email(&row)
     }
 

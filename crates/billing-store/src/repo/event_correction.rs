@@ -248,6 +248,7 @@ impl PgTransaction<'_> {
         let mut recount = self.attempt(|pg| Recount::read(pg, owner, key_range, corrections))?;
         let entering = BTreeMap::from([(key_range, corrections.len() as i64)]);
         let mut arrivals = self.query(|pg| enter_key_ranges(pg, organization, &entering))?;
+        self.catch_up()?;
         // Nobody stores or counts events of the customer from here on: others wait.
         self.attempt(|pg| recount.catch_up(pg))?;
         let number = |correction| Numbered {

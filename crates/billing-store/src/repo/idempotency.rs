@@ -69,14 +69,17 @@ struct AnswerRow {
     answer: Option<String>,
 }
 
-impl TryFrom<AnswerRow> for KeptAnswer {
-    type Error = Error;
-
-    fn try_from(row: AnswerRow) -> Result<Self, Error> {
-        let AnswerRow { fingerprint, status: Some(status), answer: Some(text), .. } = row else {
-            return Err(unreadable("a key without its answer"));
-        };
-        Ok(Self { fingerprint, answer: Answer { status: count(status)?, text } })
+impl AnswerRow {
+    /// The answer; `None`: the key is reserved, and whoever has it is not known to have been answered.
+    fn kept(self) -> Result<Option<KeptAnswer>, Error> {
+        match (self.status, self.answer) {
+            (Some(status), Some(text)) => {
+                let answer = Answer { status: count(status)?, text };
+                Ok(Some(KeptAnswer { fingerprint: self.fingerprint, answer }))
+            }
+            (None, None) => Ok(None),
+            _ => Err(unreadable("a key with half an answer")),
+        }
     }
 }
 
@@ -87,7 +90,8 @@ pub(crate) fn find(
     key: &str,
 ) -> Result<Option<KeptAnswer>, Failure> {
     let row = keys::table.find((organization.uuid(), key)).select(AnswerRow::as_select());
-    Ok(row.first(pg).optional()?.map(KeptAnswer::try_from).transpose()?)
+    let row: Option<AnswerRow> = row.first(pg).optional()?;
+    Ok(row.map_or(Ok(None), AnswerRow::kept)?)
 }
 
 /// A look-up of the answer under a key.
@@ -128,7 +132,7 @@ pub(crate) fn serve(shared: &Shared, jobs: Vec<AnswerLookup>) {
     };
     for job in jobs {
         let answer = match &found {
-            Ok(found) => found.get(&job.key).cloned().map(KeptAnswer::try_from).transpose(),
+            Ok(found) => found.get(&job.key).cloned().map_or(Ok(None), AnswerRow::kept),
             Err(error) => Err(error.clone()),
         };
         (job.reply)(answer);

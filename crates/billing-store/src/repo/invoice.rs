@@ -417,7 +417,10 @@ impl InvoiceRepo for PgTransaction<'_> {
     fn find_by_number(&mut self, number: &str) -> Result<Option<InvoiceId>, Error> {
         self.write_deferred()?;
         let query = invoice_numbers::table.find((self.tenant(), number)).select(invoice_numbers::invoice_id);
-        let id: Option<Uuid> = self.query(|pg| query.first(pg).optional())?;
+        let id: Option<Uuid> = match self.away() {
+            Some(_) => self.ask_home(|pg| query.first(pg).optional())?,
+            None => self.query(|pg| query.first(pg).optional())?,
+        };
         Ok(id.map(InvoiceId::from))
     }
 

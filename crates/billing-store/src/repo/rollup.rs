@@ -62,9 +62,25 @@ impl PgTransaction<'_> {
     /// lies behind the last event of any lane.
     pub(crate) fn start_rollups(&mut self, metrics: &[Uuid], filter_keys: &[String]) -> Result<(), Error> {
         let (tenant, key_ranges) = (self.tenant(), self.shared.key_ranges);
+        if self.shared.lanes.are_on_nodes() {
+            return self.start_incomplete_rollups(metrics, filter_keys);
+        }
         let starting = self.query(|pg| Starting::begin(pg, tenant, key_ranges, metrics, filter_keys))?;
         let Some(mut starting) = starting else { return Ok(()) };
         self.in_every_lane(|pg| starting.look(pg))?;
         self.query(|pg| starting.end(pg))
+    }
+
+    /// Where some of those who store events see it later than others: what is complete is found out by whoever fills them in, once all of
+    /// them have.
+    fn start_incomplete_rollups(&mut self, metrics: &[Uuid], filter_keys: &[String]) -> Result<(), Error> {
+        let tenant = self.tenant();
+        let starting = self.query(|pg| Starting::begin_unseen(pg, tenant, metrics, filter_keys))?;
+        let Some(starting) = starting else { return Ok(()) };
+        if self.away().is_some() {
+            self.at_home(|home| Ok(starting.end_incomplete(home)?))?;
+            return self.catch_up();
+        }
+        self.query(|pg| starting.end_incomplete(pg))
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
+use time::macros::datetime;
 use uuid::Uuid;
 
 use super::key_range::{KeyRanges, lock_key_ranges};
@@ -14,6 +15,9 @@ use crate::pg::statement::statement;
 const KEY_SETS_MAX: i64 = 8;
 /// Longest set of property names, in bytes: it is part of an index entry.
 const KEYS_BYTES_MAX: usize = 1_500;
+
+/// A beginning behind every event.
+const COMPLETE_NOWHERE: OffsetDateTime = datetime!(9000-01-01 00:00 UTC);
 
 statement! {
     /// Says that what ingesting looks at has changed.
@@ -90,6 +94,21 @@ impl Starting {
         metrics: &[Uuid],
         filter_keys: &[String],
     ) -> QueryResult<Option<Self>> {
+        let starting = Self::begin_unseen(pg, organization, metrics, filter_keys)?;
+        if starting.is_some() {
+            lock_key_ranges(pg, key_ranges.all())?;
+        }
+        Ok(starting)
+    }
+
+    /// [`Starting::begin`] without any lock, where whoever stores events may see the change later: the roll-ups must not be complete
+    /// anywhere then.
+    pub(crate) fn begin_unseen(
+        pg: &mut PgConnection,
+        organization: Uuid,
+        metrics: &[Uuid],
+        filter_keys: &[String],
+    ) -> QueryResult<Option<Self>> {
         if filter_keys.iter().map(String::len).sum::<usize>() > KEYS_BYTES_MAX {
             return Ok(None);
         }
@@ -97,11 +116,17 @@ impl Starting {
         let (metrics, key_sets_max) = (metrics.to_vec(), KEY_SETS_MAX);
         let find = FindUnrolled { filter_keys: filter_keys.clone(), organization, metrics, key_sets_max };
         let metrics: Vec<(Uuid, String)> = find.load(pg)?;
-        if metrics.is_empty() {
-            return Ok(None);
-        }
-        lock_key_ranges(pg, key_ranges.all())?;
-        Ok(Some(Self { organization, filter_keys, metrics, latest_before: BTreeMap::new() }))
+        let is_any = !metrics.is_empty();
+        Ok(is_any.then(|| Self { organization, filter_keys, metrics, latest_before: BTreeMap::new() }))
+    }
+
+    /// Says that they are rolled up, and complete nowhere: usage is read from the events until they are filled in.
+    pub(crate) fn end_incomplete(&self, pg: &mut PgConnection) -> QueryResult<()> {
+        let metrics: Vec<Uuid> = self.metrics.iter().map(|(id, _)| *id).collect();
+        let latest_before = vec![Some(COMPLETE_NOWHERE); metrics.len()];
+        let (organization, filter_keys) = (self.organization, self.filter_keys.clone());
+        StartRollups { organization, filter_keys, metrics, latest_before }.execute(pg)?;
+        renew_ingest_version(pg, organization)
     }
 
     /// Looks how far one lane's events go.

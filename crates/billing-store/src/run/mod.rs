@@ -14,6 +14,7 @@ use crate::over_lanes::OverLanes;
 use crate::pg::error::Failure;
 use crate::pg::transact::Isolation;
 use crate::repo::idempotency;
+use crate::reservation::{Reserved, write_token};
 use crate::shared::Shared;
 use crate::transaction::{Deeds, PgTransaction};
 
@@ -32,8 +33,10 @@ impl Shared {
         // A lane is seen later than the catalogue: what it names must be found then.
         let isolation = if lane.is_some() { isolation } else { Isolation::ReadCommitted };
         let mut deeds = Deeds::default();
+        let mut reserved = Reserved::new(self, lane);
         let result = pool.transact_at(isolation, |pg| {
             attempts.expect_another()?;
+            reserved.begin()?;
             let entered = enter(pg, scope, key)?;
             let entered = if lane.is_some() { entered } else { entered.reading_the_catalog() };
             let now = entered.now;
@@ -43,10 +46,12 @@ impl Shared {
                 Some(_) => work(&mut inner, now),
                 None => work(&mut OverLanes::new(inner), now),
             };
-            let result = worked.and_then(|()| tx.write_deferred());
+            let result = worked.and_then(|()| tx.write_deferred()).and_then(|()| tx.write_token());
+            reserved.note(tx.holder(), false);
             (deeds, brought_forward) = (std::mem::take(&mut tx.deeds), tx.brought_forward);
             attempts.note(tx.has_run_custom(), tx.verdict(result))
         });
+        reserved.end(result.is_ok());
         self.told(scope, result, deeds)?;
         if let Some(minutes) = brought_forward {
             self.bring_forward_again(scope.organization().uuid(), minutes);
@@ -65,15 +70,23 @@ impl Shared {
     }
 
     /// The key's row first, so that a twin waits before it takes any other lock; then the scope's lock; the work in
-    /// a savepoint, so that the answer of a refusal can be kept without its effects.
+    /// a savepoint, so that the answer of a refusal can be kept without its effects. For a lane on a node the key is reserved at home
+    /// instead, and the answer stands in the lane until that is settled.
     pub(crate) fn run_claimed(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
         let organization = scope.organization();
         let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
         let pool = lane.map_or(&self.pool, |lane| &lane.pool);
+        let away = lane.filter(|lane| lane.replica.is_some());
+        let key = away.map(|lane| self.reserve_claim(lane, organization, claim)).transpose();
+        let key = key.map_err(Failure::into_error)?;
         let mut deeds = Deeds::default();
+        let mut reserved = Reserved::new(self, lane);
         let result = pool.transact(|pg| {
             attempts.expect_another()?;
-            idempotency::take_key(pg, organization, claim)?;
+            reserved.begin()?;
+            if key.is_none() {
+                idempotency::take_key(pg, organization, claim)?;
+            }
             let entered = enter(pg, scope, None)?;
             let now = entered.now;
             pg.batch_execute("SAVEPOINT work")?;
@@ -84,21 +97,41 @@ impl Shared {
                 None => work(&mut OverLanes::new(inner), now),
             };
             let has_run_custom = tx.has_run_custom();
-            let (answer, done) = attempts.note(has_run_custom, answer_of(tx, attempt))?;
+            let (answer, done) = attempts.note(has_run_custom, answer_of(tx, attempt, &mut reserved))?;
             deeds = done;
-            idempotency::write_answer(pg, organization, claim, &answer)
+            match &key {
+                Some(holder) => write_token(pg, holder.token, Some(&answer))?,
+                None => idempotency::write_answer(pg, organization, claim, &answer)?,
+            }
+            Ok(answer)
         });
-        self.told(scope, result, deeds)
+        reserved.end(result.is_ok());
+        if let (Some(lane), Some(key)) = (lane, key) {
+            match &result {
+                Ok(answer) => self.settle(key.token, Some(answer)),
+                Err(_) => self.resolve_or_leave(lane, key.token),
+            }
+        }
+        self.told(scope, result.map(drop), deeds)
     }
 }
 
 /// The answer that claimed work ended with, and what it did; its effects are taken back where they are not to stay.
-fn answer_of(mut tx: PgTransaction<'_>, attempt: Result<Attempt, Error>) -> Result<(Answer, Deeds), Failure> {
+fn answer_of(
+    mut tx: PgTransaction<'_>,
+    attempt: Result<Attempt, Error>,
+    reserved: &mut Reserved<'_>,
+) -> Result<(Answer, Deeds), Failure> {
+    let is_taken_back = matches!(attempt, Ok(Attempt::Refused(_)));
+    let attempt = attempt.and_then(|attempt| match attempt {
+        Attempt::Done(_) => tx.write_deferred().and_then(|()| tx.write_token()).map(|()| attempt),
+        Attempt::Refused(_) => Ok(attempt),
+    });
+    reserved.note(tx.holder(), is_taken_back);
     match attempt {
         Ok(Attempt::Done(answer)) => {
-            let written = tx.write_deferred();
             let deeds = std::mem::take(&mut tx.deeds);
-            tx.verdict(written.map(|()| (answer, deeds)))
+            tx.verdict(Ok((answer, deeds)))
         }
         Ok(Attempt::Refused(answer)) => tx.take_back().map(|()| (answer, Deeds::default())),
         Err(error) => tx.verdict(Err(error)),

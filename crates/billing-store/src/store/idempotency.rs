@@ -53,6 +53,7 @@ impl IdempotencyStore for PgStore {
     fn forget_answers(&self, limit: u32) -> Result<u32, Error> {
         let statement = ForgetAnswers { days: stored_count(RETENTION_DAYS)?, limit: stored_count(limit)? };
         let forgotten = self.shared.pool.run(|pg| statement.clone().execute(pg)).map_err(Failure::into_error)?;
+        self.shared.forget_tokens().map_err(Failure::into_error)?;
         u32::try_from(forgotten).map_err(unreadable)
     }
 }

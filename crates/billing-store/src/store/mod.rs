@@ -38,8 +38,9 @@ use crate::company::Company;
 use crate::custom_sql;
 use crate::ingest::{self, Arrival, WRITERS};
 use crate::issued::{Issued, IssuedAmount};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, Nodes};
 use crate::measured::{LastMeasured, Measured};
+use crate::nodes::{self, NewNode};
 use crate::pg::error::Failure;
 use crate::pg::pool::{Address, CHECK_OUT_MAX, Pool, expect_same_statements};
 use crate::pg::statement::statement;
@@ -196,6 +197,10 @@ impl PgStore {
     /// # Errors
     /// [`StoreError::Unavailable`] when the first connection cannot be made.
     pub fn connect(url: &str, pool_size: u32) -> Result<Self, StoreError> {
+        Self::connect_to(url, pool_size, Nodes::Refused)
+    }
+
+    pub(crate) fn connect_to(url: &str, pool_size: u32, nodes: Nodes) -> Result<Self, StoreError> {
         let address = Address::of(url);
         let pool = Pool::connect(&address, pool_size)?;
         let range_bits = pool
@@ -204,7 +209,7 @@ impl PgStore {
         let workers = (WRITERS + KEY_WORKERS + QUESTION_WORKERS + ANSWER_WORKERS) as u32;
         let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
         let shared = Arc::new(Shared {
-            lanes: Lanes::open(&address, (&pool, pool_size), (&worker_pool, workers))?,
+            lanes: Lanes::open(&address, (&pool, pool_size), (&worker_pool, workers), nodes)?,
             pool,
             worker_pool,
             key_ranges: KeyRanges::new(u8::try_from(range_bits).unwrap_or(0)),
@@ -259,6 +264,20 @@ impl PgStore {
     /// As [`PgStore::split`]; when no split has come to its end.
     pub fn finish_split(url: &str) -> Result<(), StoreError> {
         split::finish(url)
+    }
+
+    /// Makes the database of another server ready for lanes of the database at `url`, by a copy of the catalogue that it gets from then on,
+    /// and calls it `name`. The user, the password and the settings of `url` hold there too. Interrupted, it is called again.
+    /// `progress` is told what is being done.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], or [`StoreError::Internal`] with what is in the way.
+    pub fn add_node(
+        url: &str,
+        (name, host, port, database): (&str, &str, u16, &str),
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<(), StoreError> {
+        nodes::add(url, &NewNode { name, host, port, database }, custom_sql::prepare, progress)
     }
 
     /// Refuses a database that forgets commits in a power cut, or whose events have lost an index.

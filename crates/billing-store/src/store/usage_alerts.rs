@@ -104,6 +104,10 @@ impl AlertQueue for PgStore {
             .select((usage_alerts::organization_id, usage_alerts::id, usage_alerts::customer_key));
         let new = self.shared.worker_pool.run(|pg| new.load::<(Uuid, Uuid, Option<Uuid>)>(pg));
         let new = new.map_err(Failure::into_error)?;
+        if !new.is_empty() && self.shared.lanes.are_on_nodes() {
+            // Whoever stores events and has not seen it yet marks nobody for it.
+            self.shared.wait_for_ingestion().map_err(Failure::into_error)?;
+        }
         // However many alerts of an organization are about everybody: they are marked once.
         let of_all: BTreeSet<Uuid> =
             new.iter().filter(|(_, _, customer)| customer.is_none()).map(|(organization, ..)| *organization).collect();

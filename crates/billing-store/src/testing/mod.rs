@@ -17,11 +17,13 @@ use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use postgres_local::testing::TestDatabase;
 use uuid::Uuid;
 
+use crate::lanes::Nodes;
 use crate::pg::error::Failure;
 use crate::pg::migration;
+use crate::pg::node::Node;
 use crate::pg::schema::metric_rollups;
 use crate::pg::statement::statement;
-use crate::reservation::{Holder, reserve_credit_note_number, reserve_email, reserve_key, write_token};
+use crate::reservation::{Holder, KeyReserved, reserve_credit_note_number, reserve_email, reserve_key, write_token};
 use crate::{PgStore, custom_sql};
 
 pub use self::statements::{count_statements, listen_to_statements, statements_heard, statements_sent};
@@ -274,6 +276,33 @@ pub fn deltas_written_again(deltas: &str) -> Result<String, Error> {
     crate::rollup::hot_bucket::written_again(deltas)
 }
 
+/// Connects to a database some of whose lanes are on nodes.
+///
+/// # Errors
+/// As [`PgStore::connect`].
+pub fn connect_with_nodes(url: &str, pool_size: u32) -> Result<PgStore, StoreError> {
+    PgStore::connect_to(url, pool_size, Nodes::Used)
+}
+
+/// Puts a lane that nobody is in on a node that was added.
+///
+/// # Errors
+/// Those of the two databases.
+pub fn put_on_node(url: &str, number: u16, node: &str) -> Result<(), StoreError> {
+    let mut home = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let put = |home: &mut PgConnection| -> Result<(), Failure> {
+        use crate::pg::schema::{lanes, nodes};
+        let node: Node = nodes::table.find(node).first(home)?;
+        let schema: String = lanes::table.find(number as i16).select(lanes::schema_name).first(home)?;
+        migration::make_lane(&node.place().url(url), &schema, custom_sql::prepare)?;
+        home.batch_execute(&format!("DROP SCHEMA {schema} CASCADE"))?;
+        let target = lanes::table.find(number as i16);
+        diesel::update(target).set(lanes::node_name.eq(&node.name)).execute(home)?;
+        Ok(())
+    };
+    put(&mut home).map_err(Failure::into_store_error)
+}
+
 /// Reserves an address, the next number of a credit note and an idempotency key as a transaction of a lane on a node does, and stops
 /// there: the token that the transaction would write into its lane, and the number.
 ///
@@ -290,8 +319,8 @@ pub fn reserve(
         reserve_email(pg, &holder, customer.uuid(), email)?;
         let number = reserve_credit_note_number(pg, &holder)?;
         match reserve_key(pg, &holder, key, &[1; 32])? {
-            true => Ok((holder.token, number)),
-            false => Err(Error::from(Refusal::IdempotencyKeyInUse).into()),
+            KeyReserved::Taken => Ok((holder.token, number)),
+            _ => Err(Error::from(Refusal::IdempotencyKeyInUse).into()),
         }
     });
     reserved.map_err(Failure::into_error)

@@ -2,6 +2,7 @@
 //!
 //! It reads and writes plainly. What answers from memory instead stands around it: see `cached` and `batch`.
 
+mod at_home;
 mod deeds;
 mod gate;
 mod hand_on;
@@ -31,6 +32,7 @@ use crate::custom_sql::Budget;
 use crate::lanes::Lane;
 use crate::pg::deadline;
 use crate::pg::error::Failure;
+use crate::reservation::Holder;
 use crate::shared::Shared;
 
 pub(crate) use self::deeds::Deeds;
@@ -77,6 +79,8 @@ pub(crate) struct PgTransaction<'c> {
     has_run_custom: bool,
     /// Whether it has corrected events: what it reads of usage then is not remembered, since nobody knows whether it will be committed.
     pub(crate) has_corrected: bool,
+    /// As whom it has reserved something at home; `None`: it has not.
+    holder: Option<Holder>,
 }
 
 impl<'c> PgTransaction<'c> {
@@ -105,6 +109,7 @@ impl<'c> PgTransaction<'c> {
             custom_budget: None,
             has_run_custom: false,
             has_corrected: false,
+            holder: None,
         }
     }
 

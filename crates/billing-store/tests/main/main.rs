@@ -25,6 +25,7 @@ mod lanes;
 mod large_calls;
 mod many_metrics;
 mod months;
+mod nodes;
 mod numbers;
 mod reservations;
 mod schema;

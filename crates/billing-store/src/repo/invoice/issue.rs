@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use crate::pg::column::{stored_count, to_json};
 use crate::pg::sql_file::sql_file;
+use crate::reservation::{Unnumbered, reserve_invoice_numbers, take_invoice_numbers};
 use crate::transaction::PgTransaction;
 
 sql_file! {
@@ -57,6 +58,81 @@ sql_file! {
         adjustments: Vec<Value> as Array<Jsonb>,
         line_amounts: Vec<BigDecimal> as Array<Numeric>,
         traces: Vec<Value> as Array<Jsonb>,
+    }
+}
+
+sql_file! {
+    /// [`Issue`] under numbers that were taken before.
+    IssueNumbered -> (SqlUuid, Text) = "issue_numbered.sql" {
+        customers: Vec<Uuid> as Array<SqlUuid>,
+        ids: Vec<Uuid> as Array<SqlUuid>,
+        numbers: Vec<String> as Array<Text>,
+        billed_to: Vec<Value> as Array<Jsonb>,
+        sellers: Vec<Value> as Array<Jsonb>,
+        currency_codes: Vec<String> as Array<Text>,
+        currency_names: Vec<String> as Array<Text>,
+        currency_symbols: Vec<String> as Array<Text>,
+        currency_decimals: Vec<i16> as Array<SmallInt>,
+        issued: Vec<OffsetDateTime> as Array<Timestamptz>,
+        due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>,
+        payment_statuses: Vec<String> as Array<Text>,
+        line_counts: Vec<i64> as Array<BigInt>,
+        amounts: Vec<BigDecimal> as Array<Numeric>,
+        replaced: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+        organization: Uuid as SqlUuid,
+        line_invoices: Vec<Uuid> as Array<SqlUuid>,
+        positions: Vec<i64> as Array<BigInt>,
+        names: Vec<String> as Array<Text>,
+        starts: Vec<OffsetDateTime> as Array<Timestamptz>,
+        ends: Vec<OffsetDateTime> as Array<Timestamptz>,
+        quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>,
+        billing_types: Vec<String> as Array<Text>,
+        subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+        records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+        plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>,
+        filters: Vec<String> as Array<Text>,
+        bases: Vec<BigDecimal> as Array<Numeric>,
+        adjustments: Vec<Value> as Array<Jsonb>,
+        line_amounts: Vec<BigDecimal> as Array<Numeric>,
+        traces: Vec<Value> as Array<Jsonb>,
+    }
+}
+
+impl IssueNumbered {
+    fn of(issue: Issue, numbers: Vec<String>) -> Self {
+        Self {
+            numbers,
+            customers: issue.customers,
+            ids: issue.ids,
+            billed_to: issue.billed_to,
+            sellers: issue.sellers,
+            currency_codes: issue.currency_codes,
+            currency_names: issue.currency_names,
+            currency_symbols: issue.currency_symbols,
+            currency_decimals: issue.currency_decimals,
+            issued: issue.issued,
+            due: issue.due,
+            payment_statuses: issue.payment_statuses,
+            line_counts: issue.line_counts,
+            amounts: issue.amounts,
+            replaced: issue.replaced,
+            organization: issue.organization,
+            line_invoices: issue.line_invoices,
+            positions: issue.positions,
+            names: issue.names,
+            starts: issue.starts,
+            ends: issue.ends,
+            quantities: issue.quantities,
+            billing_types: issue.billing_types,
+            subscriptions: issue.subscriptions,
+            records: issue.records,
+            plans: issue.plans,
+            filters: issue.filters,
+            bases: issue.bases,
+            adjustments: issue.adjustments,
+            line_amounts: issue.line_amounts,
+            traces: issue.traces,
+        }
     }
 }
 
@@ -124,7 +200,10 @@ impl PgTransaction<'_> {
             return Ok(());
         }
         let issue = Issue::new(self.tenant(), &invoices)?;
-        let issued: Vec<(Uuid, String)> = self.query(|pg| issue.load(pg))?;
+        let issued: Vec<(Uuid, String)> = match self.shared.lanes.are_on_nodes() {
+            false => self.query(|pg| issue.load(pg))?,
+            true => self.issue_numbered(issue)?,
+        };
         let mut numbers: HashMap<Uuid, String> = issued.into_iter().collect();
         for invoice in invoices {
             let money = (invoice.currency.code.clone(), invoice.amount());
@@ -132,5 +211,23 @@ impl PgTransaction<'_> {
             self.deeds.issued((invoice.customer, invoice.id), number, money);
         }
         Ok(())
+    }
+
+    /// Takes numbers first, those before all others that have come back, and writes the invoices under them.
+    fn issue_numbered(&mut self, issue: Issue) -> Result<Vec<(Uuid, String)>, Error> {
+        let invoices: Vec<Unnumbered> = issue
+            .customers
+            .iter()
+            .zip(&issue.ids)
+            .zip(&issue.prefixes)
+            .map(|((customer, id), prefix)| (*customer, *id, prefix.clone()))
+            .collect();
+        let tenant = self.tenant();
+        let numbers = match self.away() {
+            Some(lane) => self.reserve(lane, |home, holder| reserve_invoice_numbers(home, holder, &invoices))?,
+            None => self.query(|pg| take_invoice_numbers(pg, tenant, &invoices))?,
+        };
+        let issue = IssueNumbered::of(issue, numbers);
+        self.query(|pg| issue.load(pg))
     }
 }

@@ -1,0 +1,279 @@
+//! Making a server ready for lanes: it gets a copy of the catalogue, which home sends it from then on.
+//!
+//! ```text
+//! node   the catalogue's tables, empty; those that stay at home move out of the search path, all others refuse changes
+//! home   a publication of what nodes have a copy of, and triggers that count its changes; the node is in the directory
+//! node   a subscription; done once all is copied and the copy has come to the number that home has
+//! ```
+//!
+//! Killed at any point, it is run again.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use billing_domain::StoreError;
+use diesel::connection::SimpleConnection;
+use diesel::prelude::*;
+use diesel::sql_types::{Array, BigInt, Bool, Integer, Text};
+
+use crate::pg::error::Failure;
+use crate::pg::lock::{LockClass, lock_for_connection};
+use crate::pg::migration;
+use crate::pg::place::{Identity, Place};
+use crate::pg::replica::position;
+use crate::pg::schema::nodes;
+use crate::pg::statement::statement;
+
+/// The tables of the catalogue that every node has a copy of. All others are asked for at home.
+const COPIED: [&str; 18] = [
+    "api_keys",
+    "catalog_versions",
+    "catalogue_position",
+    "components",
+    "currencies",
+    "features",
+    "ingest_key_ranges",
+    "ingest_versions",
+    "metric_rollups",
+    "metrics",
+    "organizations",
+    "plan_version_features",
+    "plan_version_targets",
+    "plan_versions",
+    "plans",
+    "recurring_charges",
+    "test_clocks",
+    "usage_alerts",
+];
+
+/// What home sends to nodes, and what a node takes from home.
+const SUBSCRIPTION: &str = "billing_catalogue";
+/// Where a node has the tables that stay at home: no connection looks there.
+const AT_HOME: &str = "billing_at_home";
+/// The oldest version of Postgres that a node may have, as the server tells it.
+const VERSION_MIN: i32 = 150_000;
+/// How long is waited for a copy that makes no progress.
+const STUCK_MAX: Duration = Duration::from_secs(60);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+statement! {
+    /// The server's version, what it logs, and whether it has what the migrations need.
+    ReadServer -> (Integer, Text, Bool) {
+        "SELECT current_setting('server_version_num')::integer, current_setting('wal_level'),
+            EXISTS (SELECT FROM pg_available_extensions WHERE name = " extension: String as Text; ")"
+    }
+}
+
+statement! {
+    /// The tables of the catalogue but for some.
+    ListTables -> Text {
+        "SELECT relname::text FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname !~ '^__diesel'
+            AND relname <> ALL (" but: Vec<String> as Array<Text>; ")
+        ORDER BY relname"
+    }
+}
+
+statement! {
+    /// How many triggers of a function there are that ordinary changes fire.
+    CountTriggers -> BigInt {
+        "SELECT count(*) FROM pg_trigger WHERE tgfoid = to_regproc(" function: String as Text; ") AND tgenabled = 'O'"
+    }
+}
+
+statement! {
+    /// Whether there are lanes in a database.
+    HasLanes -> Bool { "SELECT EXISTS (SELECT FROM lanes WHERE number >= " first: i32 as Integer; ")" }
+}
+
+statement! {
+    /// Whether this database takes the catalogue from home.
+    HasSubscription -> Bool {
+        "SELECT EXISTS (
+            SELECT FROM pg_subscription
+            WHERE subname = " name: String as Text; " AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+        )"
+    }
+}
+
+statement! {
+    /// Whether home sends the catalogue to anybody.
+    HasPublication -> Bool { "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = " name: String as Text; ")" }
+}
+
+statement! {
+    /// Drops what a subscription has left at home that was never made.
+    DropSlot -> Integer {
+        "SELECT 1 FROM pg_replication_slots slot, pg_drop_replication_slot(slot.slot_name)
+        WHERE slot.slot_name = " name: String as Text; " AND NOT slot.active"
+    }
+}
+
+statement! {
+    /// How many tables are not copied yet.
+    CountUncopied -> BigInt { "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> " ready: String as Text; "" }
+}
+
+/// A node to be added.
+pub(crate) struct NewNode<'n> {
+    pub(crate) name: &'n str,
+    pub(crate) host: &'n str,
+    pub(crate) port: u16,
+    pub(crate) database: &'n str,
+}
+
+/// Gives the server of a node a copy of the catalogue of the database at `url`, does there what is `left` to do behind a migration,
+/// and writes it into the directory. `progress` is told what is being done.
+pub(crate) fn add(
+    url: &str,
+    node: &NewNode<'_>,
+    left: impl Fn(&mut PgConnection),
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), StoreError> {
+    let connect = |url: &str| PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()));
+    let place = Place::of(node.host, i32::from(node.port), node.database);
+    let node_url = place.url(url);
+    let (mut home, mut there) = (connect(url)?, connect(&node_url)?);
+    let added = (|| -> Result<(), Failure> {
+        lock_for_connection(&mut home, LockClass::Migration)?;
+        let identity = expect_usable(&mut home, &mut there)?;
+        progress("making the catalogue's tables");
+        migration::make_catalogue(&node_url)?;
+        left(&mut there);
+        let is_subscribed = (HasSubscription { name: SUBSCRIPTION.to_owned() }).get_result(&mut there)?;
+        there.transaction(|pg| prepare_copy(pg, is_subscribed))?;
+        progress("publishing the catalogue");
+        home.transaction(|pg| publish(pg, node, identity))?;
+        if !is_subscribed {
+            progress("copying the catalogue");
+            let slot = slot_of(node, Identity::read(&mut home)?);
+            DropSlot { name: slot.clone() }.execute(&mut home)?;
+            let conninfo = url.replace('\'', "''");
+            there.batch_execute(&format!(
+                "CREATE SUBSCRIPTION {SUBSCRIPTION} CONNECTION '{conninfo}' PUBLICATION {SUBSCRIPTION}
+                WITH (slot_name = '{slot}', synchronous_commit = 'on')"
+            ))?;
+        }
+        wait_for_copy(&mut home, &mut there, progress)
+    })();
+    added.map_err(Failure::into_store_error)
+}
+
+/// What home keeps for a node of what it has not sent yet.
+fn slot_of(node: &NewNode<'_>, home: Identity) -> String {
+    format!("billing_{}_{}", home.database, node.name)
+}
+
+fn refused<T>(message: impl Into<String>) -> Result<T, Failure> {
+    Err(StoreError::Internal(message.into()).into())
+}
+
+/// Refuses servers that cannot be home and node to each other; answers which database the node is.
+fn expect_usable(home: &mut PgConnection, there: &mut PgConnection) -> Result<Identity, Failure> {
+    let read = || ReadServer { extension: "btree_gist".to_owned() };
+    let (_, wal_level, _): (i32, String, bool) = read().get_result(home)?;
+    if wal_level != "logical" {
+        return refused(format!(
+            "wal_level of the catalogue's server is {wal_level}: set it to logical and restart the server"
+        ));
+    }
+    let (version, _, has_extension): (i32, String, bool) = read().get_result(there)?;
+    if version < VERSION_MIN {
+        return refused("the node's Postgres is older than 15");
+    }
+    if !has_extension {
+        return refused("the node's Postgres lacks the extension btree_gist, which is in its package contrib");
+    }
+    let (at_home, identity) = (Identity::read(home)?, Identity::read(there)?);
+    if at_home.server == identity.server {
+        return refused("the node is a database of the catalogue's own server, where nothing is gained by another one");
+    }
+    if migration::has_tables(there)? && (HasLanes { first: 0 }).get_result::<bool>(there)? {
+        return refused("the node's database has lanes of its own: a node begins with an empty database");
+    }
+    Ok(identity)
+}
+
+/// Makes a database that has the catalogue's tables into one for a copy of it.
+fn prepare_copy(pg: &mut PgConnection, is_subscribed: bool) -> Result<(), Failure> {
+    pg.batch_execute(&format!("SET LOCAL client_min_messages = warning; CREATE SCHEMA IF NOT EXISTS {AT_HOME}"))?;
+    let but = COPIED.map(str::to_owned).to_vec();
+    for table in (ListTables { but }).load::<String>(pg)? {
+        pg.batch_execute(&format!("ALTER TABLE public.{table} SET SCHEMA {AT_HOME}"))?;
+    }
+    if is_subscribed {
+        return Ok(());
+    }
+    // Migrations have left some rows, and a copy begins with none.
+    let all: Vec<String> = COPIED.iter().map(|table| format!("public.{table}")).collect();
+    pg.batch_execute(&format!("TRUNCATE {} CASCADE", all.join(", ")))?;
+    for table in COPIED {
+        pg.batch_execute(&format!(
+            "CREATE OR REPLACE TRIGGER {table}_is_copied BEFORE INSERT OR UPDATE OR DELETE ON public.{table}
+            FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_catalogue_change()"
+        ))?;
+    }
+    Ok(())
+}
+
+/// Has home send the catalogue, and count its changes; writes the node into the directory.
+fn publish(pg: &mut PgConnection, node: &NewNode<'_>, identity: Identity) -> Result<(), Failure> {
+    // Whoever changes the catalogue is waited for.
+    pg.batch_execute("SET LOCAL lock_timeout = '10s'; SET LOCAL client_min_messages = warning")?;
+    let counted = (CountTriggers { function: "public.advance_catalogue_position".to_owned() }).get_result::<i64>(pg)?;
+    if counted == 0 {
+        for table in COPIED.iter().filter(|table| **table != "catalogue_position") {
+            pg.batch_execute(&format!(
+                "CREATE CONSTRAINT TRIGGER {table}_position AFTER INSERT OR UPDATE OR DELETE ON public.{table}
+                DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.advance_catalogue_position()"
+            ))?;
+        }
+    }
+    if !(HasPublication { name: SUBSCRIPTION.to_owned() }).get_result::<bool>(pg)? {
+        let all: Vec<String> = COPIED.iter().map(|table| format!("public.{table}")).collect();
+        pg.batch_execute(&format!("CREATE PUBLICATION {SUBSCRIPTION} FOR TABLE {}", all.join(", ")))?;
+    }
+    let values = (
+        nodes::name.eq(node.name),
+        nodes::host.eq(node.host),
+        nodes::port.eq(i32::from(node.port)),
+        nodes::database_name.eq(node.database),
+        nodes::system_identifier.eq(identity.server),
+        nodes::database_number.eq(i64::from(identity.database)),
+    );
+    diesel::insert_into(nodes::table).values(values).on_conflict_do_nothing().execute(pg)?;
+    let known: (i64, i64) =
+        nodes::table.find(node.name).select((nodes::system_identifier, nodes::database_number)).first(pg)?;
+    match known == (identity.server, i64::from(identity.database)) {
+        true => Ok(()),
+        false => refused(format!("there is a node {}, and it is another database", node.name)),
+    }
+}
+
+/// Waits until all tables are copied, and the copy has come as far as home is.
+fn wait_for_copy(
+    home: &mut PgConnection,
+    there: &mut PgConnection,
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let (wanted, mut last, mut moved_at) = (position(home)?, None, Instant::now());
+    loop {
+        let uncopied: i64 = (CountUncopied { ready: "r".to_owned() }).get_result(there)?;
+        let here = if uncopied == 0 { position(there).optional()? } else { None };
+        if here.is_some_and(|here| here >= wanted) {
+            return Ok(());
+        }
+        let now = Some((uncopied, here));
+        if now != last {
+            (last, moved_at) = (now, Instant::now());
+            progress(&format!("copying the catalogue: {uncopied} tables are left"));
+        }
+        if moved_at.elapsed() > STUCK_MAX {
+            return refused(
+                "the node gets no copy of the catalogue: its log says why. It connects to home by DATABASE_URL, which must \
+                lead there from the node too",
+            );
+        }
+        thread::sleep(LOOK_EVERY);
+    }
+}
