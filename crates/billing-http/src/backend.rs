@@ -56,6 +56,14 @@ pub trait Backend:
         Ok(0)
     }
 
+    /// Finds out what became of work whose end was not heard of, where customers are on several servers; whether there is more.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn settle_reservations(&self) -> Result<bool, Error> {
+        Ok(false)
+    }
+
     /// What it is busy with, where there is something to tell.
     fn load(&self) -> Option<Load> {
         None
@@ -88,6 +96,10 @@ impl Backend for PgStore {
 
     fn make_months_ahead(&self) -> Result<usize, Error> {
         Self::make_months_ahead(self)
+    }
+
+    fn settle_reservations(&self) -> Result<bool, Error> {
+        Self::settle_reservations(self)
     }
 
     fn load(&self) -> Option<Load> {

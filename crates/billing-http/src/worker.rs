@@ -54,6 +54,9 @@ const PLACED_MAX: u32 = 1_000;
 /// How often metrics are looked for that are younger than their events.
 const ROLLUP_PAUSE: Duration = Duration::from_secs(5);
 
+/// How often reservations are looked for whose transactions were not heard of.
+const RESERVATION_PAUSE: Duration = Duration::from_secs(5);
+
 /// How often jobs are looked for when nothing was to be done.
 const JOB_PAUSE: Duration = Duration::from_millis(500);
 
@@ -111,6 +114,7 @@ impl Workers {
         workers
             .add("test-clocks", CLOCK_PAUSE, clock, backend, move |backend| turns.go_round(backend, &clock_taxes))?;
         workers.add("retention", RETENTION_PAUSE, Alarm::new(), backend, forget_answers)?;
+        workers.add("reservations", RESERVATION_PAUSE, Alarm::new(), backend, settle_reservations)?;
         workers.add("roll-ups", ROLLUP_PAUSE, Alarm::new(), backend, catch_up)?;
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
@@ -315,6 +319,14 @@ fn ask_next(backend: &dyn Backend, taxes: &Taxes) -> bool {
 fn catch_up(backend: &dyn Backend) -> bool {
     backend.catch_up().unwrap_or_else(|error| {
         log::error!("roll-ups could not be filled in: {error}");
+        false
+    })
+}
+
+/// Finds out what became of work on other servers whose end was not heard of; whether there is more.
+fn settle_reservations(backend: &dyn Backend) -> bool {
+    backend.settle_reservations().unwrap_or_else(|error| {
+        log::error!("reservations could not be settled: {error}");
         false
     })
 }

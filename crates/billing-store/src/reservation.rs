@@ -35,7 +35,7 @@ use crate::shared::Shared;
 /// From which age on a reservation is looked at by somebody else, in seconds: a transaction has ended by then, or it fails.
 const AGE_SECONDS: i32 = 15;
 /// Most reservations that are looked at in one go.
-const RESOLVED_MAX: i64 = 200;
+pub(crate) const RESOLVED_MAX: i64 = 200;
 /// How long a lane knows of a token that nobody asks about any more, in days.
 const TOKEN_DAYS: i32 = 1;
 

@@ -43,6 +43,45 @@ sql_file! {
     }
 }
 
+sql_file! {
+    /// [`ListAuditEntries`] of the organization's own, where the lane is in another database.
+    ListOwnAuditEntries -> (
+        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
+        Nullable<Text>, Nullable<Text>, Nullable<Text>
+    ) = "list_own_audit_entries.sql" {
+        organization: Uuid as SqlUuid,
+        actor: Option<String> as Nullable<Text>,
+        operation: Option<String> as Nullable<Text>,
+        kind: Option<String> as Nullable<Text>,
+        subject: Option<String> as Nullable<Text>,
+        from: OffsetDateTime as Timestamptz,
+        to: OffsetDateTime as Timestamptz,
+        before_at: OffsetDateTime as Timestamptz,
+        before_id: Uuid as SqlUuid,
+        limit: i64 as BigInt,
+    }
+}
+
+sql_file! {
+    /// [`ListAuditEntries`] of customers alone.
+    ListAuditEntriesOfLane -> (
+        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
+        Nullable<Text>, Nullable<Text>, Nullable<Text>
+    ) = "list_audit_entries_of_lane.sql" {
+        organization: Uuid as SqlUuid,
+        customer: Option<Uuid> as Nullable<SqlUuid>,
+        actor: Option<String> as Nullable<Text>,
+        operation: Option<String> as Nullable<Text>,
+        kind: Option<String> as Nullable<Text>,
+        subject: Option<String> as Nullable<Text>,
+        from: OffsetDateTime as Timestamptz,
+        to: OffsetDateTime as Timestamptz,
+        before_at: OffsetDateTime as Timestamptz,
+        before_id: Uuid as SqlUuid,
+        limit: i64 as BigInt,
+    }
+}
+
 /// An entry about what is a customer's, as it is written.
 #[derive(Insertable)]
 #[diesel(table_name = audit_entries, treat_none_as_default_value = false)]
@@ -226,8 +265,53 @@ impl PgTransaction<'_> {
             before_id: after.map_or(Uuid::max(), |after| after.id),
             limit: i64::from(limit) + 1,
         };
-        let rows: Vec<EntryRow> = self.query(|pg| list.load(pg))?;
+        let rows: Vec<EntryRow> = match self.shared.lanes.are_on_nodes() {
+            false => self.query(|pg| list.load(pg))?,
+            true => self.list_apart(list, limit)?,
+        };
         rows.into_iter().map(AuditEntry::try_from).collect()
+    }
+
+    /// The organization's own of home and the customers' of the lane, where these may be two databases.
+    fn list_apart(&mut self, list: ListAuditEntries, limit: u32) -> Result<Vec<EntryRow>, Error> {
+        let mut rows: Vec<EntryRow> = match list.own {
+            true => {
+                let own = list.clone().own();
+                self.ask_home(|home| own.clone().load(home))?
+            }
+            false => Vec::new(),
+        };
+        let of_lane = list.of_lane();
+        rows.extend(self.query(|pg| of_lane.load::<EntryRow>(pg))?);
+        rows.sort_by_key(|row| std::cmp::Reverse((row.at, row.id)));
+        rows.truncate(limit as usize + 1);
+        Ok(rows)
+    }
+}
+
+impl ListAuditEntries {
+    fn own(self) -> ListOwnAuditEntries {
+        let Self { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit, .. } = self;
+        ListOwnAuditEntries { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit }
+    }
+
+    fn of_lane(self) -> ListAuditEntriesOfLane {
+        let Self {
+            organization, customer, actor, operation, kind, subject, from, to, before_at, before_id, limit, ..
+        } = self;
+        ListAuditEntriesOfLane {
+            organization,
+            customer,
+            actor,
+            operation,
+            kind,
+            subject,
+            from,
+            to,
+            before_at,
+            before_id,
+            limit,
+        }
     }
 }
 

@@ -12,6 +12,7 @@ use crate::pg::column::{stored_count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::statement::statement;
 use crate::repo::idempotency::{AnswerLookup, find, take_key, write_answer};
+use crate::reservation::RESOLVED_MAX;
 
 statement! {
     /// Drops answers that are old, oldest first.
@@ -24,6 +25,17 @@ statement! {
         )
         DELETE FROM idempotency_keys kept USING old
         WHERE kept.organization_id = old.organization_id AND kept.key = old.key"
+    }
+}
+
+impl PgStore {
+    /// Finds out what became of transactions of lanes on nodes that have reserved something with the catalogue and were not heard of since:
+    /// what is committed is settled, all else is given back. Whether there may be more. Reservations of a lane that does not answer stay.
+    ///
+    /// # Errors
+    /// Those of the catalogue's connections.
+    pub fn settle_reservations(&self) -> Result<bool, Error> {
+        Ok(self.shared.resolve_old(None).map_err(Failure::into_error)? >= RESOLVED_MAX as usize)
     }
 }
 
