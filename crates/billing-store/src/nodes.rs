@@ -82,6 +82,11 @@ statement! {
 }
 
 statement! {
+    /// Whether there is a directory of lanes where connections look: a copy of the catalogue has none.
+    HasDirectory -> Bool { "SELECT to_regclass(" name: String as Text; ") IS NOT NULL" }
+}
+
+statement! {
     /// Whether there are lanes in a database.
     HasLanes -> Bool { "SELECT EXISTS (SELECT FROM lanes WHERE number >= " first: i32 as Integer; ")" }
 }
@@ -130,6 +135,10 @@ pub(crate) fn add(
     left: impl Fn(&mut PgConnection),
     progress: &mut dyn FnMut(&str),
 ) -> Result<(), StoreError> {
+    if !is_name(node.name) {
+        let message = "a node's name has at most 31 small letters, digits and underscores, and begins with a letter";
+        return Err(StoreError::Internal(message.to_owned()));
+    }
     let connect = |url: &str| PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()));
     let place = Place::of(node.host, i32::from(node.port), node.database);
     let node_url = place.url(url);
@@ -157,6 +166,12 @@ pub(crate) fn add(
         wait_for_copy(&mut home, &mut there, progress)
     })();
     added.map_err(Failure::into_store_error)
+}
+
+/// Whether a node can be called so: the name becomes part of others.
+fn is_name(name: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    name.len() <= 31 && name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(is_part)
 }
 
 /// What home keeps for a node of what it has not sent yet.
@@ -188,7 +203,8 @@ fn expect_usable(home: &mut PgConnection, there: &mut PgConnection) -> Result<Id
     if at_home.server == identity.server {
         return refused("the node is a database of the catalogue's own server, where nothing is gained by another one");
     }
-    if migration::has_tables(there)? && (HasLanes { first: 0 }).get_result::<bool>(there)? {
+    let has_directory: bool = (HasDirectory { name: "public.lanes".to_owned() }).get_result(there)?;
+    if has_directory && (HasLanes { first: 0 }).get_result::<bool>(there)? {
         return refused("the node's database has lanes of its own: a node begins with an empty database");
     }
     Ok(identity)

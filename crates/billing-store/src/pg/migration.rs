@@ -137,12 +137,7 @@ statement! {
 /// Whether the database at `url` has tables of this service.
 pub(crate) fn is_made(url: &str) -> Result<bool, StoreError> {
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
-    has_tables(&mut connection).map_err(as_store_error)
-}
-
-/// [`is_made`] of a database that is connected to.
-pub(crate) fn has_tables(pg: &mut PgConnection) -> QueryResult<bool> {
-    (HasOrganizations {}).get_result(pg)
+    (HasOrganizations {}).get_result(&mut connection).map_err(as_store_error)
 }
 
 /// Applies what is missing of a set, where the connection looks first.

@@ -137,6 +137,17 @@ pub(super) fn shows_changes_at_once(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let see = |customer, places: Places| tenant.customer(customer, |tx, _| places.look(tx));
     let customer = shows_changes(&tenant, &see);
+    let shown = tenant.customer(customer, |tx, _| {
+        tx.organizations().add_filter_keys(&["region"])?;
+        Ok(tx.organizations().get()?.subscription_filter_keys)
+    });
+    assert_eq!(shown, ["region"], "whoever changes it sees it");
+}
+
+/// A store whose customers are not where the catalogue is may keep the key: nothing is counted otherwise by one key more.
+pub(super) fn takes_filter_keys_back(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let customer = tenant.new_customer("acme").key;
     let undone = tenant.try_customer(customer, |tx, _| {
         tx.organizations().add_filter_keys(&["region"])?;
         assert_eq!(tx.organizations().get()?.subscription_filter_keys, ["region"], "whoever changes it sees it");

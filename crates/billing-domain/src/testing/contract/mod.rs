@@ -168,6 +168,7 @@ cases! {
         keeps_aggregations_and_filters,
         updates_metrics,
         shows_changes_at_once,
+        takes_filter_keys_back,
         shows_changes_to_questions_at_once,
         keeps_features,
     }
