@@ -65,6 +65,7 @@ mod usage;
 pub use company::Company;
 pub use issued::{IssuedAmount, OWN_CURRENCIES};
 pub use measured::{ExpiringCredits, Measured, ORGANIZATIONS_TOLD_MAX};
+pub use nodes::Moved;
 pub use pg::deadline::{Deadline, Waiting};
 pub use remembered::Uncounted;
 pub use split::Split;

@@ -10,7 +10,7 @@
 //!
 //! Killed at any point, it is run again. Nothing is dropped before the end, and nobody can work on half of it.
 
-mod statements;
+pub(crate) mod statements;
 
 use std::time::{Duration, Instant};
 

@@ -78,9 +78,9 @@ statement! {
 }
 
 /// A table of what customers own.
-pub(super) struct Table {
+pub(crate) struct Table {
     /// Quoted, where it has to be.
-    pub(super) name: String,
+    pub(crate) name: String,
     columns: String,
     identity: Option<String>,
     has_customers: bool,
@@ -95,7 +95,7 @@ pub(super) struct Part<'t> {
 
 /// The number of rows, and a sum that another content of any of them would change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Digest {
+pub(crate) struct Digest {
     rows: i64,
     sum: BigDecimal,
 }
@@ -113,12 +113,17 @@ impl fmt::Display for Digest {
     }
 }
 
-/// The tables of a lane, what refers behind what it refers to.
-pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Failure> {
-    let mut rows: Vec<(String, String, Option<String>, bool)> = ListTables { schema: lane.to_owned() }.load(pg)?;
-    rows.retain(|(name, ..)| name != EMPTY);
+/// All tables of a lane, what refers behind what it refers to.
+pub(crate) fn all_tables(pg: &mut PgConnection, lane: &str) -> QueryResult<Vec<Table>> {
+    let rows: Vec<(String, String, Option<String>, bool)> = ListTables { schema: lane.to_owned() }.load(pg)?;
     let table = |(name, columns, identity, has_customers)| Table { name, columns, identity, has_customers };
-    let tables: Vec<Table> = rows.into_iter().map(table).collect();
+    Ok(rows.into_iter().map(table).collect())
+}
+
+/// Those of them that are divided or shared out.
+pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Failure> {
+    let mut tables = all_tables(pg, lane)?;
+    tables.retain(|table| table.name != EMPTY);
     let is_known = |table: &&Table| table.has_customers || [SHARED_OUT, BY_KEY_RANGE].contains(&table.name.as_str());
     match tables.iter().find(|table| !is_known(table)) {
         // Whoever adds such a table says here how it is divided.
@@ -190,7 +195,7 @@ impl Table {
     }
 
     /// Has triggers watch the table again, and numbers go on behind those that were copied.
-    pub(super) fn complete(&self, pg: &mut PgConnection) -> QueryResult<()> {
+    pub(crate) fn complete(&self, pg: &mut PgConnection) -> QueryResult<()> {
         let name = &self.name;
         pg.batch_execute(&format!("ALTER TABLE {name} ENABLE TRIGGER USER"))?;
         if let Some(column) = &self.identity {
@@ -243,7 +248,7 @@ struct DigestRow {
 }
 
 /// The digest of a table's rows in a schema.
-pub(super) fn digest(pg: &mut PgConnection, table: &Table, schema: &str) -> QueryResult<Digest> {
+pub(crate) fn digest(pg: &mut PgConnection, table: &Table, schema: &str) -> QueryResult<Digest> {
     let Table { name, columns, .. } = table;
     let sql = format!(
         "SELECT count(*) AS rows, sum(('x' || left(md5(ROW({columns})::text), 15))::bit(60)::bigint::numeric) AS sum

@@ -40,7 +40,7 @@ use crate::ingest::{self, Arrival, WRITERS};
 use crate::issued::{Issued, IssuedAmount};
 use crate::lanes::{Lanes, Nodes};
 use crate::measured::{LastMeasured, Measured};
-use crate::nodes::{self, NewNode};
+use crate::nodes::{self, Moved, NewNode};
 use crate::pg::error::Failure;
 use crate::pg::pool::{Address, CHECK_OUT_MAX, Pool, expect_same_statements};
 use crate::pg::statement::statement;
@@ -278,6 +278,20 @@ impl PgStore {
         progress: &mut dyn FnMut(&str),
     ) -> Result<(), StoreError> {
         nodes::add(url, &NewNode { name, host, port, database }, custom_sql::prepare, progress)
+    }
+
+    /// Moves a lane of the database at `url`, given by its number, to the node of this name, or home where there is none, while its
+    /// customers are served until the very last. Interrupted, it is called again. `progress` is told what is being done.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`], or [`StoreError::Internal`] with what is in the way.
+    pub fn move_lane(
+        url: &str,
+        lane: u16,
+        to: Option<&str>,
+        progress: &mut dyn FnMut(&str),
+    ) -> Result<Moved, StoreError> {
+        nodes::move_lane(url, (lane, to), custom_sql::prepare, progress)
     }
 
     /// Refuses a database that forgets commits in a power cut, or whose events have lost an index.

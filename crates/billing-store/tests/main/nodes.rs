@@ -10,8 +10,8 @@ use billing_domain::store::{InvoiceFilter, PageRequest, Scope, Store, Transactio
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::contract::{Harness, all};
 use billing_domain::{Error, Refusal, StoreError};
-use billing_store::PgStore;
 use billing_store::testing::{connect_with_nodes, empty_database, put_on_node};
+use billing_store::{Moved, PgStore};
 use postgres_local::Cluster;
 use time::OffsetDateTime;
 
@@ -324,4 +324,160 @@ fn servers_that_cannot_be_nodes_are_refused_with_the_reason() {
     assert_eq!(add(&spread.home, "east", &host, &name), Ok(()));
     let refused = add(&spread.home, "East!", &host, &name).expect_err("no name");
     assert!(refused.contains("small letters"), "{refused}");
+}
+
+/// Two databases, the second of which is a node of the first; what customers have is in four lanes, all of them at home.
+fn at_home() -> Spread {
+    let (home, node, (host, port, database)) = databases();
+    PgStore::migrate_into_lanes(&home, 4).expect("four lanes");
+    PgStore::add_node(&home, ("east", &host, port, &database), &mut |_| {}).expect("a node");
+    let store = PgStore::connect(&home, 8).expect("connected");
+    let harness = Harness::of(&store);
+    for (name, case) in all() {
+        if ["customer::", "subscription::", "event::", "invoice::", "credit::"].iter().any(|of| name.starts_with(of)) {
+            case(&harness);
+        }
+    }
+    Spread { store, home, node }
+}
+
+/// What is in the tables of a lane, a line for each.
+fn contents(url: &str, schema: &str) -> Vec<String> {
+    let tables = format!(
+        "SELECT relname::text AS value FROM pg_class WHERE relnamespace = '{schema}'::regnamespace AND relkind IN ('r', 'p')
+            AND NOT relispartition AND relname !~ '^__diesel' AND relname <> 'lane_tokens' ORDER BY 1"
+    );
+    let content = |table: String| {
+        let rows = format!(
+            "SELECT '{table} ' || count(*) || ' ' || coalesce(md5(string_agg(to_jsonb(t)::text, ',' ORDER BY to_jsonb(t)::text)), '') AS value FROM {schema}.{table} t"
+        );
+        query(url, &rows).remove(0)
+    };
+    query(url, &tables).into_iter().map(content).collect()
+}
+
+#[test]
+fn a_lane_moves_with_every_row_there_and_back() {
+    let spread = at_home();
+    let before = contents(&spread.home, "lane_01");
+    let moved = PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}).expect("moved");
+    assert!(moved.verified > 20, "{moved:?}");
+    assert_eq!(contents(&spread.node, "lane_01"), before);
+    let left = spread.store.lanes().expect_err("whoever was at work with it finds nothing").to_string();
+    assert!(left.contains("does not exist"), "{left}");
+    assert_eq!(PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}), Ok(Moved::default()), "it is there");
+
+    let there = connect_with_nodes(&spread.home, 8).expect("connected");
+    let harness = Harness::of(&there);
+    for (name, case) in all() {
+        if ["customer::", "subscription::", "event::", "invoice::", "credit::", "message::"]
+            .iter()
+            .any(|of| name.starts_with(of))
+        {
+            case(&harness);
+        }
+    }
+    assert_eq!(there.check_lanes(&mut |_| {}), Ok(Vec::new()));
+    let grown = contents(&spread.node, "lane_01");
+    assert_ne!(grown, before, "it was worked with");
+    PgStore::move_lane(&spread.home, 1, None, &mut |_| {}).expect("home again");
+    assert_eq!(contents(&spread.home, "lane_01"), grown);
+    PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}).expect("and away");
+    assert_eq!(contents(&spread.node, "lane_01"), grown);
+    for (lane, to, why) in [(9, Some("east"), "there is no lane 9"), (2, Some("west"), "there is no node west")] {
+        let refused = PgStore::move_lane(&spread.home, lane, to, &mut |_| {}).expect_err(why).to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+    let slots = "SELECT slot_name::text AS value FROM pg_replication_slots WHERE slot_name LIKE '%lane%' AND database = current_database()";
+    assert_eq!((query(&spread.home, slots), query(&spread.node, slots)), (Vec::new(), Vec::new()), "nothing is kept");
+}
+
+#[test]
+fn a_move_that_was_killed_anywhere_is_ended_by_the_next() {
+    let spread = at_home();
+    let before = contents(&spread.home, "lane_02");
+    let (mut steps, mut kills) = (0, 0);
+    loop {
+        let mut left = steps;
+        let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            PgStore::move_lane(&spread.home, 2, Some("east"), &mut |_| {
+                assert!(left > 0, "killed");
+                left -= 1;
+            })
+        }));
+        if let Ok(done) = killed {
+            done.expect("nothing is in the way");
+            break;
+        }
+        kills += 1;
+        let at = spread.home("SELECT coalesce(node_name, 'home') FROM lanes WHERE number = 2");
+        assert_eq!(at, "home", "it is where all of it is, or nowhere");
+        // One after the other at the beginning, where most differs from step to step.
+        steps = if steps < 6 { steps + 1 } else { steps * 2 };
+    }
+    assert!(kills > 5, "it was killed at several steps");
+    assert_eq!(contents(&spread.node, "lane_02"), before);
+    assert_eq!(connect_with_nodes(&spread.home, 4).expect("connected").check_lanes(&mut |_| {}), Ok(Vec::new()));
+}
+
+#[test]
+fn a_copy_that_differs_is_not_switched_to_and_the_lane_works_on_where_it_was() {
+    let spread = at_home();
+    let spoil = |what: &str| {
+        if what.starts_with("verifying credits") {
+            let spoilt = "ALTER TABLE lane_01.credits DISABLE TRIGGER USER; UPDATE lane_01.credits SET amount_paid = amount_paid + 0.01";
+            execute(&spread.node, spoilt).expect("spoilt");
+        }
+    };
+    let refused =
+        PgStore::move_lane(&spread.home, 1, Some("east"), &mut |what| spoil(what)).expect_err("a row differs");
+    assert!(refused.to_string().contains("credits has"), "{refused}");
+    assert_eq!(spread.store.check_lanes(&mut |_| {}), Ok(Vec::new()), "it is where it was");
+    PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}).expect("and moves the next time");
+}
+
+#[test]
+fn what_is_acknowledged_while_a_lane_moves_moves_with_it() {
+    let spread = at_home();
+    let (_, customers) = spread.furnished();
+    let (customer, of_another) = (&customers[1], &customers[3]);
+    for one in [customer, of_another] {
+        spread.run(one, |tx, _| tx.customers().insert(one)).expect("a customer");
+    }
+    let is_moved = AtomicU32::new(0);
+    let issue_on = |customer: &Customer, seed: u32| {
+        let (mut ids, mut issued) = (Ids::new(seed), 0);
+        loop {
+            let done = spread.run(customer, |tx, now| issue(tx, &mut ids, customer, now));
+            match done {
+                Ok(()) => issued += 1,
+                Err(_) => return issued,
+            }
+            if is_moved.load(Ordering::SeqCst) == 1 {
+                return issued;
+            }
+        }
+    };
+    let (issued, of_others) = std::thread::scope(|threads| {
+        let moving = threads.spawn(|| issue_on(customer, 200));
+        let staying = threads.spawn(|| issue_on(of_another, 300));
+        let moved = PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {});
+        is_moved.store(1, Ordering::SeqCst);
+        assert!(moved.is_ok(), "{moved:?}");
+        (moving.join().expect("a count"), staying.join().expect("a count"))
+    });
+    let of = |url: &str, schema: &str, customer: &Customer| {
+        let count = format!(
+            "SELECT count(*)::text AS value FROM {schema}.invoices WHERE customer_key = '{}'",
+            customer.key.uuid()
+        );
+        query(url, &count).remove(0)
+    };
+    assert!(issued > 5 && of_others > 5, "they were at work: {issued}, {of_others}");
+    assert_eq!(
+        of(&spread.node, "lane_01", customer),
+        issued.to_string(),
+        "nothing acknowledged is lost, and nothing else there"
+    );
+    assert_eq!(of(&spread.home, "lane_03", of_another), of_others.to_string());
 }

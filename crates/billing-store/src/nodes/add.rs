@@ -16,6 +16,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Integer, Text};
 
+use super::{CountUncopied, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
 use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::migration;
@@ -53,7 +54,7 @@ const AT_HOME: &str = "billing_at_home";
 /// The oldest version of Postgres that a node may have, as the server tells it.
 const VERSION_MIN: i32 = 150_000;
 /// How long is waited for a copy that makes no progress.
-const STUCK_MAX: Duration = Duration::from_secs(60);
+const STUCK_MAX: Duration = Duration::from_secs(STUCK_MAX_SECONDS);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 statement! {
@@ -92,31 +93,8 @@ statement! {
 }
 
 statement! {
-    /// Whether this database takes the catalogue from home.
-    HasSubscription -> Bool {
-        "SELECT EXISTS (
-            SELECT FROM pg_subscription
-            WHERE subname = " name: String as Text; " AND subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
-        )"
-    }
-}
-
-statement! {
     /// Whether home sends the catalogue to anybody.
     HasPublication -> Bool { "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = " name: String as Text; ")" }
-}
-
-statement! {
-    /// Drops what a subscription has left at home that was never made.
-    DropSlot -> Integer {
-        "SELECT 1 FROM pg_replication_slots slot, pg_drop_replication_slot(slot.slot_name)
-        WHERE slot.slot_name = " name: String as Text; " AND NOT slot.active"
-    }
-}
-
-statement! {
-    /// How many tables are not copied yet.
-    CountUncopied -> BigInt { "SELECT count(*) FROM pg_subscription_rel WHERE srsubstate <> " ready: String as Text; "" }
 }
 
 /// A node to be added.
@@ -274,7 +252,7 @@ fn wait_for_copy(
 ) -> Result<(), Failure> {
     let (wanted, mut last, mut moved_at) = (position(home)?, None, Instant::now());
     loop {
-        let uncopied: i64 = (CountUncopied { ready: "r".to_owned() }).get_result(there)?;
+        let uncopied: i64 = (CountUncopied { name: SUBSCRIPTION.to_owned() }).get_result(there)?;
         let here = if uncopied == 0 { position(there).optional()? } else { None };
         if here.is_some_and(|here| here >= wanted) {
             return Ok(());
