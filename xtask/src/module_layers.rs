@@ -85,7 +85,7 @@ const CRATES: [Floors; 3] = [
             // The calls: one names another's views only downwards.
             &["correction_preview", "credit_note", "job"],
             &[
-                "api_key", "credit", "currency", "deprecated_access", "docs", "event", "event_correction", "event_receipt", "feature", "invoice", "metric",
+                "api_key", "billing_queue", "credit", "currency", "deprecated_access", "docs", "event", "event_correction", "event_receipt", "feature", "invoice", "metric",
                 "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "user", "verify_idems",
             ],
             &["access_token", "feature_access", "openapi", "plan", "usage"],

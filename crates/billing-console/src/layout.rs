@@ -9,10 +9,11 @@ use crate::text;
 use crate::visit::Viewer;
 
 /// What stands in the navigation of whoever may open it: path, and text.
-const NAVIGATION: [(&str, &str); 11] = [
+const NAVIGATION: [(&str, &str); 12] = [
     ("/console/", text::HOME),
     ("/console/customers/", text::CUSTOMERS),
     ("/console/invoices/", text::INVOICES),
+    ("/console/billing_run/", text::BILLING_RUN),
     ("/console/plans/", text::PLANS),
     ("/console/metrics/", text::METRICS),
     ("/console/alerts/", text::ALERTS),

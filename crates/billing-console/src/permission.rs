@@ -19,11 +19,13 @@ pub const SUBSCRIPTIONS: &[Role] = &[Owner, Finance, Support];
 pub const ENGINEERS: &[Role] = &[Owner, Developer];
 /// Who is told when usage or spend goes too far.
 pub const ALERTS: &[Role] = &[Owner, Finance, Developer];
+/// Who sees to it that billing goes on.
+pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 /// Who sees to who may sign in.
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 45] = [
+const CALLS: [(Verb, &str, &[Role]); 47] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -36,6 +38,7 @@ const CALLS: [(Verb, &str, &[Role]); 45] = [
     (Get, "/api/metric_access/**", ALL),
     (Get, "/api/organization/**", ALL),
     (Get, "/api/overview/**", ALL),
+    (Get, "/api/billing_queue/", ALL),
     (Get, "/api/webhook_endpoints/**", ALL),
     (Get, "/api/usage_alerts/**", ALL),
     (Get, "/api/test_clocks/**", ALL),
@@ -61,6 +64,7 @@ const CALLS: [(Verb, &str, &[Role]); 45] = [
     (Post, "/api/subscriptions/*/addons/attach/preview/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/components/*/change_prepaid_units/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/components/*/change_prepaid_units/preview/", SUBSCRIPTIONS),
+    (Post, "/api/billing_queue/*/retry/", BILLING_RUN),
     (Post, "/api/usage_alerts/", ALERTS),
     (Delete, "/api/usage_alerts/*/", ALERTS),
     (Post, "/api/test_clocks/*/advance/", ENGINEERS),

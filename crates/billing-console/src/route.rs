@@ -8,7 +8,7 @@ use maud::Markup;
 
 use crate::api::Failure;
 use crate::page;
-use crate::permission::{ALERTS, ALL, ENGINEERS, MONEY, OWNERS, SUBSCRIPTIONS};
+use crate::permission::{ALERTS, ALL, BILLING_RUN, ENGINEERS, MONEY, OWNERS, SUBSCRIPTIONS};
 use crate::visit::Visit;
 
 /// How a page is asked for.
@@ -58,6 +58,7 @@ pub const fn table() -> &'static [Route] {
         route!(Get "/console/customers/" ALL, page::customers::show),
         route!(Get "/console/customers/{customer_id}/" ALL, page::customer::show),
         route!(Get "/console/customers/{customer_id}/events/" ALL, page::events::show),
+        route!(Get "/console/customers/{customer_id}/event/" ALL, page::event::show),
         route!(Get "/console/customers/{customer_id}/statement/" ALL, page::statement::show),
         route!(Get "/console/customers/{customer_id}/credit/" MONEY, page::credit_customer::ask),
         route!(Post "/console/customers/{customer_id}/credit/" MONEY, page::credit_customer::act),
@@ -89,6 +90,9 @@ pub const fn table() -> &'static [Route] {
         route!(Post "/console/subscriptions/{subscription_id}/prepaid_units/" SUBSCRIPTIONS, page::prepaid_units::act),
         route!(Get "/console/subscriptions/{subscription_id}/cancel/" SUBSCRIPTIONS, page::cancel_subscription::ask),
         route!(Post "/console/subscriptions/{subscription_id}/cancel/" SUBSCRIPTIONS, page::cancel_subscription::act),
+        route!(Get "/console/billing_run/" ALL, page::billing_run::show),
+        route!(Get "/console/billing_run/{customer_id}/retry/" BILLING_RUN, page::billing_run::confirm),
+        route!(Post "/console/billing_run/{customer_id}/retry/" BILLING_RUN, page::billing_run::act),
         route!(Get "/console/plans/" ALL, page::plans::show),
         route!(Get "/console/plans/{plan_id}/" ALL, page::plan::show),
         route!(Get "/console/metrics/" ALL, page::metrics::show),

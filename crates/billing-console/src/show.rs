@@ -94,7 +94,7 @@ pub fn badge(status: &str) -> Markup {
     let kind = match status {
         "paid" | "active" | "enabled" | "ready" => "good",
         "unpaid" | "not_started" | "advancing" | "grandfathered" | "retiring" => "open",
-        "overdue" | "failed" | "disabled" => "bad",
+        "overdue" | "failed" | "disabled" | "parked" => "bad",
         _ => "rest",
     };
     html! { span class={ "badge " (kind) } { (status.replace('_', " ")) } }

@@ -23,7 +23,7 @@ pub const API_DOCUMENTS: &str = "API documentation";
 pub const SKIP: &str = "Skip to the content";
 pub const NAVIGATION: &str = "Main";
 pub const SEARCH: &str = "Search";
-pub const SEARCH_HINT: &str = "Customer id or e-mail, invoice number";
+pub const SEARCH_HINT: &str = "Customer, e-mail or invoice number";
 pub const SIGN_OUT: &str = "Sign out";
 pub const TIMES_ARE_UTC: &str = "All times are UTC.";
 pub const PREVIOUS: &str = "First page";
@@ -89,6 +89,17 @@ pub const WEBHOOKS_FAILING: &str = "Failing webhooks";
 pub const UNPAID_INVOICES: &str = "Unpaid invoices";
 pub const NEWEST_UNPAID: &str = "Newest unpaid invoices";
 pub const NOTHING_UNPAID: &str = "Nothing is unpaid.";
+
+// The billing run.
+pub const BILLING_RUN: &str = "Billing run";
+pub const BILLING_QUEUE: &str = "Due now";
+pub const NOTHING_DUE: &str = "Nobody's billing is due.";
+pub const QUEUE_HINT: &str = "At most a hundred: those that wait for a person first, then those that failed.";
+pub const DUE_SINCE: &str = "Due since";
+pub const FAILURES: &str = "Failures";
+pub const RETRY: &str = "Try again";
+pub const RETRY_BILLING: &str = "Try the billing again";
+pub const RETRY_EXPLAINED: &str = "The billing run takes the customer up at once, as if nothing had failed.";
 
 // Lists.
 pub const NO_CUSTOMERS: &str = "No customers yet. They are made through the API: POST /api/customers/.";
@@ -157,6 +168,20 @@ pub const PROPERTIES: &str = "Properties";
 pub const COUNTS_FOR: &str = "Counts for";
 pub const UNUSABLE_FOR: &str = "unusable for";
 pub const COUNTS_FOR_NOTHING: &str = "nothing";
+pub const EVENT_COUNTED: &str = "as they came";
+pub const EVENT_AMENDED: &str = "amended";
+pub const EVENT_VOIDED: &str = "voided";
+pub const FROM: &str = "From";
+pub const UNTIL: &str = "Until";
+pub const EVENTS_OF_LINE: &str = "The events that a line of an invoice stands on, as the line saw them.";
+pub const NO_EVENT_NAMED: &str = "No event is chosen.";
+pub const RECEIVED: &str = "Received";
+pub const SAME_ID: &str = "Another with this id";
+pub const MEASURED_ONLY: &str = "measured, and billed by no subscription";
+pub const BILLED_BY_SUBSCRIPTION: &str = "billed by a subscription";
+pub const BILLED_ON: &str = "Billed on";
+pub const NOT_BILLED: &str = "It is on no invoice yet.";
+pub const TAKEN_BACK_ON: &str = "Taken back on";
 
 // An invoice.
 pub const LINES: &str = "Lines";
@@ -280,8 +305,11 @@ pub const EVENT_TYPES: &str = "Messages";
 pub const EVERY_TYPE: &str = "all";
 
 // Search.
-pub const NOTHING_FOUND: &str = "Nothing has this id, e-mail address or number.";
-pub const SEARCH_EMPTY: &str = "Type the id or the e-mail address of a customer, or the number of an invoice.";
+pub const NOTHING_FOUND: &str =
+    "No customer's id or name begins like this, and nothing has it as its e-mail address or number.";
+pub const MORE_FOUND: &str = "There may be more. Type more of it.";
+pub const SEARCH_EMPTY: &str =
+    "Type the beginning of a customer's name or id, an e-mail address, or the number of an invoice.";
 
 // Credits and credit notes.
 pub const CURRENCY: &str = "Currency";

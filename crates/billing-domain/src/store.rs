@@ -39,7 +39,8 @@ pub use self::catalog::{
 #[cfg(feature = "service")]
 pub use self::catalog::{ApiKeyLookup, ApiKeyRepo};
 pub use self::customer::{
-    BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SubscriptionRepo,
+    BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SearchedBy,
+    SubscriptionRepo,
 };
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
 #[cfg(feature = "service")]
@@ -50,7 +51,7 @@ pub use self::message::{FeedPage, FeedRequest, MessageRepo, Renderer};
 #[cfg(feature = "service")]
 pub use self::message::{Feeds, Placed};
 #[cfg(feature = "service")]
-pub use self::overview::{Invoiced, Overview, Overviews};
+pub use self::overview::{Invoiced, Overview, Overviews, Queued};
 #[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
 #[cfg(feature = "service")]

@@ -28,6 +28,7 @@ pub mod app;
 mod audit;
 pub mod auth;
 pub mod backend;
+mod billing_queue;
 pub mod billing_run;
 pub mod body;
 pub mod caller;

@@ -27,6 +27,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("reverse_payment", "payment", "payment_id"),
     ("create_one_off_line", "one_off_line", "one_off_line_id"),
     ("delete_one_off_line", "one_off_line", "one_off_line_id"),
+    ("retry_customer_billing", "customer", "customer_id"),
     ("invite_user", "invitation", "email"),
     ("delete_session", "session", "prefix"),
 ];

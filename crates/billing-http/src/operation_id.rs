@@ -10,6 +10,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/track/",                             "track_events"),
     ("POST", "/api/events/",                            "ingest_events"),
     ("POST", "/api/verify_idems_received/",             "verify_idems_received"),
+    ("POST", "/api/billing_queue/{customer_id}/retry/",   "retry_customer_billing"),
     ("POST", "/api/users/invite/",                      "invite_user"),
     ("GET",  "/api/users/{user_id}/sessions/",          "list_user_sessions"),
     ("GET",  "/api/audit_log/",                         "list_audit_entries"),

@@ -413,22 +413,11 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
             json!({"switch_plan_version_id": "$other_version", "component_fixed_charges_initial_units": units}),
             json!({"switch_plan_id": "$third_plan"}),
         ],
-        (
-            "POST",
-            "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/"
-            | "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/",
-        ) => vec![json!({"units": 20})],
         ("POST", "/api/addons/") => {
             let mut addon = addon_body("sample");
             addon["components"] = json!([{"metric_id": "$mail_metric", "tiers": [{"type": "free", "range_start": 0}]}]);
             vec![addon]
         }
-        (
-            "POST",
-            "/api/subscriptions/{subscription_id}/addons/attach/"
-            | "/api/subscriptions/{subscription_id}/addons/attach/preview/",
-        ) => vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})],
-        ("POST", "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/") => vec![json!({})],
         ("POST", "/api/credits/") => vec![json!({"customer_id": "$customer", "amount": 5, "currency_code": "USD"})],
         ("POST", "/api/credits/{credit_id}/update/") => vec![json!({"description": "sample"})],
         ("POST", "/api/test_clocks/") => vec![json!({"name": "sample", "frozen_time": "2024-01-01"})],
@@ -436,7 +425,25 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ("PATCH", "/api/organization/") => vec![json!({"organization_name": "sample"})],
         ("POST", "/api/currencies/") => vec![json!({"code": "SAMPLES", "name": "samples", "symbol": "s"})],
         ("POST", "/api/api_keys/" | "/api/access_tokens/") => vec![json!({"name": "sample"})],
-        _ => bodies_of_payments(method, path, today),
+        _ => bodies_of_parts(method, path),
+    }
+}
+
+/// Of what subscriptions have beside their plan.
+fn bodies_of_parts(method: &str, path: &str) -> Vec<Value> {
+    match (method, path) {
+        (
+            "POST",
+            "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/"
+            | "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/",
+        ) => vec![json!({"units": 20})],
+        (
+            "POST",
+            "/api/subscriptions/{subscription_id}/addons/attach/"
+            | "/api/subscriptions/{subscription_id}/addons/attach/preview/",
+        ) => vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})],
+        ("POST", "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/") => vec![json!({})],
+        _ => bodies_of_payments(method, path, &now()[..10]),
     }
 }
 

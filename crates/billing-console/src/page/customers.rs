@@ -1,6 +1,7 @@
 //! The list of customers.
 
-use maud::html;
+use maud::{Markup, html};
+use serde_json::Value;
 
 use super::{customer_path, is_first, paged};
 use crate::api::Failure;
@@ -19,6 +20,16 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let content = html! {
         h1 { (text::CUSTOMERS) }
         @if customers.is_empty() { p.empty { (text::NO_CUSTOMERS) } } @else {
+            (customer_table(customers))
+        }
+        (pager("/console/customers/", is_first(visit), list.next.as_deref()))
+    };
+    Ok(Outcome::Page(text::CUSTOMERS.to_owned(), content))
+}
+
+/// Customers in a table.
+pub(super) fn customer_table(customers: &[Value]) -> Markup {
+    html! {
             div.scroll tabindex="0" { table {
                 thead { tr {
                     th { (text::NAME) }
@@ -49,8 +60,5 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
                     }
                 }
             } }
-        }
-        (pager("/console/customers/", is_first(visit), list.next.as_deref()))
-    };
-    Ok(Outcome::Page(text::CUSTOMERS.to_owned(), content))
+    }
 }

@@ -21,7 +21,7 @@ pub fn line(explained: &Value, currency: &Value, customer: &str) -> Markup {
                 (show::amount(&explained["amount"], currency))
             }
             div.trace {
-                (charge(trace, currency, customer))
+                (charge(explained, currency, customer))
                 (rounding(&trace["rounding"], currency))
                 @for adjustment in show::items(&explained["adjustments"]) { (adjusted(adjustment, currency)) }
             }
@@ -29,24 +29,25 @@ pub fn line(explained: &Value, currency: &Value, customer: &str) -> Markup {
     }
 }
 
-fn charge(trace: &Value, currency: &Value, customer: &str) -> Markup {
+fn charge(line: &Value, currency: &Value, customer: &str) -> Markup {
+    let trace = &line["trace"];
     match trace["kind"].as_str().unwrap_or_default() {
         "recurring_charge" => recurring(trace, currency),
         "usage_charge" => html! {
-            (metric(trace, customer))
+            (metric(line, customer))
             (walk(&trace["rating"], currency))
             @if !show::is_zero(&trace["prepaid_amount"]) {
                 dl.facts { (fact(text::PREPAID, &show::amount(&trace["prepaid_amount"], currency))) }
             }
         },
         "prepaid_usage_charge" => html! {
-            (metric(trace, customer))
+            (metric(line, customer))
             @for segment in show::items(&trace["segments"]) {
                 h3 { (text::SEGMENT) ", " (fraction(&segment["fraction"])) }
                 (walk(&segment["rating"], currency))
             }
         },
-        "usage_handed_on" | "usage_not_billed" => metric(trace, customer),
+        "usage_handed_on" | "usage_not_billed" => metric(line, customer),
         "credit_applied" => html! {
             dl.facts { @for one in show::items(&trace["drawdowns"]) {
                 (fact(&show::plain(&one["credit_id"]), &show::amount(&one["amount"], currency)))
@@ -72,9 +73,9 @@ fn recurring(trace: &Value, currency: &Value) -> Markup {
 }
 
 /// What was metered, when, and the way to the very events.
-fn metric(trace: &Value, customer: &str) -> Markup {
+fn metric(line: &Value, customer: &str) -> Markup {
+    let trace = &line["trace"];
     let metric = &trace["metric"];
-    let event_name = show::plain(&metric["event_name"]);
     html! {
         dl.facts {
             (fact(text::METRIC, &html! { (show::plain(&metric["metric_name"])) }))
@@ -93,7 +94,7 @@ fn metric(trace: &Value, customer: &str) -> Markup {
             }
             @if let Some(reason) = trace["reason"].as_str() { (fact(text::STATUS, &html! { (reason) })) }
         }
-        p { a href={ (customer_path(customer)) "events/?event_name=" (escaped(&event_name)) } { (text::SHOW_EVENTS) } }
+        p { a href={ (customer_path(customer)) "events/?line=" (escaped(&show::plain(&line["line_id"]))) } { (text::SHOW_EVENTS) } }
     }
 }
 
@@ -199,7 +200,7 @@ mod tests {
     #[test]
     fn a_line_shows_every_figure_of_its_trace() {
         let explained = json!({
-            "name": "Calls", "start_date": "2026-01-01T00:00:00Z", "end_date": "2026-01-31T23:59:59.999999Z",
+            "line_id": "line_1&", "name": "Calls", "start_date": "2026-01-01T00:00:00Z", "end_date": "2026-01-31T23:59:59.999999Z",
             "amount": 1.82, "base": 1.5,
             "trace": {
                 "kind": "usage_charge",
@@ -222,6 +223,6 @@ mod tests {
             assert!(shown.contains(figure), "{figure}: {shown}");
         }
         assert!(shown.contains("&lt;b&gt;call"), "markup of others stays text");
-        assert!(shown.contains("/console/customers/a%2Fb/events/?event_name=a%26b"), "the way to the events: {shown}");
+        assert!(shown.contains("/console/customers/a%2Fb/events/?line=line_1%26"), "the way to the events: {shown}");
     }
 }

@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod attach_addon;
 pub mod audit_log;
+pub mod billing_run;
 pub mod cancel_subscription;
 pub(crate) mod change;
 pub mod corrections;
@@ -11,6 +12,7 @@ pub mod credit_note;
 pub mod customer;
 pub mod customers;
 pub mod delete_alert;
+pub mod event;
 pub mod events;
 pub mod home;
 pub mod invite_user;

@@ -3,7 +3,8 @@
 use maud::html;
 use serde_json::Value;
 
-use super::{customer_path, invoice_path};
+use super::customers::customer_table;
+use super::{ROWS, customer_path, invoice_path};
 use crate::api::Failure;
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
@@ -22,17 +23,21 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     if let Some(customer) = found(visit.get(format!("/api/customers/{escaped}/")).await)? {
         return Ok(Outcome::Go(customer_path(&show::plain(&customer["customer_id"]))));
     }
-    let with_email = found(visit.get(format!("/api/customers/?email={escaped}")).await)?;
-    if let Some(customer) = with_email.as_ref().and_then(|list| show::items(list).first()) {
-        return Ok(Outcome::Go(customer_path(&show::plain(&customer["customer_id"]))));
-    }
     if let Some(invoice) = found(visit.get(format!("/api/invoices/{escaped}/")).await)? {
         return Ok(Outcome::Go(invoice_path(&invoice)));
+    }
+    let customers = found(visit.get(format!("/api/customers/?search={escaped}&limit={ROWS}")).await)?;
+    let customers = customers.as_ref().map_or(&[][..], |list| show::items(list));
+    if let [only] = customers {
+        return Ok(Outcome::Go(customer_path(&show::plain(&only["customer_id"]))));
     }
     let content = html! {
         h1 { (text::SEARCH) }
         p { code.long { (query) } }
-        p.empty { (text::NOTHING_FOUND) }
+        @if customers.is_empty() { p.empty { (text::NOTHING_FOUND) } } @else {
+            @if customers.len() >= ROWS as usize { p.hint { (text::MORE_FOUND) } }
+            (customer_table(customers))
+        }
     };
     Ok(Outcome::Page(text::SEARCH.to_owned(), content))
 }

@@ -18,7 +18,7 @@ use crate::invoice::{Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatu
 use crate::payment::{Payment, PaymentLedger};
 use crate::store::{
     BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, Page, PageRequest,
-    SubscriptionRepo,
+    SearchedBy, SubscriptionRepo,
 };
 use crate::subscription::Subscription;
 
@@ -105,6 +105,26 @@ impl CustomerRepo for MemoryTransaction {
             (account.failures, account.failure, account.is_parked) = (failures + 1, Some(reason.to_owned()), true);
         }
         Ok(is_held)
+    }
+
+    #[cfg(feature = "service")]
+    fn retry_billing(&mut self, key: CustomerKey) -> Result<bool, Error> {
+        let account = self.account(key)?;
+        let has_failed = account.failures > 0;
+        if has_failed {
+            (account.failures, account.is_parked, account.leased_until) = (0, false, None);
+        }
+        Ok(has_failed)
+    }
+
+    fn search(&mut self, by: SearchedBy, beginning: &str, limit: u32) -> Result<Vec<Customer>, Error> {
+        let beginning = SearchedBy::folded(beginning);
+        let accounts = self.tenant()?.accounts.values();
+        let kept = accounts.filter_map(|account| account.customer.as_ref()).filter(|one| one.deleted_at.is_none());
+        let searched = kept.filter_map(|customer| Some((by.of(customer)?, customer.key, customer)));
+        let mut found: Vec<_> = searched.filter(|(text, ..)| text.starts_with(&beginning)).collect();
+        found.sort_by(|(one, key, _), (other, other_key, _)| (one, key).cmp(&(other, other_key)));
+        Ok(found.into_iter().take(limit as usize).map(|(.., customer)| customer.clone()).collect())
     }
 
     fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {

@@ -9,7 +9,7 @@ use super::MemoryStore;
 use crate::error::Error;
 use crate::id::OrganizationId;
 use crate::invoice::{Invoice, PaymentStatus};
-use crate::store::{Invoiced, Overview, Overviews};
+use crate::store::{Invoiced, Overview, Overviews, Queued};
 
 impl Overviews for MemoryStore {
     fn overview(&self, organization: OrganizationId) -> Result<Overview, Error> {
@@ -45,5 +45,23 @@ impl Overviews for MemoryStore {
             lag: due.iter().filter(|(is_parked, _)| !is_parked).map(|(_, lag)| *lag).max().unwrap_or_default(),
             webhooks_failing: tenant.endpoints.values().filter(|endpoint| endpoint.is_failing()).count() as u64,
         })
+    }
+
+    fn billing_queue(&self, organization: OrganizationId, limit: u32) -> Result<Vec<Queued>, Error> {
+        let state = self.lock();
+        let tenant = state.tenant(organization)?;
+        let queued = tenant.accounts.values().filter_map(|account| {
+            Some(Queued {
+                customer: account.customer.as_ref()?.id.clone(),
+                due_at: account.due_at.filter(|at| *at <= state.now)?,
+                failures: account.failures,
+                failure: account.failure.clone().filter(|_| account.failures > 0),
+                is_parked: account.is_parked,
+            })
+        });
+        let mut queued: Vec<Queued> = queued.collect();
+        queued.sort_by_key(|one| (!one.is_parked, one.failures == 0, one.due_at, one.customer.clone()));
+        queued.truncate(limit as usize);
+        Ok(queued)
     }
 }

@@ -16,6 +16,34 @@ use crate::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus};
 use crate::payment::Payment;
 use crate::subscription::Subscription;
 
+/// What customers are searched by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SearchedBy {
+    /// The caller's own id.
+    Id,
+    /// The name.
+    Name,
+}
+
+impl SearchedBy {
+    /// Characters of an id or a name that a search looks at.
+    pub const CHARACTERS: usize = 100;
+
+    /// What a search makes of an id, a name or what is searched for: letters of ASCII are as good as others of their kind, whatever a
+    /// database thinks of other letters.
+    pub fn folded(text: &str) -> String {
+        text.chars().take(Self::CHARACTERS).collect::<String>().to_ascii_lowercase()
+    }
+
+    /// What of a customer is searched.
+    pub fn of(self, customer: &Customer) -> Option<String> {
+        match self {
+            Self::Id => Some(Self::folded(customer.id.as_str())),
+            Self::Name => customer.fields.name.as_deref().map(Self::folded),
+        }
+    }
+}
+
 /// Customers of the organization.
 pub trait CustomerRepo {
     /// Keeps a new customer.
@@ -36,6 +64,9 @@ pub trait CustomerRepo {
     fn update(&mut self, customer: &Customer) -> Result<(), Error>;
     /// All customers that were not deleted, in order of creation.
     fn list(&mut self, page: &PageRequest) -> Result<Page<Customer>, Error>;
+    /// At most `limit` customers that were not deleted and whose id or name begins with `beginning`, both [folded](SearchedBy::folded), in
+    /// the order of what is searched and then of their keys.
+    fn search(&mut self, by: SearchedBy, beginning: &str, limit: u32) -> Result<Vec<Customer>, Error>;
     /// The customer's now: as [`Store::run`](super::Store::run) gives it under [`Scope::Customer`](super::Scope::Customer), from any scope.
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error>;
     /// [`CustomerRepo::now`] of many, in their order.
@@ -62,6 +93,9 @@ pub trait CustomerRepo {
     /// [`release_parked`](super::BillingQueue::release_parked); whether it was, for one that was billed meanwhile is left as it is.
     #[cfg(feature = "service")]
     fn park_billing(&mut self, key: CustomerKey, failures: u32, reason: &str) -> Result<bool, Error>;
+    /// Has the billing of a customer tried again that failed, parked or not, as if it never had; whether it had.
+    #[cfg(feature = "service")]
+    fn retry_billing(&mut self, key: CustomerKey) -> Result<bool, Error>;
     /// Notes whether something that fell due in the past is still to be billed: [`Customer::catching_up`].
     ///
     /// # Errors

@@ -1,7 +1,9 @@
 //! How an organization stands: what a person wants to know in the morning.
 
 use bigdecimal::BigDecimal;
+use time::OffsetDateTime;
 
+use crate::customer::CustomerId;
 use crate::error::Error;
 use crate::id::OrganizationId;
 
@@ -31,8 +33,26 @@ pub struct Overview {
     pub webhooks_failing: u64,
 }
 
+/// A customer in real time whose billing is due, or is left alone because it failed too often.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queued {
+    /// The customer, by the caller's own id.
+    pub customer: CustomerId,
+    /// The earliest instant at which anything was due.
+    pub due_at: OffsetDateTime,
+    /// How often in a row its billing has failed.
+    pub failures: u32,
+    /// Why it failed the last time, if it did since it was last billed.
+    pub failure: Option<String>,
+    /// Whether it is left alone until somebody has it tried again.
+    pub is_parked: bool,
+}
+
 /// Tells how organizations stand.
 pub trait Overviews: Send + Sync {
     /// How this one does, at this moment.
     fn overview(&self, organization: OrganizationId) -> Result<Overview, Error>;
+    /// At most `limit` of its customers whose billing is due by now: parked ones first, then those that failed, then the others, each the
+    /// longest overdue first, and then by their ids.
+    fn billing_queue(&self, organization: OrganizationId, limit: u32) -> Result<Vec<Queued>, Error>;
 }

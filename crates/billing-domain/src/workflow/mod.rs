@@ -90,6 +90,7 @@ mod return_credits;
 mod reverse_payment;
 #[cfg(feature = "service")]
 mod rotate_webhook_secret;
+mod search_customers;
 mod switch_plan;
 mod tax_lines;
 mod tell;
@@ -198,6 +199,7 @@ pub use replay_webhooks::{Replay, replay_webhooks};
 pub use reverse_payment::{ReversePayment, reverse_payment};
 #[cfg(feature = "service")]
 pub use rotate_webhook_secret::rotate_webhook_secret;
+pub use search_customers::{SEARCHED_MAX, search_customers};
 pub use switch_plan::{SwitchPlan, switch_plan};
 pub use update_credit::{UpdateCredit, update_credit};
 pub use update_customer::{CustomerPatch, update_customer};

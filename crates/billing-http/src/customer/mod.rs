@@ -13,7 +13,9 @@ use billing_domain::Error;
 use billing_domain::customer::{Customer, CustomerId};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{Page, Transaction};
-use billing_domain::workflow::{CreateCustomer, CustomerPatch, create_customer, delete_customer, update_customer};
+use billing_domain::workflow::{
+    CreateCustomer, CustomerPatch, create_customer, delete_customer, search_customers, update_customer,
+};
 
 use crate::answer::Created;
 use crate::app::App;
@@ -35,8 +37,14 @@ use view::DeletedCustomerView;
 /// Customers whose invoices are in memory at once.
 const AT_ONCE: usize = 100;
 
-const LIST_PARAMETERS: &[Parameter] =
-    &[Parameter::optional("email", "Keeps the one with this e-mail address, written just so.")];
+const LIST_PARAMETERS: &[Parameter] = &[
+    Parameter::optional("email", "Keeps the one with this e-mail address, written just so."),
+    Parameter::optional(
+        "search",
+        "Keeps those with this e-mail address, or whose id or name begins like this, letters of ASCII in either case: at most 100, without \
+         a cursor.",
+    ),
+];
 
 const DRAFT_PARAMETERS: &[Parameter] = &[Parameter::optional(
     "include_next_period",
@@ -95,10 +103,15 @@ async fn list(
     mut query: Query,
     Paging(page): Paging,
 ) -> Result<ListAnswer<CustomerView>, ApiError> {
-    let email = query.optional::<String>("email");
-    let email = query.finish(email)?;
+    let (email, search) = (query.optional::<String>("email"), query.optional::<String>("search"));
+    let (email, search) = query.finish(email.zip(search))?;
     let page = app.read(&bearer, move |tx, _| {
         let Page { items: customers, next } = match &email {
+            _ if search.is_some() => {
+                let mut found = search_customers(tx, search.as_deref().unwrap_or_default(), page.limit)?;
+                found.retain(|customer| email.is_none() || customer.email == email);
+                Page { items: found, next: None }
+            }
             Some(email) => Page { items: with_email(tx, email)?.into_iter().collect(), next: None },
             None => tx.customers().list(&page)?,
         };

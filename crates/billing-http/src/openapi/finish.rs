@@ -38,6 +38,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("usage_alerts",            "Of what one wants to be told once it is reached."),
     ("test_clocks",             "Months in a moment, for some customers."),
     ("overview",                "How all of it stands this morning."),
+    ("billing_queue",           "Whose billing is due, and whose failed."),
     ("organization",            "Who issues invoices, and the settings of all this."),
     ("currencies",              "What prices are in."),
     ("api_keys",                "Who may call."),

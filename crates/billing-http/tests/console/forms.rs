@@ -300,3 +300,27 @@ fn messages_are_sent_again() {
     assert!(owner.get("/console/webhooks/").text.contains(&path));
     assert_eq!(fill(&owner, &format!("{path}replay/"), &[("since", "2026-01-01T00:00")]).header("location"), path);
 }
+
+#[test]
+fn failed_billing_is_shown_and_tried_again() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = "/console/billing_run/";
+    assert!(owner.get(path).text.contains("billing is due."), "nobody is due");
+    let failed = "UPDATE billing_due SET due_at = now() - interval '1 day', failures = 9, is_parked = true,
+        failure = 'no <luck>', claimed_until = now()";
+    world.sql(failed);
+    let page = owner.get(path).text;
+    for shown in ["no &lt;luck&gt;", "parked", "/console/billing_run/acme/retry/"] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let queue = world.get("/api/billing_queue/").ok(200);
+    assert_eq!(queue["customers"][0]["failure"], "no <luck>", "{queue}");
+    assert_eq!(fill(&owner, &format!("{path}acme/retry/"), &[]).header("location"), path);
+    let queue = world.get("/api/billing_queue/").ok(200);
+    let still = queue["customers"].as_array().expect("a list").iter().any(|one| one["failures"] != 0);
+    assert!(!still, "it is tried again, or done: {queue}");
+    let again = world.post("/api/billing_queue/acme/retry/", &Value::Null).ok(200);
+    assert_eq!(again, json!({"customer_id": "acme", "had_failed": false}));
+    assert_eq!(world.post("/api/billing_queue/nobody/retry/", &Value::Null).status, 404);
+}

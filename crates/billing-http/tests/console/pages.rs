@@ -6,6 +6,7 @@ use billing_store::testing::count_statements;
 use serde_json::json;
 
 use super::{Browser, user};
+use crate::resources::reissues::{newest, void_calls, with_calls};
 use crate::support::{Field, World, ago};
 
 const ADA: &str = "ada@acme.example";
@@ -64,7 +65,7 @@ fn names_made_of_markup_stay_text() {
         assert!(made.status == 201 || (id == "long" && made.status == 400), "{}", made.text);
     }
     let ada = Browser::signed_in(&world, ADA);
-    let query = "/console/search/?q=%3Cscript%3Ealert(1)%3C/script%3E%22";
+    let query = "/console/search/?q=%3Cscript%3Ealert(1)%3C/script%3Enothing%22";
     for path in ["/console/customers/", "/console/customers/markup/", query] {
         let page = ada.get(path);
         assert_eq!(page.status, 200);
@@ -89,6 +90,11 @@ fn an_invoice_opens_to_what_explain_says() {
     assert_eq!(ada.get("/console/search/?q=acme").header("location"), "/console/customers/acme/");
     assert_eq!(ada.get("/console/search/?q=4%40acme.io").header("location"), "/console/customers/acme/");
     assert_eq!(ada.get("/console/search/?q=nobody").status, 200);
+    assert_eq!(ada.get("/console/search/?q=ACM").header("location"), "/console/customers/acme/", "the only one");
+    world.post("/api/customers/", &json!({"customer_id": "x", "customer_name": "Acme <b>", "email": "x@x.io"})).ok(201);
+    let several = ada.get("/console/search/?q=acm");
+    assert!(several.status == 200 && several.text.contains("/console/customers/x/"), "{}", several.text);
+    assert!(several.text.contains("Acme &lt;b&gt;") && several.text.contains("/console/customers/acme/"));
 }
 
 /// Each statement is a round trip. Counted with one customer and with 300 more: no page asks about each of them.
@@ -103,11 +109,14 @@ fn no_page_costs_more_with_more_customers() {
         // path,                                    most, why
         ("/console/",                               8,    "the session, webhooks, invoices"),
         ("/console/customers/",                     12,   "the session; customers, what they hold, owe, and were billed"),
+        ("/console/search/?q=nobody%20there",      24,   "the session; an id, a number, an address, beginnings"),
         ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),
         ("/console/invoices/",                      8,    "the session, the list"),
         (&*invoice,                                 14,   "the session; itself, explained, its payments"),
+        ("/console/billing_run/",                   10,   "the session, the overview, the queue"),
         ("/console/plans/",                         12,   "the session, the list"),
         ("/console/metrics/",                       8,    "the session, the list"),
+        ("/console/customers/acme/event/?idempotency_id=e", 20, "the session, the event, its lines, metrics"),
         ("/console/customers/acme/events/",         12,   "the session, events, metrics"),
         ("/console/customers/acme/statement/",      12,   "the session, documents, payments, credits"),
     ];
@@ -119,4 +128,35 @@ fn no_page_costs_more_with_more_customers() {
         assert!(many <= few, "{path}: {many} statements, {few} with one customer");
         assert!(few <= *most, "{path}: {few} statements, at most {most}: {why}");
     }
+}
+
+#[test]
+fn a_line_opens_to_its_events_and_an_event_to_its_lines() {
+    let world = World::new();
+    with_calls(&world);
+    void_calls(&world, 0..1);
+    user(&world, ADA, world.organization, Role::Reader);
+    let ada = Browser::signed_in(&world, ADA);
+    let invoice = ada.get(&format!("/console/invoices/{}/", newest(&world).id("invoice_id"))).text;
+    let link = invoice.split("href=\"").find(|link| link.contains("events/?line=")).expect("a way to the events");
+    let link = link.split('"').next().expect("an end");
+    let events = ada.get(link);
+    assert_eq!(
+        (events.status, events.text.matches("event/?idempotency_id=").count()),
+        (200, 10),
+        "as the line saw them"
+    );
+    let receipt =
+        events.text.split("href=\"").find(|link| link.contains("event/?idempotency_id=")).expect("a way to a receipt");
+    let receipt = ada.get(&receipt.split('"').next().expect("an end").replace("&amp;", "&"));
+    assert_eq!(receipt.status, 200, "{}", receipt.text);
+    assert!(receipt.text.contains(&newest(&world).id("invoice_number")), "the invoice is shown: {}", receipt.text);
+    let list = "/console/customers/acme/events/";
+    let count = |query: &str| ada.get(&format!("{list}?{query}")).text.matches("event/?idempotency_id=").count();
+    let all = count("");
+    assert_eq!((count("state=voided"), count("state=counted")), (1, all - 1), "kept to what has become of them");
+    assert_eq!(count("event_name=no_such_thing"), 0);
+    let bad = ada.get(&format!("{list}?from=2024-05-01&to=2024-04-01"));
+    assert!(bad.status == 200 && bad.text.contains("notice bad"), "{}", bad.text);
+    assert_eq!(ada.get("/console/customers/acme/event/?idempotency_id=nothing").status, 404);
 }

@@ -10,8 +10,8 @@ use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::job::Job;
 use billing_domain::store::{
     AlertQueue, ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding,
-    EventIngest, Feeds, JobQueue, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Renderer,
-    Reply, Requester, Scope, Store, Users, Window, Work,
+    EventIngest, Feeds, JobQueue, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Queued,
+    Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
 };
 use billing_domain::user::{Invited, Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
@@ -102,6 +102,10 @@ impl ApiKeyLookup for Broken {
 
 impl Overviews for Broken {
     fn overview(&self, _: OrganizationId) -> Result<Overview, Error> {
+        self.fail()
+    }
+
+    fn billing_queue(&self, _: OrganizationId, _: u32) -> Result<Vec<Queued>, Error> {
         self.fail()
     }
 }

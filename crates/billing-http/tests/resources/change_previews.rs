@@ -211,13 +211,19 @@ fn a_preview_is_refused_as_its_change_is() {
         (world.post("/api/subscriptions/preview/", &unknown), world.post("/api/subscriptions/", &unknown));
     assert_eq!((shown.status, told(&shown)), (made.status, told(&made)));
     assert_eq!(fingerprint(world.url(), world.organization), untouched, "nothing is left behind");
+}
 
+#[test]
+fn of_what_has_ended_nothing_is_shown() {
+    let held = held();
+    let Held { world, subscription, addon, other_plan, metric, .. } = &held;
+    let of = |act: &str| format!("/api/subscriptions/{subscription}/{act}/");
     world.post(&of("cancel"), &json!({})).ok(200);
     let ended = [
         (of("cancel"), json!({})),
-        (of("switch_plan"), switch(other_plan)),
+        (of("switch_plan"), json!({"switch_plan_id": other_plan})),
         (of("addons/attach"), json!({"addon_id": addon})),
-        (units, json!({"units": 1})),
+        (of(&format!("components/{metric}/change_prepaid_units")), json!({"units": 1})),
     ];
     for (path, body) in ended {
         let shown = world.post(&format!("{path}preview/"), &body);

@@ -91,6 +91,40 @@ fn a_deleted_customer_leaves_its_books() {
 }
 
 #[test]
+fn customers_are_found_by_what_is_remembered_of_them() {
+    let world = World::new();
+    for (id, name, email) in
+        [("c-1", "Acme", "old@acme.io"), ("c-2", "acme & Sons", "acme"), ("acme", "Zebra", "z@acme.io")]
+    {
+        let email = if email.contains('@') { email.to_owned() } else { format!("{email}@acme.io") };
+        world.post("/api/customers/", &json!({"customer_id": id, "customer_name": name, "email": email})).ok(201);
+    }
+    #[rustfmt::skip]
+    let cases = [
+        // query,                            found,                          why
+        ("search=ACME",                      vec!["acme", "c-1", "c-2"],     "ids before names"),
+        ("search=acme%20%26",                vec!["c-2"],                    "more of a name"),
+        ("search=%20zebra%20",               vec!["acme"],                   "without space around it"),
+        ("search=z%40acme.io",               vec!["acme"],                   "an address, whole"),
+        ("search=z%40acme.i",                vec![],                         "and no part of one"),
+        ("search=acme&limit=1",              vec!["acme"],                   "as many as asked for"),
+        ("search=acme&email=old%40acme.io",  vec!["c-1"],                    "both"),
+        ("search=sons",                      vec![],                         "not what is inside"),
+    ];
+    for (query, expected, why) in cases {
+        let found = world.get(&format!("/api/customers/?{query}")).ok(200);
+        let ids: Vec<&str> =
+            found.as_array().expect("a list").iter().filter_map(|one| one["customer_id"].as_str()).collect();
+        assert_eq!(ids, expected, "{query}: {why}");
+    }
+    let long = "x".repeat(101);
+    for (text, code) in [("%20", "blank"), (&*long, "max_length")] {
+        let refused = world.get(&format!("/api/customers/?search={text}"));
+        assert_eq!(refused.faults(), [("search".to_owned(), code.to_owned())], "{text}");
+    }
+}
+
+#[test]
 fn a_customer_is_found_by_its_email() {
     let world = World::new();
     let (_, other_key) = world.opened.create_organization("Other", None).expect("an organization");

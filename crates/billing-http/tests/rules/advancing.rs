@@ -15,6 +15,8 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/access_tokens/",
     "/api/addons/",
     "/api/api_keys/",
+    // When it is billed, and not what.
+    "/api/billing_queue/",
     "/api/currencies/",
     "/api/events/",
     "/api/features/",

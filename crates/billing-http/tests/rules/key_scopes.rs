@@ -31,6 +31,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("",     "/api/subscriptions/",            "billing"),
     ("",     "/api/invoices/",                 "billing"),
     ("",     "/api/payments/",                 "billing"),
+    ("",     "/api/billing_queue/",            "billing"),
     ("",     "/api/credits/",                  "billing"),
     ("",     "/api/credit_notes/",             "billing"),
 ];

@@ -21,8 +21,8 @@ use billing_domain::payment::Payment;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo, CustomerRepo,
     EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, JobRepo, MemberRepo,
-    MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SubscriptionRepo, TestClockRepo,
-    Transaction, UsageAlertRepo, WebhookRepo,
+    MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SearchedBy, SubscriptionRepo,
+    TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -149,12 +149,14 @@ impl CustomerRepo for BatchTransaction<'_, '_> {
         fn update(customer: &Customer) -> ();
         fn list(page: &PageRequest) -> Page<Customer>;
         fn find_by_email(email: &str) -> Option<CustomerKey>;
+        fn search(by: SearchedBy, beginning: &str, limit: u32) -> Vec<Customer>;
         fn now(key: CustomerKey) -> OffsetDateTime;
         fn nows(keys: &[CustomerKey]) -> Vec<OffsetDateTime>;
         fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();
         fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();
         fn set_catching_up(key: CustomerKey, catching_up: bool) -> ();
         fn park_billing(key: CustomerKey, failures: u32, reason: &str) -> bool;
+        fn retry_billing(key: CustomerKey) -> bool;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use billing_domain::customer::Customer;
 use billing_domain::id::CustomerKey;
-use billing_domain::store::{CustomerRepo, Page, PageRequest, Transaction as _};
+use billing_domain::store::{CustomerRepo, Page, PageRequest, SearchedBy, Transaction as _};
 use billing_domain::{Error, Noun};
 use time::OffsetDateTime;
 
@@ -56,7 +56,9 @@ impl CustomerRepo for CachedTransaction<'_, '_> {
         fn insert(customer: &Customer) -> ();
         fn list(page: &PageRequest) -> Page<Customer>;
         fn find_by_email(email: &str) -> Option<CustomerKey>;
+        fn search(by: SearchedBy, beginning: &str, limit: u32) -> Vec<Customer>;
         fn park_billing(key: CustomerKey, failures: u32, reason: &str) -> bool;
+        fn retry_billing(key: CustomerKey) -> bool;
         fn advance_instant(key: CustomerKey, instant: OffsetDateTime) -> ();
         fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();
         fn advance_instant_and_queue(key: CustomerKey, instant: OffsetDateTime, due_at: Option<OffsetDateTime>) -> ();

@@ -14,7 +14,7 @@ use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus
 use billing_domain::payment::Payment;
 use billing_domain::store::{
     BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, EventFilter, EventRepo, InvoiceFilter, InvoiceRepo,
-    Page, PageRequest, SubscriptionRepo, Transaction as _,
+    Page, PageRequest, SearchedBy, SubscriptionRepo, Transaction as _,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -35,6 +35,13 @@ impl CustomerRepo for OverLanes<'_, '_> {
         found.sort_unstable_by_key(|(key, _)| *key);
         let found = found.into_iter().map(|(key, customer)| (key.simple().to_string(), customer));
         Ok(page_of(found.collect(), page.limit))
+    }
+
+    fn search(&mut self, by: SearchedBy, beginning: &str, limit: u32) -> Result<Vec<Customer>, Error> {
+        let mut found = self.each(|tx| tx.customers().search(by, beginning, limit))?.concat();
+        found.sort_by_cached_key(|customer| (by.of(customer), customer.key));
+        found.truncate(limit as usize);
+        Ok(found)
     }
 
     hand_on! { customers =>
@@ -58,6 +65,7 @@ impl CustomerRepo for OverLanes<'_, '_> {
         fn set_billing_due(key: CustomerKey, due_at: Option<OffsetDateTime>) -> ();
         fn set_catching_up(key: CustomerKey, catching_up: bool) -> ();
         fn park_billing(key: CustomerKey, failures: u32, reason: &str) -> bool;
+        fn retry_billing(key: CustomerKey) -> bool;
         fn advance_instant_and_queue(key: CustomerKey, instant: OffsetDateTime, due_at: Option<OffsetDateTime>) -> ();
     }
 }

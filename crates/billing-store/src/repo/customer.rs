@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, CustomerFields, PaymentProvider};
 use billing_domain::id::CustomerKey;
-use billing_domain::store::{CustomerRepo, Page, PageRequest};
+use billing_domain::store::{CustomerRepo, Page, PageRequest, SearchedBy};
 use billing_domain::{Error, FieldCode, FieldError, Noun};
-use diesel::dsl::SqlTypeOf;
+use diesel::dsl::{SqlTypeOf, sql};
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -292,6 +292,14 @@ statement! {
     }
 }
 
+statement! {
+    /// Has a customer's billing tried again that failed, unless a worker is at it.
+    RetryBilling -> BigInt {
+        "UPDATE billing_due SET is_parked = false, failures = 0, claimed_until = NULL
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND customer_key = " customer: Uuid as SqlUuid; " AND failures > 0"
+    }
+}
+
 impl CustomerRepo for PgTransaction<'_> {
     fn insert(&mut self, customer: &Customer) -> Result<(), Error> {
         let row = CustomerRow { organization_id: self.tenant(), ..CustomerRow::try_from(customer)? };
@@ -344,6 +352,26 @@ impl CustomerRepo for PgTransaction<'_> {
         Ok(page_of(found.map(|(key, customer)| (key.simple().to_string(), customer)).collect(), page.limit))
     }
 
+    fn search(&mut self, by: SearchedBy, beginning: &str, limit: u32) -> Result<Vec<Customer>, Error> {
+        let searched = match by {
+            SearchedBy::Id => "lower(left(customers.customer_id, 100) COLLATE \"C\")",
+            SearchedBy::Name => "lower(left(customers.name, 100) COLLATE \"C\")",
+        };
+        let from = SearchedBy::folded(beginning);
+        // In this order nothing that begins with the text comes behind it and the last of all characters.
+        let to = format!("{from}\u{10FFFF}");
+        let is_found = sql::<Bool>(searched).sql(" >= ").bind::<Text, _>(from).sql(" AND ");
+        let is_found = is_found.sql(searched).sql(" < ").bind::<Text, _>(to);
+        let query = customers::table
+            .filter(customers::organization_id.eq(self.tenant()).and(customers::deleted_at.is_null()))
+            .filter(is_found)
+            .order((sql::<Text>(searched), customers::customer_key))
+            .limit(i64::from(limit))
+            .select(CustomerRow::as_select());
+        let rows: Vec<CustomerRow> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(TryInto::try_into).collect()
+    }
+
     fn now(&mut self, key: CustomerKey) -> Result<OffsetDateTime, Error> {
         self.write_reached()?;
         let organization = self.tenant();
@@ -394,6 +422,12 @@ impl CustomerRepo for PgTransaction<'_> {
             failures: i64::from(failures),
         };
         Ok(self.query(|pg| park.execute(pg))? > 0)
+    }
+
+    fn retry_billing(&mut self, key: CustomerKey) -> Result<bool, Error> {
+        self.write_reached()?;
+        let retry = RetryBilling { organization: self.tenant(), customer: key.uuid() };
+        Ok(self.query(|pg| retry.execute(pg))? > 0)
     }
 
     fn set_catching_up(&mut self, key: CustomerKey, catching_up: bool) -> Result<(), Error> {

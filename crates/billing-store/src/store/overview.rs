@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::id::OrganizationId;
-use billing_domain::store::{Invoiced, Overview, Overviews};
-use diesel::RunQueryDsl;
-use diesel::sql_types::{BigInt, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
+use billing_domain::store::{Invoiced, Overview, Overviews, Queued};
+use diesel::prelude::*;
+use diesel::sql_types::{BigInt, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::PgStore;
-use crate::pg::column::count;
+use crate::pg::column::{count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::statement::statement;
 
@@ -51,7 +51,55 @@ statement! {
     }
 }
 
+statement! {
+    /// Customers whose billing is due, parked ones first, then those that failed.
+    ListDue -> (Text, Timestamptz, BigInt, Nullable<Text>, Bool) {
+        "SELECT customer.customer_id, due.due_at, due.failures, due.failure, due.is_parked
+        FROM billing_due due
+        JOIN customers customer USING (customer_key)
+        WHERE due.organization_id = " organization: Uuid as SqlUuid; " AND due.due_at <= statement_timestamp()
+        ORDER BY due.is_parked DESC, due.failures > 0 DESC, due.due_at, customer.customer_id COLLATE \"C\"
+        LIMIT " limit: i64 as BigInt; ""
+    }
+}
+
+/// A row of [`ListDue`].
+#[derive(Queryable)]
+struct DueCustomerRow {
+    customer: String,
+    due_at: OffsetDateTime,
+    failures: i64,
+    failure: Option<String>,
+    is_parked: bool,
+}
+
+impl TryFrom<DueCustomerRow> for Queued {
+    type Error = Error;
+
+    fn try_from(row: DueCustomerRow) -> Result<Self, Error> {
+        Ok(Self {
+            customer: row.customer.parse().map_err(|_| unreadable("customer_id"))?,
+            due_at: row.due_at,
+            failures: count(row.failures)?,
+            failure: row.failure.filter(|_| row.failures > 0),
+            is_parked: row.is_parked,
+        })
+    }
+}
+
 impl Overviews for PgStore {
+    fn billing_queue(&self, organization: OrganizationId, limit: u32) -> Result<Vec<Queued>, Error> {
+        let mut queued = Vec::new();
+        for lane in self.shared.lanes.all() {
+            let list = ListDue { organization: organization.uuid(), limit: i64::from(limit) };
+            let rows = lane.pool.run(|pg| list.clone().load::<DueCustomerRow>(pg)).map_err(Failure::into_error)?;
+            queued.extend(rows.into_iter().map(Queued::try_from).collect::<Result<Vec<_>, Error>>()?);
+        }
+        queued.sort_by_key(|one| (!one.is_parked, one.failures == 0, one.due_at, one.customer.clone()));
+        queued.truncate(limit as usize);
+        Ok(queued)
+    }
+
     fn overview(&self, organization: OrganizationId) -> Result<Overview, Error> {
         type DueRow = (i64, i64, Option<OffsetDateTime>, OffsetDateTime);
         let organization = organization.uuid();

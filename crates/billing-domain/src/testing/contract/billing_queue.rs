@@ -7,7 +7,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::{Harness, Tenant};
 use crate::id::{CustomerKey, OrganizationId};
-use crate::store::{Leased, Parked};
+use crate::store::{Leased, Parked, Queued};
 
 /// More than other cases can have put into the queue.
 const MANY: u32 = 10_000;
@@ -177,8 +177,39 @@ pub(super) fn puts_off_what_fails(harness: &Harness<'_>) {
     };
     assert_eq!(listed.collect::<Vec<_>>(), [parked]);
     assert_eq!(queue.list_parked(0), Ok(Vec::new()), "not more than wanted");
+    shows_one_that_failed(&tenant, customer, due_at);
     assert_eq!(queue.release_parked(), Ok(before.parked + 1));
     assert_eq!(take().failures, 0, "it starts anew");
+}
+
+/// How an organization sees that the billing of its `acme` failed, beside one that is just due; and that it can be tried again.
+fn shows_one_that_failed(tenant: &Tenant<'_>, customer: CustomerKey, due_at: OffsetDateTime) {
+    let other = tenant.new_customer("just due").key;
+    set_due(tenant, other, Some(due_at - Duration::weeks(1)));
+    let shown = |limit| tenant.harness.overviews.billing_queue(tenant.id, limit).expect("read");
+    let ids = |limit| shown(limit).iter().map(|one| one.customer.as_str().to_owned()).collect::<Vec<_>>();
+    let parked = Queued {
+        customer: "acme".parse().expect("an id"),
+        due_at,
+        failures: 1,
+        failure: Some("hopeless".to_owned()),
+        is_parked: true,
+    };
+    assert_eq!(shown(1), [parked], "who waits for a person comes first, and no more than asked for");
+    assert_eq!(ids(9), ["acme", "just due"]);
+    let stranger = Tenant::new(tenant.harness);
+    assert_eq!(tenant.harness.overviews.billing_queue(stranger.id, 9), Ok(Vec::new()), "nobody else's");
+    let retry = |key| tenant.customer(key, |tx, _| tx.customers().retry_billing(key));
+    assert!(!retry(other), "nothing has failed");
+    let backlog = tenant.harness.queue.backlog().expect("a backlog");
+    assert!(retry(customer), "it had failed");
+    assert_eq!(tenant.harness.queue.backlog().expect("a backlog").parked, backlog.parked - 1);
+    assert_eq!(ids(9), ["just due", "acme"], "both are due, the longest overdue first");
+    assert_eq!(lease(tenant, Duration::ZERO).len(), 2, "and both are taken up");
+    set_due(tenant, other, None);
+    set_due(tenant, customer, Some(due_at));
+    let leased = leases(tenant, Duration::hours(1), None).pop().expect("leased");
+    assert!(tenant.customer(customer, |tx, _| tx.customers().park_billing(customer, leased.failures, "hopeless")));
 }
 
 pub(super) fn leases_those_who_catch_up_apart(harness: &Harness<'_>) {

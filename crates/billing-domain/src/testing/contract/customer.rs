@@ -10,7 +10,7 @@ use crate::error::{Error, Noun, Refusal};
 use crate::id::{OneOffLineId, TaxHookId};
 use crate::one_off_line::OneOffLine;
 use crate::period::Period;
-use crate::store::{PageRequest, Scope};
+use crate::store::{PageRequest, Scope, SearchedBy};
 use crate::tax::{TaxOutcome, TaxProvider, TaxQuote};
 use crate::testing::build::{customer, object};
 use crate::testing::world::decimal;
@@ -151,6 +151,53 @@ pub(super) fn tells_the_times_of_many(harness: &Harness<'_>) {
     let nows = tenant.look(|tx, _| tx.customers().nows(&keys));
     assert_eq!(nows, [clock.frozen_time, ahead, clock.frozen_time], "each as it is asked for");
     assert!(tenant.look(|tx, _| tx.customers().nows(&[])).is_empty());
+}
+
+pub(super) fn finds_by_how_they_begin(harness: &Harness<'_>) {
+    let (tenant, stranger) = (Tenant::new(harness), Tenant::new(harness));
+    let long = "x".repeat(SearchedBy::CHARACTERS);
+    #[rustfmt::skip]
+    let made = [
+        // tenant,   id,        name,                    whether it was deleted
+        (&tenant,    "c-1",     Some("Acme"),             false),
+        (&tenant,    "C-2",     Some("ACME 100%_off"),    false),
+        (&tenant,    "acme",    None,                     false),
+        (&tenant,    "gone",    Some("Acme of old"),      true),
+        (&tenant,    "d",       Some("Ärger"),            false),
+        (&tenant,    "e",       Some("The Acme"),         false),
+        (&tenant,    "f",       Some(&*long),             false),
+        (&stranger,  "c-9",     Some("Acme"),             false),
+    ];
+    for (tenant, id, name, is_gone) in made {
+        let fields = CustomerFields { name: name.map(str::to_owned), ..CustomerFields::default() };
+        let made = Customer { fields, ..customer(tenant.id, id, tenant.now()) };
+        tenant.customer(made.key, |tx, _| tx.customers().insert(&made));
+        if is_gone {
+            let gone = Customer { deleted_at: Some(made.created_at), ..made };
+            tenant.customer(gone.key, |tx, _| tx.customers().update(&gone));
+        }
+    }
+    let longer = format!("{long}y");
+    #[rustfmt::skip]
+    let cases = [
+        // by,               beginning,    limit, found,                  why
+        (SearchedBy::Name,   "acme",       9,     vec!["c-1", "C-2"],     "in the order of names; not what has it inside, nor who was deleted"),
+        (SearchedBy::Name,   "AcMe",       9,     vec!["c-1", "C-2"],     "in either case"),
+        (SearchedBy::Name,   "acme",       1,     vec!["c-1"],            "no more than asked for"),
+        (SearchedBy::Name,   "acme 100%_", 9,     vec!["C-2"],            "signs stand for themselves"),
+        (SearchedBy::Name,   "acme 1%",    9,     vec![],                 "all of them"),
+        (SearchedBy::Name,   "Ä",          9,     vec!["d"],              "other letters as they are written"),
+        (SearchedBy::Name,   "ä",          9,     vec![],                 "and in no other case"),
+        (SearchedBy::Name,   &longer,      9,     vec!["f"],              "what is beyond the bound is not looked at"),
+        (SearchedBy::Id,     "c-",         9,     vec!["c-1", "C-2"],     "ids alike, and nobody else's"),
+        (SearchedBy::Id,     "acme",       9,     vec!["acme"],           "who has no name has an id"),
+        (SearchedBy::Id,     "",           2,     vec!["acme", "c-1"],    "everybody begins with nothing"),
+    ];
+    for (by, beginning, limit, expected, why) in cases {
+        let found = tenant.look(|tx, _| tx.customers().search(by, beginning, limit));
+        let ids: Vec<&str> = found.iter().map(|customer| customer.id.as_str()).collect();
+        assert_eq!(ids, expected, "{by:?} {beginning}: {why}");
+    }
 }
 
 pub(super) fn updates_and_deletes(harness: &Harness<'_>) {

@@ -253,6 +253,7 @@ cases! {
         tells_the_times_of_many,
         updates_and_deletes,
         notes_who_is_catching_up,
+        finds_by_how_they_begin,
     }
     subscription {
         keeps_every_field,
