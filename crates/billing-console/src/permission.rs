@@ -25,7 +25,7 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 47] = [
+const CALLS: [(Verb, &str, &[Role]); 48] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -36,6 +36,7 @@ const CALLS: [(Verb, &str, &[Role]); 47] = [
     (Get, "/api/metrics/**", ALL),
     (Get, "/api/events/**", ALL),
     (Get, "/api/metric_access/**", ALL),
+    (Get, "/api/usage/", ALL),
     (Get, "/api/organization/**", ALL),
     (Get, "/api/overview/**", ALL),
     (Get, "/api/billing_queue/", ALL),

@@ -59,6 +59,7 @@ pub const fn table() -> &'static [Route] {
         route!(Get "/console/customers/{customer_id}/" ALL, page::customer::show),
         route!(Get "/console/customers/{customer_id}/events/" ALL, page::events::show),
         route!(Get "/console/customers/{customer_id}/event/" ALL, page::event::show),
+        route!(Get "/console/customers/{customer_id}/usage/" ALL, page::usage::show),
         route!(Get "/console/customers/{customer_id}/statement/" ALL, page::statement::show),
         route!(Get "/console/customers/{customer_id}/credit/" MONEY, page::credit_customer::ask),
         route!(Post "/console/customers/{customer_id}/credit/" MONEY, page::credit_customer::act),

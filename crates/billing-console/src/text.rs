@@ -132,6 +132,8 @@ pub const CANCEL: &str = "Cancel";
 // A customer.
 pub const USAGE: &str = "Usage against limits";
 pub const METRIC: &str = "Metric";
+pub const USAGE_BY_DAY: &str = "Usage by day";
+pub const DAY: &str = "Day";
 pub const USED: &str = "Used";
 pub const FREE_UP_TO: &str = "Free up to";
 pub const LIMIT: &str = "Limit";

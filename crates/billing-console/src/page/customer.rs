@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::usage::usage_path;
 use super::{customer_path, invoice_table};
 use crate::api::Failure;
 use crate::layout::failed_part;
@@ -57,7 +58,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
                 a href={ (customer_path(&visit.id)) "subscribe/" } { (text::NEW_SUBSCRIPTION) }
             } }
         }
-        section { h2 { (text::USAGE) } (part(&usage, usage_table)) }
+        section { h2 { (text::USAGE) } (part(&usage, |usage| usage_table(&visit.id, usage))) }
         section { h2 { (text::DRAFT) } (part(&draft, |draft| drafts(show::items(&draft["invoices"]), text::NO_DRAFT))) }
         section {
             h2 { (text::INVOICES) }
@@ -166,13 +167,14 @@ async fn usage(visit: &Visit<'_>, customer: &str, held: &[Value]) -> Part {
         for one in show::items(&access["access_per_subscription"]).iter().filter(|one| one["has_metric"] != false) {
             let mut row = one.clone();
             row["metric_name"] = Value::from(name.as_str());
+            row["metric_id"] = Value::from(id.as_str());
             rows.push(row);
         }
     }
     Ok(Value::Array(rows))
 }
 
-fn usage_table(usage: &Value) -> Markup {
+fn usage_table(customer: &str, usage: &Value) -> Markup {
     let rows = show::items(usage);
     html! {
         @if rows.is_empty() { p.empty { (text::NO_USAGE) } } @else { div.scroll tabindex="0" { table {
@@ -183,7 +185,7 @@ fn usage_table(usage: &Value) -> Markup {
             tbody { @for one in rows {
                 @let held = &one["subscription"];
                 tr {
-                    td.long { (show::plain(&one["metric_name"])) }
+                    td.long { a href=(usage_path(customer, &show::plain(&one["metric_id"]))) { (show::plain(&one["metric_name"])) } }
                     td.long { (show::plain(&held["plan"]["plan_name"])) " " span.quiet { (filters(&held["subscription_filters"])) } }
                     td.right { (show::number(&one["metric_usage"])) }
                     td.right { (show::number(&one["metric_free_limit"])) }

@@ -36,6 +36,7 @@ pub mod statement;
 pub mod switch_plan;
 pub mod test_clock;
 pub mod test_clocks;
+pub mod usage;
 pub mod users;
 pub mod void_credit;
 pub mod void_credit_note;

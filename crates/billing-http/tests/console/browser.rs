@@ -242,7 +242,9 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let rows = table().iter().filter(|row| row.method == Method::Get).map(|row| row.path);
     let looked_at = "/console/subscriptions/{subscription_id}/cancel/?preview=1";
     let receipt = "/console/customers/{customer_id}/event/?idempotency_id=event%20of%20First";
-    for row in rows.chain(["/console/sessions/", "/console/nothing/", "/console/search/?q=c", looked_at, receipt]) {
+    let usage = format!("/console/customers/{{customer_id}}/usage/?metric_id={}", fixture.id("metric"));
+    let others = ["/console/sessions/", "/console/nothing/", "/console/search/?q=c", looked_at, receipt, &usage];
+    for row in rows.chain(others) {
         driver.open(&filled(row, &fixture));
         driver.script("document.querySelectorAll('main details').forEach(one => one.open = true)");
         let name = row.trim_start_matches("/console").trim_matches('/').replace(['/', '{', '}', '?', '=', '%'], "-");

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Browser, user};
 use crate::resources::reissues::{newest, void_calls, with_calls};
-use crate::support::{Field, World, ago};
+use crate::support::{Field, World, ago, event};
 
 const ADA: &str = "ada@acme.example";
 const MARKUP: &str = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
@@ -104,6 +104,8 @@ fn no_page_costs_more_with_more_customers() {
     let (world, number) = world_with_an_invoice();
     let ada = Browser::signed_in(&world, ADA);
     let invoice = format!("/console/invoices/{number}/");
+    let usage =
+        format!("/console/customers/acme/usage/?metric_id={}", world.get("/api/metrics/").ok(200)[0].id("metric_id"));
     #[rustfmt::skip]
     let cases = [
         // path,                                    most, why
@@ -113,6 +115,7 @@ fn no_page_costs_more_with_more_customers() {
         ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),
         ("/console/invoices/",                      8,    "the session, the list"),
         (&*invoice,                                 14,   "the session; itself, explained, its payments"),
+        (&*usage,                                   24,   "the session; the customer, usage, access"),
         ("/console/billing_run/",                   10,   "the session, the overview, the queue"),
         ("/console/plans/",                         12,   "the session, the list"),
         ("/console/metrics/",                       8,    "the session, the list"),
@@ -159,4 +162,33 @@ fn a_line_opens_to_its_events_and_an_event_to_its_lines() {
     let bad = ada.get(&format!("{list}?from=2024-05-01&to=2024-04-01"));
     assert!(bad.status == 200 && bad.text.contains("notice bad"), "{}", bad.text);
     assert_eq!(ada.get("/console/customers/acme/event/?idempotency_id=nothing").status, 404);
+}
+
+#[test]
+fn usage_is_drawn_by_day_and_adds_up() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let clock = world.clock("2024-03-30");
+    world.customer_at("acme", &clock);
+    world
+        .post("/api/subscriptions/", &json!({"customer_id": "acme", "plan_id": plan, "start_date": "2024-03-30"}))
+        .ok(200);
+    world.advance(&clock, "2024-04-02T12:00:00Z");
+    let used = [("2024-03-30T01:00:00Z", 3), ("2024-03-31T23:30:00Z", 2), ("2024-04-01T00:00:00Z", 5)];
+    let events = used.iter().flat_map(|(at, count)| (0..*count).map(move |n| event("acme", &format!("{at} {n}"), at)));
+    world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
+    user(&world, ADA, world.organization, Role::Reader);
+    let ada = Browser::signed_in(&world, ADA);
+    let customer = ada.get("/console/customers/acme/").text;
+    let path = format!("/console/customers/acme/usage/?metric_id={metric}");
+    assert!(customer.contains(&format!("href=\"{path}\"")), "the customer leads there: {customer}");
+    let page = ada.get(&path);
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert_eq!(page.text.matches("<rect").count(), 4, "a bar a day: {}", page.text);
+    for day in ["2024-03-30: 3<", "2024-03-31: 2<", "2024-04-01: 5<", "2024-04-02: 0<"] {
+        assert!(page.text.contains(day), "{day}: {}", page.text);
+    }
+    assert!(page.text.contains("10 of 1,000") && page.text.contains("<meter"), "against the limit: {}", page.text);
+    assert_eq!(ada.get("/console/customers/acme/usage/?metric_id=metric_00000000000000000000000000000001").status, 400);
 }
