@@ -1,6 +1,7 @@
 -- The quantity of each usage line, counted again from the events that were seen: those of the customer with arrival numbers up
--- to the one that the line names, whatever came later. And what a record was billed for in all that nothing waits for any more: where
--- events were corrected since its last line, and none came in, it is what is true today. What one unit of a gauge is for may have been cut or moved since by a
+-- to the one that the line names, whatever came later. And where events of a record that waits for nothing any more were corrected
+-- behind its last line, and none came in: what its documents charge is the price of the events as they are, less what was waived;
+-- rated as in usage_is_priced_right. What one unit of a gauge is for may have been cut or moved since by a
 -- change of the subscription, so that of gauges by the whole period only the last line of a record is looked at. A custom metric's
 -- query is a text of a caller's, which nobody runs as it stands: what it means is said in one place, so there is no second
 -- opinion to ask. Averages and levels are quotients of 40 decimals here, off by less than the 30th that is looked at: as in
@@ -11,8 +12,8 @@ WITH span (word, unit, step, months) AS (
         ('quarters', 'quarter', interval '3 months', 3), ('years', 'year', interval '1 year', 12)
 ),
 line AS (
-    SELECT line.organization_id, line.customer_key, line.record_id, line.subscription_id, invoice.number, line.trace,
-        (line.trace ->> 'quantity')::numeric AS quantity,
+    SELECT line.organization_id, line.customer_key, line.record_id, line.subscription_id, invoice.number,
+        invoice.currency_decimals, line.trace, (line.trace ->> 'quantity')::numeric AS quantity,
         coalesce((line.trace ->> 'last_arrival')::bigint, 0) AS last_arrival,
         row_number() OVER (PARTITION BY line.customer_key, line.record_id ORDER BY invoice.id DESC) = 1 AS is_last,
         (line.trace -> 'window' ->> 'start')::timestamptz AS start_at,
@@ -22,10 +23,9 @@ line AS (
     WHERE line.trace ->> 'kind' = 'usage_charge' AND line.record_id IS NOT NULL
 ),
 billed AS (
-    SELECT line.*, NULL::bigint AS seen FROM line
+    SELECT line.*, false AS is_settled, NULL::uuid AS component_id, 0 AS waived FROM line
     UNION ALL
-    SELECT line.organization_id, line.customer_key, line.record_id, line.subscription_id, line.number, line.trace,
-        record.billed_quantity, 9223372036854775807, true, line.start_at, line.end_at, line.last_arrival
+    SELECT line.*, true, record.component_id, record.billed_forgiven
     FROM line
     JOIN billing_records record ON record.customer_key = line.customer_key AND record.id = line.record_id
     WHERE line.is_last AND record.usage_billing = 'here' AND record.start_at = line.start_at AND record.end_at = line.end_at
@@ -36,7 +36,7 @@ billed AS (
         )
 ),
 metered AS (
-    SELECT billed.*, metric.event_name, metric.metric_type, metric.aggregation_type, metric.property_name, metric.filters,
+    SELECT billed.*, CASE WHEN billed.is_settled THEN 9223372036854775807 ELSE billed.last_arrival END AS upto, metric.event_name, metric.metric_type, metric.aggregation_type, metric.property_name, metric.filters,
         metric.event_type, bucket.unit AS bucket_unit, bucket.step AS bucket_step, bucket.months AS bucket_months, span.step,
         -- What one unit of a gauge is for.
         CASE WHEN span.step IS NULL THEN subscription.full_start_at ELSE billed.start_at END AS full_start_at,
@@ -61,13 +61,13 @@ metered AS (
 counted AS (
     SELECT metered.*
     FROM metered
-    WHERE metered.seen IS NULL OR NOT EXISTS (
+    WHERE NOT metered.is_settled OR NOT EXISTS (
         -- What came in late may have changed nothing when it was looked at; an amended event came in with its first correction.
         SELECT FROM events stored
         WHERE stored.customer_key = metered.customer_key AND stored.organization_id = metered.organization_id
             AND stored.event_name = metered.event_name AND stored.correction < 2
             AND stored.time_created >= metered.reach_at AND stored.time_created < metered.end_at
-            AND metered.seen < coalesce((
+            AND metered.last_arrival < coalesce((
                 SELECT min(first.arrived) FROM event_corrections first
                 WHERE first.customer_key = stored.customer_key AND first.organization_id = stored.organization_id
                     AND first.id_hash = stored.id_hash AND first.idempotency_id = stored.idempotency_id
@@ -75,7 +75,9 @@ counted AS (
     )
 ),
 figures AS (
-    SELECT metered.number, metered.record_id, metered.quantity, metered.last_arrival, metered.seen, found.quantity AS found
+    SELECT metered.customer_key, metered.number, metered.currency_decimals, metered.record_id, metered.component_id, metered.quantity,
+        metered.last_arrival, metered.is_settled, metered.waived, (metered.trace ->> 'prepaid_amount')::numeric AS prepaid_amount,
+        found.quantity AS found
     FROM counted metered
     CROSS JOIN LATERAL (
         WITH event AS MATERIALIZED (
@@ -107,7 +109,7 @@ figures AS (
                     FROM event_corrections
                 ) stored
                 WHERE stored.customer_key = metered.customer_key AND stored.organization_id = metered.organization_id
-                    AND stored.event_name = metered.event_name AND stored.arrival <= metered.last_arrival AND metered.last_arrival < stored.until
+                    AND stored.event_name = metered.event_name AND stored.arrival <= metered.upto AND metered.upto < stored.until
                     AND stored.time_created >= metered.reach_at AND stored.time_created < metered.end_at
                     AND NOT EXISTS (
                         SELECT FROM jsonb_each_text(metered.trace -> 'metric' -> 'subscription_filters') wanted
@@ -258,12 +260,65 @@ figures AS (
             ELSE (SELECT quantity FROM weighed)
         END AS quantity
     ) found
+),
+step AS (
+    SELECT figures.*, component.is_bulk, tier.ordinal, tier.price, CASE
+        WHEN component.is_bulk THEN CASE
+            WHEN (tier.ordinal = 1 OR figures.found > tier.range_start)
+                AND (tier.range_end IS NULL OR figures.found <= tier.range_end OR tier.is_last)
+            THEN least(figures.found, coalesce(tier.range_end, figures.found))
+        END
+        WHEN figures.found > tier.range_start OR tier.ordinal = 1
+        THEN greatest(least(figures.found, coalesce(tier.range_end, figures.found)) - tier.range_start, 0)
+    END AS part
+    FROM figures
+    JOIN components component ON component.id = figures.component_id
+    CROSS JOIN LATERAL (
+        SELECT ordinal, entry -> 'price' AS price,
+            coalesce(lag((entry ->> 'range_end')::numeric) OVER (ORDER BY ordinal), 0) AS range_start,
+            (entry ->> 'range_end')::numeric AS range_end,
+            ordinal = jsonb_array_length(component.tiers) AS is_last
+        FROM jsonb_array_elements(component.tiers) WITH ORDINALITY AS list (entry, ordinal)
+    ) tier
+    WHERE figures.is_settled
+),
+due AS (
+    SELECT customer_key, number, record_id, found, last_arrival, greatest(round(round(greatest(sum(CASE price ->> 'type'
+        WHEN 'free' THEN 0
+        WHEN 'flat' THEN (price ->> 'cost')::numeric
+        WHEN 'per_unit' THEN (price ->> 'cost_per_batch')::numeric * CASE coalesce(price ->> 'batch_rounding', 'no_rounding')
+            WHEN 'round_up' THEN ceil(batch.count)
+            WHEN 'round_down' THEN floor(batch.count)
+            WHEN 'round_nearest' THEN floor(batch.count + 0.5)
+            WHEN 'no_rounding' THEN batch.count
+        END
+    END) - prepaid_amount, 0), 30), currency_decimals) - waived, 0) AS amount
+    FROM step
+    CROSS JOIN LATERAL (
+        SELECT greatest(part, 0) * 1.0000000000000000000000000000000000000000
+            / nullif((price ->> 'metric_units_per_batch')::numeric, 0) AS count
+    ) batch
+    WHERE part IS NOT NULL
+    GROUP BY customer_key, number, record_id, found, last_arrival, prepaid_amount, currency_decimals, waived
 )
 SELECT number AS subject,
-    CASE
-        WHEN seen IS NULL
-        THEN format('record %s was billed for %s, its events up to arrival %s say %s', record_id, quantity, last_arrival, found)
-        ELSE format('record %s is billed for %s in all, its events were corrected behind arrival %s and say %s', record_id, quantity, seen, found)
-    END AS problem
+    format('record %s was billed for %s, its events up to arrival %s say %s', record_id, quantity, last_arrival, found) AS problem
 FROM figures
-WHERE round(found - quantity, 30) <> 0
+WHERE NOT is_settled AND round(found - quantity, 30) <> 0
+UNION ALL
+SELECT due.number,
+    format('record %s is charged %s, its events were corrected behind arrival %s and say %s: %s', due.record_id, charged.amount, due.last_arrival, due.found, due.amount)
+FROM due
+CROSS JOIN LATERAL (
+    SELECT coalesce(sum(line.base - coalesce((
+        SELECT sum(part.base) FROM credit_note_lines part
+        JOIN credit_notes note ON note.customer_key = part.customer_key AND note.id = part.credit_note_id
+        WHERE note.voided_at IS NULL AND part.customer_key = line.customer_key AND part.invoice_id = line.invoice_id
+            AND part.position = line.position
+    ), 0)), 0) AS amount
+    FROM invoice_lines line
+    JOIN invoices invoice ON invoice.customer_key = line.customer_key AND invoice.id = line.invoice_id
+    WHERE line.customer_key = due.customer_key AND line.record_id = due.record_id AND line.trace ->> 'kind' = 'usage_charge'
+        AND invoice.payment_status <> 'voided'
+) charged
+WHERE charged.amount <> due.amount

@@ -409,10 +409,10 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE events SET arrival = arrival + 1000000 WHERE idempotency_id = 'e2'", "usage_is_what_events_say"),
     ("UPDATE events SET arrival = 0", "usage_is_what_events_say"),
     ("UPDATE invoice_lines SET trace = jsonb_set(trace, '{last_arrival}', '0') WHERE trace ->> 'kind' = 'usage_charge'", "usage_is_what_events_say"),
-    // Corrections that nobody billed: one event voided, one amended, one moved to another time.
+    // Corrections that nobody billed: some events voided, one amended, one moved to another time.
     ("INSERT INTO event_corrections (customer_key, id, organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrived, arrival, corrected_at)
-            SELECT customer_key, gen_random_uuid(), organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrival, 1000000, '2024-07-29' FROM events WHERE idempotency_id = 'late-7';
-        UPDATE events SET correction = 2, arrival = 1000000 WHERE idempotency_id = 'late-7'", "usage_is_what_events_say"),
+            SELECT customer_key, gen_random_uuid(), organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrival, 1000000, '2024-07-29' FROM events WHERE idempotency_id IN ('late-5', 'late-6', 'late-7');
+        UPDATE events SET correction = 2, arrival = 1000000 WHERE idempotency_id IN ('late-5', 'late-6', 'late-7')", "usage_is_what_events_say"),
     ("INSERT INTO event_corrections (customer_key, id, organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrived, arrival, corrected_at, amended_time, amended_properties)
             SELECT customer_key, gen_random_uuid(), organization_id, id_hash, idempotency_id, customer_id, event_name, time_created, properties, arrival, 1000000, '2024-07-29', time_created, '{\"n\": 7}' FROM events WHERE idempotency_id = 'e3';
         UPDATE events SET correction = 1, arrival = 1000000, properties = '{\"n\": 7}' WHERE idempotency_id = 'e3'", "usage_is_what_events_say"),

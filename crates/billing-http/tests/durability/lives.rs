@@ -34,7 +34,7 @@ const DAYS: i64 = 3 * 365;
 const LIVES_PER_WORLD: u64 = 10;
 
 /// Numbers that look random and are the same for a seed.
-pub struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
     /// One of `0..sides`.
@@ -56,7 +56,7 @@ fn shown(day: Date) -> String {
     day.format(format_description!("[year]-[month]-[day]")).expect("a day")
 }
 
-fn number(variable: &str, default: u64) -> u64 {
+pub fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).ok().map_or(default, |text| text.parse().expect("a number"))
 }
 

@@ -8,6 +8,7 @@ mod billing_run;
 mod clock_turns;
 mod command_line;
 mod commands;
+mod correction_lives;
 mod correction_races;
 mod credit_note_races;
 mod faults;
