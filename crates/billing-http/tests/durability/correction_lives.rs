@@ -330,7 +330,6 @@ fn documents_come_to_the_price_of_the_true_events_however_often_the_server_is_ki
     let lives = number("BILLING_CORRECTION_LIVES", 3);
     for seed in first..first + lives {
         stage.dice = Dice(seed);
-        println!("life {seed}");
         let start = START.format(&Rfc3339).expect("a time");
         let clock = json!({"name": format!("of {seed}"), "frozen_time": start});
         let clock = stage.post("/api/test_clocks/", &clock).expect("a clock").id("test_clock_id");
@@ -357,5 +356,4 @@ fn documents_come_to_the_price_of_the_true_events_however_often_the_server_is_ki
     assert!(u64::from(stage.kills) >= lives, "{} kills in {lives} lives", stage.kills);
     let report = audit_database(&stage.url, &mut |_| {}).expect("an audit");
     assert!(report.is_clean(), "{report}");
-    println!("{lives} lives, {} calls, {} kills, {settled} periods with usage", stage.calls, stage.kills);
 }
