@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::idempotency::IdempotencyStore;
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{
@@ -64,6 +65,15 @@ pub trait Backend:
         Ok(false)
     }
 
+    /// The number of the last event or correction that came in of a customer, or of others who wait for each other: it goes up with
+    /// each, where it is known.
+    ///
+    /// # Errors
+    /// Those of the store.
+    fn last_arrival(&self, _organization: OrganizationId, _customer: CustomerKey) -> Result<u64, Error> {
+        Ok(0)
+    }
+
     /// What it is busy with, where there is something to tell.
     fn load(&self) -> Option<Load> {
         None
@@ -100,6 +110,10 @@ impl Backend for PgStore {
 
     fn settle_reservations(&self) -> Result<bool, Error> {
         Self::settle_reservations(self)
+    }
+
+    fn last_arrival(&self, organization: OrganizationId, customer: CustomerKey) -> Result<u64, Error> {
+        Self::last_arrival(self, organization, customer)
     }
 
     fn load(&self) -> Option<Load> {

@@ -23,7 +23,7 @@ const QUIET_SPAN: Duration = Duration::from_secs(10);
 const TIMES_MAX: f64 = 1.5;
 /// How often the job is looked at, and for how long at most.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(2_400);
 
 /// Runs it.
 ///

@@ -12,7 +12,7 @@ use crate::store::{EventFilter, PageRequest, Transaction};
 use crate::text;
 
 /// Events of one customer that are corrected in one transaction: whoever stores events of theirs waits as long.
-pub const EVENTS_PER_STEP: u32 = 50;
+pub const EVENTS_PER_STEP: u32 = 200;
 
 /// Where a customer's part of a job goes on; `None`: it is done.
 pub type NextStep = Option<String>;

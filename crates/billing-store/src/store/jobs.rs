@@ -1,7 +1,7 @@
 //! Leases of jobs, and how far they are.
 
 use billing_domain::Error;
-use billing_domain::id::{JobId, OrganizationId};
+use billing_domain::id::{CustomerKey, JobId, OrganizationId};
 use billing_domain::job::{Job, JobState};
 use billing_domain::store::JobQueue;
 use diesel::prelude::*;
@@ -10,9 +10,9 @@ use time::Duration;
 use uuid::Uuid;
 
 use super::PgStore;
-use crate::pg::column::stored_count;
+use crate::pg::column::{count, stored_count};
 use crate::pg::error::Failure;
-use crate::pg::schema::jobs;
+use crate::pg::schema::{event_arrivals, jobs};
 use crate::pg::statement::statement;
 use crate::repo::job::JobRow;
 
@@ -85,5 +85,20 @@ impl JobQueue for PgStore {
         let left = jobs::leased_until.eq(diesel::dsl::now);
         self.shared.worker_pool.run(|pg| diesel::update(target).set(left).execute(pg)).map_err(Failure::into_error)?;
         Ok(())
+    }
+}
+
+impl PgStore {
+    /// The number of the last event or correction that came in of the customers whose events are stored one after the other with this
+    /// one's: it goes up with each.
+    ///
+    /// # Errors
+    /// Those of the connection.
+    pub fn last_arrival(&self, organization: OrganizationId, customer: CustomerKey) -> Result<u64, Error> {
+        let key_range = self.shared.key_ranges.of(customer);
+        let query = event_arrivals::table.find((organization.uuid(), key_range)).select(event_arrivals::last_arrival);
+        let read = self.shared.lanes.of(customer).worker_pool.run(|pg| query.first(pg).optional());
+        let last: Option<i64> = read.map_err(Failure::into_error)?;
+        count(last.unwrap_or_default())
     }
 }
