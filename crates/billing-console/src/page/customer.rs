@@ -205,19 +205,21 @@ pub(super) fn drafts(invoices: &[Value], nothing: &str) -> Markup {
         @if invoices.is_empty() { p.empty { (nothing) } }
         @for invoice in invoices {
             div.scroll tabindex="0" { table {
-                thead { tr { th { (text::LINES) } th { (text::PERIOD) } th.right { (text::QUANTITY) } th.right { (text::AMOUNT) } } }
+                thead { tr { th { (text::LINES) } th.right { (text::QUANTITY) } th.right { (text::AMOUNT) } } }
                 tbody {
                     @for group in show::items(&invoice["line_items"]) {
                         @for line in show::items(&group["sub_items"]) { tr {
-                            td.long { (show::plain(&line["name"])) }
-                            td { (show::days(&line["start_date"], &line["end_date"])) }
+                            td.long {
+                                (show::plain(&line["name"])) " "
+                                span.quiet { (show::days(&line["start_date"], &line["end_date"])) }
+                            }
                             td.right { (show::number(&line["quantity"])) }
                             td.right { (show::amount(&line["amount"], &invoice["currency"])) }
                         } }
                     }
                 }
                 tfoot { tr {
-                    th colspan="3" { (text::TOTAL) }
+                    th colspan="2" { (text::TOTAL) }
                     td.right { (show::amount(&invoice["cost_due"], &invoice["currency"])) }
                 } }
             } }

@@ -30,11 +30,11 @@ pub(crate) use self::event::{
 };
 pub(crate) use self::invoice::{invoice_counters, invoice_lines, invoice_numbers, invoices, payments};
 pub(crate) use self::message::{feed_entries, message_counters, messages, organization_messages};
-#[cfg(feature = "testing")]
-pub(crate) use self::service::catalogue_position;
 pub(crate) use self::service::{
-    api_keys, idempotency_keys, jobs, key_pepper, lane_reservations, lane_tokens, lanes, nodes, returned_numbers,
+    api_keys, idempotency_keys, jobs, key_pepper, lane_reservations, lane_tokens, lanes, nodes,
 };
+#[cfg(feature = "testing")]
+pub(crate) use self::service::{catalogue_position, returned_numbers};
 #[cfg(feature = "testing")]
 pub(crate) use self::usage_alert::usage_alert_marks;
 pub(crate) use self::usage_alert::{usage_alert_firings, usage_alerts};
