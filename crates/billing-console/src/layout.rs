@@ -24,6 +24,9 @@ const NAVIGATION: [(&str, &str); 12] = [
     ("/console/settings/", text::SETTINGS),
 ];
 
+/// What a customer has, of which there is no list of its own: it stands under the customers.
+const OF_CUSTOMERS: [&str; 3] = ["/console/subscriptions/", "/console/credits/", "/console/credit_notes/"];
+
 fn document(title: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -45,7 +48,12 @@ fn document(title: &str, body: &Markup) -> String {
 
 /// A page of somebody who is signed in. `path` is the page's own.
 pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> String {
-    let is_here = |to: &str| if to == "/console/" { path == to } else { path.starts_with(to) };
+    let is_of_customers = OF_CUSTOMERS.iter().any(|of| path.starts_with(of));
+    let is_here = |to: &str| match to {
+        "/console/" => path == to,
+        "/console/customers/" => path.starts_with(to) || is_of_customers,
+        _ => path.starts_with(to),
+    };
     let body = html! {
         body {
             a.skip href="#content" { (text::SKIP) }
