@@ -43,7 +43,14 @@ const COPY_CUSTOMERS: &str = "
 
 /// The store on a database, as another process has it.
 pub fn connect(url: &str, connections: u32) -> PgStore {
-    let store = PgStore::connect(url, connections).expect("connected");
+    // A machine that is at many tests at once is waited for.
+    let began = Instant::now();
+    let store = loop {
+        match PgStore::connect(url, connections) {
+            Err(_) if began.elapsed() < Duration::from_secs(30) => {}
+            connected => break connected.expect("connected"),
+        }
+    };
     render_on(&store);
     store
 }
