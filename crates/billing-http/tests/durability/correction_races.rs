@@ -3,12 +3,11 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use bigdecimal::BigDecimal;
 use serde_json::{Value, json};
 
-use super::races::{Ring, both, number, only_winner, rounds, shot, won};
+use super::races::{Ring, both, handicap, number, only_winner, rounds, shot, won};
 use crate::support::{Answer, Field, event, now};
 
 const CALLS: u64 = 10;
@@ -53,7 +52,7 @@ fn amendment_against_bill() {
             0 => (both(&cancel, &void), 0),
             _ => (both(&void, &cancel), 1),
         };
-        let answers = ring.race_handicapped(&shots, Duration::from_millis(2) * (turn.get() % 7));
+        let answers = ring.race_handicapped(&shots, handicap(turn.get()));
         let of_side = |side: usize| answers.iter().enumerate().filter(move |(i, _)| i % 2 == side);
         let cancels: Vec<Answer> = of_side(cancels_at).map(|(_, answer)| copy(answer)).collect();
         only_winner(&cancels, &[(409, "invalid_state")]);

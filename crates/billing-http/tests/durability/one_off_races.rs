@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::races::{Ring, rounds};
+use super::races::{Ring, handicap, rounds};
 use super::renewal_races::{Racer, assert_books_balance, race};
 use crate::support::{Answer, Field, event, now};
 
@@ -26,7 +26,7 @@ fn removal_against_bill() {
         let headers = [("X-API-KEY", ring.world.key.as_str()), ("Content-Type", "application/json")];
         // Of the two sides now the one and now the other begins.
         turn.set(turn.get() + 1);
-        let handicap = Duration::from_millis(2) * (turn.get() % 7);
+        let handicap = handicap(turn.get());
         let racers = (0..8).map(|i: usize| -> Racer<'_> {
             let (ring, headers, addr) = (&ring, &headers, ring.addrs()[i % 2]);
             let (cancel, cancel_body, remove) = (&cancel, &cancel_body, &remove);

@@ -1,12 +1,11 @@
 //! Payments that race: each counts once or not at all, and what came is in the books.
 
 use std::cell::Cell;
-use std::time::Duration;
 
 use bigdecimal::{BigDecimal, Zero};
 use serde_json::{Value, json};
 
-use super::races::{Ring, Shot, both, number, only_winner, rounds, shot, won};
+use super::races::{Ring, Shot, both, handicap, number, only_winner, rounds, shot, won};
 use crate::support::{Answer, Field};
 
 /// The customer's only invoice, of 9.
@@ -113,9 +112,8 @@ fn reversal_against_drawdown() {
             json!({"customer_id": customer, "plan_id": ring.other_plan, "start_date": &crate::support::now()[..10]});
         // A reversal looks for its invoice first.
         let round: u32 = customer.trim_start_matches('c').parse().expect("the number of a round");
-        let handicap = Duration::from_millis(4) * (round % 5);
         let shots = both(&shot(reverse, json!({})), &shot("/api/subscriptions/", body));
-        let [reversals, created] = apart(ring.race_handicapped(&shots, handicap));
+        let [reversals, created] = apart(ring.race_handicapped(&shots, handicap(round)));
         only_winner(&reversals, &[(409, "invalid_state")]);
         only_winner(&created, &[(409, "overlapping_plans")]);
         // Whether the credit of 5 has paid for the second invoice or was taken back before: 18 are owed.

@@ -192,6 +192,11 @@ impl Books {
     }
 }
 
+/// How long one side waits in a round: from 1 to 64 ms, so that, however slow the machine is, some rounds turn who is first.
+pub fn handicap(round: u32) -> Duration {
+    Duration::from_millis(1 << (round % 7))
+}
+
 /// How many rounds of each pair are run.
 pub fn rounds() -> u32 {
     std::env::var("BILLING_RACE_ROUNDS").ok().map_or(ROUNDS, |text| text.parse().expect("a number"))
