@@ -24,9 +24,9 @@ const REST_MIN: StdDuration = StdDuration::from_millis(2);
 const REST_MAX: StdDuration = StdDuration::from_millis(500);
 /// How many times as long as a step takes is rested behind it where the customer has more of it to come and somebody stores events
 /// beside: of a hundred of those at most one waits for a step then, which keeps the customer's key range for less than half its time.
-const RESTS_BESIDE_OTHERS: u32 = 60;
+const RESTS_BESIDE_OTHERS: u32 = 100;
 /// The most of that.
-const REST_BESIDE_OTHERS_MAX: StdDuration = StdDuration::from_secs(3);
+const REST_BESIDE_OTHERS_MAX: StdDuration = StdDuration::from_secs(5);
 
 /// What became of a turn at a job.
 enum Turn {
