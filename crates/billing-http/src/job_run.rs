@@ -22,11 +22,12 @@ const TURN: StdDuration = StdDuration::from_secs(2);
 const REST_MIN: StdDuration = StdDuration::from_millis(2);
 /// The most.
 const REST_MAX: StdDuration = StdDuration::from_millis(500);
-/// How many times as long as a step takes is rested behind it where the customer has more of it to come and somebody stores events
-/// beside: of a hundred of those at most one waits for a step then, which keeps the customer's key range for less than half its time.
-const RESTS_BESIDE_OTHERS: u32 = 100;
+/// How many times as long as a step takes a job is left alone behind it where the customer has more of it to come and somebody stores
+/// events beside: of a hundred of those at most one waits for a step then, which keeps the customer's key range for less than half its
+/// time. Other jobs go on meanwhile.
+const PAUSES_BESIDE_OTHERS: u32 = 100;
 /// The most of that.
-const REST_BESIDE_OTHERS_MAX: StdDuration = StdDuration::from_secs(5);
+const PAUSE_BESIDE_OTHERS_MAX: Duration = Duration::seconds(5);
 
 /// What became of a turn at a job.
 enum Turn {
@@ -34,6 +35,8 @@ enum Turn {
     GoesOn,
     /// It can go on later: its customer is on the way, or the tax rate is not known yet.
     Later,
+    /// It is nobody's for a while, and goes on then.
+    Paused,
     /// It came to its end, or somebody else has ended it.
     Over,
 }
@@ -46,7 +49,7 @@ pub fn work_at_jobs(backend: &dyn Backend, taxes: &Taxes) -> Result<bool, Error>
     let Some((organization, mut job)) = backend.lease_job(LEASE)? else { return Ok(false) };
     let turn = work_at(backend, taxes, organization, &mut job);
     match &turn {
-        Ok(Turn::Over) => {}
+        Ok(Turn::Over | Turn::Paused) => {}
         Ok(Turn::GoesOn | Turn::Later) | Err(_) => backend.leave_job(organization, job.id)?,
     }
     turn.map(|turn| !matches!(turn, Turn::Later))
@@ -75,25 +78,28 @@ fn work_at(backend: &dyn Backend, taxes: &Taxes, organization: OrganizationId, j
         if !backend.keep_job(organization, job, LEASE)? || job.state != JobState::Running {
             return Ok(Turn::Over);
         }
-        rest(backend, job.events_after.is_some().then_some((organization, customer)), step.elapsed())?;
+        let goes_on_with = job.events_after.is_some().then_some((organization, customer));
+        if others_store_events(backend, goes_on_with, step.elapsed())? {
+            let pause = Duration::try_from(step.elapsed() * PAUSES_BESIDE_OTHERS).unwrap_or(PAUSE_BESIDE_OTHERS_MAX);
+            backend.keep_job(organization, job, pause.min(PAUSE_BESIDE_OTHERS_MAX))?;
+            return Ok(Turn::Paused);
+        }
     }
     Ok(Turn::GoesOn)
 }
 
-/// Rests behind a step that took so long: for longer where more of the customer's is to come, and somebody stores events beside.
-fn rest(
+/// Rests behind a step that took so long; whether somebody stored events meanwhile that would have waited for the next step of the customer
+/// with whom the job goes on.
+fn others_store_events(
     backend: &dyn Backend,
     goes_on_with: Option<(OrganizationId, CustomerKey)>,
     took: StdDuration,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
     let arrived =
         || goes_on_with.map(|(organization, customer)| backend.last_arrival(organization, customer)).transpose();
     let before = arrived()?;
     thread::sleep(took.clamp(REST_MIN, REST_MAX));
-    if arrived()? != before {
-        thread::sleep((took * RESTS_BESIDE_OTHERS).min(REST_BESIDE_OTHERS_MAX));
-    }
-    Ok(())
+    Ok(arrived()? != before)
 }
 
 /// The customer whose events come next, and where the list of customers goes on behind; `None`: there is none any more.
