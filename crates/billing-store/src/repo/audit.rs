@@ -1,5 +1,7 @@
 //! The audit log: written with the changes, and never again.
 
+use std::cmp::Reverse;
+
 use billing_domain::audit::{Actor, ActorKind, AuditEntry, AuditFilter, Change};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::CustomerKey;
@@ -7,7 +9,7 @@ use billing_domain::store::{AuditRepo, Page, PageRequest};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
 use diesel::prelude::*;
 use diesel::query_builder::InsertStatement;
-use diesel::sql_types::{BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
+use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
 use time::macros::datetime;
 use uuid::Uuid;
@@ -23,28 +25,7 @@ const EARLIEST: OffsetDateTime = datetime!(0001-01-01 00:00 UTC);
 const LATEST: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
 
 sql_file! {
-    /// The entries behind a place, newest first: those of customers, and with `own` those of the organization's own.
-    ListAuditEntries -> (
-        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
-        Nullable<Text>, Nullable<Text>, Nullable<Text>
-    ) = "list_audit_entries.sql" {
-        own: bool as Bool,
-        organization: Uuid as SqlUuid,
-        customer: Option<Uuid> as Nullable<SqlUuid>,
-        actor: Option<String> as Nullable<Text>,
-        operation: Option<String> as Nullable<Text>,
-        kind: Option<String> as Nullable<Text>,
-        subject: Option<String> as Nullable<Text>,
-        from: OffsetDateTime as Timestamptz,
-        to: OffsetDateTime as Timestamptz,
-        before_at: OffsetDateTime as Timestamptz,
-        before_id: Uuid as SqlUuid,
-        limit: i64 as BigInt,
-    }
-}
-
-sql_file! {
-    /// [`ListAuditEntries`] of the organization's own, where the lane is in another database.
+    /// The entries of the organization's own behind a place, newest first.
     ListOwnAuditEntries -> (
         Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
         Nullable<Text>, Nullable<Text>, Nullable<Text>
@@ -63,11 +44,11 @@ sql_file! {
 }
 
 sql_file! {
-    /// [`ListAuditEntries`] of customers alone.
-    ListAuditEntriesOfLane -> (
+    /// Those of a lane's customers.
+    ListAuditEntries -> (
         Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
         Nullable<Text>, Nullable<Text>, Nullable<Text>
-    ) = "list_audit_entries_of_lane.sql" {
+    ) = "list_audit_entries.sql" {
         organization: Uuid as SqlUuid,
         customer: Option<Uuid> as Nullable<SqlUuid>,
         actor: Option<String> as Nullable<Text>,
@@ -251,57 +232,36 @@ impl PgTransaction<'_> {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Vec<AuditEntry>, Error> {
+        let organization = self.tenant();
+        let AuditFilter { actor, operation, kind, subject, .. } = filter.clone();
+        let (from, to) = (filter.from.unwrap_or(EARLIEST), filter.to.unwrap_or(LATEST));
+        let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), |after| (after.at, after.id));
         let list = ListAuditEntries {
-            own: own && filter.customer.is_none(),
-            organization: self.tenant(),
+            organization,
             customer: filter.customer.map(|customer| customer.uuid()),
-            actor: filter.actor.clone(),
-            operation: filter.operation.clone(),
-            kind: filter.kind.clone(),
-            subject: filter.subject.clone(),
-            from: filter.from.unwrap_or(EARLIEST),
-            to: filter.to.unwrap_or(LATEST),
-            before_at: after.map_or(LATEST, |after| after.at),
-            before_id: after.map_or(Uuid::max(), |after| after.id),
+            actor,
+            operation,
+            kind,
+            subject,
+            from,
+            to,
+            before_at,
+            before_id,
             limit: i64::from(limit) + 1,
         };
-        let rows: Vec<EntryRow> = match self.shared.lanes.are_on_nodes() {
-            false => self.query(|pg| list.load(pg))?,
-            true => self.list_apart(list, limit)?,
-        };
+        let mut rows: Vec<EntryRow> = self.query(|pg| list.clone().load(pg))?;
+        if own && filter.customer.is_none() {
+            rows.extend(self.list_own_changes(list)?);
+            rows.sort_by_key(|row| Reverse((row.at, row.id)));
+            rows.truncate(limit as usize + 1);
+        }
         rows.into_iter().map(AuditEntry::try_from).collect()
     }
 
-    /// The organization's own of home and the customers' of the lane, where these may be two databases.
-    fn list_apart(&mut self, list: ListAuditEntries, limit: u32) -> Result<Vec<EntryRow>, Error> {
-        let mut rows: Vec<EntryRow> = match list.own {
-            true => {
-                let own = list.clone().own();
-                self.ask_home(|home| own.clone().load(home))?
-            }
-            false => Vec::new(),
-        };
-        let of_lane = list.of_lane();
-        rows.extend(self.query(|pg| of_lane.load::<EntryRow>(pg))?);
-        rows.sort_by_key(|row| std::cmp::Reverse((row.at, row.id)));
-        rows.truncate(limit as usize + 1);
-        Ok(rows)
-    }
-}
-
-impl ListAuditEntries {
-    fn own(self) -> ListOwnAuditEntries {
-        let Self { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit, .. } = self;
-        ListOwnAuditEntries { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit }
-    }
-
-    fn of_lane(self) -> ListAuditEntriesOfLane {
-        let Self {
-            organization, customer, actor, operation, kind, subject, from, to, before_at, before_id, limit, ..
-        } = self;
-        ListAuditEntriesOfLane {
+    /// Those of the organization's own, from the catalogue.
+    fn list_own_changes(&mut self, list: ListAuditEntries) -> Result<Vec<EntryRow>, Error> {
+        let ListAuditEntries {
             organization,
-            customer,
             actor,
             operation,
             kind,
@@ -311,6 +271,23 @@ impl ListAuditEntries {
             before_at,
             before_id,
             limit,
+            ..
+        } = list;
+        let list = ListOwnAuditEntries {
+            organization,
+            actor,
+            operation,
+            kind,
+            subject,
+            from,
+            to,
+            before_at,
+            before_id,
+            limit,
+        };
+        match self.away() {
+            Some(_) => self.ask_home(|home| list.clone().load(home)),
+            None => self.query(|pg| list.load(pg)),
         }
     }
 }

@@ -22,117 +22,78 @@ use crate::pg::sql_file::sql_file;
 use crate::reservation::{Unnumbered, reserve_invoice_numbers, take_invoice_numbers};
 use crate::transaction::PgTransaction;
 
-sql_file! {
-    /// Takes the next numbers of the organization's sequence and writes the invoices under them, in their order. A line is
-    /// inserted behind its invoice, because it needs what the insertion of that returns.
-    Issue -> (SqlUuid, Text) = "issue.sql" {
-        customers: Vec<Uuid> as Array<SqlUuid>,
-        ids: Vec<Uuid> as Array<SqlUuid>,
-        prefixes: Vec<String> as Array<Text>,
-        billed_to: Vec<Value> as Array<Jsonb>,
-        sellers: Vec<Value> as Array<Jsonb>,
-        currency_codes: Vec<String> as Array<Text>,
-        currency_names: Vec<String> as Array<Text>,
-        currency_symbols: Vec<String> as Array<Text>,
-        currency_decimals: Vec<i16> as Array<SmallInt>,
-        issued: Vec<OffsetDateTime> as Array<Timestamptz>,
-        due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>,
-        payment_statuses: Vec<String> as Array<Text>,
-        line_counts: Vec<i64> as Array<BigInt>,
-        amounts: Vec<BigDecimal> as Array<Numeric>,
-        replaced: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
-        organization: Uuid as SqlUuid,
-        digits: i32 as Integer,
-        line_invoices: Vec<Uuid> as Array<SqlUuid>,
-        positions: Vec<i64> as Array<BigInt>,
-        names: Vec<String> as Array<Text>,
-        starts: Vec<OffsetDateTime> as Array<Timestamptz>,
-        ends: Vec<OffsetDateTime> as Array<Timestamptz>,
-        quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>,
-        billing_types: Vec<String> as Array<Text>,
-        subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
-        records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
-        plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>,
-        filters: Vec<String> as Array<Text>,
-        bases: Vec<BigDecimal> as Array<Numeric>,
-        adjustments: Vec<Value> as Array<Jsonb>,
-        line_amounts: Vec<BigDecimal> as Array<Numeric>,
-        traces: Vec<Value> as Array<Jsonb>,
-    }
-}
-
-sql_file! {
-    /// [`Issue`] under numbers that were taken before.
-    IssueNumbered -> (SqlUuid, Text) = "issue_numbered.sql" {
-        customers: Vec<Uuid> as Array<SqlUuid>,
-        ids: Vec<Uuid> as Array<SqlUuid>,
-        numbers: Vec<String> as Array<Text>,
-        billed_to: Vec<Value> as Array<Jsonb>,
-        sellers: Vec<Value> as Array<Jsonb>,
-        currency_codes: Vec<String> as Array<Text>,
-        currency_names: Vec<String> as Array<Text>,
-        currency_symbols: Vec<String> as Array<Text>,
-        currency_decimals: Vec<i16> as Array<SmallInt>,
-        issued: Vec<OffsetDateTime> as Array<Timestamptz>,
-        due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>,
-        payment_statuses: Vec<String> as Array<Text>,
-        line_counts: Vec<i64> as Array<BigInt>,
-        amounts: Vec<BigDecimal> as Array<Numeric>,
-        replaced: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
-        organization: Uuid as SqlUuid,
-        line_invoices: Vec<Uuid> as Array<SqlUuid>,
-        positions: Vec<i64> as Array<BigInt>,
-        names: Vec<String> as Array<Text>,
-        starts: Vec<OffsetDateTime> as Array<Timestamptz>,
-        ends: Vec<OffsetDateTime> as Array<Timestamptz>,
-        quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>,
-        billing_types: Vec<String> as Array<Text>,
-        subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
-        records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
-        plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>,
-        filters: Vec<String> as Array<Text>,
-        bases: Vec<BigDecimal> as Array<Numeric>,
-        adjustments: Vec<Value> as Array<Jsonb>,
-        line_amounts: Vec<BigDecimal> as Array<Numeric>,
-        traces: Vec<Value> as Array<Jsonb>,
-    }
-}
-
-impl IssueNumbered {
-    fn of(issue: Issue, numbers: Vec<String>) -> Self {
-        Self {
-            numbers,
-            customers: issue.customers,
-            ids: issue.ids,
-            billed_to: issue.billed_to,
-            sellers: issue.sellers,
-            currency_codes: issue.currency_codes,
-            currency_names: issue.currency_names,
-            currency_symbols: issue.currency_symbols,
-            currency_decimals: issue.currency_decimals,
-            issued: issue.issued,
-            due: issue.due,
-            payment_statuses: issue.payment_statuses,
-            line_counts: issue.line_counts,
-            amounts: issue.amounts,
-            replaced: issue.replaced,
-            organization: issue.organization,
-            line_invoices: issue.line_invoices,
-            positions: issue.positions,
-            names: issue.names,
-            starts: issue.starts,
-            ends: issue.ends,
-            quantities: issue.quantities,
-            billing_types: issue.billing_types,
-            subscriptions: issue.subscriptions,
-            records: issue.records,
-            plans: issue.plans,
-            filters: issue.filters,
-            bases: issue.bases,
-            adjustments: issue.adjustments,
-            line_amounts: issue.line_amounts,
-            traces: issue.traces,
+/// Declares the two statements that issue. They differ in where the numbers come from, and in nothing that is written.
+macro_rules! issue_statements {
+    (
+        invoices { $($of_invoice:ident: $invoice_rust:ty as $invoice_sql:ty,)* }
+        lines { $($of_line:ident: $line_rust:ty as $line_sql:ty,)* }
+    ) => {
+        sql_file! {
+            /// Takes the next numbers of the organization's sequence and writes the invoices under them, in their order. A line is
+            /// inserted behind its invoice, because it needs what the insertion of that returns.
+            Issue -> (SqlUuid, Text) = "issue.sql" {
+                customers: Vec<Uuid> as Array<SqlUuid>,
+                ids: Vec<Uuid> as Array<SqlUuid>,
+                prefixes: Vec<String> as Array<Text>,
+                $($of_invoice: $invoice_rust as $invoice_sql,)*
+                organization: Uuid as SqlUuid,
+                digits: i32 as Integer,
+                $($of_line: $line_rust as $line_sql,)*
+            }
         }
+
+        sql_file! {
+            /// [`Issue`] under numbers that were taken before.
+            IssueNumbered -> (SqlUuid, Text) = "issue_numbered.sql" {
+                customers: Vec<Uuid> as Array<SqlUuid>,
+                ids: Vec<Uuid> as Array<SqlUuid>,
+                numbers: Vec<String> as Array<Text>,
+                $($of_invoice: $invoice_rust as $invoice_sql,)*
+                organization: Uuid as SqlUuid,
+                $($of_line: $line_rust as $line_sql,)*
+            }
+        }
+
+        impl IssueNumbered {
+            fn of(issue: Issue, numbers: Vec<String>) -> Self {
+                let Issue { customers, ids, organization, $($of_invoice,)* $($of_line,)* .. } = issue;
+                Self { customers, ids, numbers, organization, $($of_invoice,)* $($of_line,)* }
+            }
+        }
+    };
+}
+
+issue_statements! {
+    invoices {
+        billed_to: Vec<Value> as Array<Jsonb>,
+        sellers: Vec<Value> as Array<Jsonb>,
+        currency_codes: Vec<String> as Array<Text>,
+        currency_names: Vec<String> as Array<Text>,
+        currency_symbols: Vec<String> as Array<Text>,
+        currency_decimals: Vec<i16> as Array<SmallInt>,
+        issued: Vec<OffsetDateTime> as Array<Timestamptz>,
+        due: Vec<Option<OffsetDateTime>> as Array<Nullable<Timestamptz>>,
+        payment_statuses: Vec<String> as Array<Text>,
+        line_counts: Vec<i64> as Array<BigInt>,
+        amounts: Vec<BigDecimal> as Array<Numeric>,
+        replaced: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+    }
+    lines {
+        line_invoices: Vec<Uuid> as Array<SqlUuid>,
+        positions: Vec<i64> as Array<BigInt>,
+        names: Vec<String> as Array<Text>,
+        starts: Vec<OffsetDateTime> as Array<Timestamptz>,
+        ends: Vec<OffsetDateTime> as Array<Timestamptz>,
+        quantities: Vec<Option<BigDecimal>> as Array<Nullable<Numeric>>,
+        billing_types: Vec<String> as Array<Text>,
+        subscriptions: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+        records: Vec<Option<Uuid>> as Array<Nullable<SqlUuid>>,
+        plans: Vec<Option<Value>> as Array<Nullable<Jsonb>>,
+        filters: Vec<String> as Array<Text>,
+        bases: Vec<BigDecimal> as Array<Numeric>,
+        adjustments: Vec<Value> as Array<Jsonb>,
+        line_amounts: Vec<BigDecimal> as Array<Numeric>,
+        traces: Vec<Value> as Array<Jsonb>,
     }
 }
 
