@@ -1,6 +1,5 @@
 //! Attaching an add-on to a subscription: looked at first, done once.
 
-use maud::html;
 use serde_json::Value;
 
 use super::change::{Change, Choices, facts, subscription};
@@ -20,7 +19,13 @@ fn change(call: &str, addons: Vec<(String, String)>) -> Change<'_> {
         title: text::ATTACH_ADDON,
         explained: text::ADDON_EXPLAINED,
         is_danger: false,
-        choices: Some(Choices { name: "addon_id", label: text::ADDON, options: addons, is_in_body: true }),
+        choices: Some(Choices {
+            name: "addon_id",
+            label: text::ADDON,
+            options: addons,
+            is_in_body: true,
+            nothing: text::NO_ADDONS,
+        }),
         fields: &FIELDS,
         told: &[],
         call,
@@ -40,12 +45,6 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let addons = visit.get(format!("/api/addons/?limit={ADDONS_SHOWN}")).await?;
     let named = |addon: &Value| (show::plain(&addon["addon_id"]), show::plain(&addon["addon_name"]));
     let addons: Vec<_> = show::items(&addons).iter().map(named).collect();
-    if addons.is_empty() {
-        let holder = customer_path(&show::plain(&subscription["customer"]["customer_id"]));
-        let content =
-            html! { h1 { (text::ATTACH_ADDON) } p.empty { (text::NO_ADDONS) } p { a href=(holder) { (text::BACK) } } };
-        return Ok(Outcome::Page(text::ATTACH_ADDON.to_owned(), content));
-    }
     change(&call(visit), addons).page(visit, &subscription["customer"], facts(&subscription)).await
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Choices {
     pub options: Vec<(String, String)>,
     /// Whether it is a field of the call; otherwise it is a part of its path.
     pub is_in_body: bool,
+    /// What is said in the form's place where there is nothing to choose.
+    pub nothing: &'static str,
 }
 
 /// A change of what a customer holds.
@@ -85,6 +87,17 @@ impl Change<'_> {
     /// When it cannot be looked at. What is wrong with the form is shown in its place.
     pub(super) async fn page(&self, visit: &Visit<'_>, holder: &Value, facts: Markup) -> Result<Outcome, Failure> {
         let back = customer_path(&show::plain(&holder["customer_id"]));
+        let nothing = self.choices.as_ref().filter(|choices| choices.options.is_empty()).map(|choices| choices.nothing);
+        if let Some(nothing) = nothing {
+            let content = html! {
+                nav.path { a.long href=(back) { (show::name(holder)) } }
+                h1 { (self.title) }
+                (facts)
+                p.empty { (nothing) }
+                p { a href=(back) { (text::BACK) } }
+            };
+            return Ok(Outcome::Page(self.title.to_owned(), content));
+        }
         let preview = match visit.query.get(IS_FILLED) {
             None => None,
             Some(_) => match visit.ask_with(format!("{}preview/", self.call), self.body(&visit.query)).await {

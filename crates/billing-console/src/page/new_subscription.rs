@@ -39,7 +39,13 @@ fn change<'c>(told: &'c [(&'static str, &'c str)], plans: Vec<(String, String)>)
         title: text::NEW_SUBSCRIPTION,
         explained: text::NEW_SUBSCRIPTION_EXPLAINED,
         is_danger: false,
-        choices: Some(Choices { name: "plan_id", label: text::PLAN, options: plans, is_in_body: true }),
+        choices: Some(Choices {
+            name: "plan_id",
+            label: text::PLAN,
+            options: plans,
+            is_in_body: true,
+            nothing: text::NO_PLANS,
+        }),
         fields: &FIELDS,
         told,
         call: "/api/subscriptions/",
@@ -53,11 +59,6 @@ fn change<'c>(told: &'c [(&'static str, &'c str)], plans: Vec<(String, String)>)
 pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let customer = visit.get(format!("/api/customers/{}/", escaped(&visit.id))).await?;
     let plans = plans(visit).await?;
-    if plans.is_empty() {
-        let content = html! { h1 { (text::NEW_SUBSCRIPTION) } p.empty { (text::NO_PLANS) }
-        p { a href=(customer_path(&visit.id)) { (text::BACK) } } };
-        return Ok(Outcome::Page(text::NEW_SUBSCRIPTION.to_owned(), content));
-    }
     let facts = html! {
         dl.facts {
             div { dt { (text::CUSTOMER) } dd.long { (show::name(&customer)) } }

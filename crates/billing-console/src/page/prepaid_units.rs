@@ -1,6 +1,5 @@
 //! Changing how many units are paid for in advance: looked at first, done once.
 
-use maud::html;
 use serde_json::Value;
 
 use super::change::{Change, Choices, facts, subscription};
@@ -26,7 +25,13 @@ fn change(call: &str, metrics: Vec<(String, String)>) -> Change<'_> {
         title: text::PREPAID_UNITS,
         explained: text::PREPAID_UNITS_EXPLAINED,
         is_danger: false,
-        choices: Some(Choices { name: METRIC, label: text::METRIC, options: metrics, is_in_body: false }),
+        choices: Some(Choices {
+            name: METRIC,
+            label: text::METRIC,
+            options: metrics,
+            is_in_body: false,
+            nothing: text::NO_PREPAID_UNITS,
+        }),
         fields: &FIELDS,
         told: &[],
         call,
@@ -64,11 +69,6 @@ async fn metrics(visit: &Visit<'_>, subscription: &Value) -> Result<Vec<(String,
 pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let subscription = subscription(visit).await?;
     let metrics = metrics(visit, &subscription).await?;
-    if metrics.is_empty() {
-        let holder = customer_path(&show::plain(&subscription["customer"]["customer_id"]));
-        let content = html! { h1 { (text::PREPAID_UNITS) } p.empty { (text::NO_PREPAID_UNITS) } p { a href=(holder) { (text::BACK) } } };
-        return Ok(Outcome::Page(text::PREPAID_UNITS.to_owned(), content));
-    }
     change(&call(visit, &visit.query), metrics).page(visit, &subscription["customer"], facts(&subscription)).await
 }
 

@@ -1,4 +1,4 @@
-//! What a customer used of a metric, day by day, as a picture and as a table.
+//! What a customer used of a metric, day by day, as a picture and as a table; month by month where it were more days than are measured.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -38,13 +38,18 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         return Ok(Outcome::Page(text::USAGE_BY_DAY.to_owned(), content));
     };
     let about = format!("customer_id={id}&metric_id={}", escaped(metric));
-    let usage = visit.get(format!("/api/usage/?{about}&start={}&window=day", escaped(begin))).await?;
+    let by = |window: &str| visit.get(format!("/api/usage/?{about}&start={}&window={window}", escaped(begin)));
+    let (usage, heading) = match by("day").await {
+        // Perhaps too many days; whatever else is wrong is wrong by month, too.
+        Err(failure) if failure.status == 400 => (by("month").await?, text::USAGE_BY_MONTH),
+        usage => (usage?, text::USAGE_BY_DAY),
+    };
     let access = visit.get(format!("/api/metric_access/?{about}")).await?;
     let days = show::items(&usage["windows"]);
     let title = show::plain(&usage["metric"]["metric_name"]);
     let content = html! {
         nav.path { a.long href=(customer_path(&visit.id)) { (show::name(&customer)) } }
-        h1.long { (text::USAGE_BY_DAY) ": " (title) }
+        h1.long { (heading) ": " (title) }
         dl.facts {
             div { dt { (text::SINCE) } dd { (show::day(&usage["total"]["start"])) } }
             div { dt { (text::TIMEZONE) } dd { (show::plain(&usage["timezone"])) } }
@@ -53,11 +58,11 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         }
         (limits(&access))
         @if days.is_empty() { p.empty { (text::NO_EVENTS) } } @else {
-            (chart(days, &format!("{}: {title}", text::USAGE_BY_DAY)))
+            (chart(days, &format!("{heading}: {title}")))
             (table(days))
         }
     };
-    Ok(Outcome::Page(format!("{}: {title}", text::USAGE_BY_DAY), content))
+    Ok(Outcome::Page(format!("{heading}: {title}"), content))
 }
 
 /// What is used of the limit of each subscription that has one.
@@ -115,7 +120,7 @@ fn chart(days: &[Value], title: &str) -> Markup {
 fn table(days: &[Value]) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
-            thead { tr { th { (text::DAY) } th.right { (text::QUANTITY) } th.right { (text::EVENTS) } } }
+            thead { tr { th { (text::SINCE) } th.right { (text::QUANTITY) } th.right { (text::EVENTS) } } }
             tbody { @for day in days.iter().rev() { tr {
                 td { (show::day(&day["start"])) }
                 td.right { (show::number(&day["quantity"])) }

@@ -199,7 +199,7 @@ pub use replay_webhooks::{Replay, replay_webhooks};
 pub use reverse_payment::{ReversePayment, reverse_payment};
 #[cfg(feature = "service")]
 pub use rotate_webhook_secret::rotate_webhook_secret;
-pub use search_customers::{SEARCHED_MAX, search_customers};
+pub use search_customers::{FOUND_MAX, search_customers};
 pub use switch_plan::{SwitchPlan, switch_plan};
 pub use update_credit::{UpdateCredit, update_credit};
 pub use update_customer::{CustomerPatch, update_customer};

@@ -4,8 +4,10 @@ use crate::customer::Customer;
 use crate::error::{Error, FieldCode, FieldError};
 use crate::store::{SearchedBy, Transaction};
 
-/// Most customers that a search answers, and most characters that it looks at.
-pub const SEARCHED_MAX: u32 = 100;
+/// Most customers that a search answers.
+pub const FOUND_MAX: u32 = 100;
+/// Most characters that are searched for: as many as the store's indexes hold.
+const CHARACTERS_MAX: usize = 100;
 
 /// Customers with this e-mail address, or whose id or name begins with `text`, letters of ASCII in either case: at most `limit`, in this
 /// order, each once.
@@ -17,11 +19,11 @@ pub fn search_customers(tx: &mut dyn Transaction, text: &str, limit: u32) -> Res
     if text.is_empty() {
         return Err(FieldError::new("search", FieldCode::Blank, "This field may not be blank.").into());
     }
-    if text.chars().count() > SEARCHED_MAX as usize {
-        let detail = format!("Ensure this field has no more than {SEARCHED_MAX} characters.");
+    if text.chars().count() > CHARACTERS_MAX {
+        let detail = format!("Ensure this field has no more than {CHARACTERS_MAX} characters.");
         return Err(FieldError::new("search", FieldCode::MaxLength, detail).into());
     }
-    let limit = limit.min(SEARCHED_MAX);
+    let limit = limit.min(FOUND_MAX);
     let mut found = Vec::new();
     if let Some(key) = tx.customers().find_by_email(text)? {
         match tx.customers().get(key) {

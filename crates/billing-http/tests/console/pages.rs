@@ -191,4 +191,15 @@ fn usage_is_drawn_by_day_and_adds_up() {
     }
     assert!(page.text.contains("10 of 1,000") && page.text.contains("<meter"), "against the limit: {}", page.text);
     assert_eq!(ada.get("/console/customers/acme/usage/?metric_id=metric_00000000000000000000000000000001").status, 400);
+
+    // A query of somebody's own is measured 31 times at most.
+    let sql = "SELECT count(*) AS usage_qty FROM events";
+    let custom = json!({"metric_type": "custom", "metric_name": "By query", "custom_sql": sql});
+    let custom = world.post("/api/metrics/", &custom).ok(201).id("metric_id");
+    let yearly = json!({"customer_id": "acme", "plan_id": world.plan(&metric), "start_date": "2024-02-01", "end_date": "2024-12-31"});
+    world.post("/api/subscriptions/", &yearly).ok(200);
+    let page = ada.get(&format!("/console/customers/acme/usage/?metric_id={custom}"));
+    assert_eq!(page.status, 200, "{}", page.text);
+    assert!(page.text.contains("Usage by month: By query"), "{}", page.text);
+    assert_eq!(page.text.matches("<rect").count(), 3, "a bar a month: {}", page.text);
 }
