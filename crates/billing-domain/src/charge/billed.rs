@@ -70,7 +70,7 @@ impl Billed {
     pub fn owe_again(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
         self.given += amount;
         if amount.is_negative() {
-            self.taxed.take_back_at(rate, &-amount);
+            self.taxed.undo(rate, &-amount);
         } else {
             self.taxed.add(rate, amount);
         }

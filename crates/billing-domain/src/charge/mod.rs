@@ -97,6 +97,17 @@ impl BillingRecord {
         !self.billed.is_nothing() || self.prepaid.as_ref().is_some_and(|prepaid| !prepaid.billed.is_nothing())
     }
 
+    /// [`BillingRecord::billed_by`], to read.
+    pub fn billed_as(&self, trace: &Trace) -> Option<&Billed> {
+        match trace {
+            Trace::PrepaidUsageCharge { .. } => self.prepaid.as_ref().map(|prepaid| &prepaid.billed),
+            Trace::RecurringCharge { .. } | Trace::UsageCharge { .. } | Trace::UsageHandedOn { .. } => {
+                Some(&self.billed)
+            }
+            _ => None,
+        }
+    }
+
     /// The memory that a line with this trace was billed from: that of the prepaid units, or that of the fee or the usage;
     /// `None` when the line is no charge of a record.
     pub fn billed_by(&mut self, trace: &Trace) -> Option<&mut Billed> {

@@ -6,7 +6,7 @@
 
 mod provider;
 
-use bigdecimal::{BigDecimal, Signed};
+use bigdecimal::{BigDecimal, Signed, Zero};
 pub use provider::{
     QUOTES_MAX, TaxFailure, TaxHook, TaxOutcome, TaxProvider, TaxQuote, TaxRate, TaxSources, flat_rate,
 };
@@ -33,6 +33,8 @@ pub struct TaxState {
 
 /// Amounts that were billed and may come back, by the tax they were billed with, in order of billing: what comes back has
 /// the tax of what it takes back, the latest first.
+///
+/// While an invoice is issued anew, what later ones gave back of it is an amount below 0: it is [owed](Self::owed_rate).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct TaxedAmounts(Vec<TaxedAmount>);
@@ -50,12 +52,48 @@ pub struct TaxedAmount {
 }
 
 impl TaxedAmounts {
-    /// Notes an amount that was billed at `rate`.
+    /// Notes an amount that was billed at `rate`: first where something is owed at it.
     pub fn add(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
-        match self.0.last_mut() {
-            Some(last) if last.rate == *rate => last.amount += amount,
-            _ => self.0.push(TaxedAmount { rate: rate.clone(), amount: amount.clone() }),
+        let mut left = amount.clone();
+        for owed in self.0.iter_mut().filter(|part| part.rate == *rate && part.amount.is_negative()) {
+            let settled = left.clone().min(-&owed.amount);
+            owed.amount += &settled;
+            left -= settled;
         }
+        self.0.retain(|part| !part.amount.is_zero());
+        match self.0.last_mut() {
+            _ if !left.is_positive() => {}
+            Some(last) if last.rate == *rate => last.amount += left,
+            _ => self.0.push(TaxedAmount { rate: rate.clone(), amount: left }),
+        }
+    }
+
+    /// Undoes a billing of `amount` at `rate`, as if it had never been. What came back of it since is then owed.
+    ///
+    /// ```
+    /// use billing_domain::tax::TaxedAmounts;
+    /// use billing_domain::BigDecimal;
+    ///
+    /// let [ten, twenty, thirty] = [10, 20, 30].map(BigDecimal::from);
+    /// let mut billed = TaxedAmounts::default();
+    /// billed.add(&twenty, &thirty);
+    /// billed.take_back(&ten, &twenty);
+    /// billed.undo(&twenty, &thirty);
+    /// assert_eq!(billed.owed_rate(), Some(&twenty)); // of the ten
+    /// billed.add(&twenty, &thirty);
+    /// assert_eq!(billed.owed_rate(), None);
+    /// ```
+    pub fn undo(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
+        let (_, left) = self.take(amount, |billed_at| billed_at == rate);
+        if left.is_positive() {
+            self.0.push(TaxedAmount { rate: rate.clone(), amount: -left });
+        }
+    }
+
+    /// In percent: what came back of what was [undone](Self::undo) did so at this rate, and what is billed in its place has it too,
+    /// so that the two come to nothing.
+    pub fn owed_rate(&self) -> Option<&BigDecimal> {
+        self.0.iter().rev().find(|part| part.amount.is_negative()).map(|part| &part.rate)
     }
 
     /// Takes `amount` back from what was billed last, and says at which rates. What is not remembered has the rate of the
@@ -95,7 +133,7 @@ impl TaxedAmounts {
 
     /// Undoes a taking back at `rate`.
     pub fn restore(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
-        match self.0.iter_mut().rev().find(|part| part.rate == *rate) {
+        match self.0.iter_mut().rev().find(|part| part.rate == *rate && part.amount.is_positive()) {
             Some(part) => part.amount += amount,
             None => self.add(rate, amount),
         }
@@ -113,7 +151,7 @@ impl TaxedAmounts {
                 taken.push(TaxedAmount { rate: part.rate.clone(), amount });
             }
         }
-        self.0.retain(|part| part.amount.is_positive());
+        self.0.retain(|part| !part.amount.is_zero());
         (taken, left)
     }
 }

@@ -21,7 +21,7 @@ use crate::message::{MessageType, Subject};
 use crate::store::Transaction;
 
 /// Voids an invoice and issues the one that replaces it: what it billed is billed again, over the same time, from today's events,
-/// subscriptions and tax, so that nothing is forgiven. What later invoices gave back of it is settled there: they stand, and the price
+/// subscriptions and tax, so that nothing is forgiven; a charge that later invoices gave something back of keeps its rate. What later invoices gave back of it is settled there: they stand, and the price
 /// less what they left is what the new invoice bills. Credits are drawn anew, and a credit that the invoice granted or sold stays as it is.
 ///
 /// Answers the voided invoice and the new one's id.

@@ -16,7 +16,8 @@ use crate::subscription::Settled;
 use crate::tax::{TaxProvider, TaxRate, TaxedAmount};
 
 /// Adds sales tax to the lines of subscriptions: at the rate of the day of issue, for what comes late at the rate of what was billed
-/// of the same record, and for what takes back at the rates of what it takes back.
+/// of the same record, for what is issued anew and came back since at the rate at which it did, and for what takes back at the rates of
+/// what it takes back.
 ///
 /// # Errors
 /// [`Error::TaxRate`], where a line needs the rate of the day; [`Error::Store`].
@@ -31,7 +32,7 @@ pub(super) fn tax_lines(
         records.iter_mut().map(|record| (record.id, record)).collect();
     let needs_rate = |line: &LineItem| {
         let record = line.record.and_then(|id| records.get(&id)).map(|record| &**record);
-        line.subscription.is_some() && line.amount.is_positive() && late_rate(record).is_none()
+        line.subscription.is_some() && line.amount.is_positive() && rate_before(record, line).is_none()
     };
     // Nobody is asked, and nothing waits, for a rate that nothing is taxed at.
     let today = if lines.iter().any(needs_rate) {
@@ -75,9 +76,13 @@ impl Today {
     }
 }
 
-/// The rate of what comes late of a record: the one that was billed last.
-fn late_rate(record: Option<&BillingRecord>) -> Option<BigDecimal> {
-    record.filter(|record| record.awaits_late_usage())?.tax_rate.clone()
+/// The rate that a line of a record has from what was billed before: of what comes late the one that was billed last, and of what is
+/// issued anew the one at which later invoices gave back of it.
+fn rate_before(record: Option<&BillingRecord>, line: &LineItem) -> Option<BigDecimal> {
+    let record = record?;
+    let owed = record.billed_as(&line.trace).and_then(|billed| billed.taxed.owed_rate());
+    let late = record.tax_rate.as_ref().filter(|_| record.awaits_late_usage());
+    owed.or(late).cloned()
 }
 
 fn tax_line(
@@ -88,18 +93,18 @@ fn tax_line(
     decimals: u8,
 ) {
     let today_or_none = today.percent().unwrap_or_default();
-    let late = late_rate(record.as_deref());
-    let known = late.clone().or_else(|| today.percent());
+    let before = rate_before(record.as_deref(), line);
+    let known = before.clone().or_else(|| today.percent());
     let charged = known.clone().unwrap_or_default();
     let mut taken = Vec::new();
     if let Some(record) = &mut record {
-        let before = record.tax_rate.clone().unwrap_or_else(|| today_or_none.clone());
+        let otherwise = record.tax_rate.clone().unwrap_or_else(|| today_or_none.clone());
         if !line.base.is_negative() && known.is_some() {
             record.tax_rate = known;
         }
         if let Some(billed) = record.billed_by(&line.trace) {
             if line.base.is_negative() {
-                taken = billed.taxed.take_back(&-&line.base, &before);
+                taken = billed.taxed.take_back(&-&line.base, &otherwise);
             } else if line.base.is_positive() {
                 billed.taxed.add(&charged, &line.base);
             }
@@ -109,8 +114,8 @@ fn tax_line(
     if !taxable.is_negative() {
         settled.tax.taxed.add(&charged, &taxable);
         // What was not taxed then is not taxed now.
-        let provider = today.provider().filter(|_| late.is_none());
-        if provider.is_some() || late.is_some_and(|rate| rate.is_positive()) {
+        let provider = today.provider().filter(|_| before.is_none());
+        if provider.is_some() || before.is_some_and(|rate| rate.is_positive()) {
             add_tax(line, &taxable, (&charged, provider), settled, decimals);
         }
         return;

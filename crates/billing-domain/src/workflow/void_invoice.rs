@@ -300,7 +300,7 @@ pub(super) fn owe_again(
     let parts: Vec<_> = parts.chain([(BigDecimal::zero(), untaxed)]).filter(|(_, part)| !part.is_zero()).collect();
     for (rate, part) in &parts {
         match part.is_positive() {
-            true => drop(settled.tax.taxed.take_back_at(rate, part)),
+            true => settled.tax.taxed.undo(rate, part),
             false => settled.tax.taxed.add(rate, &-part),
         }
     }

@@ -1,8 +1,9 @@
 //! The law of corrections: whatever is late, voided, amended, credited, withdrawn, issued anew, renewed, switched or cancelled, all documents
 //! together come to the price of the true events, less what voids and credit notes waived and a cancellation dropped.
 //!
-//! Before tax it holds to the last minor unit, charge by charge. Tax is rounded on each document, so that of a subscription's period is
-//! within one minor unit for each line and each part of a credit note that there is of it.
+//! Before tax it holds to the last minor unit, charge by charge, and at each rate of tax no more comes back of a charge than was billed at
+//! it. Tax is rounded on each document, so that of a subscription's period is within one minor unit for each line and each part of a
+//! credit note that there is of it.
 
 use std::collections::BTreeMap;
 
@@ -327,6 +328,15 @@ struct Told {
     billed: BigDecimal,
     /// On lines that voided invoices charged, and what credit notes waived.
     waived: BigDecimal,
+    /// `billed`, by its rate of tax.
+    by_rate: BTreeMap<BigDecimal, BigDecimal>,
+}
+
+impl Told {
+    fn bill(&mut self, rate: &BigDecimal, amount: &BigDecimal) {
+        self.billed += amount;
+        *self.by_rate.entry(rate.normalized()).or_default() += amount;
+    }
 }
 
 /// What documents say of the tax of one subscription.
@@ -369,15 +379,17 @@ fn told(life: &Life) -> (BTreeMap<BillingRecordId, Told>, BTreeMap<SubscriptionI
                 }
                 continue;
             }
-            charge.billed += &line.base;
             let rates = rates_of(line);
+            let taxable: BigDecimal = rates.iter().map(|(_, taxable)| taxable).sum();
+            charge.bill(&BigDecimal::zero(), &(&line.base - taxable));
+            rates.iter().for_each(|(rate, taxable)| charge.bill(rate, taxable));
             taxed.given += tax_of(line);
             taxed.exact += rates.iter().map(|(rate, taxable)| rate * taxable).sum::<BigDecimal>();
             // What charges has one.
             let rate = rates.first().map(|(rate, _)| rate.clone()).unwrap_or_default();
             for note in notes.iter().filter(|note| note.stands()) {
                 for part in note.lines.iter().filter(|part| part.line == id).map(|credited| &credited.part) {
-                    charge.billed -= &part.base;
+                    charge.bill(&rate, &-&part.base);
                     if !note.is_correction {
                         charge.waived += &part.base;
                     }
@@ -409,6 +421,7 @@ fn documents_come_to_the_price(life: &Life) {
             }
             let nothing = Told::default();
             let told = charges.get(&record.id).unwrap_or(&nothing);
+            assert!(!told.by_rate.values().any(BigDecimal::is_negative), "{told:?} {record:?}");
             assert!(!told.billed.is_negative(), "{told:?} {record:?}");
             if let Some(price) = life.price(&record, held, &events) {
                 let due = (&price - &told.waived).max(BigDecimal::zero());
@@ -449,7 +462,7 @@ fn one_off_lines_are_billed_once(life: &Life) {
     let waiting = life.world.on("acme", |tx, _| tx.customers().get(key)).expect("a customer").one_off_lines;
     for line in waiting {
         assert!(!told.contains_key(&line.id), "{line:?} waits and is billed");
-        told.insert(line.id, Told { billed: line.amount, waived: BigDecimal::zero() });
+        told.insert(line.id, Told { billed: line.amount, ..Told::default() });
     }
     let come_to: BTreeMap<_, _> = told.iter().map(|(id, told)| (*id, &told.billed + &told.waived)).collect();
     assert_eq!(come_to, life.charged, "{told:?}");

@@ -89,6 +89,10 @@ fn bounce(world: &World) {
     world.on("acme", |tx, now| reverse_payment(tx, &command, now)).expect("reversed");
 }
 
+fn tax_20(world: &World) {
+    world.set(&OrganizationPatch { tax_rate: Some(Some(number("20"))), ..OrganizationPatch::default() });
+}
+
 fn reissue(world: &World, id: InvoiceId) -> Invoice {
     let customer = world.key("acme");
     let (_, new) = world.on("acme", |tx, now| reissue_invoice(tx, customer, id, now)).expect("reissued");
@@ -98,7 +102,7 @@ fn reissue(world: &World, id: InvoiceId) -> Invoice {
 #[test]
 fn what_is_owed_is_shown_and_settled() {
     let world = World::at(JANUARY);
-    world.set(&OrganizationPatch { tax_rate: Some(Some(number("20"))), ..OrganizationPatch::default() });
+    tax_20(&world);
     world.customer("acme");
     let calls = component(world.metric("call", None).id, tiers(&[("0", "", "1")]));
     let plan = world.plan(Some(PlanDuration::Monthly), version(Vec::new(), vec![calls]));
@@ -156,8 +160,10 @@ fn what_is_issued_anew_settles_what_came_back() {
             "cancel" => cancel(None, InvoicingBehavior::InvoiceNow),
             "cancel refund" => cancel(Some(FlatFeeBehavior::Refund), InvoicingBehavior::InvoiceNow),
             "cancel, invoiced next" => cancel(None, InvoicingBehavior::AddToNextInvoice),
-            "tax 20" => {
-                world.set(&OrganizationPatch { tax_rate: Some(Some(number("20"))), ..OrganizationPatch::default() });
+            "tax 20" => tax_20(&world),
+            "cancel, then tax 20" => {
+                cancel(None, InvoicingBehavior::InvoiceNow);
+                tax_20(&world);
             }
             other => panic!("{other}"),
         }

@@ -17,8 +17,9 @@ use crate::subscription::FlatFeeBehavior::Refund;
 use crate::subscription::{InvoicingBehavior, UsageBehavior};
 use crate::testing::world::{component, decimal, fee, prepaid_component, tiers, version};
 use crate::workflow::{
-    CorrectEvents, CreateCreditNote, EventChange, NotePayment, ReversePayment, Share, WantedCorrection, correct_events,
-    create_credit_note, note_payment, reissue_invoice, reverse_payment, void_credit_note,
+    CorrectEvents, CreateCreditNote, EventChange, NotePayment, OrganizationPatch, ReversePayment, Share,
+    WantedCorrection, correct_events, create_credit_note, note_payment, reissue_invoice, reverse_payment,
+    void_credit_note,
 };
 
 const START: OffsetDateTime = datetime!(2024-04-01 00:00 UTC);
@@ -146,6 +147,33 @@ fn what_later_invoices_gave_back_is_settled_in_it() {
         "30 that came back as 30 less 10 calls, of which 20 are a credit that pays for it"
     );
     assert_eq!((life.paid().as_str(), life.credit().as_str()), ("10", "0"));
+}
+
+#[test]
+fn what_came_back_of_it_keeps_the_rate_at_which_it_did() {
+    #[rustfmt::skip]
+    let cases = [
+        // billed, came back, today, all,  why
+        ("20",     "20",      "20",  "18", "half a month"),
+        ("20",     "20",      "0",   "18", "else 3 came back that nobody was taxed"),
+        ("0",      "0",       "20",  "15", "else the half that came back is taxed too"),
+        ("20",     "7",       "0",   "18", "as it was billed, whatever the rate was meanwhile"),
+    ];
+    for (billed, back, today, all, why) in cases {
+        let life = Life::monthly(START, |world| {
+            world.set(&OrganizationPatch { tax_rate: Some(Some(decimal(billed))), ..OrganizationPatch::default() });
+            version(vec![fee("30", InAdvance)], Vec::new())
+        });
+        let first = life.invoice(0);
+        life.at(SIXTEENTH);
+        life.tax(back);
+        life.cancel(None);
+        life.tax(today);
+        let (_, new) = life.reissue(first.id).expect("reissued");
+        assert_eq!(life.paid(), all, "{why}");
+        life.reissue(new.id).expect("once more");
+        assert_eq!(life.paid(), all, "{why}");
+    }
 }
 
 #[test]
