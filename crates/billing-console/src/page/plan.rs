@@ -13,8 +13,9 @@ use crate::{show, text};
 /// # Errors
 /// When there is no such plan.
 pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let plan = visit.get(format!("/api/plans/{}/", escaped(&visit.id))).await?;
+    let plan = read(visit).await?;
     let title = show::plain(&plan["plan_name"]);
+    let versions = show::items(&plan["versions"]);
     let content = html! {
         nav.path { a href="/console/plans/" { (text::PLANS) } }
         h1.long { (title) }
@@ -24,50 +25,76 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::ACTIVE_SUBSCRIPTIONS) } dd { (show::number(&plan["active_subscriptions"])) } }
         }
         @if let Some(words) = plan["plan_description"].as_str() { p.long { (words) } }
-        @for version in show::items(&plan["versions"]) { (shown(version)) }
+        @if versions.len() > 1 {
+            p { a href={ (plan_path(&plan)) "compare/" } { (text::COMPARE_VERSIONS) } }
+        }
+        @for version in versions { (shown(&plan, version)) }
     };
     Ok(Outcome::Page(title, content))
 }
 
-fn shown(version: &Value) -> Markup {
-    let currency = &version["currency"];
-    let fees = show::items(&version["recurring_charges"]);
+/// The plan that the path names.
+///
+/// # Errors
+/// When there is none.
+pub(super) async fn read(visit: &Visit<'_>) -> Result<Value, Failure> {
+    visit.get(format!("/api/plans/{}/", escaped(&visit.id))).await
+}
+
+/// Where a plan is shown.
+pub(super) fn plan_path(plan: &Value) -> String {
+    format!("/console/plans/{}/", escaped(&show::plain(&plan["plan_id"])))
+}
+
+fn shown(plan: &Value, version: &Value) -> Markup {
     let features = show::items(&version["features"]);
+    let id = escaped(&show::plain(&version["version_id"]));
     html! {
         section {
             h2 {
                 (text::VERSION) " " (show::plain(&version["version"])) " "
                 (show::badge(version["status"].as_str().unwrap_or_default()))
             }
-            p.quiet { (show::code(currency)) " \u{b7} " (text::SINCE) " " (show::day(&version["active_from"])) }
-            @if !fees.is_empty() { div.scroll tabindex="0" { table {
-                thead { tr { th { (text::RECURRING_CHARGES) } th { (text::TIMING) } th.right { (text::AMOUNT) } } }
-                tbody { @for fee in fees { tr {
-                    td.long { (show::plain(&fee["name"])) }
-                    td { (show::plain(&fee["charge_timing"]).replace('_', " ")) }
-                    td.right { (show::amount(&fee["amount"], currency)) }
-                } } }
-            } } }
-            @for component in show::items(&version["components"]) { (prices(component, currency)) }
+            p.quiet { (show::code(&version["currency"])) " \u{b7} " (text::SINCE) " " (show::day(&version["active_from"])) }
+            (fees(version))
+            @for component in show::items(&version["components"]) {
+                h3.long { (show::plain(&component["billable_metric"]["metric_name"])) }
+                (prices(component, &version["currency"]))
+            }
             @if !features.is_empty() {
                 p { (text::FEATURES) ": "
                     @for feature in features { span.item { (show::plain(&feature["feature_name"])) } }
                 }
             }
+            p { a href={ (plan_path(plan)) "version/?version=" (id) } {
+                (text::PRICE_CURVES) " " (text::OF_VERSION) " " (show::plain(&version["version"]))
+            } }
         }
     }
 }
 
-fn prices(component: &Value, currency: &Value) -> Markup {
+/// What a version charges by time.
+pub(super) fn fees(version: &Value) -> Markup {
+    let fees = show::items(&version["recurring_charges"]);
     html! {
-        h3.long { (show::plain(&component["billable_metric"]["metric_name"])) }
+        @if !fees.is_empty() { div.scroll tabindex="0" { table {
+            thead { tr { th { (text::RECURRING_CHARGES) } th { (text::TIMING) } th.right { (text::AMOUNT) } } }
+            tbody { @for fee in fees { tr {
+                td.long { (show::plain(&fee["name"])) }
+                td { (show::plain(&fee["charge_timing"]).replace('_', " ")) }
+                td.right { (show::amount(&fee["amount"], &version["currency"])) }
+            } } }
+        } } }
+    }
+}
+
+/// The tiers of a component.
+pub(super) fn prices(component: &Value, currency: &Value) -> Markup {
+    html! {
         div.scroll tabindex="0" { table {
             thead { tr { th { (text::FROM_TO) } th { (text::KIND) } th.right { (text::PRICE) } th.right { (text::PER) } } }
             tbody { @for tier in show::items(&component["tiers"]) { tr {
-                td {
-                    (show::number(&tier["range_start"])) " "
-                    @if tier["range_end"].is_null() { (text::ABOVE) } @else { "\u{2013} " (show::number(&tier["range_end"])) }
-                }
+                td { (range(tier)) }
                 td { (show::plain(&tier["type"]).replace('_', " ")) }
                 td.right { @if tier["cost_per_batch"].is_null() { (text::FREE) } @else {
                     (show::amount(&tier["cost_per_batch"], currency))
@@ -75,5 +102,13 @@ fn prices(component: &Value, currency: &Value) -> Markup {
                 td.right { (show::number(&tier["metric_units_per_batch"])) }
             } } }
         } }
+    }
+}
+
+/// From where to where a tier goes.
+pub(super) fn range(tier: &Value) -> Markup {
+    html! {
+        (show::number(&tier["range_start"])) " "
+        @if tier["range_end"].is_null() { (text::ABOVE) } @else { "\u{2013} " (show::number(&tier["range_end"])) }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Browser, user};
 use crate::resources::reissues::{newest, void_calls, with_calls};
-use crate::support::{Field, World, ago, event};
+use crate::support::{Field, World, ago, event, version_body};
 
 const ADA: &str = "ada@acme.example";
 const MARKUP: &str = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
@@ -106,6 +106,8 @@ fn no_page_costs_more_with_more_customers() {
     let invoice = format!("/console/invoices/{number}/");
     let usage =
         format!("/console/customers/acme/usage/?metric_id={}", world.get("/api/metrics/").ok(200)[0].id("metric_id"));
+    let plan = world.get("/api/plans/").ok(200)[0].id("plan_id");
+    let compared = format!("/console/plans/{plan}/compare/");
     #[rustfmt::skip]
     let cases = [
         // path,                                    most, why
@@ -118,6 +120,7 @@ fn no_page_costs_more_with_more_customers() {
         (&*usage,                                   24,   "the session; the customer, usage, access"),
         ("/console/billing_run/",                   10,   "the session, the overview, the queue"),
         ("/console/plans/",                         12,   "the session, the list"),
+        (&*compared,                                16,   "the session, the plan"),
         ("/console/metrics/",                       8,    "the session, the list"),
         ("/console/customers/acme/event/?idempotency_id=e", 20, "the session, the event, its lines, metrics"),
         ("/console/customers/acme/events/",         12,   "the session, events, metrics"),
@@ -202,4 +205,45 @@ fn usage_is_drawn_by_day_and_adds_up() {
     assert_eq!(page.status, 200, "{}", page.text);
     assert!(page.text.contains("Usage by month: By query"), "{}", page.text);
     assert_eq!(page.text.matches("<rect").count(), 3, "a bar a month: {}", page.text);
+}
+
+#[test]
+fn prices_of_a_version_are_drawn_and_two_versions_compared() {
+    let world = World::new();
+    let metric = world.metric();
+    let plan = world.plan(&metric);
+    let mut next = version_body(&metric);
+    next["recurring_charges"][0]["amount"] = json!(12);
+    next["components"][0]["tiers"][1]["cost_per_batch"] = json!("0.02");
+    next["make_active_type"] = json!("grandfather");
+    world.post(&format!("/api/plans/{plan}/versions/"), &next).ok(201);
+    user(&world, ADA, world.organization, Role::Reader);
+    let ada = Browser::signed_in(&world, ADA);
+    let path = format!("/console/plans/{plan}/");
+    let shown = ada.get(&path).text;
+    assert!(shown.contains(&format!("href=\"{path}compare/\"")), "the plan leads there: {shown}");
+    let link = shown.split("href=\"").find(|link| link.contains("/version/?version=")).expect("a way to the prices");
+    let drawn = ada.get(link.split('"').next().expect("an end"));
+    assert_eq!((drawn.status, drawn.text.matches("<polyline").count()), (200, 1), "{}", drawn.text);
+    assert!(drawn.text.contains(">9.90 <"), "a thousand units, ten of them free: {}", drawn.text);
+
+    let compared = ada.get(&format!("{path}compare/"));
+    assert_eq!((compared.status, compared.text.matches("<polyline").count()), (200, 2), "{}", compared.text);
+    let differs = |name: &str| {
+        let row = compared.text.split("<tr>").find(|row| row.starts_with(&format!("<td class=\"long\">{name}")));
+        row.unwrap_or_else(|| panic!("no row {name}: {}", compared.text)).contains("badge open\">differs")
+    };
+    let rows = ["base", "Tier 1", "Tier 2", "Currency", "Usage begins anew"].map(differs);
+    assert_eq!(rows, [true, false, true, false, false], "{}", compared.text);
+    let thousand = compared.text.split("<tr>").find(|row| row.starts_with("<td class=\"right\">1,000</td>"));
+    let thousand = thousand.expect("the bound");
+    assert!([">9.90 <", ">19.80 <"].iter().all(|price| thousand.contains(price)), "both prices: {thousand}");
+    assert_eq!(thousand.matches(">9.90 <").count(), 2, "and what they differ by: {thousand}");
+
+    let version = world.get(&format!("/api/plans/{plan}/")).ok(200)["versions"][0].id("version_id");
+    let same = ada.get(&format!("{path}compare/?from={version}&to={version}")).text;
+    assert!(same.contains("Nothing differs.") && !same.contains("badge open\">differs"), "{same}");
+    for query in ["compare/?to=nothing", "version/?version=nothing"] {
+        assert_eq!(ada.get(&format!("{path}{query}")).status, 404, "{query}");
+    }
 }
