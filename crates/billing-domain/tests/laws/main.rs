@@ -2,6 +2,7 @@
 //! nor steps matter, and every line can be computed again from its trace.
 
 mod charges;
+mod corrected_taxes;
 mod corrections;
 mod credit_notes;
 mod exact;

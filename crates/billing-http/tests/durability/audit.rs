@@ -313,6 +313,7 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE billing_records SET billed_exact = billed_exact + 1", "record_gave_what_is_exact_rounded"),
     ("UPDATE invoices SET payment_status = 'voided', voided_at = issued_at, amount_paid = 0 WHERE amount > 0", "nothing_comes_back_unpaid"),
     ("UPDATE invoice_lines SET base = base * 2, amount = amount * 2 WHERE base < 0", "nothing_comes_back_unpaid"),
+    ("UPDATE invoice_lines SET adjustments = replace(adjustments::text, '\"rate\": 8.25', '\"rate\": 7')::jsonb WHERE amount < 0", "nothing_comes_back_unpaid"),
     ("UPDATE billing_records SET billed_forgiven = billed_given + 1 WHERE billed_given > 0", "record_gave_what_is_exact_rounded"),
     ("UPDATE subscriptions SET calendar = jsonb_set(calendar, '{day}', '28')", "intervals_follow_the_calendar"),
     ("UPDATE billing_records SET end_at = '2024-04-28' WHERE end_at = '2024-04-30'", "intervals_follow_the_calendar"),
