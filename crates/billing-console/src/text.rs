@@ -23,7 +23,7 @@ pub const API_DOCUMENTS: &str = "API documentation";
 pub const SKIP: &str = "Skip to the content";
 pub const NAVIGATION: &str = "Main";
 pub const SEARCH: &str = "Search";
-pub const SEARCH_HINT: &str = "Customer, e-mail or invoice number";
+pub const SEARCH_HINT: &str = "Customer, e-mail, invoice or event";
 pub const SIGN_OUT: &str = "Sign out";
 pub const TIMES_ARE_UTC: &str = "All times are UTC.";
 pub const PREVIOUS: &str = "First page";
@@ -337,10 +337,10 @@ pub const EVERY_TYPE: &str = "all";
 
 // Search.
 pub const NOTHING_FOUND: &str =
-    "No customer's id or name begins like this, and nothing has it as its e-mail address or number.";
+    "No customer's id or name begins like this, and nothing has it as its e-mail address, its number or an event's id.";
 pub const MORE_FOUND: &str = "There may be more. Type more of it.";
-pub const SEARCH_EMPTY: &str =
-    "Type the beginning of a customer's name or id, an e-mail address, or the number of an invoice.";
+pub const MORE_EVENTS_FOUND: &str = "More customers have an event with this id.";
+pub const SEARCH_EMPTY: &str = "Type the beginning of a customer's name or id, an e-mail address, the number of an invoice, or the id of an event.";
 
 // Credits and credit notes.
 pub const CURRENCY: &str = "Currency";

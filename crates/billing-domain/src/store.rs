@@ -42,7 +42,7 @@ pub use self::customer::{
     BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, InvoiceFilter, InvoiceRepo, SearchedBy,
     SubscriptionRepo,
 };
-pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, Window};
+pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, SharedIdCursor, Window};
 #[cfg(feature = "service")]
 pub use self::job::{JobQueue, JobRepo};
 #[cfg(feature = "service")]

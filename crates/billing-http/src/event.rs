@@ -5,7 +5,7 @@ use billing_domain::customer::CustomerId;
 use billing_domain::event::{EventState, KeptEvent, Properties};
 use billing_domain::id::{CustomerKey, LineId, MetricId};
 use billing_domain::metric::{Metric, MetricType};
-use billing_domain::store::{EventFilter, Page, Transaction};
+use billing_domain::store::{EventFilter, Page, PageRequest, Transaction};
 use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::workflow::find_line_events;
 use billing_domain::{Error, FieldCode};
@@ -19,14 +19,23 @@ use crate::list::{ListAnswer, Paging, map_page};
 use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{Instant, StartDate, UntilDate, view};
 
+/// Most events on a page of those with one id: each is of a customer of its own, who is looked for.
+const OWNERS_AT_ONCE: u32 = 50;
+
 const PARAMETERS: &[Parameter] = &[
-    Parameter::optional("customer_id", "Whose events; the customer need not exist. Required without `line`."),
+    Parameter::optional(
+        "customer_id",
+        "Whose events; the customer need not exist. Required without `line` or `idempotency_id`.",
+    ),
     Parameter::optional(
         "line",
         "Only the events that this line of an invoice stands on, as it saw them; state is that of then.",
     ),
     Parameter::optional("event_name", "Only events of this name."),
-    Parameter::optional("idempotency_id", "Only the event with this id."),
+    Parameter::optional(
+        "idempotency_id",
+        "Only the event with this id. Without `customer_id` or `line` everybody's events with it, in no order that means anything.",
+    ),
     Parameter::optional("metric_id", "Only events that count for this metric."),
     Parameter::optional("state", "Only events of which this has become: counted, amended or voided."),
     Parameter::list("property", "Only events with this property, as `name=value`; several: with all of them."),
@@ -60,11 +69,11 @@ struct Question {
 impl FromQuery for Question {
     fn from_query(mut query: Query) -> Result<Self, ApiError> {
         let line = query.optional("line");
-        let customer = match line {
-            Some(None) => query.required("customer_id").map(Some),
+        let texts = query.optional("event_name").zip(query.optional("idempotency_id"));
+        let customer = match (line, &texts) {
+            (Some(None), Some((_, None))) => query.required("customer_id").map(Some),
             _ => query.optional("customer_id"),
         };
-        let texts = query.optional("event_name").zip(query.optional("idempotency_id"));
         let sorts = query.optional("metric_id").zip(query.optional("state")).zip(query.properties("property"));
         let times = query.optional("from").zip(query.optional("to"));
         let read = customer.zip(line).zip(texts).zip(sorts).zip(times);
@@ -94,6 +103,11 @@ impl Question {
         Ok(self)
     }
 
+    /// The id of the events that are wanted of everybody; `None`: those of one customer are.
+    fn id_of_anybody(&self) -> Option<&str> {
+        self.idempotency_id.as_deref().filter(|_| self.customer.is_none() && self.line.is_none())
+    }
+
     /// Which events are wanted; `None`: a line that none stand behind.
     fn filter(&self, tx: &mut dyn Transaction) -> Result<Option<EventFilter>, Error> {
         let organization = tx.organization();
@@ -108,18 +122,45 @@ impl Question {
             customer.is_none_or(|customer| wanted.customer == customer)
                 && self.name.as_ref().zip(wanted.name.as_ref()).is_none_or(|(asked, known)| asked == known)
         };
-        Ok(wanted.filter(is_of).map(|mut wanted| {
-            wanted.properties.extend((!self.properties.is_empty()).then(|| self.properties.clone()));
-            wanted.metrics.extend(metric);
-            EventFilter {
-                name: self.name.clone().or(wanted.name),
-                idempotency_id: self.idempotency_id.clone(),
-                state: self.state,
-                from: self.from.max(wanted.from),
-                to: [self.to, wanted.to].into_iter().flatten().min(),
-                ..wanted
-            }
-        }))
+        Ok(wanted.filter(is_of).map(|wanted| self.narrowed(wanted, metric)))
+    }
+
+    /// The same, less what the other parameters leave out.
+    fn narrowed(&self, mut wanted: EventFilter, metric: Option<Metric>) -> EventFilter {
+        wanted.properties.extend((!self.properties.is_empty()).then(|| self.properties.clone()));
+        wanted.metrics.extend(metric);
+        EventFilter {
+            name: self.name.clone().or(wanted.name),
+            idempotency_id: self.idempotency_id.clone(),
+            state: self.state,
+            from: self.from.max(wanted.from),
+            to: [self.to, wanted.to].into_iter().flatten().min(),
+            ..wanted
+        }
+    }
+
+    /// A page of everybody's events with an id. A page may be shorter than its limit, as others are.
+    fn list_of_anybody(
+        &self,
+        tx: &mut dyn Transaction,
+        id: &str,
+        page: &PageRequest,
+    ) -> Result<Page<EventView>, Error> {
+        let page = PageRequest { limit: page.limit.min(OWNERS_AT_ONCE), after: page.after.clone() };
+        let metric = self.metric.map(|id| tx.metrics().get(id)).transpose();
+        let metric = metric.map_err(|error| error.at_field("metric_id"))?;
+        let organization = tx.organization();
+        let owner = |kept: &KeptEvent| CustomerKey::derive(organization, &kept.event.customer);
+        let Page { mut items, next } = tx.events().list_with_id(id, &page)?;
+        items.retain(|kept| {
+            let wanted = self.narrowed(EventFilter::of(owner(kept)), metric.clone());
+            wanted.takes(&kept.event) && self.state.is_none_or(|state| kept.state == state)
+        });
+        let metrics = tx.metrics().list()?;
+        map_page(Page { items, next }, |event| {
+            let has_customer = is_there(tx, owner(&event))?;
+            Ok(EventView::new(event, &metrics, has_customer))
+        })
     }
 }
 
@@ -169,6 +210,14 @@ impl EventView {
     }
 }
 
+/// Whether there is a customer with this key.
+fn is_there(tx: &mut dyn Transaction, customer: CustomerKey) -> Result<bool, Error> {
+    match tx.customers().get(customer) {
+        Err(Error::NotFound(_)) => Ok(false),
+        found => found.map(|_| true),
+    }
+}
+
 /// `GET /api/events/`
 async fn list(
     app: web::Data<App>,
@@ -177,13 +226,13 @@ async fn list(
     paging: Paging,
 ) -> Result<ListAnswer<EventView>, ApiError> {
     let page = app.read(&bearer, move |tx, _| {
+        if let Some(id) = question.id_of_anybody() {
+            return question.list_of_anybody(tx, id, &paging.0);
+        }
         let Some(filter) = question.filter(tx)? else { return Ok(Page { items: Vec::new(), next: None }) };
         let page = tx.events().list(&filter, &paging.0)?;
         let metrics = tx.metrics().list()?;
-        let has_customer = match tx.customers().get(filter.customer) {
-            Err(Error::NotFound(_)) => false,
-            found => found.map(|_| true)?,
-        };
+        let has_customer = is_there(tx, filter.customer)?;
         map_page(page, |event| Ok(EventView::new(event, &metrics, has_customer)))
     });
     Ok(ListAnswer(page.await?))

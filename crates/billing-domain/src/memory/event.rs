@@ -11,7 +11,7 @@ use crate::custom_sql::{CustomFailure, CustomUsageRequest};
 use crate::error::{Error, StoreError};
 use crate::event::{Event, EventCorrection, EventHistory, EventState, EventVersion, KeptEvent};
 use crate::id::{CustomerKey, JobId};
-use crate::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest};
+use crate::store::{EventCursor, EventFilter, EventRepo, Page, PageRequest, SharedIdCursor};
 use crate::usage::fold_custom;
 use crate::usage::{SeenUsage, UsageRequest, fold};
 
@@ -56,6 +56,21 @@ impl EventRepo for MemoryTransaction {
         events.truncate(limit);
         let next = events.last().filter(|_| !is_last).map(|kept| EventCursor::of(&kept.event).to_text());
         Ok(Page { items: events, next })
+    }
+
+    fn list_with_id(&mut self, idempotency_id: &str, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
+        let after = page.after.as_deref().map(SharedIdCursor::parse).transpose()?;
+        let organization = self.organization;
+        let place = |kept: &KeptEvent| SharedIdCursor::of(organization, &kept.event);
+        let kept = self.tenant()?.accounts.values().flat_map(|account| account.kept_events());
+        let mut found: Vec<KeptEvent> = kept
+            .filter(|kept| kept.event.idempotency_id == idempotency_id && after.is_none_or(|after| place(kept) > after))
+            .collect();
+        found.sort_by_key(place);
+        let is_last = found.len() <= page.limit as usize;
+        found.truncate(page.limit as usize);
+        let next = found.last().filter(|_| !is_last).map(|last| place(last).to_text());
+        Ok(Page { items: found, next })
     }
 
     fn find(&mut self, customer: CustomerKey, ids: &[String]) -> Result<Vec<KeptEvent>, Error> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use super::{Page, PageRequest};
 #[cfg(feature = "service")]
@@ -119,6 +120,38 @@ impl EventCursor {
     }
 }
 
+/// Behind which event a list of the events with one id goes on, whosever they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct SharedIdCursor {
+    /// Whose.
+    pub customer: CustomerKey,
+    /// When it happened.
+    pub time_created: OffsetDateTime,
+}
+
+impl SharedIdCursor {
+    /// That of an event of an organization's.
+    pub fn of(organization: OrganizationId, event: &Event) -> Self {
+        Self { customer: CustomerKey::derive(organization, &event.customer), time_created: event.time_created }
+    }
+
+    /// As text: whole microseconds and the customer's key.
+    pub fn to_text(self) -> String {
+        format!("{}_{}", self.time_created.unix_timestamp_nanos() / 1_000, self.customer.uuid().simple())
+    }
+
+    /// Out of its text.
+    ///
+    /// # Errors
+    /// A text that [`SharedIdCursor::to_text`] never makes.
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let EventCursor { time_created, idempotency_id: key } = EventCursor::parse(text)?;
+        let key = Uuid::try_parse(&key);
+        let key = key.map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor."))?;
+        Ok(Self { customer: key.into(), time_created })
+    }
+}
+
 /// The organization's events, as far as they can be read.
 pub trait EventRepo {
     /// The usage behind each request, all from one snapshot, in the order of the requests. Custom metrics are asked for by
@@ -150,6 +183,9 @@ pub trait EventRepo {
     /// page is an [`EventCursor`]. A page may be shorter than its limit, even empty, before the end: a store looks at so many events at
     /// once and no more.
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error>;
+    /// The events with this id, whosever they are, in the order of their customers' keys and then of time. The cursor of a page is a
+    /// [`SharedIdCursor`].
+    fn list_with_id(&mut self, idempotency_id: &str, page: &PageRequest) -> Result<Page<KeptEvent>, Error>;
     /// A customer's events with one of `ids`, in any order; an id may be there once in every month.
     fn find(&mut self, customer: CustomerKey, ids: &[String]) -> Result<Vec<KeptEvent>, Error>;
     /// Corrects events of one customer, each as it is now and at most once, and keeps the corrections. Usage, and all that is

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::{Browser, user};
 use crate::resources::reissues::{newest, void_calls, with_calls};
-use crate::support::{Field, World, ago, event, version_body};
+use crate::support::{Field, World, ago, event, now, version_body};
 
 const ADA: &str = "ada@acme.example";
 const MARKUP: &str = "<script>alert(1)</script>\"'&<img src=x onerror=alert(2)>";
@@ -97,6 +97,33 @@ fn an_invoice_opens_to_what_explain_says() {
     assert!(several.text.contains("Acme &lt;b&gt;") && several.text.contains("/console/customers/acme/"));
 }
 
+#[test]
+fn an_event_is_found_by_its_id_and_finds_are_grouped() {
+    let (world, number) = world_with_an_invoice();
+    world.customer("other");
+    let batch = [event("acme", "one", &now()), event("acme", "two", &now()), event("other", "two", &now())];
+    world.post("/api/track/", &json!({"batch": batch})).ok(201);
+    world.post("/api/track/", &event("acme", &number, &now())).ok(201);
+    world.post("/api/track/", &event("acme", "other", &now())).ok(201);
+    let ada = Browser::signed_in(&world, ADA);
+    let to = ada.get("/console/search/?q=one").header("location").to_owned();
+    assert!(to.starts_with("/console/customers/acme/event/?idempotency_id=one&"), "{to}");
+    assert_eq!(ada.get(&to).status, 200, "the receipt is there");
+    let events = |page: &str| page.matches("/event/?idempotency_id=").count();
+    let two = ada.get("/console/search/?q=two");
+    assert_eq!((two.status, events(&two.text)), (200, 2), "two customers': {}", two.text);
+    let both = ada.get(&format!("/console/search/?q={number}"));
+    let has_invoice = both.text.contains("href=\"/console/invoices/invoice_");
+    assert_eq!((both.status, events(&both.text), has_invoice), (200, 1, true), "{}", both.text);
+    let both = ada.get("/console/search/?q=other");
+    let has_customer = both.text.contains("href=\"/console/customers/other/\"");
+    assert_eq!((both.status, events(&both.text), has_customer), (200, 1, true), "{}", both.text);
+
+    user(&world, "eve@second.example", world.opened.create_organization("Second", None).expect("made").0, Role::Owner);
+    let eve = Browser::signed_in(&world, "eve@second.example").get("/console/search/?q=one");
+    assert_eq!((eve.status, events(&eve.text)), (200, 0), "another tenant's is not found: {}", eve.text);
+}
+
 /// Each statement is a round trip. Counted with one customer and with 300 more: no page asks about each of them.
 #[test]
 fn no_page_costs_more_with_more_customers() {
@@ -113,7 +140,7 @@ fn no_page_costs_more_with_more_customers() {
         // path,                                    most, why
         ("/console/",                               8,    "the session, webhooks, invoices"),
         ("/console/customers/",                     12,   "the session; customers, what they hold, owe, and were billed"),
-        ("/console/search/?q=nobody%20there",      24,   "the session; an id, a number, an address, beginnings"),
+        ("/console/search/?q=nobody%20there",      26,   "the session; an id, a number, an address, beginnings, an event"),
         ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),
         ("/console/invoices/",                      8,    "the session, the list"),
         (&*invoice,                                 14,   "the session; itself, explained, its payments"),

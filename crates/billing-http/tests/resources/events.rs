@@ -54,6 +54,42 @@ fn events_are_listed_with_every_digit_and_what_they_do_not_count_for() {
 }
 
 #[test]
+fn an_id_is_found_whosever_it_is() {
+    let world = World::new();
+    let metric = world.metric();
+    world.customer("c1");
+    let sent = (0..60).map(|n| event(&format!("c{n}"), "same", &now())).chain([event("c7", "only", &now())]);
+    world.post("/api/track/", &json!({"batch": sent.collect::<Vec<_>>()})).ok(201);
+    let only = world.get("/api/events/?idempotency_id=only").ok(200);
+    assert_eq!(only.as_array().map(Vec::len), Some(1));
+    assert_eq!((only[0].id("customer_id"), &only[0]["counts_for"]), ("c7".to_owned(), &json!([])), "nobody is c7 yet");
+    let first = world.get("/api/events/?idempotency_id=same");
+    let second = world.get(&first.next(&world).expect("a link"));
+    assert!(second.next(&world).is_none(), "that is all");
+    let pages = [first.ok(200), second.ok(200)].map(|page| page.as_array().expect("a list").clone());
+    let mut whose: Vec<String> = pages.concat().iter().map(|event| event.id("customer_id")).collect();
+    assert_eq!((pages[0].len(), whose.len()), (50, 60), "each once");
+    whose.sort();
+    whose.dedup();
+    assert_eq!(whose.len(), 60, "each once");
+    let counting = pages.concat().into_iter().filter(|event| event["counts_for"] == json!([metric]));
+    assert_eq!(counting.map(|event| event.id("customer_id")).collect::<Vec<_>>(), ["c1"], "the one who is there");
+    for (query, found, why) in [
+        ("idempotency_id=only&event_name=mail", 0, "the other parameters hold"),
+        ("idempotency_id=only&state=voided", 0, "of what became of it"),
+        ("idempotency_id=only&state=counted", 1, "as well"),
+        ("idempotency_id=onl", 0, "the whole of it"),
+        ("idempotency_id=same&customer_id=c3", 1, "of one customer"),
+    ] {
+        let list = world.get(&format!("/api/events/?{query}")).ok(200);
+        assert_eq!(list.as_array().map(Vec::len), Some(found), "{query}: {why}");
+    }
+    let other = world.other_key();
+    let foreign = world.send("GET", "/api/events/?idempotency_id=same", &[("X-API-KEY", &other)], b"").ok(200);
+    assert_eq!(foreign, json!([]), "another organization has none of them");
+}
+
+#[test]
 fn an_event_that_counts_for_nothing_says_so() {
     let world = World::new();
     let filters = json!([{"property_name": "region", "operator": "isin", "comparison_value": ["eu"]}]);

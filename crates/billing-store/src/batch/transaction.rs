@@ -335,6 +335,7 @@ impl EventRepo for BatchTransaction<'_, '_> {
         fn warm_up(requests: &[UsageRequest]) -> ();
         fn seen_custom_usages(requests: &[CustomUsageRequest]) -> Vec<Result<SeenUsage, CustomFailure>>;
         fn list(filter: &EventFilter, page: &PageRequest) -> Page<KeptEvent>;
+        fn list_with_id(idempotency_id: &str, page: &PageRequest) -> Page<KeptEvent>;
         fn find(customer: CustomerKey, ids: &[String]) -> Vec<KeptEvent>;
         fn correct(customer: CustomerKey, corrections: &[EventCorrection]) -> ();
         fn histories(customer: CustomerKey, idempotency_id: &str) -> Vec<EventHistory>;

@@ -14,7 +14,7 @@ use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus
 use billing_domain::payment::Payment;
 use billing_domain::store::{
     BillingRecordRepo, CreditNoteFilter, CreditRepo, CustomerRepo, EventFilter, EventRepo, InvoiceFilter, InvoiceRepo,
-    Page, PageRequest, SearchedBy, SubscriptionRepo, Transaction as _,
+    Page, PageRequest, SearchedBy, SharedIdCursor, SubscriptionRepo, Transaction as _,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -233,6 +233,16 @@ impl EventRepo for OverLanes<'_, '_> {
 
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
         self.of(filter.customer, |tx| tx.events().list(filter, page))
+    }
+
+    fn list_with_id(&mut self, idempotency_id: &str, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
+        let after = page.after.as_deref().map(SharedIdCursor::parse).transpose()?;
+        let organization = self.organization();
+        let found = self.each(|tx| tx.events_with_id(idempotency_id, after, page.limit))?.into_iter().flatten();
+        let mut found: Vec<(SharedIdCursor, KeptEvent)> =
+            found.map(|kept| (SharedIdCursor::of(organization, &kept.event), kept)).collect();
+        found.sort_by_key(|(place, _)| *place);
+        Ok(page_of(found.into_iter().map(|(place, kept)| (place.to_text(), kept)).collect(), page.limit))
     }
 
     in_its_lane! { events =>

@@ -7,7 +7,7 @@ use billing_domain::Error;
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
 use billing_domain::event::{Event, EventCorrection, EventHistory, EventState, KeptEvent, Properties};
 use billing_domain::id::{CustomerKey, JobId};
-use billing_domain::store::{EventFilter, EventRepo, Page, PageRequest};
+use billing_domain::store::{EventFilter, EventRepo, Page, PageRequest, SharedIdCursor};
 use billing_domain::usage::{SeenUsage, UsageRequest};
 use diesel::deserialize::{FromSql, FromSqlRow};
 use diesel::dsl::sql;
@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
+use super::customer::page_of;
 use crate::pg::column::unreadable;
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
@@ -178,6 +179,12 @@ impl EventRepo for PgTransaction<'_> {
 
     fn list(&mut self, filter: &EventFilter, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
         self.list_events(filter, page)
+    }
+
+    fn list_with_id(&mut self, idempotency_id: &str, page: &PageRequest) -> Result<Page<KeptEvent>, Error> {
+        let after = page.after.as_deref().map(SharedIdCursor::parse).transpose()?;
+        let found = self.events_with_id(idempotency_id, after, page.limit)?;
+        Ok(page_of(self.placed_by_owner(found), page.limit))
     }
 
     fn find(&mut self, customer: CustomerKey, ids: &[String]) -> Result<Vec<KeptEvent>, Error> {

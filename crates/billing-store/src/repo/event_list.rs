@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use billing_domain::Error;
 use billing_domain::event::{EventCorrection, EventHistory, EventState, EventVersion, KeptEvent};
 use billing_domain::id::CustomerKey;
-use billing_domain::store::{EventCursor, EventFilter, Page, PageRequest};
+use billing_domain::store::{EventCursor, EventFilter, Page, PageRequest, SharedIdCursor, Transaction as _};
 use diesel::dsl::sql;
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Json, Nullable, SmallInt, Text, Timestamptz, Uuid as SqlUuid};
@@ -202,6 +202,41 @@ impl PgTransaction<'_> {
             .limit(i64::from(limit))
             .select(EventRow::as_select());
         self.query(|pg| query.load(pg))
+    }
+
+    /// At most one more than `limit` of the events with an id, whosever they are, in the order of
+    /// [`billing_domain::store::EventRepo::list_with_id`]: that of the index of each month that ids are unique by, which is read until
+    /// there are enough.
+    pub(crate) fn events_with_id(
+        &mut self,
+        idempotency_id: &str,
+        after: Option<SharedIdCursor>,
+        limit: u32,
+    ) -> Result<Vec<KeptEvent>, Error> {
+        let with_id = events::id_hash.eq(id_hash(idempotency_id)).and(events::idempotency_id.eq(idempotency_id));
+        let mut query = events::table
+            .filter(with_id.and(events::organization_id.eq(self.tenant())))
+            .filter(events::correction.ne(MOVED))
+            .into_boxed();
+        if let Some(SharedIdCursor { customer, time_created }) = after {
+            let customer = customer.uuid();
+            // The first condition is for the index.
+            query = query
+                .filter(events::customer_key.ge(customer))
+                .filter(events::customer_key.gt(customer).or(events::time_created.gt(time_created)));
+        }
+        let query = query
+            .order((events::customer_key, events::time_created))
+            .limit(i64::from(limit) + 1)
+            .select(EventRow::as_select());
+        let rows: Vec<EventRow> = self.query(|pg| query.load(pg))?;
+        rows.into_iter().map(KeptEvent::try_from).collect()
+    }
+
+    /// Events with the texts of their places among those with their id.
+    pub(super) fn placed_by_owner(&self, found: Vec<KeptEvent>) -> Vec<(String, KeptEvent)> {
+        let place = |kept: &KeptEvent| SharedIdCursor::of(self.organization(), &kept.event).to_text();
+        found.into_iter().map(|kept| (place(&kept), kept)).collect()
     }
 
     /// [`billing_domain::store::EventRepo::histories`].

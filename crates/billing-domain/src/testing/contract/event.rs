@@ -179,6 +179,41 @@ pub(super) fn says_what_is_missing(harness: &Harness<'_>) {
     assert_eq!(missing(Some(acme), &[], since), Vec::<String>::new());
 }
 
+pub(super) fn lists_an_id_of_anybody(harness: &Harness<'_>) {
+    let (tenant, other) = (Tenant::new(harness), Tenant::new(harness));
+    let old = NOW - Duration::days(40);
+    // A customer need not be there to have events.
+    let sent: Vec<Event> = (0..7).map(|n| event(&format!("c{n}"), "call", "a", NOW)).collect();
+    tenant.import(&sent);
+    tenant.import(&[event("c0", "call", "b", NOW), event("c1", "call", "c", old)]);
+    other.import(&[event("c0", "call", "a", NOW)]);
+    let list = |id: &str, limit, after: Option<String>| {
+        tenant.look(|tx, _| tx.events().list_with_id(id, &PageRequest { limit, after: after.clone() }))
+    };
+    let mut wanted: Vec<Event> = sent;
+    wanted.sort_by_key(|event| tenant.key(event.customer.as_str()));
+    for limit in [1, 3, 7, 8] {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = list("a", limit, after);
+            assert!(page.items.len() <= limit as usize);
+            found.extend(page.items.into_iter().map(|kept| kept.event));
+            after = page.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        assert_eq!(found, wanted, "{limit} to a page, and nobody else's");
+    }
+    assert_eq!(list("c", 9, None).items.into_iter().map(|kept| kept.event.time_created).collect::<Vec<_>>(), [old]);
+    assert_eq!(list("nothing", 9, None).items, []);
+    for broken in ["x", "1_x", "x_0190a5f3c2b17f00a1b2c3d4e5f60718"] {
+        let page = PageRequest { limit: 1, after: Some(broken.to_owned()) };
+        let answer = tenant.run(&Scope::Organization(tenant.id), |tx, _| tx.events().list_with_id("a", &page));
+        assert!(answer.is_err(), "{broken}");
+    }
+}
+
 pub(super) fn needs_an_organization(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let absent: OrganizationId = tenant.build(Ids::next);

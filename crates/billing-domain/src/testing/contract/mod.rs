@@ -327,6 +327,7 @@ cases! {
         accepts_anything_when_open,
         says_what_is_missing,
         lists_the_newest_first,
+        lists_an_id_of_anybody,
         needs_an_organization,
     }
     event_correction {
