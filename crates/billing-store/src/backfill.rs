@@ -24,6 +24,7 @@ use crate::lanes::{Lane, Lanes};
 use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, try_lock};
 use crate::pg::month::Month;
+use crate::pg::node::say_that_nodes_are_known;
 use crate::pg::partition;
 use crate::pg::statement::statement;
 use crate::repo::event::{ANY_ARRIVAL, events_of};
@@ -163,10 +164,12 @@ impl Shared {
     /// Fills in a few customers; whether there is more to do.
     pub(crate) fn fill_in(&self, events_per_lock: i64) -> Result<bool, Error> {
         for _ in 0..CUSTOMERS_MAX {
-            let Some(mut step) = self.pool.transact(next_step).map_err(Failure::into_error)? else {
-                return Ok(false);
-            };
-            if step.after.is_nil() && self.lanes.are_on_nodes() {
+            let next = self.pool.transact(|pg| {
+                let step = next_step(pg)?;
+                step.map(|step| Ok((step, self.lanes.look_for_nodes(pg)?))).transpose()
+            });
+            let Some((mut step, has_nodes)) = next.map_err(Failure::into_error)? else { return Ok(false) };
+            if step.after.is_nil() && has_nodes {
                 self.wait_for_ingestion().map_err(Failure::into_error)?;
             }
             let lane = step.find_customer(&self.lanes).map_err(Failure::into_error)?;
@@ -178,7 +181,13 @@ impl Shared {
                 }
             }
             // Only now: what was counted before a crash is counted again, which changes nothing.
-            self.pool.transact(|pg| step.note(pg)).map_err(Failure::into_error)?;
+            let noted = self.pool.transact(|pg| {
+                if has_nodes {
+                    say_that_nodes_are_known(pg)?;
+                }
+                step.note(pg)
+            });
+            noted.map_err(Failure::into_error)?;
             if step.customer.is_none() {
                 let gathered = self.lanes.all().iter().try_for_each(|lane| lane.pool.refresh_statistics().map(drop));
                 gathered.unwrap_or_else(|error| log::warn!("statistics could not be gathered: {error}"));

@@ -6,16 +6,16 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use billing_domain::StoreError;
 use billing_domain::id::CustomerKey;
-use diesel::PgConnection;
+use diesel::{PgConnection, QueryResult};
 
 use crate::custom_sql::Reader;
 use crate::pg::error::Failure;
 use crate::pg::lane::{CATALOGUE, LaneRow, bits, directory};
-use crate::pg::node::Node;
+use crate::pg::node::{Node, has_nodes};
 use crate::pg::place::{Identity, Place};
 use crate::pg::pool::{Address, Allowance, Pool, expect_same_statements};
 use crate::pg::replica::{Replica, position};
@@ -67,6 +67,8 @@ pub(crate) struct Lanes {
     /// How often they were gone through.
     turns: AtomicUsize,
     allowance: Arc<Allowance>,
+    /// Whether a node was ever seen.
+    have_nodes: AtomicBool,
     /// Connections of the catalogue for those who hold one of a lane on a node: nobody who has one of these waits for any other.
     pub(crate) home: Pool,
 }
@@ -99,6 +101,7 @@ impl Lanes {
         nodes: Nodes,
     ) -> Result<Self, StoreError> {
         let rows = pool.run(directory).map_err(Failure::into_store_error)?;
+        let have_nodes = pool.run(has_nodes).map_err(Failure::into_store_error)?;
         let elsewhere = rows.iter().find_map(|row| row.node.as_ref().map(|node| (&row.schema, &node.name)));
         if let (Nodes::Refused, Some((schema, node))) = (nodes, elsewhere) {
             let message = format!("{schema} is on the node {node}: this version works with lanes of one database only");
@@ -142,6 +145,7 @@ impl Lanes {
             all: rows.into_iter().enumerate().map(&mut lane).collect(),
             turns: AtomicUsize::default(),
             allowance,
+            have_nodes: AtomicBool::new(have_nodes),
             home,
         })
     }
@@ -151,10 +155,18 @@ impl Lanes {
         &self.all[usize::from(top_bits(customer, self.bits))]
     }
 
-    /// Whether any is on a node: then numbers may have come back that are to be used before others, and what is begun with the
-    /// catalogue is seen later elsewhere.
-    pub(crate) fn are_on_nodes(&self) -> bool {
-        self.all.iter().any(|lane| lane.replica.is_some())
+    /// Whether any can be on a node, as far as was seen: then numbers may have come back that are to be used before others, and what
+    /// is begun with the catalogue is seen later elsewhere.
+    pub(crate) fn have_nodes(&self) -> bool {
+        self.have_nodes.load(Ordering::SeqCst)
+    }
+
+    /// [`Lanes::have_nodes`], and looks at the catalogue where none was seen: the first one may be younger than this process.
+    pub(crate) fn look_for_nodes(&self, pg: &mut PgConnection) -> QueryResult<bool> {
+        if !self.have_nodes() && has_nodes(pg)? {
+            self.have_nodes.store(true, Ordering::SeqCst);
+        }
+        Ok(self.have_nodes())
     }
 
     /// How many top bits of a key tell them apart.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! node   the catalogue's tables, empty; those that stay at home move out of the search path, all others refuse changes
-//! home   a publication of what nodes have a copy of, and triggers that count its changes; the node is in the directory
+//! home   a publication of what nodes have a copy of, and triggers that count its changes, and that refuse whoever does not know of
+//!        nodes; the node is in the directory
 //! node   a subscription; done once all is copied and the copy has come to the number that home has
 //! ```
 //!
@@ -46,6 +47,10 @@ const COPIED: [&str; 18] = [
     "test_clocks",
     "usage_alerts",
 ];
+
+/// What is written in one way where all events are in one database, and in another where they are not: each table with the changes.
+const REFUSED_UNKNOWING: [(&str, &str); 2] =
+    [("metric_rollups", "INSERT OR UPDATE"), ("usage_alerts", "UPDATE OF is_introduced")];
 
 /// What home sends to nodes, and what a node takes from home.
 const SUBSCRIPTION: &str = "billing_catalogue";
@@ -220,6 +225,12 @@ fn publish(pg: &mut PgConnection, node: &NewNode<'_>, identity: Identity) -> Res
             pg.batch_execute(&format!(
                 "CREATE CONSTRAINT TRIGGER {table}_position AFTER INSERT OR UPDATE OR DELETE ON public.{table}
                 DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.advance_catalogue_position()"
+            ))?;
+        }
+        for (table, changes) in REFUSED_UNKNOWING {
+            pg.batch_execute(&format!(
+                "CREATE TRIGGER {table}_without_nodes BEFORE {changes} ON public.{table}
+                FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_without_nodes()"
             ))?;
         }
     }

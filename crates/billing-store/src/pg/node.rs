@@ -1,8 +1,11 @@
 //! Servers beside the catalogue's that lanes can be on.
 
+use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
+use diesel::sql_types::{Bool, Text};
 
 use super::place::{Identity, Place};
+use super::statement::statement;
 
 /// A row of the directory of nodes.
 #[derive(Clone, Debug, Queryable)]
@@ -27,4 +30,19 @@ impl Node {
         let database = u32::try_from(self.database_number).unwrap_or_default();
         Identity { server: self.system_identifier, database }
     }
+}
+
+statement! {
+    /// Whether there is any, by names from one on.
+    HasNodes -> Bool { "SELECT EXISTS (SELECT FROM nodes WHERE name >= " first: String as Text; ")" }
+}
+
+/// Whether there is any.
+pub(crate) fn has_nodes(pg: &mut PgConnection) -> QueryResult<bool> {
+    HasNodes { first: String::new() }.get_result(pg)
+}
+
+/// Has the rest of a transaction change what only those may change who know whether there are nodes.
+pub(crate) fn say_that_nodes_are_known(pg: &mut PgConnection) -> QueryResult<()> {
+    pg.batch_execute("SET LOCAL billing.knows_of_nodes = 'on'")
 }

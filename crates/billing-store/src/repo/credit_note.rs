@@ -173,7 +173,7 @@ impl PgTransaction<'_> {
         if let Some(lane) = self.away() {
             return self.reserve(lane, reserve_credit_note_number);
         }
-        if self.shared.lanes.are_on_nodes() {
+        if self.shared.lanes.have_nodes() {
             let taken = self.query(|pg| take_sequence(pg, tenant, Kind::CreditNoteNumber, 1))?;
             return taken.first().copied().ok_or_else(|| unreadable("no number"));
         }

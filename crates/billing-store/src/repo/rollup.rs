@@ -62,7 +62,8 @@ impl PgTransaction<'_> {
     /// lies behind the last event of any lane.
     pub(crate) fn start_rollups(&mut self, metrics: &[Uuid], filter_keys: &[String]) -> Result<(), Error> {
         let (tenant, key_ranges) = (self.tenant(), self.shared.key_ranges);
-        if self.shared.lanes.are_on_nodes() {
+        let lanes = &self.shared.lanes;
+        if self.query(|pg| lanes.look_for_nodes(pg))? {
             return self.start_incomplete_rollups(metrics, filter_keys);
         }
         let starting = self.query(|pg| Starting::begin(pg, tenant, key_ranges, metrics, filter_keys))?;

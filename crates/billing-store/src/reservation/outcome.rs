@@ -260,7 +260,7 @@ impl Shared {
     /// # Errors
     /// Those of home's connections.
     pub(crate) fn resolve_old(&self, age_seconds: Option<u32>) -> Result<usize, Failure> {
-        if !self.lanes.are_on_nodes() {
+        if !self.lanes.have_nodes() && !self.pool.run(|pg| self.lanes.look_for_nodes(pg))? {
             return Ok(0);
         }
         let seconds = age_seconds.map_or(Ok(AGE_SECONDS), stored_count)?;

@@ -9,6 +9,7 @@ use time::macros::datetime;
 use uuid::Uuid;
 
 use super::key_range::{KeyRanges, lock_key_ranges};
+use crate::pg::node::say_that_nodes_are_known;
 use crate::pg::statement::statement;
 
 /// Most sets of properties that one metric is rolled up by; usage under further ones is read from the events.
@@ -120,8 +121,10 @@ impl Starting {
         Ok(is_any.then(|| Self { organization, filter_keys, metrics, latest_before: BTreeMap::new() }))
     }
 
-    /// Says that they are rolled up, and complete nowhere: usage is read from the events until they are filled in.
+    /// Says that they are rolled up, and complete nowhere: usage is read from the events until they are filled in. Who does so knows
+    /// of nodes.
     pub(crate) fn end_incomplete(&self, pg: &mut PgConnection) -> QueryResult<()> {
+        say_that_nodes_are_known(pg)?;
         let metrics: Vec<Uuid> = self.metrics.iter().map(|(id, _)| *id).collect();
         let latest_before = vec![Some(COMPLETE_NOWHERE); metrics.len()];
         let (organization, filter_keys) = (self.organization, self.filter_keys.clone());

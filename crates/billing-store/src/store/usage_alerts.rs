@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use super::PgStore;
 use crate::pg::error::Failure;
+use crate::pg::node::say_that_nodes_are_known;
 use crate::pg::schema::{customers, usage_alerts};
 use crate::pg::statement::statement;
 use crate::repo::usage_alert::MarkCustomers;
@@ -104,7 +105,12 @@ impl AlertQueue for PgStore {
             .select((usage_alerts::organization_id, usage_alerts::id, usage_alerts::customer_key));
         let new = self.shared.worker_pool.run(|pg| new.load::<(Uuid, Uuid, Option<Uuid>)>(pg));
         let new = new.map_err(Failure::into_error)?;
-        if !new.is_empty() && self.shared.lanes.are_on_nodes() {
+        if new.is_empty() {
+            return Ok(0);
+        }
+        let has_nodes = self.shared.worker_pool.run(|pg| self.shared.lanes.look_for_nodes(pg));
+        let has_nodes = has_nodes.map_err(Failure::into_error)?;
+        if has_nodes {
             // Whoever stores events and has not seen it yet marks nobody for it.
             self.shared.wait_for_ingestion().map_err(Failure::into_error)?;
         }
@@ -121,13 +127,16 @@ impl AlertQueue for PgStore {
                 lane.worker_pool.run(|pg| mark.clone().execute(pg)).map_err(Failure::into_error)?;
             }
             // Not before: whoever dies in between begins again, and who was looked at is looked at twice.
-            let introduced = self.shared.worker_pool.run(|pg| {
+            let introduced = self.shared.worker_pool.transact_again(|pg| {
+                if has_nodes {
+                    say_that_nodes_are_known(pg)?;
+                }
                 let target = usage_alerts::table.find((organization, alert));
-                diesel::update(target).set(usage_alerts::is_introduced.eq(true)).execute(pg)
+                Ok(diesel::update(target).set(usage_alerts::is_introduced.eq(true)).execute(pg).map(drop)?)
             });
             introduced.map_err(Failure::into_error)?;
         }
-        self.shared.messages.ring_for_marks_if(!new.is_empty());
+        self.shared.messages.ring_for_marks_if(true);
         Ok(new.len())
     }
 

@@ -6,11 +6,11 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::idempotency::{Answer, Attempt, Claim, IdempotencyStore};
-use billing_domain::store::{InvoiceFilter, PageRequest, Scope, Store, Transaction};
+use billing_domain::store::{EventIngest, InvoiceFilter, PageRequest, Scope, Store, Transaction};
 use billing_domain::testing::build::{self, Ids};
 use billing_domain::testing::contract::{Harness, all};
 use billing_domain::{Error, Refusal, StoreError};
-use billing_store::testing::{connect_with_nodes, empty_database, put_on_node};
+use billing_store::testing::{connect_with_nodes, empty_database, put_on_node, resolve_reservations};
 use billing_store::{Moved, PgStore};
 use postgres_local::Cluster;
 use time::OffsetDateTime;
@@ -296,6 +296,55 @@ fn whoever_does_not_know_nodes_is_refused_and_a_copy_is_not_changed_by_hand() {
     let there = "SELECT string_agg(relname, ' ' ORDER BY relname) AS value FROM pg_class
         WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname IN ('invoice_numbers', 'users', 'plans', 'lanes')";
     assert_eq!(query(&spread.node, there), ["plans"], "what is not sent is not to be found");
+}
+
+/// Four lanes at home with somebody at work since before there was a node, and a node.
+fn with_a_first_node(before: impl FnOnce(&Spread)) -> Spread {
+    let (home, node, (host, port, database)) = databases();
+    PgStore::migrate_into_lanes(&home, 4).expect("four lanes");
+    let spread = Spread { store: PgStore::connect(&home, 8).expect("connected"), home, node };
+    before(&spread);
+    PgStore::add_node(&spread.home, ("east", &host, port, &database), &mut |_| {}).expect("a node");
+    spread
+}
+
+#[test]
+fn whoever_is_at_work_since_before_the_first_node_completes_no_rollup_alone() {
+    let organization: OrganizationId = Ids::new(1).next();
+    let make_metric = |spread: &Spread, seed: u32| {
+        let metric = build::count_metric(&mut Ids::new(seed), &format!("call {seed}"), OffsetDateTime::UNIX_EPOCH);
+        let scope = Scope::Catalog(organization);
+        let made = (&spread.store as &dyn Store).run_for(&scope, |tx, _| tx.metrics().insert(&metric));
+        made.expect("a metric");
+    };
+    let rolled_up_from = "SELECT string_agg(DISTINCT rolled_up_from::text, ' ') FROM metric_rollups";
+    let spread = with_a_first_node(|spread| {
+        assert_eq!(spread.furnished().0, organization);
+        make_metric(spread, 10);
+        assert_eq!(spread.home(rolled_up_from), "-infinity", "every event would be seen here");
+    });
+    for change in ["UPDATE metric_rollups SET filled_to = NULL", "UPDATE usage_alerts SET is_introduced = true"] {
+        let refused = execute(&spread.home, change).expect_err(change);
+        assert!(refused.contains("does not know of them"), "{refused}");
+    }
+    make_metric(&spread, 20);
+    let from = spread.home(rolled_up_from);
+    assert!(from.contains("9000-01-01"), "complete nowhere until everybody was waited for: {from}");
+    while spread.store.catch_up().expect("filled in") {}
+    assert_eq!(spread.home(rolled_up_from), "-infinity");
+}
+
+#[test]
+fn whoever_is_at_work_since_before_the_first_node_uses_numbers_that_came_back() {
+    let spread = with_a_first_node(|_| {});
+    let (organization, customers) = spread.furnished();
+    let back = format!("INSERT INTO returned_numbers VALUES ('{}', 'invoice_number', 7)", organization.uuid());
+    execute(&spread.home, &back).expect("it has come back");
+    assert_eq!(resolve_reservations(&spread.store, 0), Ok(0), "where it learns of nodes in passing");
+    let (customer, mut ids) = (&customers[0], Ids::new(3));
+    spread.run(customer, |tx, _| tx.customers().insert(customer)).expect("a customer");
+    spread.run(customer, |tx, now| issue(tx, &mut ids, customer, now)).expect("issued");
+    assert_eq!(spread.home("SELECT split_part(number, '-', 2)::bigint FROM invoice_numbers"), "7");
 }
 
 #[test]

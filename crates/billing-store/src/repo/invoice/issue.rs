@@ -161,7 +161,7 @@ impl PgTransaction<'_> {
             return Ok(());
         }
         let issue = Issue::new(self.tenant(), &invoices)?;
-        let issued: Vec<(Uuid, String)> = match self.shared.lanes.are_on_nodes() {
+        let issued: Vec<(Uuid, String)> = match self.shared.lanes.have_nodes() {
             false => self.query(|pg| issue.load(pg))?,
             true => self.issue_numbered(issue)?,
         };

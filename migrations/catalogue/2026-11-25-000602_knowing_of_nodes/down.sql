@@ -1,0 +1,1 @@
+DROP FUNCTION refuse_without_nodes CASCADE;
