@@ -78,7 +78,8 @@ pub const REFERENCE: &str = "Reference for the log:";
 
 // Home.
 pub const THIS_MONTH: &str = "Invoiced this month";
-pub const LAST_MONTH: &str = "last month";
+pub const LAST_MONTH: &str = "in all of last month";
+pub const LAST_MONTH_SO_FAR: &str = "by this time last month";
 pub const NOTHING_INVOICED: &str = "Nothing was invoiced this month or last.";
 pub const BILLING_LAG: &str = "Billing is behind by";
 pub const BILLING_UP_TO_DATE: &str = "nothing";

@@ -42,6 +42,8 @@ view! {
         this_month: Number,
         /// Amounts of those issued in the month before.
         last_month: Number,
+        /// Of these what was issued as early in that month as it is in this one.
+        last_month_so_far: Number,
     }
 }
 
@@ -51,6 +53,7 @@ impl From<Invoiced> for InvoicedView {
             currency_code: invoiced.currency_code,
             this_month: (&invoiced.this_month).into(),
             last_month: (&invoiced.last_month).into(),
+            last_month_so_far: (&invoiced.last_month_so_far).into(),
         }
     }
 }

@@ -58,6 +58,7 @@ fn figures(overview: &Value) -> Markup {
                 div.card {
                     h2 { (text::THIS_MONTH) }
                     p.figure { (show::amount(&one["this_month"], &one["currency_code"])) }
+                    p.quiet { (show::amount(&one["last_month_so_far"], &one["currency_code"])) " " (text::LAST_MONTH_SO_FAR) }
                     p.quiet { (show::amount(&one["last_month"], &one["currency_code"])) " " (text::LAST_MONTH) }
                 }
             }

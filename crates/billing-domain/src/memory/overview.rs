@@ -16,8 +16,9 @@ impl Overviews for MemoryStore {
         let state = self.lock();
         let tenant = state.tenant(organization)?;
         let month = |at: time::OffsetDateTime| i32::from(u8::from(at.month())) + 12 * at.year();
+        let into_month = |at: time::OffsetDateTime| (at.day(), at.time());
         let this = month(state.now);
-        let mut by_code: BTreeMap<&str, [BigDecimal; 2]> = BTreeMap::new();
+        let mut by_code: BTreeMap<&str, [BigDecimal; 3]> = BTreeMap::new();
         let is_real = |invoice: &&Invoice| {
             let lives_by_clock = tenant.accounts.get(&invoice.customer).is_some_and(|account| account.lives_by_clock());
             invoice.payment_status != PaymentStatus::Voided && !lives_by_clock
@@ -25,13 +26,18 @@ impl Overviews for MemoryStore {
         for invoice in tenant.all_invoices().filter(is_real) {
             let age = this - month(invoice.issued_at);
             if let Ok(place @ 0..=1) = usize::try_from(age) {
-                by_code.entry(&invoice.currency.code).or_default()[place] += &invoice.amount;
+                let sums = by_code.entry(&invoice.currency.code).or_default();
+                sums[place] += &invoice.amount;
+                if place == 1 && into_month(invoice.issued_at) <= into_month(state.now) {
+                    sums[2] += &invoice.amount;
+                }
             }
         }
-        let invoiced = by_code.into_iter().map(|(code, [this_month, last_month])| Invoiced {
+        let invoiced = by_code.into_iter().map(|(code, [this_month, last_month, last_month_so_far])| Invoiced {
             currency_code: code.to_owned(),
             this_month,
             last_month,
+            last_month_so_far,
         });
         let due = tenant.accounts.values().filter_map(|account| {
             let at = account.due_at.filter(|at| *at <= state.now)?;

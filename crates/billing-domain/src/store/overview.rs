@@ -16,6 +16,8 @@ pub struct Invoiced {
     pub this_month: BigDecimal,
     /// Amounts of those issued in the month before.
     pub last_month: BigDecimal,
+    /// Of these what was issued as early in that month as it is in this one.
+    pub last_month_so_far: BigDecimal,
 }
 
 /// How an organization stands.

@@ -17,11 +17,15 @@ use crate::pg::error::Failure;
 use crate::pg::statement::statement;
 
 statement! {
-    /// What was invoiced by currency, in this month and in the one before, without what was voided and without customers under a
+    /// What was invoiced by currency, in this month, in the one before, and in that as early as it is in this one, without what was voided and without customers under a
     /// test clock, whose money is none.
-    SumInvoiced -> (Text, Numeric, Numeric) {
+    SumInvoiced -> (Text, Numeric, Numeric, Numeric) {
         "SELECT currency_code, coalesce(sum(amount) FILTER (WHERE issued_at >= month.start), 0),
-            coalesce(sum(amount) FILTER (WHERE issued_at < month.start), 0)
+            coalesce(sum(amount) FILTER (WHERE issued_at < month.start), 0),
+            coalesce(sum(amount) FILTER (
+                WHERE issued_at < month.start
+                    AND issued_at - date_trunc('month', month.start - interval '1 day', 'UTC') <= statement_timestamp() - month.start
+            ), 0)
         FROM invoices
         JOIN customers USING (organization_id, customer_key)
         CROSS JOIN (SELECT date_trunc('month', statement_timestamp(), 'UTC') AS start) month
@@ -102,15 +106,17 @@ impl Overviews for PgStore {
 
     fn overview(&self, organization: OrganizationId) -> Result<Overview, Error> {
         type DueRow = (i64, i64, Option<OffsetDateTime>, OffsetDateTime);
+        type SumRow = (String, BigDecimal, BigDecimal, BigDecimal);
         let organization = organization.uuid();
         let mut overview = Overview::default();
-        let mut invoiced: BTreeMap<String, (BigDecimal, BigDecimal)> = BTreeMap::new();
+        let mut invoiced: BTreeMap<String, [BigDecimal; 3]> = BTreeMap::new();
         for lane in self.shared.lanes.all() {
-            let sums = lane.pool.run(|pg| SumInvoiced { organization }.load::<(String, BigDecimal, BigDecimal)>(pg));
-            for (code, this_month, last_month) in sums.map_err(Failure::into_error)? {
-                let sum = invoiced.entry(code).or_default();
-                sum.0 += this_month;
-                sum.1 += last_month;
+            let sums = lane.pool.run(|pg| SumInvoiced { organization }.load::<SumRow>(pg));
+            for (code, this_month, last_month, so_far) in sums.map_err(Failure::into_error)? {
+                let sums = invoiced.entry(code).or_default();
+                for (sum, part) in sums.iter_mut().zip([this_month, last_month, so_far]) {
+                    *sum += part;
+                }
             }
             let due = lane.pool.run(|pg| CountDue { organization }.get_result::<DueRow>(pg));
             let (due, parked, first, now) = due.map_err(Failure::into_error)?;
@@ -121,7 +127,12 @@ impl Overviews for PgStore {
         }
         overview.invoiced = invoiced
             .into_iter()
-            .map(|(currency_code, (this_month, last_month))| Invoiced { currency_code, this_month, last_month })
+            .map(|(currency_code, [this_month, last_month, last_month_so_far])| Invoiced {
+                currency_code,
+                this_month,
+                last_month,
+                last_month_so_far,
+            })
             .collect();
         let failing = self.shared.pool.run(|pg| CountFailing { organization }.get_result::<i64>(pg));
         overview.webhooks_failing = count(failing.map_err(Failure::into_error)?)?;
