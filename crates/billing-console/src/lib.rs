@@ -16,10 +16,12 @@
 //! | [`layout`] | what surrounds a page: head, navigation, search, and the pages of errors |
 //! | [`show`] | amounts, instants and other values as people read them |
 //! | [`text`] | every English text |
+//! | [`csv`] | tables that spreadsheets open |
 //! | [`asset`] | the style sheet, the script and the icon, compiled in |
 
 pub mod api;
 pub mod asset;
+pub mod csv;
 pub mod form;
 pub mod layout;
 pub mod page;

@@ -24,6 +24,8 @@ pub enum Method {
 pub enum Outcome {
     /// A page: its title, and what is inside its surroundings.
     Page(String, Markup),
+    /// A table to keep: the name of its file, and its text.
+    Csv(String, String),
     /// Done, or found: look there.
     Go(String),
 }

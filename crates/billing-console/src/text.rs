@@ -110,6 +110,7 @@ pub const NO_METRICS: &str = "No metrics yet. They are made through the API: POS
 pub const NO_WEBHOOKS: &str = "No webhook endpoints. They are made through the API: POST /api/webhook_endpoints/.";
 pub const NO_EVENTS: &str = "No events.";
 pub const FILTER: &str = "Show";
+pub const AS_CSV: &str = "As a table (CSV)";
 pub const ALL: &str = "All";
 pub const UNPAID: &str = "unpaid";
 pub const PAID: &str = "paid";

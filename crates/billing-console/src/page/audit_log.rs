@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::export::{self, Export};
 use super::{customer_path, is_first, paged};
 use crate::api::Failure;
 use crate::layout::pager;
@@ -14,6 +15,23 @@ use crate::{show, text};
 const FILTERS: [(&str, &str); 4] =
     [("actor", text::WHO), ("operation", text::OPERATION), ("kind", text::KIND), ("customer_id", text::CUSTOMER)];
 
+/// The columns of the table to keep: those that the API's has.
+const COLUMNS: [&str; 13] = [
+    "timestamp",
+    "actor_type",
+    "actor_id",
+    "actor_name",
+    "address",
+    "request_id",
+    "operation",
+    "kind",
+    "id",
+    "customer_id",
+    "before",
+    "after",
+    "audit_entry_id",
+];
+
 /// `GET /console/audit_log/`
 ///
 /// # Errors
@@ -22,6 +40,11 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let chosen = FILTERS.iter().filter_map(|(name, _)| Some(format!("{name}={}", escaped(visit.query.get(name)?))));
     let chosen = chosen.collect::<Vec<_>>().join("&");
     let query = if chosen.is_empty() { String::new() } else { format!("?{chosen}") };
+    if export::is_wanted(visit) {
+        let list = &format!("/api/audit_log/{query}");
+        let row = |entry: &Value| export::fields(entry, COLUMNS);
+        return Export { name: "audit_log", list, at_once: 100, columns: COLUMNS, row }.table(visit).await;
+    }
     let list = visit.list(paged(&format!("/api/audit_log/{query}"), visit)).await?;
     let entries = show::items(&list.value);
     let content = html! {
@@ -38,6 +61,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         @if entries.is_empty() { p.empty { (text::NO_ENTRIES_OF_LOG) } }
         @for entry in entries { (line(entry)) }
         (pager(&format!("/console/audit_log/{query}"), is_first(visit), list.next.as_deref()))
+        (export::link(&format!("/console/audit_log/{query}")))
     };
     Ok(Outcome::Page(text::AUDIT_LOG.to_owned(), content))
 }

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::export::{self, Export};
 use super::{customer_path, is_first, paged};
 use crate::api::Failure;
 use crate::layout::pager;
@@ -15,6 +16,11 @@ use crate::{show, text};
 /// # Errors
 /// Those of the list.
 pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
+    if export::is_wanted(visit) {
+        let columns = ["customer_id", "customer_name", "email", "plans", "amounts_due"];
+        let list = "/api/customers/";
+        return Export { name: "customers", list, at_once: 100, columns, row }.table(visit).await;
+    }
     let list = visit.list(paged("/api/customers/", visit)).await?;
     let customers = show::items(&list.value);
     let content = html! {
@@ -23,8 +29,21 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             (customer_table(customers))
         }
         (pager("/console/customers/", is_first(visit), list.next.as_deref()))
+        (export::link("/console/customers/"))
     };
     Ok(Outcome::Page(text::CUSTOMERS.to_owned(), content))
+}
+
+/// A customer in a table to keep: of several plans or currencies all, one after the other.
+fn row(customer: &Value) -> [String; 5] {
+    let [id, name, email] = export::fields(customer, ["customer_id", "customer_name", "email"]);
+    let joined = |list: &str, of: fn(&Value) -> String| {
+        show::items(&customer[list]).iter().map(of).collect::<Vec<_>>().join("; ")
+    };
+    let plans = joined("subscriptions", |one| show::plain(&one["billing_plan"]["plan_name"]));
+    let due =
+        joined("total_amounts_due", |due| format!("{} {}", show::plain(&due["amount"]), show::code(&due["currency"])));
+    [id, name, email, plans, due]
 }
 
 /// Customers in a table.

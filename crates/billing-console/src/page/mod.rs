@@ -15,6 +15,7 @@ pub mod customers;
 pub mod delete_alert;
 pub mod event;
 pub mod events;
+mod export;
 pub mod home;
 pub mod invite_user;
 pub mod invoice;

@@ -2,6 +2,7 @@
 
 use actix_web::http::header::{ACCEPT, CONTENT_TYPE};
 use actix_web::{HttpRequest, HttpResponse, Responder, web};
+use billing_console::csv;
 use billing_domain::audit::{ActorKind, AuditEntry, AuditFilter};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{AuditEntryId, CustomerKey};
@@ -9,7 +10,6 @@ use billing_domain::store::Page;
 use billing_domain::{Error, FieldCode, StoreError};
 use serde_json::value::RawValue;
 
-use super::csv;
 use crate::app::App;
 use crate::caller::Caller;
 use crate::endpoint::{Endpoint, Parameter, get};

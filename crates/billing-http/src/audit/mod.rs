@@ -1,6 +1,5 @@
 //! The audit log: the call that lists it, and how things are shown in it before they are changed.
 
-mod csv;
 mod list;
 mod shown;
 

@@ -126,6 +126,7 @@ async fn serve(
         Ok(Outcome::Page(title, content)) => {
             reply::html(200, layout::page(&session.viewer(app), request.path(), &title, &content))
         }
+        Ok(Outcome::Csv(name, text)) => reply::csv(&name, text),
         Ok(Outcome::Go(to)) => reply::go(&to),
         Err(failure) => failed(&session, request, &failure),
     }

@@ -3,7 +3,7 @@
 use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS,
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS,
 };
 use billing_console::asset::POLICY;
 
@@ -25,6 +25,14 @@ fn answer(status: StatusCode) -> actix_web::HttpResponseBuilder {
 pub fn html(status: u16, page: String) -> HttpResponse {
     let status = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     answer(status).content_type("text/html; charset=utf-8").body(page)
+}
+
+/// A table, to be kept as a file of this name.
+pub fn csv(name: &str, text: String) -> HttpResponse {
+    let kept = format!("attachment; filename=\"{name}\"");
+    let mut answer = answer(StatusCode::OK);
+    answer.content_type("text/csv; charset=utf-8; header=present").insert_header((CONTENT_DISPOSITION, kept));
+    answer.body(text)
 }
 
 /// What pages load. Its address has the version in it, so it is kept.

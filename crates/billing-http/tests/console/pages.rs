@@ -124,6 +124,46 @@ fn an_event_is_found_by_its_id_and_finds_are_grouped() {
     assert_eq!((eve.status, events(&eve.text)), (200, 0), "another tenant's is not found: {}", eve.text);
 }
 
+#[test]
+fn lists_are_kept_as_tables() {
+    let (world, number) = world_with_an_invoice();
+    let named = json!({"customer_id": "=1+1", "customer_name": "Say \"hi\", @all", "email": "+x@acme.io"});
+    world.post("/api/customers/", &named).ok(201);
+    let ada = Browser::signed_in(&world, ADA);
+    let table = |path: &str, name: &str| {
+        let answer = ada.get(path);
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text);
+        assert_eq!(answer.header("content-type"), "text/csv; charset=utf-8; header=present", "{path}");
+        assert_eq!(answer.header("content-disposition"), format!("attachment; filename=\"{name}\""), "{path}");
+        let lines: Vec<String> = answer.text.split_terminator("\r\n").map(str::to_owned).collect();
+        lines
+    };
+    let customers = table("/console/customers/?format=csv", "customers.csv");
+    assert_eq!(customers[0], "customer_id,customer_name,email,plans,amounts_due");
+    let invoice = &world.get("/api/invoices/").ok(200)[0];
+    let of = |begin: &str| customers.iter().find(|line| line.starts_with(begin)).cloned().unwrap_or_default();
+    assert_eq!(of("acme,"), format!("acme,,4@acme.io,Starter,{} USD", invoice["amount_due"]));
+    assert_eq!(of("'=1+1,"), "'=1+1,\"Say \"\"hi\"\", @all\",'+x@acme.io,,", "nothing is a formula");
+    let invoices = table("/console/invoices/?format=csv&status=unpaid", "invoices.csv");
+    assert_eq!(invoices.len(), 2, "{invoices:?}");
+    let end = format!(",USD,{},{},{}", invoice["amount"], invoice["amount_due"], invoice.id("invoice_id"));
+    assert!(invoices[1].starts_with(&format!("{number},")) && invoices[1].ends_with(&end), "{invoices:?}");
+    assert_eq!(table("/console/invoices/?format=csv&status=voided", "invoices.csv").len(), 1, "the filter applies");
+    let log = table("/console/audit_log/?format=csv&kind=customer", "audit_log.csv");
+    assert_eq!(log.len(), 3, "who made the two customers: {log:?}");
+    for (page, link) in [
+        ("/console/customers/", "/console/customers/?format=csv"),
+        ("/console/invoices/?status=unpaid", "/console/invoices/?status=unpaid&amp;format=csv"),
+        ("/console/audit_log/?kind=customer", "/console/audit_log/?kind=customer&amp;format=csv"),
+    ] {
+        let shown = ada.get(page).text;
+        assert!(shown.contains(&format!("href=\"{link}\"")), "{page} leads there: {shown}");
+    }
+    user(&world, "sam@acme.example", world.organization, Role::Support);
+    let sam = Browser::signed_in(&world, "sam@acme.example");
+    assert_eq!(sam.get("/console/audit_log/?format=csv").status, 403, "who may not look may not keep");
+}
+
 /// Each statement is a round trip. Counted with one customer and with 300 more: no page asks about each of them.
 #[test]
 fn no_page_costs_more_with_more_customers() {
