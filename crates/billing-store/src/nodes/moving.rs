@@ -5,11 +5,15 @@
 //! cut      all tables move aside at once, in a transaction that waits for whoever is at work there: nobody finds them any more
 //! wait     until the target has the mark that the cut has left as the last change of all
 //! verify   the digest of each table's rows is that of its copy
-//! switch   the directory names the target: from here on processes find the lane there
+//! rename   the copy's schema gets the lane's next name
+//! switch   the directory names the target and that schema: from here on processes find the lane there
 //! ```
 //!
+//! A lane has another name after each move. So whoever has not heard of one, and of the lane's coming back, finds nothing in the place
+//! where it still looks: no half of a copy, and nowhere to write what would be lost.
+//!
 //! Killed at any point, it is run again: before the cut it begins anew, behind it it goes on. What was moved aside stays where it
-//! was, until the lane comes back and leaves again.
+//! was, until the lane comes back.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -114,9 +118,24 @@ impl Side {
     }
 }
 
+statement! {
+    /// The schemas that a lane has had in a database: those that were worked in, and what was moved aside.
+    ListLeft -> Text {
+        "SELECT nspname::text FROM pg_namespace WHERE nspname ~ ('^(moved_)?' || " base: String as Text; " || '(_m[0-9]+)?$')"
+    }
+}
+
+/// What a lane's schema is called whatever its moves were, and how many those were.
+fn base_and_moves(schema: &str) -> (&str, u64) {
+    let moved = schema.rsplit_once("_m").and_then(|(base, moves)| Some((base, moves.parse().ok()?)));
+    moved.unwrap_or((schema, 0))
+}
+
 /// A lane on its way.
 struct Move {
     schema: String,
+    /// What it is called behind the move.
+    next: String,
     /// Where the tables are behind the cut.
     aside: String,
     /// What the target takes them by.
@@ -148,18 +167,27 @@ pub(crate) fn move_lane(
             return Ok(Moved::default());
         }
         let (source, target) = (Side::connect(url, row.node.as_ref())?, Side::connect(url, node.as_ref())?);
-        let (aside, subscription) = (format!("moved_{}", row.schema), format!("billing_{}", row.schema));
-        let mut moving = Move { schema: row.schema, aside, subscription, source, target };
+        let (base, moves) = base_and_moves(&row.schema);
+        let (aside, subscription) = (format!("moved_{base}"), format!("billing_{base}"));
+        let next = format!("{base}_m{}", moves + 1);
+        let mut moving = Move { schema: row.schema, next, aside, subscription, source, target };
         if !moving.is_cut()? {
             moving.copy(left, progress)?;
             moving.cut(progress)?;
         }
         let begun = Instant::now();
-        moving.take_the_rest(progress)?;
-        let verified = moving.verify(progress)?;
+        let verified = if moving.is_renamed()? {
+            0
+        } else {
+            moving.take_the_rest(progress)?;
+            let verified = moving.verify(progress)?;
+            progress("renaming");
+            moving.rename()?;
+            verified
+        };
         progress("switching");
-        let to_node = lanes::node_name.eq(name(&node));
-        diesel::update(lanes::table.find(row.number)).set(to_node).execute(&mut home)?;
+        let place = (lanes::node_name.eq(name(&node)), lanes::schema_name.eq(&moving.next));
+        diesel::update(lanes::table.find(row.number)).set(place).execute(&mut home)?;
         Ok(Moved { verified, stood_still: begun.elapsed() })
     })();
     moved.map_err(Failure::into_store_error)
@@ -193,9 +221,19 @@ impl Move {
         Ok(is_aside && !self.source.has_table(&self.schema, "customers")?)
     }
 
+    /// Whether a run before came to everything but the switch.
+    fn is_renamed(&mut self) -> QueryResult<bool> {
+        self.target.has_table(&self.next, "customers")
+    }
+
+    /// Gives the copy, which nobody looks for under either name yet, the one that the directory is about to have.
+    fn rename(&mut self) -> QueryResult<()> {
+        self.target.pg.batch_execute(&format!("ALTER SCHEMA {} RENAME TO {}", self.schema, self.next))
+    }
+
     /// What the source keeps for the target of what it has not sent yet.
     fn slot(&self) -> String {
-        format!("billing_{}_{}", self.source.identity.database, self.schema)
+        format!("{}_{}", self.subscription, self.source.identity.database)
     }
 
     fn is_subscribed(&mut self) -> QueryResult<bool> {
@@ -215,8 +253,10 @@ impl Move {
         if self.is_subscribed()? {
             self.target.pg.batch_execute(&format!("DROP SUBSCRIPTION {subscription}"))?;
         }
-        // Nobody looks for the lane here: it is what a run before has left.
-        self.target.pg.batch_execute(&format!("DROP SCHEMA IF EXISTS {schema} CASCADE"))?;
+        // The lane is elsewhere: it is what moves before have left.
+        for left in (ListLeft { base: base_and_moves(&schema).0.to_owned() }).load::<String>(&mut self.target.pg)? {
+            self.target.pg.batch_execute(&format!("DROP SCHEMA {left} CASCADE"))?;
+        }
         migration::make_lane(&self.target.url, &schema, left)?;
         self.make_months()?;
         let tables = all_tables(&mut self.source.pg, &schema)?;

@@ -105,6 +105,11 @@ impl Spread {
         (&self.store as &dyn Store).run_for(&Scope::Customer(customer.organization, customer.key), work)
     }
 
+    /// What a lane's schema is called.
+    fn schema(&self, lane: u16) -> String {
+        self.home(&format!("SELECT schema_name FROM lanes WHERE number = {lane}"))
+    }
+
     fn home(&self, sql: &str) -> String {
         query(&self.home, &format!("SELECT coalesce(({sql})::text, '') AS value")).remove(0)
     }
@@ -411,7 +416,7 @@ fn a_lane_moves_with_every_row_there_and_back() {
     let before = contents(&spread.home, "lane_01");
     let moved = PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}).expect("moved");
     assert!(moved.verified > 20, "{moved:?}");
-    assert_eq!(contents(&spread.node, "lane_01"), before);
+    assert_eq!(contents(&spread.node, &spread.schema(1)), before);
     let left = spread.store.lanes().expect_err("whoever was at work with it finds nothing").to_string();
     assert!(left.contains("does not exist"), "{left}");
     assert_eq!(PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}), Ok(Moved::default()), "it is there");
@@ -427,12 +432,16 @@ fn a_lane_moves_with_every_row_there_and_back() {
         }
     }
     assert_eq!(there.check_lanes(&mut |_| {}), Ok(Vec::new()));
-    let grown = contents(&spread.node, "lane_01");
+    let grown = contents(&spread.node, &spread.schema(1));
     assert_ne!(grown, before, "it was worked with");
     PgStore::move_lane(&spread.home, 1, None, &mut |_| {}).expect("home again");
-    assert_eq!(contents(&spread.home, "lane_01"), grown);
+    assert_eq!(contents(&spread.home, &spread.schema(1)), grown);
     PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}).expect("and away");
-    assert_eq!(contents(&spread.node, "lane_01"), grown);
+    assert_eq!(contents(&spread.node, &spread.schema(1)), grown);
+    let left =
+        "SELECT string_agg(nspname, ' ' ORDER BY nspname) AS value FROM pg_namespace WHERE nspname LIKE '%lane_01%'";
+    assert_eq!(query(&spread.home, left), ["lane_01_m2 moved_lane_01"], "moves do not pile up");
+    assert_eq!(query(&spread.node, left), ["lane_01_m3"]);
     for (lane, to, why) in [(9, Some("east"), "there is no lane 9"), (2, Some("west"), "there is no node west")] {
         let refused = PgStore::move_lane(&spread.home, lane, to, &mut |_| {}).expect_err(why).to_string();
         assert!(refused.contains(why), "{refused}");
@@ -465,8 +474,37 @@ fn a_move_that_was_killed_anywhere_is_ended_by_the_next() {
         steps = if steps < 6 { steps + 1 } else { steps * 2 };
     }
     assert!(kills > 5, "it was killed at several steps");
-    assert_eq!(contents(&spread.node, "lane_02"), before);
+    assert_eq!(contents(&spread.node, &spread.schema(2)), before);
     assert_eq!(connect_with_nodes(&spread.home, 4).expect("connected").check_lanes(&mut |_| {}), Ok(Vec::new()));
+}
+
+#[test]
+fn whoever_has_heard_of_no_move_finds_nothing_where_the_lane_comes_back() {
+    let spread = at_home();
+    let (_, customers) = spread.furnished();
+    let customer = &customers[1];
+    // It is killed between its last two steps, and run again.
+    let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        PgStore::move_lane(&spread.home, 1, Some("east"), &mut |what| assert_ne!(what, "switching", "killed"))
+    }));
+    assert!(killed.is_err());
+    let moved = PgStore::move_lane(&spread.home, 1, Some("east"), &mut |_| {}).expect("it goes on");
+    assert_eq!(moved.verified, 0, "everything was verified before");
+    let before = contents(&spread.node, &spread.schema(1));
+    let mut steps = 0;
+    let moved = PgStore::move_lane(&spread.home, 1, None, &mut |what| {
+        let written = spread.run(customer, |tx, _| tx.customers().insert(customer));
+        assert!(written.is_err(), "it was written, and to be lost, while {what}");
+        steps += 1;
+    });
+    assert!(moved.is_ok() && steps > 5, "{moved:?}");
+    assert_eq!(contents(&spread.home, &spread.schema(1)), before);
+    spread.run(customer, |tx, _| tx.customers().get(customer.key)).expect_err("nor does it read there");
+    let anew = PgStore::connect(&spread.home, 4).expect("everything is at home");
+    assert_eq!(anew.check_lanes(&mut |_| {}), Ok(Vec::new()));
+    (&anew as &dyn Store)
+        .run_for(&Scope::Customer(customer.organization, customer.key), |tx, _| tx.customers().insert(customer))
+        .expect("whoever has heard of it works there");
 }
 
 #[test]
@@ -524,7 +562,7 @@ fn what_is_acknowledged_while_a_lane_moves_moves_with_it() {
     };
     assert!(issued > 5 && of_others > 5, "they were at work: {issued}, {of_others}");
     assert_eq!(
-        of(&spread.node, "lane_01", customer),
+        of(&spread.node, &spread.schema(1), customer),
         issued.to_string(),
         "nothing acknowledged is lost, and nothing else there"
     );
