@@ -15,9 +15,10 @@ use std::time::{Duration, Instant};
 use billing_domain::StoreError;
 use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
-use diesel::sql_types::{Array, BigInt, Bool, Integer, Text};
+use diesel::sql_types::{Bool, Integer, Text};
 
 use super::{CountUncopied, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
+use crate::pg::catalogue_copy::{self, SUBSCRIPTION};
 use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::migration;
@@ -26,36 +27,6 @@ use crate::pg::replica::position;
 use crate::pg::schema::nodes;
 use crate::pg::statement::statement;
 
-/// The tables of the catalogue that every node has a copy of. All others are asked for at home.
-const COPIED: [&str; 18] = [
-    "api_keys",
-    "catalog_versions",
-    "catalogue_position",
-    "components",
-    "currencies",
-    "features",
-    "ingest_key_ranges",
-    "ingest_versions",
-    "metric_rollups",
-    "metrics",
-    "organizations",
-    "plan_version_features",
-    "plan_version_targets",
-    "plan_versions",
-    "plans",
-    "recurring_charges",
-    "test_clocks",
-    "usage_alerts",
-];
-
-/// What is written in one way where all events are in one database, and in another where they are not: each table with the changes.
-const REFUSED_UNKNOWING: [(&str, &str); 2] =
-    [("metric_rollups", "INSERT OR UPDATE"), ("usage_alerts", "UPDATE OF is_introduced")];
-
-/// What home sends to nodes, and what a node takes from home.
-const SUBSCRIPTION: &str = "billing_catalogue";
-/// Where a node has the tables that stay at home: no connection looks there.
-const AT_HOME: &str = "billing_at_home";
 /// The oldest version of Postgres that a node may have, as the server tells it.
 const VERSION_MIN: i32 = 150_000;
 /// How long is waited for a copy that makes no progress.
@@ -71,23 +42,6 @@ statement! {
 }
 
 statement! {
-    /// The tables of the catalogue but for some.
-    ListTables -> Text {
-        "SELECT relname::text FROM pg_class
-        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname !~ '^__diesel'
-            AND relname <> ALL (" but: Vec<String> as Array<Text>; ")
-        ORDER BY relname"
-    }
-}
-
-statement! {
-    /// How many triggers of a function there are that ordinary changes fire.
-    CountTriggers -> BigInt {
-        "SELECT count(*) FROM pg_trigger WHERE tgfoid = to_regproc(" function: String as Text; ") AND tgenabled = 'O'"
-    }
-}
-
-statement! {
     /// Whether there is a directory of lanes where connections look: a copy of the catalogue has none.
     HasDirectory -> Bool { "SELECT to_regclass(" name: String as Text; ") IS NOT NULL" }
 }
@@ -95,11 +49,6 @@ statement! {
 statement! {
     /// Whether there are lanes in a database.
     HasLanes -> Bool { "SELECT EXISTS (SELECT FROM lanes WHERE number >= " first: i32 as Integer; ")" }
-}
-
-statement! {
-    /// Whether home sends the catalogue to anybody.
-    HasPublication -> Bool { "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = " name: String as Text; ")" }
 }
 
 /// A node to be added.
@@ -133,7 +82,7 @@ pub(crate) fn add(
         migration::make_catalogue(&node_url)?;
         left(&mut there);
         let is_subscribed = (HasSubscription { name: SUBSCRIPTION.to_owned() }).get_result(&mut there)?;
-        there.transaction(|pg| prepare_copy(pg, is_subscribed))?;
+        there.transaction(|pg| catalogue_copy::prepare(pg, is_subscribed))?;
         progress("publishing the catalogue");
         home.transaction(|pg| publish(pg, node, identity))?;
         if !is_subscribed {
@@ -193,51 +142,9 @@ fn expect_usable(home: &mut PgConnection, there: &mut PgConnection) -> Result<Id
     Ok(identity)
 }
 
-/// Makes a database that has the catalogue's tables into one for a copy of it.
-fn prepare_copy(pg: &mut PgConnection, is_subscribed: bool) -> Result<(), Failure> {
-    pg.batch_execute(&format!("SET LOCAL client_min_messages = warning; CREATE SCHEMA IF NOT EXISTS {AT_HOME}"))?;
-    let but = COPIED.map(str::to_owned).to_vec();
-    for table in (ListTables { but }).load::<String>(pg)? {
-        pg.batch_execute(&format!("ALTER TABLE public.{table} SET SCHEMA {AT_HOME}"))?;
-    }
-    if is_subscribed {
-        return Ok(());
-    }
-    // Migrations have left some rows, and a copy begins with none.
-    let all: Vec<String> = COPIED.iter().map(|table| format!("public.{table}")).collect();
-    pg.batch_execute(&format!("TRUNCATE {} CASCADE", all.join(", ")))?;
-    for table in COPIED {
-        pg.batch_execute(&format!(
-            "CREATE OR REPLACE TRIGGER {table}_is_copied BEFORE INSERT OR UPDATE OR DELETE ON public.{table}
-            FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_catalogue_change()"
-        ))?;
-    }
-    Ok(())
-}
-
 /// Has home send the catalogue, and count its changes; writes the node into the directory.
 fn publish(pg: &mut PgConnection, node: &NewNode<'_>, identity: Identity) -> Result<(), Failure> {
-    // Whoever changes the catalogue is waited for.
-    pg.batch_execute("SET LOCAL lock_timeout = '10s'; SET LOCAL client_min_messages = warning")?;
-    let counted = (CountTriggers { function: "public.advance_catalogue_position".to_owned() }).get_result::<i64>(pg)?;
-    if counted == 0 {
-        for table in COPIED.iter().filter(|table| **table != "catalogue_position") {
-            pg.batch_execute(&format!(
-                "CREATE CONSTRAINT TRIGGER {table}_position AFTER INSERT OR UPDATE OR DELETE ON public.{table}
-                DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION public.advance_catalogue_position()"
-            ))?;
-        }
-        for (table, changes) in REFUSED_UNKNOWING {
-            pg.batch_execute(&format!(
-                "CREATE TRIGGER {table}_without_nodes BEFORE {changes} ON public.{table}
-                FOR EACH STATEMENT EXECUTE FUNCTION public.refuse_without_nodes()"
-            ))?;
-        }
-    }
-    if !(HasPublication { name: SUBSCRIPTION.to_owned() }).get_result::<bool>(pg)? {
-        let all: Vec<String> = COPIED.iter().map(|table| format!("public.{table}")).collect();
-        pg.batch_execute(&format!("CREATE PUBLICATION {SUBSCRIPTION} FOR TABLE {}", all.join(", ")))?;
-    }
+    catalogue_copy::publish(pg)?;
     let values = (
         nodes::name.eq(node.name),
         nodes::host.eq(node.host),

@@ -12,6 +12,7 @@ use diesel::prelude::*;
 use diesel::sql_types::Bool;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
+use crate::pg::catalogue_copy;
 use crate::pg::error::Failure;
 use crate::pg::lane;
 use crate::pg::lock::{LockClass, lock_for_connection};
@@ -71,8 +72,9 @@ pub(crate) fn applied_versions(connection: &mut PgConnection) -> QueryResult<Vec
     migrations::table.select(migrations::version).order(migrations::version).load(connection)
 }
 
-/// Applies what is missing, to the catalogue and to each lane, and does what is `left` to do in each lane, before anybody else
-/// can; answers the versions it applied. A database that has none yet gets so many `lanes`.
+/// Applies what is missing, to the catalogue and to each lane, wherever it is, and does what is `left` to do in each lane, before anybody
+/// else can; answers the versions it applied. A database that has none yet gets so many `lanes`. A node that does not answer is left out
+/// where the catalogue lacks nothing.
 pub(crate) fn migrate(
     url: &str,
     lanes: Option<u16>,
@@ -82,20 +84,57 @@ pub(crate) fn migrate(
     let lock = lock_for_connection(&mut connection, LockClass::Migration);
     lock.map_err(as_store_error)?;
     refuse_older(&mut connection)?;
-    let mut applied = apply(&mut connection, CATALOGUE)?;
+    let (mut applied, mut nodes) = migrate_catalogue(url, &mut connection)?;
     let schemas = lane::schemas(&mut connection).map_err(as_store_error)?;
     if schemas.is_empty() && lane::is_splitting(&mut connection).map_err(as_store_error)? {
         return Err(StoreError::Internal(IS_SPLITTING.to_owned()));
     }
     let planned = lane::planned(schemas, lanes)?;
+    let directory = lane::directory(&mut connection).map_err(as_store_error)?;
     for schema in planned.schemas() {
-        let versions = enter_lane(&mut connection, schema)?;
+        let node = directory.iter().find(|row| row.schema == schema).and_then(|row| row.node.as_ref());
+        let place = match node.map(|node| nodes.iter_mut().find(|(name, _)| *name == node.name)) {
+            None => &mut connection,
+            Some(Some((_, there))) => there,
+            // It does not answer.
+            Some(None) => continue,
+        };
+        let versions = enter_lane(place, schema)?;
         // Mostly each lane lacks the same.
         applied.extend(versions.into_iter().filter(|version| !applied.contains(version)).collect::<Vec<_>>());
-        left(&mut connection);
+        left(place);
     }
     planned.note(&mut connection).map_err(as_store_error)?;
     Ok(applied)
+}
+
+/// Connections to nodes, each with the node's name.
+type Nodes = Vec<(String, PgConnection)>;
+
+/// Applies what the catalogue lacks, first to the copies that nodes have, so that whoever takes what is sent understands it.
+fn migrate_catalogue(url: &str, home: &mut PgConnection) -> Result<(Vec<String>, Nodes), StoreError> {
+    let known = catalogue_copy::all_nodes(home).map_err(as_store_error)?;
+    let is_behind = home.has_pending_migration(CATALOGUE).map_err(|error| internal(error.as_ref()))?;
+    let mut nodes = Nodes::new();
+    for node in &known {
+        match catalogue_copy::connect(url, node) {
+            Ok(there) => nodes.push((node.name.clone(), there)),
+            Err(error) if is_behind => return Err(error),
+            Err(error) => log::warn!("the node {} is not looked at for migrations: {error}", node.name),
+        }
+    }
+    for (_, there) in &mut nodes {
+        apply(there, CATALOGUE)?;
+        there.transaction(|pg| catalogue_copy::prepare(pg, true)).map_err(Failure::into_store_error)?;
+    }
+    let applied = apply(home, CATALOGUE)?;
+    if !known.is_empty() {
+        home.transaction(catalogue_copy::publish).map_err(Failure::into_store_error)?;
+    }
+    for (_, there) in &mut nodes {
+        catalogue_copy::take_new(there).map_err(as_store_error)?;
+    }
+    Ok((applied, nodes))
 }
 
 /// Makes a lane if it is not there, and applies what is missing in it; the connection looks there first from now on.

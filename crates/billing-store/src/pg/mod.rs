@@ -1,5 +1,6 @@
 //! Postgres as such: connections, prepared statements, the schema, what errors mean. Knows nothing of the store above it.
 
+pub(crate) mod catalogue_copy;
 pub(crate) mod column;
 pub(crate) mod conflict_cooldown;
 pub(crate) mod deadline;

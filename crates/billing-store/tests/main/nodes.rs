@@ -353,6 +353,36 @@ fn whoever_is_at_work_since_before_the_first_node_uses_numbers_that_came_back() 
 }
 
 #[test]
+fn migrations_reach_the_lanes_and_copies_of_nodes_and_make_no_second_lane_at_home() {
+    let spread = spread();
+    // As before some migrations: one of what customers own, one of a table that stays at home, one of what is made with a node.
+    let unlearn = |url: &str, sql: &str, version: &str| {
+        let forget = format!("DELETE FROM __diesel_schema_migrations WHERE version LIKE '%{version}'");
+        execute(url, &format!("{sql}; {forget}")).expect("undone");
+    };
+    unlearn(&spread.node, "SET search_path = lane_01; DROP TABLE lane_tokens", "000601");
+    unlearn(&spread.node, "DROP TABLE billing_at_home.key_pepper", "000042");
+    unlearn(&spread.node, "DROP FUNCTION refuse_without_nodes CASCADE", "000602");
+    unlearn(&spread.home, "DROP FUNCTION refuse_without_nodes CASCADE", "000602");
+    unlearn(&spread.home, "DROP TABLE key_pepper", "000042");
+    execute(&spread.home, "ALTER PUBLICATION billing_catalogue DROP TABLE usage_alerts").expect("not sent");
+    execute(&spread.node, "ALTER SUBSCRIPTION billing_catalogue REFRESH PUBLICATION").expect("not taken");
+    let applied = PgStore::migrate(&spread.home).expect("migrated");
+    assert_eq!(applied.len(), 3, "{applied:?}");
+    let there = "SELECT concat_ws(' ', to_regclass('lane_01.lane_tokens'), to_regclass('key_pepper'), to_regclass('billing_at_home.key_pepper'),
+        to_regproc('refuse_without_nodes'), (SELECT count(*) FROM pg_subscription_rel WHERE srrelid = 'usage_alerts'::regclass)) AS value";
+    assert_eq!(query(&spread.node, there), ["lane_01.lane_tokens billing_at_home.key_pepper refuse_without_nodes 1"]);
+    execute(&spread.home, "UPDATE metric_rollups SET filled_to = NULL").expect_err("the triggers are there again");
+    assert_eq!(spread.home("SELECT to_regnamespace('lane_01')"), "", "the lane is on the node, and only there");
+    assert_eq!(spread.store.check_lanes(&mut |_| {}), Ok(Vec::new()));
+    // A node that is away keeps nobody from starting, unless it lacks something.
+    execute(&spread.home, "UPDATE nodes SET port = 1").expect("unreachable");
+    assert_eq!(PgStore::migrate(&spread.home), Ok(Vec::new()));
+    unlearn(&spread.home, "DROP FUNCTION refuse_without_nodes CASCADE", "000602");
+    assert!(matches!(PgStore::migrate(&spread.home), Err(StoreError::Unavailable(_))));
+}
+
+#[test]
 fn servers_that_cannot_be_nodes_are_refused_with_the_reason() {
     let spread = spread();
     let (home, node, (host, port, database)) = databases();
