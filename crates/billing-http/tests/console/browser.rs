@@ -243,7 +243,9 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let looked_at = "/console/subscriptions/{subscription_id}/cancel/?preview=1";
     let receipt = "/console/customers/{customer_id}/event/?idempotency_id=event%20of%20First";
     let usage = format!("/console/customers/{{customer_id}}/usage/?metric_id={}", fixture.id("metric"));
-    let others = ["/console/sessions/", "/console/nothing/", "/console/search/?q=c", looked_at, receipt, &usage];
+    let grouped = "/console/search/?q=event%20of%20First";
+    let others =
+        ["/console/sessions/", "/console/nothing/", "/console/search/?q=c", grouped, looked_at, receipt, &usage];
     for row in rows.chain(others) {
         driver.open(&filled(row, &fixture));
         driver.script("document.querySelectorAll('main details').forEach(one => one.open = true)");
