@@ -80,7 +80,7 @@ fn the_contract_holds_with_lanes_on_two_servers() {
 impl Spread {
     /// An organization, and a customer of each lane who is not made yet.
     fn furnished(&self) -> (OrganizationId, Vec<Customer>) {
-        let organization: OrganizationId = Ids::new(1).next();
+        let organization: OrganizationId = Ids::new(u32::MAX).next(); // The contract begins with the first.
         let made = (&self.store as &dyn Store).run_for(&Scope::Catalog(organization), |tx, now| {
             tx.organizations().insert(&build::organization(organization, now))?;
             Ok(now)
@@ -315,7 +315,7 @@ fn with_a_first_node(before: impl FnOnce(&Spread)) -> Spread {
 
 #[test]
 fn whoever_is_at_work_since_before_the_first_node_completes_no_rollup_alone() {
-    let organization: OrganizationId = Ids::new(1).next();
+    let organization: OrganizationId = Ids::new(u32::MAX).next();
     let make_metric = |spread: &Spread, seed: u32| {
         let metric = build::count_metric(&mut Ids::new(seed), &format!("call {seed}"), OffsetDateTime::UNIX_EPOCH);
         let scope = Scope::Catalog(organization);
