@@ -17,7 +17,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Integer, Text};
 
-use super::{CountUncopied, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
+use super::{CountUncopied, CreateSlot, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
 use crate::pg::catalogue_copy::{self, SUBSCRIPTION};
 use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, lock_for_connection};
@@ -89,10 +89,11 @@ pub(crate) fn add(
             progress("copying the catalogue");
             let slot = slot_of(node, Identity::read(&mut home)?);
             DropSlot { name: slot.clone() }.execute(&mut home)?;
+            CreateSlot { name: slot.clone() }.get_result::<String>(&mut home)?;
             let conninfo = url.replace('\'', "''");
             there.batch_execute(&format!(
                 "CREATE SUBSCRIPTION {SUBSCRIPTION} CONNECTION '{conninfo}' PUBLICATION {SUBSCRIPTION}
-                WITH (slot_name = '{slot}', synchronous_commit = 'on')"
+                WITH (create_slot = false, slot_name = '{slot}', synchronous_commit = 'on')"
             ))?;
         }
         wait_for_copy(&mut home, &mut there, progress)

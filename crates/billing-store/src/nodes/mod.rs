@@ -25,6 +25,16 @@ statement! {
 }
 
 statement! {
+    /// Has this server keep, for a subscription to come, what changes from now on; waits for the transactions that are at work on it.
+    ///
+    /// A subscription could make this itself, but would wait in a transaction that has begun to write: two servers that subscribe to each
+    /// other at once would wait for each other, and neither would know.
+    CreateSlot -> Text {
+        "SELECT slot_name::text FROM pg_create_logical_replication_slot(" name: String as Text; ", 'pgoutput')"
+    }
+}
+
+statement! {
     /// Drops what a subscription has left at home that was never made.
     DropSlot -> Integer {
         "SELECT 1 FROM pg_replication_slots slot, pg_drop_replication_slot(slot.slot_name)

@@ -24,7 +24,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use uuid::Uuid;
 
-use super::{CountUncopied, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
+use super::{CountUncopied, CreateSlot, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
 use crate::pg::error::Failure;
 use crate::pg::lane::{CATALOGUE, LaneRow, directory};
 use crate::pg::lock::{LockClass, lock_for_connection};
@@ -266,10 +266,11 @@ impl Move {
         self.source.pg.batch_execute(&format!("CREATE PUBLICATION {subscription} FOR TABLE {names}"))?;
         DropSlot { name: slot.clone() }.execute(&mut self.source.pg)?;
         progress("copying");
+        CreateSlot { name: slot.clone() }.get_result::<String>(&mut self.source.pg)?;
         let conninfo = self.source.url.replace('\'', "''");
         self.target.pg.batch_execute(&format!(
             "CREATE SUBSCRIPTION {subscription} CONNECTION '{conninfo}' PUBLICATION {subscription}
-            WITH (slot_name = '{slot}', synchronous_commit = 'on')"
+            WITH (create_slot = false, slot_name = '{slot}', synchronous_commit = 'on')"
         ))?;
         self.wait_for_copy(progress)
     }

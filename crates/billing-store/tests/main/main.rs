@@ -27,6 +27,7 @@ mod large_calls;
 mod many_metrics;
 mod months;
 mod nodes;
+mod nodes_at_once;
 mod numbers;
 mod reservations;
 mod schema;

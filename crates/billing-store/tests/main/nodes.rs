@@ -30,7 +30,7 @@ struct Spread {
 }
 
 /// The URLs of a new database on each of the servers, and where the second one is.
-fn databases() -> (String, String, (String, u16, String)) {
+pub(crate) fn databases() -> (String, String, (String, u16, String)) {
     static NUMBER: AtomicU32 = AtomicU32::new(1);
     let name = format!("nodes_{}", NUMBER.fetch_add(1, Ordering::Relaxed));
     let servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
