@@ -12,6 +12,8 @@ use crate::{advisories, house_rules, licences, repository};
 
 /// Rounds of each pair of calls that race for one customer; a plain `cargo test` runs fewer.
 const RACE_ROUNDS: &str = "200";
+/// The tests of the service and of the store, as the first step has built them: those of a package by itself are built with other features, all anew.
+const MAIN_TESTS: [&str; 5] = ["test", "--workspace", "--test", "main", "--"];
 /// How many lanes tests are run with besides one.
 const LANES: &str = "4";
 /// Where programs run in browsers.
@@ -30,27 +32,24 @@ pub fn run_all() -> anyhow::Result<()> {
 /// The pairs of calls that race for one customer, all pairs at once, for many more rounds than the tests before.
 pub fn races() -> anyhow::Result<()> {
     let pairs = ["races::", "--skip", "renewal_races::", "--test-threads", "10"];
-    let test = [&["test", "--package", "billing-http", "--test", "main", "--"], &pairs[..]].concat();
-    cargo(&test, &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)])
+    cargo(&[&MAIN_TESTS, &pairs[..]].concat(), &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)])
 }
 
 /// Every route, both tenants, the lists and random lives, with customers in several lanes, in each of which the service works as a role that has no
 /// rights on the others: a statement that crosses lanes fails.
 pub fn lanes() -> anyhow::Result<()> {
-    let tests = ["rules::every_route", "rules::isolation", "resources::lists::long", "durability::lives"];
-    with_lanes("billing-http", &tests)
+    with_lanes(&["rules::every_route", "rules::isolation", "resources::lists::long", "durability::lives"])
 }
 
-/// Runs tests of a package with customers in several lanes.
-pub fn with_lanes(package: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let test = [&["test", "--package", package, "--test", "main", "--"], arguments].concat();
-    cargo(&test, &[("BILLING_TEST_LANES", LANES)])
+/// Runs tests of the service and of the store with customers in several lanes.
+pub fn with_lanes(arguments: &[&str]) -> anyhow::Result<()> {
+    cargo(&[&MAIN_TESTS, arguments].concat(), &[("BILLING_TEST_LANES", LANES)])
 }
 
 /// Holds the documented codes against those that the tests before it have seen.
 pub fn codes() -> anyhow::Result<()> {
     let seen = ["--ignored", "--exact", "seen::every_documented_code_was_seen"];
-    cargo(&[&["test", "--package", "billing-http", "--test", "main", "--"], &seen[..]].concat(), &[])
+    cargo(&[&MAIN_TESTS, &seen[..]].concat(), &[])
 }
 
 pub fn lint() -> anyhow::Result<()> {
