@@ -14,12 +14,13 @@ use ureq::http::Uri;
 use ureq::http::header::RETRY_AFTER;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
-use ureq::unversioned::transport::{DefaultConnector, NextTimeout};
+use ureq::unversioned::transport::{Connector, DefaultConnector, NextTimeout};
 use ureq::{Agent, Error, Timeout};
 
 use crate::address::refusal_of;
 use crate::destination::{Destination, Reach};
 use crate::session::{SESSION_CONNECTIONS_MAX, Session};
+use crate::whole_requests::WholeRequests;
 
 /// How long a call may take, from looking its name up to the last byte of its answer.
 pub const TIMEOUT: Duration = Duration::from_secs(15);
@@ -27,6 +28,8 @@ pub const TIMEOUT: Duration = Duration::from_secs(15);
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
 /// Most that is read of an answer's head.
 const HEAD_BYTES_MAX: usize = 16 * 1024;
+/// What a connection has in memory in each direction, twice: a message and a head of an answer fit in.
+const BUFFER_BYTES: usize = 32 * 1024;
 /// Addresses of a name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
@@ -152,11 +155,13 @@ fn agent(reach: Reach, guard: Guard, roots: RootCerts, connections: usize) -> Ag
         // Not even that of the environment: it would resolve the name once more, and somewhere else.
         .proxy(None)
         .max_response_header_size(HEAD_BYTES_MAX)
+        .input_buffer_size(BUFFER_BYTES)
+        .output_buffer_size(BUFFER_BYTES)
         .max_idle_connections(connections)
         .max_idle_connections_per_host(connections)
         .user_agent(concat!("billing/", env!("CARGO_PKG_VERSION")))
         .build();
-    Agent::with_parts(config, DefaultConnector::default(), guard)
+    Agent::with_parts(config, DefaultConnector::default().chain(WholeRequests), guard)
 }
 
 /// Posts a body through an agent, and reads the answer.

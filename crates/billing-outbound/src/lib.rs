@@ -12,6 +12,7 @@ mod client;
 mod destination;
 mod session;
 mod signature;
+mod whole_requests;
 
 pub use address::refusal_of;
 pub use client::{ANSWER_BYTES_MAX, Answer, Client, Failure, Lookup, SystemLookup, TIMEOUT};

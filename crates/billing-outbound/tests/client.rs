@@ -90,6 +90,16 @@ fn a_call_arrives_with_its_headers_and_comes_back_with_its_answer() {
 }
 
 #[test]
+fn a_large_body_arrives_whole() {
+    let (addr, heads) = server(answer_with("HTTP/1.1 204 No Content\r\n\r\n"));
+    let body: String = (0..100_000).map(|number| format!("{number},")).collect();
+    let client = Client::new(Reach::Anywhere);
+    let answer = client.post(&to(&format!("http://{addr}/")), &[], body.as_bytes(), LONG).expect("an answer");
+    assert_eq!(answer.status, 204);
+    assert!(heads.recv().expect("a request").ends_with(&format!("\r\n\r\n{body}")), "in its order");
+}
+
+#[test]
 fn what_is_not_public_is_not_connected_to() {
     let (addr, heads) = server(answer_with("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"));
     let outside: SocketAddr = "1.1.1.1:443".parse().expect("an address");
