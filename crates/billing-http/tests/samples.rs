@@ -23,6 +23,29 @@ pub struct Fixture {
     ids: BTreeMap<&'static str, String>,
 }
 
+/// Fixtures one after the other: what a call has changed nothing of serves the next call, too.
+pub struct Fixtures<'w> {
+    world: &'w World,
+    name: &'w str,
+    unchanged: Option<Fixture>,
+}
+
+impl<'w> Fixtures<'w> {
+    pub fn new(world: &'w World, name: &'w str) -> Self {
+        Self { world, name, unchanged: None }
+    }
+
+    /// One that nobody has changed.
+    pub fn take(&mut self) -> Fixture {
+        self.unchanged.take().unwrap_or_else(|| Fixture::new(self.world, self.name))
+    }
+
+    /// Takes one back that is as it was.
+    pub fn give_back(&mut self, fixture: Fixture) {
+        self.unchanged = Some(fixture);
+    }
+}
+
 impl Fixture {
     /// A new organization with one object of every kind. What callers name themselves is named alike in all fixtures.
     pub fn new(world: &World, name: &str) -> Self {

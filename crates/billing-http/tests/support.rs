@@ -304,12 +304,14 @@ impl World {
     /// How many statements it takes the service to answer: the least of three times, because connections that are made
     /// meanwhile bring statements of their own. Needs `count_statements` before the world was made.
     pub fn statements(&self, ask: impl Fn() -> Answer) -> u64 {
-        let once = |_| {
-            let before = statements_sent(self.url());
-            ask();
-            statements_sent(self.url()) - before
-        };
-        (0..3).map(once).min().unwrap_or_default()
+        (0..3).map(|_| self.statements_once(&ask)).min().unwrap_or_default()
+    }
+
+    /// The same of one call, and of whatever works in the background meanwhile.
+    pub fn statements_once(&self, ask: impl Fn() -> Answer) -> u64 {
+        let before = statements_sent(self.url());
+        ask();
+        statements_sent(self.url()) - before
     }
 
     /// Speaks to the service byte by byte.

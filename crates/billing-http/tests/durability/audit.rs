@@ -1,6 +1,8 @@
 //! The auditor: clean on an honest service's books, and blind to no corruption.
 
-use billing_audit::{CHECKS, audit, audit_database};
+use std::slice;
+
+use billing_audit::{CHECKS, audit, audit_by, audit_database};
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection};
 use serde_json::{Value, json};
@@ -463,7 +465,8 @@ fn the_auditor_finds_every_corruption() {
         // Without the triggers, as a restored backup or a hand in the database could have it.
         pg.batch_execute("BEGIN; SET LOCAL session_replication_role = replica").expect("a transaction");
         pg.batch_execute(corruption).unwrap_or_else(|error| panic!("{corruption}: {error}"));
-        let report = audit(&mut pg, &mut |_| {}).expect(corruption);
+        let named = CHECKS.iter().find(|one| one.name == *check).expect(check);
+        let report = audit_by(slice::from_ref(named), &mut pg, &mut |_| {}).expect(corruption);
         assert!(report.broken_checks().contains(check), "{corruption}: not noticed by {check}: {report}");
         found.push(*check);
         pg.batch_execute("ROLLBACK").expect("rolled back");

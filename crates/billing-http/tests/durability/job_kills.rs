@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::acknowledged::Process;
 use crate::support::{Field, ago};
 
-const EVENTS: usize = 6_000;
+const EVENTS: usize = 2_400;
 
 fn kills() -> u32 {
     std::env::var("BILLING_JOB_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(3)

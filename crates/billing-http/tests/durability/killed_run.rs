@@ -16,7 +16,7 @@ use super::acknowledged::Process;
 use crate::rules::catching_up::daily_plan;
 
 /// Customers whose billing is due when the first process starts: enough to be in the middle of at every kill.
-const CUSTOMERS_PER_KILL: u64 = 40;
+const CUSTOMERS_PER_KILL: u64 = 25;
 
 #[derive(diesel::QueryableByName)]
 struct Count {

@@ -5,7 +5,7 @@ use std::cell::Cell;
 use bigdecimal::{BigDecimal, Zero};
 use serde_json::{Value, json};
 
-use super::races::{Ring, Shot, both, handicap, number, only_winner, rounds, shot, won};
+use super::races::{Ring, Shot, assert_both, both, handicap, number, only_winner, shot, won};
 use crate::support::{Answer, Field};
 
 /// The customer's only invoice, of 9.
@@ -34,12 +34,6 @@ fn assert_told(answers: &[Answer], status: u16, code: &str) {
     for answer in answers.iter().filter(|answer| !won(answer)) {
         assert_eq!((answer.status, answer.error().as_str()), (status, code), "{}", answer.text);
     }
-}
-
-/// Of all rounds some ended in the one way, and some in the other: otherwise nothing raced.
-fn assert_both(one_way: usize) {
-    let rounds = rounds() as usize;
-    assert!((1..rounds).contains(&one_way), "{one_way} of {rounds} rounds");
 }
 
 #[test]

@@ -17,8 +17,10 @@ use serde_json::{Value, json};
 
 use crate::support::{Answer, Field, World, connect, now, plan_body};
 
-/// Rounds of each pair, where the environment does not ask for another number.
-const ROUNDS: u32 = 20;
+/// Rounds of each pair, where the environment does not ask for another number, as `cargo xtask races` does.
+const ROUNDS: u32 = 8;
+/// So many rounds never all end alike by chance.
+const MANY_ROUNDS: usize = 20;
 /// Calls of each side; both sides have as many.
 const CALLS: usize = 4;
 
@@ -200,6 +202,13 @@ pub fn handicap(round: u32) -> Duration {
 /// How many rounds of each pair are run.
 pub fn rounds() -> u32 {
     std::env::var("BILLING_RACE_ROUNDS").ok().map_or(ROUNDS, |text| text.parse().expect("a number"))
+}
+
+/// Of many rounds some ended in the one way, and some in the other: otherwise nothing raced. Of few all may end alike by chance.
+pub fn assert_both(one_way: usize) {
+    let rounds = rounds() as usize;
+    let least = usize::from(rounds >= MANY_ROUNDS);
+    assert!((least..=rounds - least).contains(&one_way), "{one_way} of {rounds} rounds");
 }
 
 pub fn number(value: &Value) -> BigDecimal {

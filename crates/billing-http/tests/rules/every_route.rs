@@ -13,7 +13,7 @@ use billing_http::wire::DecimalForm;
 use billing_store::testing::{count_statements, fingerprint};
 use serde_json::{Value, json};
 
-use crate::samples::{Fixture, Position, Sample, samples};
+use crate::samples::{Fixture, Fixtures, Position, Sample, samples};
 use crate::support::{Answer, World};
 
 /// Body fields that hold an id and refer to nothing: they name what is made.
@@ -96,14 +96,15 @@ fn no_organization_can_see_or_touch_another() {
     let world = World::new();
     let theirs = Fixture::new(&world, "theirs");
     let before = state(&world, &theirs);
+    let mut fixtures = Fixtures::new(&world, "ours");
     let (mut cells, mut routes) = (0, 0);
     for endpoint in protected() {
         routes += 1;
         for sample in samples(&endpoint) {
             let what = format!("{} {}", sample.method, sample.path);
-            let ours = Fixture::new(&world, "ours");
+            let ours = fixtures.take();
+            let mut untouched = state(&world, &ours);
             for (position, name) in sample.positions() {
-                let untouched = state(&world, &ours);
                 let (id, nobodys) = (foreign(&name, &theirs), never(&name, ours.id(&name)));
                 let send = |id: &str| sample.with(&position, Value::from(id)).send(&world, &ours);
                 let (foreign, absent, malformed) = (send(id), send(&nobodys), send("\u{1}"));
@@ -113,9 +114,15 @@ fn no_organization_can_see_or_touch_another() {
                 if foreign.status >= 400 {
                     assert!(matches!(foreign.status, 400 | 404), "{what} {position:?}: {}", foreign.text);
                     assert_eq!(state(&world, &ours), untouched, "{what} {position:?}: a refusal leaves no trace");
-                    let (theirs, nobodys) = (world.statements(|| send(id)), world.statements(|| send(&nobodys)));
+                    let once = |id: &str| world.statements_once(|| send(id));
+                    let (mut theirs, mut others) = (once(id), once(&nobodys));
+                    if theirs != others {
+                        (theirs, others) = (world.statements(|| send(id)), world.statements(|| send(&nobodys)));
+                    }
                     assert!(theirs > 0, "{what} {position:?}: statements are counted");
-                    assert_eq!(theirs, nobodys, "{what} {position:?}: nor does the time it takes tell them apart");
+                    assert_eq!(theirs, others, "{what} {position:?}: nor does the time it takes tell them apart");
+                } else {
+                    untouched = state(&world, &ours);
                 }
                 cells += 3;
             }
@@ -123,6 +130,9 @@ fn no_organization_can_see_or_touch_another() {
             assert_eq!(answer.status, sample.status, "{what}, own ids: {}", answer.text);
             assert_eq!(state(&world, &theirs), before, "{what}: the other organization's rows");
             cells += 1;
+            if sample.method == "GET" {
+                fixtures.give_back(ours);
+            }
         }
     }
     assert!(cells > 3 * routes, "{routes} routes, {cells} cells");
@@ -259,6 +269,7 @@ fn fields_that_are_not_for_callers_change_nothing() {
     let theirs = Fixture::new(&world, "theirs");
     let table = protected();
     let document = openapi::document(&table, &webhooks(), DecimalForm::Number);
+    let mut fixtures = Fixtures::new(&world, "one");
     for endpoint in table.iter().filter(|endpoint| endpoint.request.is_some()) {
         let known = field_names(endpoint, &document);
         for sample in samples(endpoint) {
@@ -268,14 +279,16 @@ fn fields_that_are_not_for_callers_change_nothing() {
                 let value = if name.starts_with("organization") { json!(theirs.organization) } else { json!("paid") };
                 more.body.as_mut().expect("a body")[*name] = value;
             }
-            let (plain, extended) = (Fixture::new(&world, "one"), Fixture::new(&world, "one"));
+            let extended = fixtures.take();
             if endpoint.unknown_fields() == UnknownFields::Refused {
                 let before = state(&world, &extended);
                 let refused = more.send(&world, &extended);
                 assert!(refused.faults().iter().all(|(_, code)| code == "unknown_field"), "{what}: {}", refused.text);
                 assert_eq!(state(&world, &extended), before, "{what}");
+                fixtures.give_back(extended);
                 continue;
             }
+            let plain = fixtures.take();
             let (plain, extended) = (sample.send(&world, &plain), more.send(&world, &extended));
             assert_eq!((plain.status, extended.status), (sample.status, sample.status), "{what}: {}", extended.text);
             assert_eq!(shape(&extended.text), shape(&plain.text), "{what}");
