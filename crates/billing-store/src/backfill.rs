@@ -175,9 +175,12 @@ impl Shared {
             let lane = step.find_customer(&self.lanes).map_err(Failure::into_error)?;
             for month in &step.months {
                 let pieces =
-                    lane.pool.transact(|pg| step.pieces(pg, *month, events_per_lock)).map_err(Failure::into_error)?;
-                for piece in pieces {
-                    lane.pool.transact(|pg| self.count_again(pg, &step, piece)).map_err(Failure::into_error)?;
+                    self.lanes.with(lane, |lane| lane.pool.transact(|pg| step.pieces(pg, *month, events_per_lock)));
+                for piece in pieces.map_err(Failure::into_error)? {
+                    let counted = self
+                        .lanes
+                        .with(lane, |lane| lane.pool.transact(|pg| self.count_again(pg, &step, piece.clone())));
+                    counted.map_err(Failure::into_error)?;
                 }
             }
             // Only now: what was counted before a crash is counted again, which changes nothing.
@@ -189,7 +192,7 @@ impl Shared {
             });
             noted.map_err(Failure::into_error)?;
             if step.customer.is_none() {
-                let gathered = self.lanes.all().iter().try_for_each(|lane| lane.pool.refresh_statistics().map(drop));
+                let gathered = self.lanes.all().try_for_each(|lane| lane.pool.refresh_statistics().map(drop));
                 gathered.unwrap_or_else(|error| log::warn!("statistics could not be gathered: {error}"));
             }
         }
@@ -259,11 +262,13 @@ impl BackfillStep {
     fn find_customer<'l>(&mut self, lanes: &'l Lanes) -> Result<&'l Lane, Failure> {
         let (owner, after) = (self.owner, self.after);
         let first = lanes.of(CustomerKey::from(after));
-        for lane in &lanes.all()[first.number..] {
-            let found = lane.pool.run(|pg| {
-                let next: Option<(Uuid, Uuid)> = FindCustomer { after }.get_result(pg).optional()?;
-                let is_owners = next.is_some_and(|(_, organization)| organization == owner);
-                Ok((next, if is_owners { partition::list(pg)? } else { Vec::new() }))
+        for lane in lanes.all().skip(first.number) {
+            let found = lanes.with(lane, |lane| {
+                lane.pool.run(|pg| {
+                    let next: Option<(Uuid, Uuid)> = FindCustomer { after }.get_result(pg).optional()?;
+                    let is_owners = next.is_some_and(|(_, organization)| organization == owner);
+                    Ok((next, if is_owners { partition::list(pg)? } else { Vec::new() }))
+                })
             });
             let (next, mut months) = found?;
             if let Some((customer, _)) = next {

@@ -5,21 +5,25 @@
 //! more; that one is where the catalogue is, and shares its connections.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::iter;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use billing_domain::StoreError;
 use billing_domain::id::CustomerKey;
-use diesel::{PgConnection, QueryResult};
+use diesel::{PgConnection, QueryResult, RunQueryDsl};
 
 use crate::custom_sql::Reader;
+use crate::pg::deadline;
 use crate::pg::error::Failure;
-use crate::pg::lane::{CATALOGUE, LaneRow, bits, directory};
+use crate::pg::lane::{CATALOGUE, HasTable, LaneRow, bits, directory};
 use crate::pg::node::{Node, has_nodes};
 use crate::pg::place::{Identity, Place};
 use crate::pg::pool::{Address, Allowance, Pool, expect_same_statements};
 use crate::pg::replica::{Replica, position};
-use crate::remembered::IngestCache;
+use crate::remembered::{IngestCache, Uncounted};
 use crate::rollup::top_bits;
 
 /// Connections of lanes beside those of requests and workers that are at work: for custom metrics, and what lies idle for the next.
@@ -28,7 +32,12 @@ const MORE_CONNECTIONS: u32 = 16;
 /// Connections of the catalogue for those who are in a lane on a node: their statements there are short.
 const HOME_CONNECTIONS: u32 = 8;
 
-/// One lane.
+/// How long a lane that is on its way to another server is waited for, since it was missed first.
+const ON_ITS_WAY_MAX: Duration = Duration::from_secs(5);
+/// How long between two looks at where it is.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// One lane, in one place.
 pub(crate) struct Lane {
     pub(crate) number: usize,
     /// Where all is that its customers own.
@@ -47,22 +56,34 @@ pub(crate) struct Lane {
     pub(crate) reader: Reader,
     /// What ingesting its events remembers.
     pub(crate) ingest: IngestCache,
+    /// Since when it is on its way, as far as this process has run into that.
+    missed_since: Mutex<Option<Instant>>,
+    /// The same lane in the place where it was found later. Whoever is at work with it here still may be.
+    moved_to: OnceLock<Box<Self>>,
 }
 
-/// What becomes of lanes on nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Nodes {
-    /// They are worked with.
-    #[cfg_attr(not(feature = "testing"), expect(dead_code, reason = "no command moves a lane to a node yet"))]
-    Used,
-    /// Nobody works with them yet.
-    Refused,
+/// What lanes are opened with.
+struct Opening {
+    catalogue: Address,
+    /// Which database the catalogue's is; `None`: no lane has an address of its own.
+    identity: Option<Identity>,
+    /// Most connections of each lane.
+    requests: u32,
+    workers: u32,
+    /// How many lanes there are.
+    count: usize,
+    allowance: Arc<Allowance>,
+    home: Pool,
+    /// The copies of nodes, by name.
+    replicas: HashMap<String, Arc<Replica>>,
+    /// When the directory was read last.
+    looked_at: Option<Instant>,
 }
 
 /// All lanes of a database.
 pub(crate) struct Lanes {
     bits: u8,
-    /// As many as the bits can tell apart, by their numbers.
+    /// As many as the bits can tell apart, by their numbers, each where it was found first.
     all: Vec<Lane>,
     /// How often they were gone through.
     turns: AtomicUsize,
@@ -71,6 +92,52 @@ pub(crate) struct Lanes {
     have_nodes: AtomicBool,
     /// Connections of the catalogue for those who hold one of a lane on a node: nobody who has one of these waits for any other.
     pub(crate) home: Pool,
+    opening: Mutex<Opening>,
+}
+
+impl Opening {
+    /// A lane with connections to where it is: none is made before it is needed.
+    fn open(&mut self, row: LaneRow) -> Lane {
+        let LaneRow { number, schema, role, place, node } = row;
+        let number = usize::try_from(number).unwrap_or_default();
+        let replica = node.as_ref().map(|node| self.replica_of(node));
+        let (place, identity) = node.map_or((place, self.identity), |node| (node.place(), Some(node.identity())));
+        let in_schema = self.catalogue.clone().at(&place, identity).in_schema(&schema).within(&self.allowance);
+        // Custom metrics read nothing of the catalogue.
+        let reader = Reader::new(&in_schema);
+        let address = in_schema.on_node(replica.clone()).with_role(role.clone());
+        let pool = Pool::on_demand(&address, self.requests, |_| Ok(()));
+        let worker_pool = Pool::on_demand(&address, self.workers, expect_same_statements);
+        let ingest = IngestCache::one_of(self.count);
+        let (missed_since, moved_to) = <_>::default();
+        Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest, missed_since, moved_to }
+    }
+
+    /// The one lane of a database that was not made with more: it shares the catalogue's connections.
+    fn open_only(&self, row: LaneRow, pool: &Pool, worker_pool: &Pool) -> Lane {
+        let LaneRow { schema, role, place, .. } = row;
+        Lane {
+            number: 0,
+            schema,
+            role,
+            place,
+            replica: None,
+            pool: pool.clone(),
+            worker_pool: worker_pool.clone(),
+            reader: Reader::new(&self.catalogue),
+            ingest: IngestCache::one_of(1),
+            missed_since: Mutex::default(),
+            moved_to: OnceLock::new(),
+        }
+    }
+
+    fn replica_of(&mut self, node: &Node) -> Arc<Replica> {
+        let replica = self.replicas.entry(node.name.clone()).or_insert_with(|| {
+            let home = self.home.clone();
+            Arc::new(Replica::of(move || home.run(position).map_err(Failure::into_store_error)))
+        });
+        Arc::clone(replica)
+    }
 }
 
 impl Lane {
@@ -82,6 +149,22 @@ impl Lane {
     /// Waits until a connection of the lane sees all that was committed of the catalogue before; where the catalogue is, it does.
     pub(crate) fn catch_up(&self, pg: &mut PgConnection) -> Result<(), Failure> {
         self.replica.as_ref().map_or(Ok(()), |replica| replica.catch_up(pg))
+    }
+
+    /// The lane where it was found last.
+    fn newest(&self) -> &Self {
+        self.moved_to.get().map_or(self, |moved| moved.newest())
+    }
+
+    /// Whether the directory has it here.
+    fn is_at(&self, row: &LaneRow) -> bool {
+        let place = row.node.as_ref().map_or_else(|| row.place.clone(), Node::place);
+        (&self.schema, &self.role, &self.place) == (&row.schema, &row.role, &place)
+    }
+
+    /// Whether what its customers own is here.
+    fn is_here(&self) -> Result<bool, Failure> {
+        self.worker_pool.run(|pg| HasTable { name: "customers".to_owned() }.get_result(pg))
     }
 }
 
@@ -98,61 +181,119 @@ impl Lanes {
         catalogue: &Address,
         (pool, requests): (&Pool, u32),
         (worker_pool, workers): (&Pool, u32),
-        nodes: Nodes,
     ) -> Result<Self, StoreError> {
-        let rows = pool.run(directory).map_err(Failure::into_store_error)?;
+        let mut rows = pool.run(directory).map_err(Failure::into_store_error)?;
         let have_nodes = pool.run(has_nodes).map_err(Failure::into_store_error)?;
-        let elsewhere = rows.iter().find_map(|row| row.node.as_ref().map(|node| (&row.schema, &node.name)));
-        if let (Nodes::Refused, Some((schema, node))) = (nodes, elsewhere) {
-            let message = format!("{schema} is on the node {node}: this version works with lanes of one database only");
-            return Err(StoreError::Internal(message));
-        }
         let is_in_order = rows.iter().zip(0_i16..).all(|(row, number)| row.number == number);
         let bits = bits(rows.len()).filter(|_| is_in_order);
         let bits = bits.ok_or_else(|| StoreError::Internal("the directory of lanes is not whole".to_owned()))?;
-        let count = rows.len();
         let is_addressed = rows.iter().any(|row| !row.place.is_home());
-        let identity = is_addressed.then(|| pool.run(Identity::read)).transpose().map_err(Failure::into_store_error)?;
         let allowance = Allowance::of(requests + workers + MORE_CONNECTIONS);
         let home = Pool::on_demand(catalogue, HOME_CONNECTIONS, |_| Ok(()));
-        let mut replicas: HashMap<String, Arc<Replica>> = HashMap::new();
-        let mut lane = |(number, row): (usize, LaneRow)| {
-            let ingest = IngestCache::one_of(count);
-            let LaneRow { schema, role, place, node, .. } = row;
-            let mut replica_of = |node: &Node| {
-                let replica = replicas.entry(node.name.clone()).or_insert_with(|| {
-                    let home = home.clone();
-                    Arc::new(Replica::of(move || home.run(position).map_err(Failure::into_store_error)))
-                });
-                Arc::clone(replica)
-            };
-            let replica = node.as_ref().map(&mut replica_of);
-            let (place, identity) = node.map_or((place, identity), |node| (node.place(), Some(node.identity())));
-            if count == 1 && schema == CATALOGUE && role.is_none() && place.is_home() {
-                let (pool, worker_pool, reader) = (pool.clone(), worker_pool.clone(), Reader::new(catalogue));
-                return Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest };
-            }
-            let in_schema = catalogue.clone().at(&place, identity).in_schema(&schema).within(&allowance);
-            // Custom metrics read nothing of the catalogue.
-            let reader = Reader::new(&in_schema);
-            let address = in_schema.on_node(replica.clone()).with_role(role.clone());
-            let pool = Pool::on_demand(&address, requests, |_| Ok(()));
-            let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
-            Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest }
+        let mut opening = Opening {
+            catalogue: catalogue.clone(),
+            identity: is_addressed.then(|| pool.run(Identity::read)).transpose().map_err(Failure::into_store_error)?,
+            requests,
+            workers,
+            count: rows.len(),
+            allowance: Arc::clone(&allowance),
+            home: home.clone(),
+            replicas: HashMap::new(),
+            looked_at: None,
         };
+        let only = rows.pop_if(|row| row.number == 0 && row.is_with_the_catalogue());
+        let only = only.map(|row| opening.open_only(row, pool, worker_pool));
         Ok(Self {
             bits,
-            all: rows.into_iter().enumerate().map(&mut lane).collect(),
+            all: only.into_iter().chain(rows.into_iter().map(|row| opening.open(row))).collect(),
             turns: AtomicUsize::default(),
             allowance,
             have_nodes: AtomicBool::new(have_nodes),
             home,
+            opening: Mutex::new(opening),
         })
+    }
+
+    /// Does something with a lane, wherever that is. Where it is not found it is looked up where it has moved to, and done again there; while it
+    /// is on its way, and nobody can work with it, this waits.
+    ///
+    /// # Errors
+    /// Those of `work`; [`StoreError::Unavailable`] when the lane takes longer than [`ON_ITS_WAY_MAX`] since this process ran into it first, so that
+    /// those who wait do not take all there is from other lanes; [`StoreError::DeadlineExceeded`].
+    pub(crate) fn with<'l, T>(
+        &'l self,
+        lane: &'l Lane,
+        mut work: impl FnMut(&'l Lane) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let (mut lane, mut was_here) = (lane.newest(), false);
+        loop {
+            let message = match work(lane) {
+                Err(Failure::Missing(message)) if lane.schema != CATALOGUE => message,
+                done => return done,
+            };
+            match self.follow(lane)? {
+                Some(moved) => lane = moved,
+                // It came back to where it was; unless it is something else that is missing.
+                None if !was_here => was_here = true,
+                None => return Err(Failure::Missing(message)),
+            }
+        }
+    }
+
+    /// Waits until a lane is to be found somewhere; `None`: where it was.
+    fn follow<'l>(&'l self, lane: &'l Lane) -> Result<Option<&'l Lane>, Failure> {
+        let now = Instant::now();
+        let since = *lane.missed_since.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(now);
+        loop {
+            self.look()?;
+            let newest = lane.newest();
+            if !std::ptr::eq(newest, lane) {
+                log::info!("lane {} is {} at {} now", newest.number, newest.schema, newest.place);
+                return Ok(Some(newest));
+            }
+            if lane.is_here()? {
+                *lane.missed_since.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                return Ok(None);
+            }
+            if since.elapsed() > ON_ITS_WAY_MAX {
+                let message = format!("lane {} is on its way to another server", lane.number);
+                return Err(StoreError::Unavailable(message).into());
+            }
+            deadline::check()?;
+            thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// Reads the directory, unless somebody has done so since this was called: from here on lanes are known to be where they were then.
+    ///
+    /// # Errors
+    /// Those of home's connections.
+    pub(crate) fn look(&self) -> Result<(), Failure> {
+        let called = Instant::now();
+        // Whoever waits here is answered by the next who asks.
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        if opening.looked_at.is_some_and(|at| at >= called) {
+            return Ok(());
+        }
+        let at = Instant::now();
+        for row in self.home.run(directory)? {
+            let known = usize::try_from(row.number).ok().and_then(|number| self.all.get(number));
+            let Some(lane) = known.map(Lane::newest).filter(|lane| !lane.is_at(&row)) else { continue };
+            if row.node.is_some() {
+                self.have_nodes.store(true, Ordering::SeqCst);
+            }
+            if opening.identity.is_none() && !row.place.is_home() {
+                opening.identity = Some(self.home.run(Identity::read)?);
+            }
+            lane.moved_to.get_or_init(|| Box::new(opening.open(row)));
+        }
+        opening.looked_at = Some(at);
+        Ok(())
     }
 
     /// The lane of a customer: as many top bits of its key as there are lanes.
     pub(crate) fn of(&self, customer: CustomerKey) -> &Lane {
-        &self.all[usize::from(top_bits(customer, self.bits))]
+        self.all[usize::from(top_bits(customer, self.bits))].newest()
     }
 
     /// Whether any can be on a node, as far as was seen: then numbers may have come back that are to be used before others, and what
@@ -175,14 +316,25 @@ impl Lanes {
     }
 
     /// Every lane, by number.
-    pub(crate) fn all(&self) -> &[Lane] {
-        &self.all
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Lane> {
+        self.all.iter().map(Lane::newest)
+    }
+
+    /// The lane of a number that there is.
+    pub(crate) fn at(&self, number: usize) -> &Lane {
+        self.all[number].newest()
+    }
+
+    /// Events that this process has stored although they count for nothing, wherever lanes were then.
+    pub(crate) fn uncounted(&self) -> Uncounted {
+        let places = |lane| iter::successors(Some(lane), |lane: &&Lane| lane.moved_to.get().map(Box::as_ref));
+        self.all.iter().flat_map(places).map(|lane| lane.ingest.uncounted()).sum()
     }
 
     /// Every lane, beginning with another one each time.
     pub(crate) fn by_turns(&self) -> impl Iterator<Item = &Lane> {
         let (behind, before) = self.all.split_at(self.turns.fetch_add(1, Ordering::Relaxed) % self.all.len());
-        before.iter().chain(behind)
+        before.iter().chain(behind).map(Lane::newest)
     }
 
     /// The lane, where there is but one.
@@ -199,7 +351,7 @@ impl Lanes {
         things: impl IntoIterator<Item = T>,
         customer: impl Fn(&T) -> CustomerKey,
     ) -> Vec<(&Lane, Vec<(usize, T)>)> {
-        let mut apart: Vec<(&Lane, Vec<(usize, T)>)> = self.all.iter().map(|lane| (lane, Vec::new())).collect();
+        let mut apart: Vec<(&Lane, Vec<(usize, T)>)> = self.all().map(|lane| (lane, Vec::new())).collect();
         for (place, thing) in things.into_iter().enumerate() {
             apart[self.of(customer(&thing)).number].1.push((place, thing));
         }

@@ -34,6 +34,10 @@ impl Shared {
     /// begins later sees it.
     pub(crate) fn wait_for_ingestion(&self) -> Result<(), Failure> {
         let (key_ranges, mut seen) = (self.key_ranges, Vec::new());
+        // A lane that comes to a node later is worked with there later, too.
+        if self.lanes.have_nodes() {
+            self.lanes.look()?;
+        }
         self.pool.transact_again(|pg| Ok(lock_key_ranges(pg, key_ranges.all())?))?;
         for lane in self.lanes.all() {
             let Some(replica) = &lane.replica else { continue };

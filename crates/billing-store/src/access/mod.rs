@@ -59,6 +59,8 @@ fn serve_in(shared: &Shared, lane: &Lane, jobs: Vec<PendingQuestion>) {
     });
     match served {
         Ok(()) => {}
+        // It is where their own transactions find it, which wait for it if need be, as nobody has to who asks about another lane.
+        Err(Failure::Missing(_)) => jobs.into_iter().for_each(|job| job.question.conclude(Answered::Alone)),
         // Whatever it was, one of them need not have it because of another.
         Err(Failure::Final(Error::Store(StoreError::Internal(_) | StoreError::DeadlineExceeded))) if jobs.len() > 1 => {
             jobs.into_iter().for_each(|job| job.question.conclude(Answered::Alone));

@@ -86,8 +86,8 @@ impl Reader {
         key_ranges: KeyRanges,
         requests: &[CustomUsageRequest],
         budget: &mut Budget,
-    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Error> {
-        let usages = self.run(organization, |pg| {
+    ) -> Result<Vec<Result<SeenUsage, CustomFailure>>, Failure> {
+        self.run(organization, |pg| {
             let of_requests: BTreeSet<i32> = requests.iter().map(|request| key_ranges.of(request.customer)).collect();
             let last_arrivals = LastArrivals { organization, key_ranges: of_requests.into_iter().collect() };
             let last_arrivals: HashMap<i32, i64> = last_arrivals.load::<(i32, i64)>(pg)?.into_iter().collect();
@@ -99,8 +99,7 @@ impl Reader {
                 Ok(usage.map(|usage| usage.seen_to(last_arrival)))
             };
             requests.iter().zip(behind).map(usage).collect::<Result<Vec<_>, Failure>>()
-        });
-        usages.map_err(Failure::into_error)
+        })
     }
 }
 

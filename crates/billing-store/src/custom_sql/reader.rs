@@ -175,6 +175,7 @@ mod tests {
         let troubles = [
             Failure::Disconnected("gone".to_owned()),
             Failure::Conflict("in the way".to_owned()),
+            Failure::Missing("on its way to another server".to_owned()),
             StoreError::StorageFull("could not extend file".to_owned()).into(),
             StoreError::PoolExhausted.into(),
         ];

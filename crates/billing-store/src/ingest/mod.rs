@@ -26,6 +26,7 @@ use uuid::Uuid;
 use self::preparation::Preparation;
 use self::rules::IngestState;
 use crate::batcher::{BatchBudget, Batcher, Job, PartsMax};
+use crate::lanes::Lane;
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
 use crate::remembered::Uncounted;
@@ -250,10 +251,21 @@ impl Shared {
     /// Stores a group's first events, as many as one transaction takes, and answers them; at least one. If nobody knows whether
     /// it was committed, it is done again: what was stored is then known.
     fn store_group(&self, terms: Terms, keys: &[&Fingerprint], rows: &[&Row]) -> Outcome {
-        let (organization, lane) = (terms.organization.uuid(), &self.lanes.all()[terms.lane]);
+        let lane = self.lanes.at(terms.lane);
+        self.lanes.with(lane, |lane| self.store_group_in(lane, terms, keys, rows)).map_err(Failure::into_error)
+    }
+
+    /// [`Shared::store_group`] where its lane is.
+    fn store_group_in(
+        &self,
+        lane: &Lane,
+        terms: Terms,
+        keys: &[&Fingerprint],
+        rows: &[&Row],
+    ) -> Result<Vec<Ingested>, Failure> {
         let mut made = Preparation::default();
         loop {
-            match self.try_group(terms, keys, rows, &made).map_err(Failure::into_error)? {
+            match self.try_group((lane, terms), keys, rows, &made)? {
                 Attempt::Stored { answers, written, uncounted, has_marked } => {
                     self.messages.ring_for_marks_if(has_marked);
                     lane.ingest.note_uncounted(uncounted);
@@ -261,7 +273,7 @@ impl Shared {
                     return Ok(answers);
                 }
                 Attempt::Unprepared(missing) => {
-                    lane.make_ready(organization, &missing).map_err(Failure::into_error)?;
+                    lane.make_ready(terms.organization.uuid(), &missing)?;
                     // Not left to what is remembered: that may be forgotten again at any time.
                     made.join(missing);
                 }
@@ -273,12 +285,11 @@ impl Shared {
     /// keys are valid and all that the events need is there.
     fn try_group(
         &self,
-        terms: Terms,
+        (lane, terms): (&Lane, Terms),
         keys: &[&Fingerprint],
         rows: &[&Row],
         made: &Preparation,
     ) -> Result<Attempt, Failure> {
-        let lane = &self.lanes.all()[terms.lane];
         let (cache, key_ranges, organization) = (&lane.ingest, self.key_ranges, terms.organization.uuid());
         let mut in_key_ranges: BTreeMap<i32, i64> = BTreeMap::new();
         rows.iter().for_each(|row| *in_key_ranges.entry(key_ranges.of(row.customer)).or_default() += 1);

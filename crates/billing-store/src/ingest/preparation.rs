@@ -116,6 +116,19 @@ impl Lane {
         self.ingest.remember_names(organization, &missing.names);
         Ok(())
     }
+
+    /// Makes the months from the first to the last that are missing; how many those were.
+    fn make_months(&self, months: (Month, Month)) -> Result<usize, Failure> {
+        let known = self.pool.run(partition::list)?;
+        let missing: Vec<Month> = Month::range(months).filter(|month| !known.contains(month)).collect();
+        for month in &missing {
+            self.pool.transact(|pg| Ok(partition::create(pg, *month)?))?;
+        }
+        partition::wait_for_readers(&self.pool)?;
+        let made = missing.len();
+        self.ingest.remember_months(known.into_iter().chain(missing));
+        Ok(made)
+    }
 }
 
 impl Shared {
@@ -130,14 +143,8 @@ impl Shared {
         let last = Month::of(moved(now, AHEAD_MAX)).later(MONTHS_AHEAD);
         let mut made = 0;
         for lane in self.lanes.all() {
-            let known = lane.pool.run(partition::list).map_err(Failure::into_error)?;
-            let missing: Vec<Month> = Month::range((first, last)).filter(|month| !known.contains(month)).collect();
-            for month in &missing {
-                lane.pool.transact(|pg| Ok(partition::create(pg, *month)?)).map_err(Failure::into_error)?;
-            }
-            partition::wait_for_readers(&lane.pool).map_err(Failure::into_error)?;
-            made += missing.len();
-            lane.ingest.remember_months(known.into_iter().chain(missing));
+            let missing = self.lanes.with(lane, |lane| lane.make_months((first, last)));
+            made += missing.map_err(Failure::into_error)?;
         }
         Ok(made)
     }

@@ -26,7 +26,7 @@ use uuid::Uuid;
 
 use super::{CountUncopied, CreateSlot, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
 use crate::pg::error::Failure;
-use crate::pg::lane::{CATALOGUE, LaneRow, directory};
+use crate::pg::lane::{CATALOGUE, HasTable, LaneRow, directory};
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::month::Month;
 use crate::pg::node::Node;
@@ -54,11 +54,6 @@ pub struct Moved {
     pub verified: usize,
     /// How long nobody could work with the lane's customers.
     pub stood_still: Duration,
-}
-
-statement! {
-    /// Whether there is a table.
-    HasTable -> Bool { "SELECT to_regclass(" name: String as Text; ") IS NOT NULL" }
 }
 
 statement! {
@@ -164,6 +159,7 @@ pub(crate) fn move_lane(
         let node = to.map(|name| find_node(&mut home, name)).transpose()?;
         let name = |node: &Option<Node>| node.as_ref().map(|node| node.name.clone());
         if name(&row.node) == name(&node) {
+            give_back(url, &row, progress)?;
             return Ok(Moved::default());
         }
         let (source, target) = (Side::connect(url, row.node.as_ref())?, Side::connect(url, node.as_ref())?);
@@ -191,6 +187,27 @@ pub(crate) fn move_lane(
         Ok(Moved { verified, stood_still: begun.elapsed() })
     })();
     moved.map_err(Failure::into_store_error)
+}
+
+/// Gives a lane that was cut off, and whose move has not come to its end, back to where it was.
+fn give_back(url: &str, row: &LaneRow, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let mut source = Side::connect(url, row.node.as_ref())?;
+    let base = base_and_moves(&row.schema).0;
+    let aside = format!("moved_{base}");
+    if source.has_table(&row.schema, "customers")? || !source.has_table(&aside, "customers")? {
+        return Ok(());
+    }
+    progress("giving the lane back");
+    let back = ListMoves { into: row.schema.clone(), from: aside };
+    source.pg.transaction(|pg| move_all(pg, &back))?;
+    // Nothing is kept any more for a target that is gone.
+    DropSlot { name: slot_of(base, source.identity) }.execute(&mut source.pg)?;
+    Ok(())
+}
+
+/// What a lane's server keeps of what it has not sent yet to the one that the lane moves to.
+fn slot_of(base: &str, source: Identity) -> String {
+    format!("billing_{base}_{}", source.database)
 }
 
 fn find_lane(home: &mut PgConnection, number: u16) -> Result<LaneRow, Failure> {
@@ -233,7 +250,12 @@ impl Move {
 
     /// What the source keeps for the target of what it has not sent yet.
     fn slot(&self) -> String {
-        format!("{}_{}", self.subscription, self.source.identity.database)
+        slot_of(base_and_moves(&self.schema).0, self.source.identity)
+    }
+
+    /// Whether the target is the one that the lane was cut off for.
+    fn is_coming(&mut self) -> QueryResult<bool> {
+        Ok(self.is_subscribed()? || self.target.has_table(&self.schema, "customers")?)
     }
 
     fn is_subscribed(&mut self) -> QueryResult<bool> {
@@ -344,6 +366,12 @@ impl Move {
     /// Waits until the target has the last change of all, and ends the subscription.
     fn take_the_rest(&mut self, progress: &mut dyn FnMut(&str)) -> Result<(), Failure> {
         progress("waiting for the last changes");
+        if !self.is_coming()? {
+            return refused(format!(
+                "{} was cut off on its way to another server: end that move, or give the lane back by a move to where it was",
+                self.schema
+            ));
+        }
         let mark = read_mark(&mut self.source.pg, &self.aside)?;
         let begun = Instant::now();
         while !has_mark(&mut self.target.pg, &self.schema, mark)? {

@@ -74,7 +74,7 @@ impl AuditRepo for OverLanes<'_, '_> {
             Some(customer) => self.of(customer, |tx| tx.list_changes(false, filter, after, page.limit))?,
             None => {
                 // The organization's own are seen from every lane: one of them tells.
-                let first = self.shared().lanes.all().first().map(|lane| lane.number);
+                let first = self.shared().lanes.all().next().map(|lane| lane.number);
                 let of_lane = |tx: &mut PgTransaction<'_>| {
                     let own = tx.lane.map(|lane| lane.number) == first;
                     tx.list_changes(own, filter, after, page.limit)

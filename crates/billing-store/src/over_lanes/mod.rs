@@ -46,21 +46,23 @@ impl<'t, 'c> OverLanes<'t, 'c> {
     /// Asks one lane, in a snapshot of it.
     fn ask<T>(
         &mut self,
-        lane: &Lane,
+        lane: &'c Lane,
         mut work: impl FnMut(&mut PgTransaction<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let (shared, organization) = (self.shared(), self.inner.inner.organization);
         let (mut left, mut has_run_custom) = (self.custom_budget, false);
-        let attempts = Attempts::default();
-        let asked = lane.pool.read_together(|pg| {
-            attempts.expect_another()?;
-            deadline::check()?;
-            let tx = PgTransaction::new(pg, shared, organization, Some(lane));
-            let mut tx = tx.with_custom_budget(self.custom_budget);
-            let result = work(&mut tx);
-            left = tx.custom_budget();
-            has_run_custom |= tx.has_run_custom();
-            attempts.note(tx.has_run_custom(), tx.verdict(result))
+        let asked = shared.lanes.with(lane, |lane| {
+            let attempts = Attempts::default();
+            lane.pool.read_together(|pg| {
+                attempts.expect_another()?;
+                deadline::check()?;
+                let tx = PgTransaction::new(pg, shared, organization, Some(lane));
+                let mut tx = tx.with_custom_budget(self.custom_budget);
+                let result = work(&mut tx);
+                left = tx.custom_budget();
+                has_run_custom |= tx.has_run_custom();
+                attempts.note(tx.has_run_custom(), tx.verdict(result))
+            })
         });
         self.custom_budget = left;
         if has_run_custom {
@@ -80,7 +82,7 @@ impl<'t, 'c> OverLanes<'t, 'c> {
 
     /// Asks every lane, by number.
     fn each<T>(&mut self, mut work: impl FnMut(&mut PgTransaction<'_>) -> Result<T, Error>) -> Result<Vec<T>, Error> {
-        self.shared().lanes.all().iter().map(|lane| self.ask(lane, &mut work)).collect()
+        self.shared().lanes.all().map(|lane| self.ask(lane, &mut work)).collect()
     }
 
     /// Asks one lane after the other until one has it.
@@ -105,7 +107,7 @@ impl<'t, 'c> OverLanes<'t, 'c> {
         mut work: impl FnMut(&mut PgTransaction<'_>, &[CustomerKey]) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
         let apart = self.shared().lanes.apart(customers.iter().copied(), |customer| *customer);
-        let ask = |(lane, placed): (&Lane, Vec<(usize, CustomerKey)>)| {
+        let ask = |(lane, placed): (&'c Lane, Vec<(usize, CustomerKey)>)| {
             let customers: Vec<CustomerKey> = placed.into_iter().map(|(_, customer)| customer).collect();
             self.ask(lane, |tx| work(tx, &customers))
         };

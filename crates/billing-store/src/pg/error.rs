@@ -15,6 +15,9 @@ pub(crate) enum Failure {
     Conflict(String),
     /// The connection is gone.
     Disconnected(String),
+    /// A table or function is not where it was looked for, and nothing was done (SQLSTATE 42P01, 42883): its lane may be somewhere
+    /// else, see [`crate::lanes::Lanes::with`].
+    Missing(String),
 }
 
 impl Failure {
@@ -24,6 +27,7 @@ impl Failure {
             Self::Final(error) => error,
             Self::Conflict(_) => StoreError::LockTimeout.into(),
             Self::Disconnected(message) => unreachable(message).into(),
+            Self::Missing(message) => StoreError::Internal(message).into(),
         }
     }
 
@@ -158,7 +162,13 @@ fn from_database(kind: &DatabaseErrorKind, information: &(dyn DatabaseErrorInfor
     }
 }
 
+/// What is not found by its name, as the server says.
+const NAMED: [&str; 2] = ["relation ", "function "];
+
 fn from_message(message: &str) -> Failure {
+    if NAMED.iter().any(|named| message.starts_with(named)) && message.ends_with(" does not exist") {
+        return Failure::Missing(message.to_owned());
+    }
     if NO_ROOM.iter().any(|text| message.ends_with(text)) {
         return StoreError::StorageFull(message.to_owned()).into();
     }
@@ -221,6 +231,21 @@ mod tests {
         ];
         for (message, is_lost, why) in cases {
             assert_eq!(matches!(from_message(message), Failure::Disconnected(_)), is_lost, "{message}: {why}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_there_is_known_by_its_message() {
+        #[rustfmt::skip]
+        let cases = [
+            // message,                                                  missing, why
+            ("relation \"customers\" does not exist",                    true,  "a lane's table"),
+            ("function create_events_partition(date) does not exist",    true,  "a lane's function"),
+            ("column \"customers\" does not exist",                      false, "a fault of the statement"),
+            ("relation \"customers\" already exists",                    false, "the opposite"),
+        ];
+        for (message, is_missing, why) in cases {
+            assert_eq!(matches!(from_message(message), Failure::Missing(_)), is_missing, "{message}: {why}");
         }
     }
 }

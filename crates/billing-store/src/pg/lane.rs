@@ -29,6 +29,18 @@ pub(crate) struct LaneRow {
     pub(crate) node: Option<Node>,
 }
 
+impl LaneRow {
+    /// Whether it is where the catalogue is, and worked with as that is.
+    pub(crate) fn is_with_the_catalogue(&self) -> bool {
+        self.schema == CATALOGUE && self.role.is_none() && self.place.is_home() && self.node.is_none()
+    }
+}
+
+statement! {
+    /// Whether there is a table.
+    HasTable -> Bool { "SELECT to_regclass(" name: String as Text; ") IS NOT NULL" }
+}
+
 statement! {
     /// Whether the catalogue's schema has customers: then it is the one lane.
     HasCustomers -> Bool { "SELECT to_regclass('public.customers') IS NOT NULL" }

@@ -14,7 +14,7 @@ use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
 use crate::pg::catalogue_copy;
 use crate::pg::error::Failure;
-use crate::pg::lane;
+use crate::pg::lane::{self, HasTable};
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::pool::search_path;
 use crate::pg::statement::statement;
@@ -160,6 +160,22 @@ pub(crate) fn make_catalogue(url: &str) -> Result<Vec<String>, StoreError> {
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     refuse_older(&mut connection)?;
     apply(&mut connection, CATALOGUE)
+}
+
+/// Refuses a lane that lacks a migration: its node did not answer when the others were migrated. What is not here is no lane, and whoever
+/// looks for it will see that.
+pub(crate) fn expect_customers_versions(pg: &mut PgConnection) -> Result<(), Failure> {
+    if !(HasTable { name: "customers".to_owned() }).get_result::<bool>(pg)? {
+        return Ok(());
+    }
+    let applied = applied_versions(pg)?;
+    match customers_versions()?.into_iter().find(|version| !applied.contains(version)) {
+        None => Ok(()),
+        Some(version) => {
+            let message = format!("a lane on a node lacks the migration {version}: run `billing-http migrate`");
+            Err(StoreError::Unavailable(message).into())
+        }
+    }
 }
 
 /// Forgets, where the connection looks first, that it has what customers own.

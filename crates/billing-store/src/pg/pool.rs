@@ -12,6 +12,7 @@ use r2d2::{HandleError, ManageConnection};
 use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::pg::error::{Failure, unreachable};
+use crate::pg::migration;
 use crate::pg::place::{Identity, Place};
 use crate::pg::replica::Replica;
 use crate::pg::statement::statement;
@@ -163,6 +164,9 @@ impl Connection {
         address.identity.map_or(Ok(()), |identity| identity.expect(&mut pg))?;
         if let Some(schema) = &address.schema {
             pg.batch_execute(&search_path(schema))?;
+        }
+        if address.replica.is_some() {
+            migration::expect_customers_versions(&mut pg)?;
         }
         if let Some(role) = &address.role {
             pg.batch_execute(&format!("SET ROLE {role}"))?;

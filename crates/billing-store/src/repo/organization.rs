@@ -130,8 +130,9 @@ impl Shared {
     /// worker may have put customers back for the longer one meanwhile. Too early does no harm.
     pub(crate) fn bring_forward_again(&self, organization: Uuid, minutes: i64) {
         let forward = BringForward { minutes, organization };
-        for lane in self.lanes.all().iter().filter(|_| self.lanes.only().is_none()) {
-            if let Err(failure) = lane.pool.run(|pg| forward.clone().execute(pg)) {
+        for lane in self.lanes.all().filter(|_| self.lanes.only().is_none()) {
+            let forwarded = self.lanes.with(lane, |lane| lane.pool.run(|pg| forward.clone().execute(pg)));
+            if let Err(failure) = forwarded {
                 log::warn!("billing of lane {} comes as late as before: {}", lane.number, failure.into_error());
             }
         }

@@ -224,10 +224,12 @@ impl Shared {
     /// # Errors
     /// Those of the lane's connections and of home's; then nothing has changed.
     pub(crate) fn resolve(&self, lane: &Lane, token: Uuid) -> Result<(), Failure> {
-        let (is_given_up, status, answer) = lane.worker_pool.transact_again(|pg| {
-            let give_up = WriteToken { token, is_given_up: true, status: None, answer: None };
-            give_up.execute(pg)?;
-            Ok(ReadToken { token }.get_result::<(bool, Option<i16>, Option<String>)>(pg)?)
+        let (is_given_up, status, answer) = self.lanes.with(lane, |lane| {
+            lane.worker_pool.transact_again(|pg| {
+                let give_up = WriteToken { token, is_given_up: true, status: None, answer: None };
+                give_up.execute(pg)?;
+                Ok(ReadToken { token }.get_result::<(bool, Option<i16>, Option<String>)>(pg)?)
+            })
         })?;
         self.lanes.home.transact_again(|pg| {
             let done: QueryResult<i64> = match is_given_up {
@@ -268,7 +270,7 @@ impl Shared {
         let old: Vec<(i16, Uuid)> = self.lanes.home.run(|pg| find.clone().load(pg))?;
         let (mut resolved, mut silent) = (0, Vec::new());
         for (number, token) in old {
-            let Some(lane) = usize::try_from(number).ok().and_then(|number| self.lanes.all().get(number)) else {
+            let Some(lane) = usize::try_from(number).ok().and_then(|number| self.lanes.all().nth(number)) else {
                 continue;
             };
             if silent.contains(&number) {
@@ -290,11 +292,11 @@ impl Shared {
     /// # Errors
     /// Those of the connections.
     pub(crate) fn forget_tokens(&self) -> Result<(), Failure> {
-        for lane in self.lanes.all().iter().filter(|lane| lane.replica.is_some()) {
+        for lane in self.lanes.all().filter(|lane| lane.replica.is_some()) {
             let find = FindOfLane { lane: lane.row_number() };
             let but: Vec<Uuid> = self.lanes.home.run(|pg| find.clone().load(pg))?;
             let forget = ForgetTokens { days: TOKEN_DAYS, but };
-            lane.worker_pool.run(|pg| forget.clone().execute(pg))?;
+            self.lanes.with(lane, |lane| lane.worker_pool.run(|pg| forget.clone().execute(pg)))?;
         }
         Ok(())
     }

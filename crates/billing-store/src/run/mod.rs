@@ -10,6 +10,7 @@ use diesel::connection::SimpleConnection;
 
 use self::enter::enter;
 use crate::custom_sql::{Attempts, Budget};
+use crate::lanes::Lane;
 use crate::over_lanes::OverLanes;
 use crate::pg::error::Failure;
 use crate::pg::transact::Isolation;
@@ -21,13 +22,32 @@ use crate::transaction::{Deeds, PgTransaction};
 impl Shared {
     /// Runs work in a transaction, alone in its scope; for whoever comes with a `key` only while that is valid.
     pub(crate) fn run_work(&self, scope: &Scope, key: Option<&Fingerprint>, work: &mut Work<'_>) -> Result<(), Error> {
+        let done = match self.lane_of(scope) {
+            Some(lane) => self.lanes.with(lane, |lane| self.run_work_in(Some(lane), scope, key, work)),
+            None => self.run_work_in(None, scope, key, work),
+        };
+        let brought_forward = self.told(scope, done)?;
+        if let Some(minutes) = brought_forward {
+            self.bring_forward_again(scope.organization().uuid(), minutes);
+        }
+        Ok(())
+    }
+
+    /// [`Shared::run_work`] where its lane is; what it did, and by how many minutes it has moved queued billing ahead.
+    fn run_work_in(
+        &self,
+        lane: Option<&Lane>,
+        scope: &Scope,
+        key: Option<&Fingerprint>,
+        work: &mut Work<'_>,
+    ) -> Result<(Option<i64>, Deeds), Failure> {
         let (isolation, custom_budget) = match scope {
             // Statements after the lock see what its last holder committed.
             Scope::Customer(..) | Scope::Catalog(_) => (Isolation::ReadCommitted, None),
             // Somebody waits for all of it at once.
             Scope::Organization(_) | Scope::CustomerReading(..) => (Isolation::OneSnapshot, Some(Budget::of_call())),
         };
-        let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
+        let attempts = Attempts::default();
         let pool = lane.map_or(&self.pool, |lane| &lane.pool);
         let mut brought_forward = None;
         // A lane is seen later than the catalogue: what it names must be found then.
@@ -52,33 +72,43 @@ impl Shared {
             attempts.note(tx.has_run_custom(), tx.verdict(result))
         });
         reserved.end(result.is_ok());
-        self.told(scope, result, deeds)?;
-        if let Some(minutes) = brought_forward {
-            self.bring_forward_again(scope.organization().uuid(), minutes);
-        }
-        Ok(())
+        result.map(|()| (brought_forward, deeds))
     }
 
     /// What became of a transaction; what it did is told if it was committed.
-    fn told(&self, scope: &Scope, result: Result<(), Failure>, deeds: Deeds) -> Result<(), Error> {
-        if result.is_ok() {
-            self.messages.ring_if(deeds.has_told);
-            self.messages.ring_for_marks_if(deeds.has_marked);
-            deeds.tell(scope.organization(), &self.issued);
-        }
-        result.map_err(Failure::into_error)
+    fn told<T>(&self, scope: &Scope, result: Result<(T, Deeds), Failure>) -> Result<T, Error> {
+        let (done, deeds) = result.map_err(Failure::into_error)?;
+        self.messages.ring_if(deeds.has_told);
+        self.messages.ring_for_marks_if(deeds.has_marked);
+        deeds.tell(scope.organization(), &self.issued);
+        Ok(done)
     }
 
     /// The key's row first, so that a twin waits before it takes any other lock; then the scope's lock; the work in
     /// a savepoint, so that the answer of a refusal can be kept without its effects. For a lane on a node the key is reserved at home
     /// instead, and the answer stands in the lane until that is settled.
     pub(crate) fn run_claimed(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
+        let done = match self.lane_of(scope) {
+            // What was reserved for a lane that has moved is given back there before it is reserved again.
+            Some(lane) => self.lanes.with(lane, |lane| self.run_claimed_in(Some(lane), scope, claim, work)),
+            None => self.run_claimed_in(None, scope, claim, work),
+        };
+        self.told(scope, done.map(|deeds| ((), deeds)))
+    }
+
+    /// [`Shared::run_claimed`] where its lane is; what it did.
+    fn run_claimed_in(
+        &self,
+        lane: Option<&Lane>,
+        scope: &Scope,
+        claim: &Claim,
+        work: &mut ClaimedWork<'_>,
+    ) -> Result<Deeds, Failure> {
         let organization = scope.organization();
-        let (attempts, lane) = (Attempts::default(), self.lane_of(scope));
+        let attempts = Attempts::default();
         let pool = lane.map_or(&self.pool, |lane| &lane.pool);
         let away = lane.filter(|lane| lane.replica.is_some());
-        let key = away.map(|lane| self.reserve_claim(lane, organization, claim)).transpose();
-        let key = key.map_err(Failure::into_error)?;
+        let key = away.map(|lane| self.reserve_claim(lane, organization, claim)).transpose()?;
         let mut deeds = Deeds::default();
         let mut reserved = Reserved::new(self, lane);
         let result = pool.transact(|pg| {
@@ -112,7 +142,7 @@ impl Shared {
                 Err(_) => self.resolve_or_leave(lane, key.token),
             }
         }
-        self.told(scope, result.map(drop), deeds)
+        result.map(|_| deeds)
     }
 }
 

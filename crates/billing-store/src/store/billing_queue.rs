@@ -183,8 +183,8 @@ fn leased((organization, customer, failures): LeasedRow) -> Leased {
 impl PgStore {
     /// What each lane answers, by number.
     fn of_each_lane<T>(&self, ask: impl Fn(&mut PgConnection) -> QueryResult<T>) -> Result<Vec<T>, Error> {
-        let lanes = self.shared.lanes.all().iter();
-        lanes.map(|lane| lane.pool.run(&ask).map_err(Failure::into_error)).collect()
+        let ask = |lane| self.shared.lanes.with(lane, |lane| lane.pool.run(&ask)).map_err(Failure::into_error);
+        self.shared.lanes.all().map(ask).collect()
     }
 
     /// At most so many of all lanes, whose turns to be the first go round.
@@ -199,7 +199,7 @@ impl PgStore {
             if left <= 0 {
                 break;
             }
-            match lane.pool.run(|pg| lease(pg, left)) {
+            match self.shared.lanes.with(lane, |lane| lane.pool.run(|pg| lease(pg, left))) {
                 Ok(leased) => rows.extend(leased),
                 Err(failure) if rows.is_empty() => return Err(failure.into_error()),
                 // What is leased is billed now. Whoever asks next begins with another lane.
@@ -261,7 +261,8 @@ impl BillingQueue for PgStore {
             failures: i64::from(leased.failures),
         };
         let lane = self.shared.lanes.of(leased.customer);
-        lane.pool.run(|pg| statement.clone().execute(pg)).map(drop).map_err(Failure::into_error)
+        let put_off = self.shared.lanes.with(lane, |lane| lane.pool.run(|pg| statement.clone().execute(pg)));
+        put_off.map(drop).map_err(Failure::into_error)
     }
 
     fn wait_for_tax(&self, leased: &[Leased], at_most: Duration) -> Result<(), Error> {
@@ -272,8 +273,9 @@ impl BillingQueue for PgStore {
             let customers = leased.iter().map(|one| one.customer.uuid()).collect();
             let failures = leased.iter().map(|one| i64::from(one.failures)).collect();
             let statement = WaitForTax { wait_ms, customers, failures };
-            let pool = &self.shared.lanes.all()[lane].pool;
-            pool.run(|pg| statement.clone().execute(pg)).map_err(Failure::into_error)?;
+            let lane = self.shared.lanes.at(lane);
+            let waiting = self.shared.lanes.with(lane, |lane| lane.pool.run(|pg| statement.clone().execute(pg)));
+            waiting.map_err(Failure::into_error)?;
         }
         Ok(())
     }

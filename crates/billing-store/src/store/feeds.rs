@@ -19,6 +19,7 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::PgStore;
+use crate::lanes::Lane;
 use crate::pg::column::count;
 use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, try_lock};
@@ -206,7 +207,8 @@ impl PgStore {
             return Ok(all);
         }
         for lane in self.shared.lanes.all() {
-            all.push(lane.pool.read_together(|pg| Ok(ListUnplaced { limit }.load(pg)?))?);
+            let list = |lane: &Lane| lane.pool.read_together(|pg| Ok(ListUnplaced { limit }.load(pg)?));
+            all.push(self.shared.lanes.with(lane, list)?);
         }
         Ok(all)
     }
@@ -215,12 +217,11 @@ impl PgStore {
     /// come to that is found again, with the place it has.
     fn mark_placed(&self, all: &[Vec<Unplaced>]) -> Result<(), Error> {
         // The first are organizations' own.
-        for (lane, placed) in
-            self.shared.lanes.all().iter().zip(all.iter().skip(1)).filter(|(_, placed)| !placed.is_empty())
-        {
+        for (lane, placed) in self.shared.lanes.all().zip(all.iter().skip(1)).filter(|(_, placed)| !placed.is_empty()) {
             let (customers, ids) = of_customers(placed);
             let mark = MarkPlaced { customers, ids };
-            lane.pool.run(|pg| mark.clone().load::<Uuid>(pg)).map_err(Failure::into_error)?;
+            let marked = self.shared.lanes.with(lane, |lane| lane.pool.run(|pg| mark.clone().load::<Uuid>(pg)));
+            marked.map_err(Failure::into_error)?;
         }
         Ok(())
     }
@@ -244,7 +245,7 @@ impl PgStore {
         for (lane, old) in self.shared.lanes.apart(of_customers, |(key, _)| CustomerKey::from(*key)) {
             let (customers, ids) = old.into_iter().map(|(_, old)| old).unzip();
             let old = DropMessages { customers, ids };
-            lane.pool.run(|pg| old.clone().load::<Uuid>(pg))?;
+            self.shared.lanes.with(lane, |lane| lane.pool.run(|pg| old.clone().load::<Uuid>(pg)))?;
         }
         let positions = dropped.iter().map(|(_, position, ..)| *position).collect();
         let entries = DropEntries { organization, positions };

@@ -97,7 +97,8 @@ impl PgStore {
     pub fn last_arrival(&self, organization: OrganizationId, customer: CustomerKey) -> Result<u64, Error> {
         let key_range = self.shared.key_ranges.of(customer);
         let query = event_arrivals::table.find((organization.uuid(), key_range)).select(event_arrivals::last_arrival);
-        let read = self.shared.lanes.of(customer).worker_pool.run(|pg| query.first(pg).optional());
+        let lanes = &self.shared.lanes;
+        let read = lanes.with(lanes.of(customer), |lane| lane.worker_pool.run(|pg| query.first(pg).optional()));
         let last: Option<i64> = read.map_err(Failure::into_error)?;
         count(last.unwrap_or_default())
     }

@@ -12,6 +12,8 @@ use crate::pg::column::count;
 use crate::pg::error::Failure;
 use crate::pg::lane::bounds;
 use crate::pg::migration;
+use crate::pg::node::Node;
+use crate::pg::schema::nodes;
 use crate::pg::statement::statement;
 
 /// A lane as it is.
@@ -69,7 +71,11 @@ impl PgStore {
     /// Those of the connections.
     pub fn lanes(&self) -> Result<Vec<LaneStatus>, Error> {
         let status = |lane: &Lane| {
-            let (customers, bytes) = lane.pool.transact(|pg| Ok(measure(pg)?)).map_err(Failure::into_error)?;
+            let measured = self.shared.lanes.with(lane, |lane| {
+                let (customers, bytes) = lane.pool.transact(|pg| Ok(measure(pg)?))?;
+                Ok((lane, customers, bytes))
+            });
+            let (lane, customers, bytes) = measured.map_err(Failure::into_error)?;
             Ok(LaneStatus {
                 number: count(lane.number as i64)?,
                 schema: lane.schema.clone(),
@@ -79,7 +85,17 @@ impl PgStore {
                 bytes: count(bytes)?,
             })
         };
-        self.shared.lanes.all().iter().map(status).collect()
+        self.shared.lanes.all().map(status).collect()
+    }
+
+    /// Every node by name, with where it is: `host:port/database`.
+    ///
+    /// # Errors
+    /// Those of the catalogue's connections.
+    pub fn nodes(&self) -> Result<Vec<(String, String)>, Error> {
+        let all = self.shared.pool.run(|pg| nodes::table.order(nodes::name).load::<Node>(pg));
+        let all = all.map_err(Failure::into_error)?;
+        Ok(all.into_iter().map(|node| (node.name.clone(), node.place().to_string())).collect())
     }
 
     /// What is wrong with the lanes: an address that leads nowhere or to another database, a migration that one lacks, and rows of

@@ -61,11 +61,12 @@ impl PgStore {
         let mut measured = Measured { bytes: count(bytes), dead_rows: count(dead_rows), ..Measured::default() };
         let mut due: BTreeMap<Uuid, u64> = BTreeMap::new();
         for lane in self.shared.lanes.all() {
-            let read = lane.worker_pool.run(|pg| {
+            let read = |pg: &mut PgConnection| {
                 let expiring: Vec<(String, i64, BigDecimal)> = ReadExpiring {}.load(pg)?;
                 let marks: (i64, Option<OffsetDateTime>) = MeasureMarks {}.get_result(pg)?;
                 Ok((expiring, CountDue {}.load::<(Uuid, i64)>(pg)?, marks))
-            });
+            };
+            let read = self.shared.lanes.with(lane, |lane| lane.worker_pool.run(read));
             let (expiring, of_lane, (marks, oldest)) = read.map_err(Failure::into_error)?;
             measured.alert_marks += count(marks);
             measured.oldest_alert_mark = [measured.oldest_alert_mark, oldest].into_iter().flatten().min();

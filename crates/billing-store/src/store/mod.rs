@@ -38,7 +38,7 @@ use crate::company::Company;
 use crate::custom_sql;
 use crate::ingest::{self, Arrival, WRITERS};
 use crate::issued::{Issued, IssuedAmount};
-use crate::lanes::{Lanes, Nodes};
+use crate::lanes::{Lane, Lanes};
 use crate::measured::{LastMeasured, Measured};
 use crate::nodes::{self, Moved, NewNode};
 use crate::pg::error::Failure;
@@ -166,6 +166,20 @@ statement! {
     }
 }
 
+/// What makes a server forget what was committed.
+fn forgets(pg: &mut PgConnection) -> QueryResult<Vec<String>> {
+    let (fsync, full_page_writes, synchronous_commit): (String, String, String) =
+        DurabilitySettings {}.get_result(pg)?;
+    let is_off =
+        [("fsync", fsync), ("full_page_writes", full_page_writes)].into_iter().filter(|(_, value)| value != "on");
+    let mut faults: Vec<String> =
+        is_off.map(|(name, value)| format!("{name} is {value}: a power cut would lose what was committed")).collect();
+    if !["on", "remote_write", "remote_apply"].contains(&synchronous_commit.as_str()) {
+        faults.push(format!("synchronous_commit is {synchronous_commit}: a crash would lose what was committed"));
+    }
+    Ok(faults)
+}
+
 statement! {
     /// Whether the database answers.
     One -> Bool { "SELECT " class: i32 as Integer; " = 1" }
@@ -189,6 +203,17 @@ fn expect_versions(pool: &Pool, expected: &[String]) -> Result<(), StoreError> {
     }
 }
 
+/// [`expect_versions`] of a lane.
+fn ping_lane(lane: &Lane) -> Result<(), StoreError> {
+    match expect_versions(&lane.pool, &migration::customers_versions()?) {
+        Err(error) if lane.replica.is_some() => {
+            log::warn!("lane {} cannot be worked with at {}: {error}", lane.number, lane.place);
+            Ok(())
+        }
+        answered => answered,
+    }
+}
+
 impl PgStore {
     /// Connects to the database at `url`, with at most `pool_size` connections.
     ///
@@ -197,10 +222,6 @@ impl PgStore {
     /// # Errors
     /// [`StoreError::Unavailable`] when the first connection cannot be made.
     pub fn connect(url: &str, pool_size: u32) -> Result<Self, StoreError> {
-        Self::connect_to(url, pool_size, Nodes::Refused)
-    }
-
-    pub(crate) fn connect_to(url: &str, pool_size: u32, nodes: Nodes) -> Result<Self, StoreError> {
         let address = Address::of(url);
         let pool = Pool::connect(&address, pool_size)?;
         let range_bits = pool
@@ -209,7 +230,7 @@ impl PgStore {
         let workers = (WRITERS + KEY_WORKERS + QUESTION_WORKERS + ANSWER_WORKERS) as u32;
         let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
         let shared = Arc::new(Shared {
-            lanes: Lanes::open(&address, (&pool, pool_size), (&worker_pool, workers), nodes)?,
+            lanes: Lanes::open(&address, (&pool, pool_size), (&worker_pool, workers))?,
             pool,
             worker_pool,
             key_ranges: KeyRanges::new(u8::try_from(range_bits).unwrap_or(0)),
@@ -281,7 +302,8 @@ impl PgStore {
     }
 
     /// Moves a lane of the database at `url`, given by its number, to the node of this name, or home where there is none, while its
-    /// customers are served until the very last. Interrupted, it is called again. `progress` is told what is being done.
+    /// customers are served until the very last. Interrupted, it is called again; called to where the lane still is according to the directory,
+    /// it gives back what an interrupted move has cut off. `progress` is told what is being done.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], or [`StoreError::Internal`] with what is in the way.
@@ -294,31 +316,34 @@ impl PgStore {
         nodes::move_lane(url, (lane, to), custom_sql::prepare, progress)
     }
 
-    /// Refuses a database that forgets commits in a power cut, or whose events have lost an index.
+    /// Refuses a database that forgets commits in a power cut, on whichever server, or whose events have lost an index. A node that does not
+    /// answer is passed over.
     ///
     /// # Errors
     /// [`StoreError::Internal`] naming what is wrong.
     pub fn check_durability(&self) -> Result<(), StoreError> {
-        let settings = self.shared.pool.run(|pg| DurabilitySettings {}.get_result::<(String, String, String)>(pg));
-        let (fsync, full_page_writes, synchronous_commit) = settings.map_err(Failure::into_store_error)?;
-        for (name, value) in [("fsync", &fsync), ("full_page_writes", &full_page_writes)] {
-            if value != "on" {
-                return Err(StoreError::Internal(format!(
-                    "{name} is {value}: a power cut would lose what was committed"
-                )));
-            }
+        let lanes = &self.shared.lanes;
+        let mut faults = self.shared.pool.run(forgets).map_err(Failure::into_store_error)?;
+        for lane in lanes.all() {
+            let looked = lanes.with(lane, |lane| {
+                lane.pool.run(|pg| {
+                    let forgets = if lane.replica.is_some() { forgets(pg)? } else { Vec::new() };
+                    Ok((forgets, partition::find_unindexed(pg)?))
+                })
+            });
+            let (forgets, unindexed) = match looked.map_err(Failure::into_store_error) {
+                Err(StoreError::Unavailable(fault)) if lane.replica.is_some() => {
+                    log::warn!("lane {} is not looked at: {fault}", lane.number);
+                    continue;
+                }
+                looked => looked?,
+            };
+            faults.extend(forgets.into_iter().map(|fault| format!("lane {} at {}: {fault}", lane.number, lane.place)));
+            faults.extend(
+                unindexed.map(|name| format!("events partition {name} lacks an index: events could be counted twice")),
+            );
         }
-        if !["on", "remote_write", "remote_apply"].contains(&synchronous_commit.as_str()) {
-            let message = format!("synchronous_commit is {synchronous_commit}: a crash would lose what was committed");
-            return Err(StoreError::Internal(message));
-        }
-        for lane in self.shared.lanes.all() {
-            if let Some(name) = lane.pool.run(partition::find_unindexed).map_err(Failure::into_store_error)? {
-                let message = format!("events partition {name} lacks an index: events could be counted twice");
-                return Err(StoreError::Internal(message));
-            }
-        }
-        Ok(())
+        if faults.is_empty() { Ok(()) } else { Err(StoreError::Internal(faults.join("; "))) }
     }
 
     /// Where it is told which organizations ask for something: in company it does less at a time.
@@ -347,7 +372,7 @@ impl PgStore {
     pub fn load(&self) -> Load {
         let mut pools = vec![self.shared.pool.counts()];
         if self.shared.lanes.only().is_none() {
-            pools.extend(self.shared.lanes.all().iter().map(|lane| lane.pool.counts()));
+            pools.extend(self.shared.lanes.all().map(|lane| lane.pool.counts()));
         }
         let sum = |all: (u32, u32, u32), one: (u32, u32, u32)| (all.0 + one.0, all.1 + one.1, all.2 + one.2);
         let (connections, idle_connections, connections_max) = pools.into_iter().fold((0, 0, 0), sum);
@@ -362,13 +387,14 @@ impl PgStore {
             waiting_longest: waits.max().unwrap_or_default(),
             ingesting,
             key_ranges: self.shared.key_ranges.count(),
-            events_uncounted: self.shared.lanes.all().iter().map(|lane| lane.ingest.uncounted()).sum(),
+            events_uncounted: self.shared.lanes.uncounted(),
             issued: self.shared.issued.all(),
             measured: self.shared.measured.get(),
         }
     }
 
-    /// Whether the database answers within half a second and is as this program expects it; of several lanes, one each time.
+    /// Whether the database answers within half a second and is as this program expects it; of several lanes, one each time. What is wrong
+    /// with a node keeps nobody from asking for the customers of others, so it is in the log alone.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`], [`StoreError::PoolExhausted`], or [`StoreError::Internal`] when migrations are missing.
@@ -378,8 +404,15 @@ impl PgStore {
         }
         expect_versions(&self.shared.pool, &migration::catalogue_versions()?)?;
         // One lane each time, so that all of them have their turn and none takes the time of all.
-        let lane = self.shared.lanes.by_turns().next();
-        lane.map_or(Ok(()), |lane| expect_versions(&lane.pool, &migration::customers_versions()?))
+        let Some(lane) = self.shared.lanes.by_turns().next() else { return Ok(()) };
+        match ping_lane(lane) {
+            // Perhaps nothing is left of it there.
+            Err(StoreError::Internal(_)) => {
+                self.shared.lanes.look().map_err(Failure::into_store_error)?;
+                ping_lane(self.shared.lanes.at(lane.number))
+            }
+            answered => answered,
+        }
     }
 
     /// Makes the months of events before anybody needs them: from the earliest that some organization takes events in for

@@ -12,6 +12,7 @@ use time::{Duration, OffsetDateTime};
 use uuid::Uuid;
 
 use super::PgStore;
+use crate::lanes::Lane;
 use crate::pg::column::{count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::statement::statement;
@@ -96,7 +97,8 @@ impl Overviews for PgStore {
         let mut queued = Vec::new();
         for lane in self.shared.lanes.all() {
             let list = ListDue { organization: organization.uuid(), limit: i64::from(limit) };
-            let rows = lane.pool.run(|pg| list.clone().load::<DueCustomerRow>(pg)).map_err(Failure::into_error)?;
+            let rows = self.shared.lanes.with(lane, |lane| lane.pool.run(|pg| list.clone().load::<DueCustomerRow>(pg)));
+            let rows = rows.map_err(Failure::into_error)?;
             queued.extend(rows.into_iter().map(Queued::try_from).collect::<Result<Vec<_>, Error>>()?);
         }
         queued.sort_by_key(|one| (!one.is_parked, one.failures == 0, one.due_at, one.customer.clone()));
@@ -111,14 +113,16 @@ impl Overviews for PgStore {
         let mut overview = Overview::default();
         let mut invoiced: BTreeMap<String, [BigDecimal; 3]> = BTreeMap::new();
         for lane in self.shared.lanes.all() {
-            let sums = lane.pool.run(|pg| SumInvoiced { organization }.load::<SumRow>(pg));
+            let sum = |lane: &Lane| lane.pool.run(|pg| SumInvoiced { organization }.load::<SumRow>(pg));
+            let sums = self.shared.lanes.with(lane, sum);
             for (code, this_month, last_month, so_far) in sums.map_err(Failure::into_error)? {
                 let sums = invoiced.entry(code).or_default();
                 for (sum, part) in sums.iter_mut().zip([this_month, last_month, so_far]) {
                     *sum += part;
                 }
             }
-            let due = lane.pool.run(|pg| CountDue { organization }.get_result::<DueRow>(pg));
+            let count_due = |lane: &Lane| lane.pool.run(|pg| CountDue { organization }.get_result::<DueRow>(pg));
+            let due = self.shared.lanes.with(lane, count_due);
             let (due, parked, first, now) = due.map_err(Failure::into_error)?;
             overview.customers_due += count::<u64>(due)?;
             overview.customers_parked += count::<u64>(parked)?;

@@ -60,11 +60,12 @@ impl PgStore {
                     .order(customers::list_key)
                     .limit(i64::from(page))
                     .select((customers::list_key, customers::customer_key));
-                let some: Vec<(Uuid, Uuid)> = lane.worker_pool.run(|pg| some.load(pg))?;
+                let some: Vec<(Uuid, Uuid)> =
+                    self.shared.lanes.with(lane, |lane| lane.worker_pool.run(|pg| some.load(pg)))?;
                 let Some((last, _)) = some.last() else { break };
                 after = *last;
                 let mark = MarkCustomers::now(organization, some.into_iter().map(|(_, customer)| customer).collect());
-                lane.worker_pool.run(|pg| mark.clone().execute(pg))?;
+                self.shared.lanes.with(lane, |lane| lane.worker_pool.run(|pg| mark.clone().execute(pg)))?;
             }
         }
         Ok(())
@@ -77,8 +78,9 @@ impl AlertQueue for PgStore {
         let mut marked: BTreeMap<(Uuid, Uuid), MarkedCustomer> = BTreeMap::new();
         for lane in self.shared.lanes.all() {
             let statement = ListMarks { each: i64::from(each) };
-            let rows: Vec<Row> = lane.worker_pool.run(|pg| statement.clone().load(pg)).map_err(Failure::into_error)?;
-            for (organization, customer, mark, at) in rows {
+            let rows =
+                self.shared.lanes.with(lane, |lane| lane.worker_pool.run(|pg| statement.clone().load::<Row>(pg)));
+            for (organization, customer, mark, at) in rows.map_err(Failure::into_error)? {
                 let none = || MarkedCustomer::new((organization.into(), customer.into()), None, Vec::new());
                 let of_customer = marked.entry((organization, customer)).or_insert_with(none);
                 of_customer.marks.push(mark);
@@ -93,7 +95,8 @@ impl AlertQueue for PgStore {
             let marks = some.iter().flat_map(|(_, one)| one.marks.iter().map(|mark| (one.customer.uuid(), *mark)));
             let (customers, marks) = marks.unzip();
             let statement = DropMarks { customers, marks };
-            lane.worker_pool.run(|pg| statement.clone().execute(pg)).map_err(Failure::into_error)?;
+            let dropped = self.shared.lanes.with(lane, |lane| lane.worker_pool.run(|pg| statement.clone().execute(pg)));
+            dropped.map_err(Failure::into_error)?;
         }
         Ok(())
     }
@@ -124,7 +127,8 @@ impl AlertQueue for PgStore {
             if let Some(customer) = customer.filter(|_| !of_all.contains(organization)) {
                 let mark = MarkCustomers::now(*organization, vec![customer]);
                 let lane = self.shared.lanes.of(customer.into());
-                lane.worker_pool.run(|pg| mark.clone().execute(pg)).map_err(Failure::into_error)?;
+                let marked = self.shared.lanes.with(lane, |lane| lane.worker_pool.run(|pg| mark.clone().execute(pg)));
+                marked.map_err(Failure::into_error)?;
             }
             // Not before: whoever dies in between begins again, and who was looked at is looked at twice.
             let introduced = self.shared.worker_pool.transact_again(|pg| {

@@ -17,7 +17,6 @@ use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use postgres_local::testing::TestDatabase;
 use uuid::Uuid;
 
-use crate::lanes::Nodes;
 use crate::pg::error::Failure;
 use crate::pg::migration;
 use crate::pg::node::Node;
@@ -92,7 +91,7 @@ impl TestStore {
 
     /// What makes a connection see one lane after the other, before each of which statements are run that change what customers own.
     pub fn search_paths(&self) -> Vec<String> {
-        self.store.shared.lanes.all().iter().map(|lane| crate::pg::pool::search_path(&lane.schema)).collect()
+        self.store.shared.lanes.all().map(|lane| crate::pg::pool::search_path(&lane.schema)).collect()
     }
 
     /// A clone of the store, to be given away.
@@ -255,7 +254,7 @@ pub fn fingerprint(url: &str, organization: OrganizationId) -> String {
 /// # Panics
 /// When the database does not answer.
 pub fn find_unindexed_partition(store: &PgStore) -> Option<String> {
-    let found = store.shared.lanes.all()[0].pool.run(crate::pg::partition::find_unindexed);
+    let found = store.shared.lanes.at(0).pool.run(crate::pg::partition::find_unindexed);
     found.unwrap_or_else(|failure| panic!("{failure:?}"))
 }
 
@@ -274,14 +273,6 @@ pub fn fill_in(store: &PgStore, events_per_lock: i64) -> Result<bool, Error> {
 /// When they are not deltas.
 pub fn deltas_written_again(deltas: &str) -> Result<String, Error> {
     crate::rollup::hot_bucket::written_again(deltas)
-}
-
-/// Connects to a database some of whose lanes are on nodes.
-///
-/// # Errors
-/// As [`PgStore::connect`].
-pub fn connect_with_nodes(url: &str, pool_size: u32) -> Result<PgStore, StoreError> {
-    PgStore::connect_to(url, pool_size, Nodes::Used)
 }
 
 /// Puts a lane that nobody is in on a node that was added.
@@ -449,7 +440,7 @@ pub fn as_custom_metric<'s>(
     statements: &[(&'s str, bool)],
 ) -> Vec<(&'s str, bool, Result<String, String>)> {
     let run = |sql: &str| {
-        let text = store.shared.lanes.all()[0].reader.run(Uuid::nil(), |pg| {
+        let text = store.shared.lanes.at(0).reader.run(Uuid::nil(), |pg| {
             #[derive(QueryableByName)]
             struct Row {
                 #[diesel(sql_type = Text)]
@@ -473,7 +464,7 @@ pub fn as_custom_metric<'s>(
 /// # Panics
 /// When it does not fail.
 pub fn custom_failure(store: &PgStore, sql: &str) -> Result<CustomFailure, String> {
-    let answer = store.shared.lanes.all()[0].reader.run(Uuid::nil(), |pg| Ok(diesel::sql_query(sql).execute(pg)?));
+    let answer = store.shared.lanes.at(0).reader.run(Uuid::nil(), |pg| Ok(diesel::sql_query(sql).execute(pg)?));
     let Err(failure) = answer else { panic!("{sql} should fail") };
     custom_sql::failure_of(failure).map_err(|failure| format!("{failure:?}"))
 }

@@ -149,7 +149,7 @@ impl<'c> PgTransaction<'c> {
                 self.query(&mut run)?;
             } else {
                 self.expect_statements()?;
-                lane.pool.run(&mut run).map_err(Failure::into_error)?;
+                shared.lanes.with(lane, |lane| lane.pool.run(&mut run)).map_err(Failure::into_error)?;
             }
         }
         Ok(())
@@ -193,6 +193,10 @@ impl<'c> PgTransaction<'c> {
         let lane =
             self.lane.ok_or_else(|| StoreError::Internal("a custom metric where there is no customer".to_owned()))?;
         let usages = lane.reader.usages(self.tenant(), self.shared.key_ranges, requests, &mut budget);
+        let usages = usages.map_err(|failure| match failure {
+            Failure::Missing(_) => self.fail(failure),
+            other => other.into_error(),
+        });
         if let Some(left) = &mut self.custom_budget {
             *left = budget;
         }
@@ -224,6 +228,7 @@ impl<'c> PgTransaction<'c> {
             Failure::Disconnected(message) => {
                 (Failure::Disconnected(message.clone()), StoreError::Unavailable(message).into())
             }
+            Failure::Missing(message) => (Failure::Missing(message.clone()), StoreError::Internal(message).into()),
         };
         self.failure.get_or_insert(kept);
         error
@@ -242,7 +247,9 @@ impl<'c> PgTransaction<'c> {
     /// What becomes of the transaction when its work ended with `result`.
     pub(crate) fn verdict<T>(self, result: Result<T, Error>) -> Result<T, Failure> {
         match (self.failure, result) {
-            (Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_))), _) => Err(failure),
+            (Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_) | Failure::Missing(_))), _) => {
+                Err(failure)
+            }
             // The work may have made another error of it.
             (_, Err(error)) => Err(error.into()),
             // After a failed statement only a rollback is possible, even if the work made nothing of it.
@@ -254,7 +261,7 @@ impl<'c> PgTransaction<'c> {
     /// Takes back what was done since the savepoint `work`.
     pub(crate) fn take_back(self) -> Result<(), Failure> {
         match self.failure {
-            Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_))) => Err(failure),
+            Some(failure @ (Failure::Conflict(_) | Failure::Disconnected(_) | Failure::Missing(_))) => Err(failure),
             _ => Ok(self.pg.batch_execute("ROLLBACK TO SAVEPOINT work")?),
         }
     }

@@ -26,6 +26,7 @@ mod lanes;
 mod large_calls;
 mod many_metrics;
 mod months;
+mod moved_lanes;
 mod nodes;
 mod nodes_at_once;
 mod numbers;

@@ -7,7 +7,7 @@ use billing_domain::idempotency::{Answer, IdempotencyStore};
 use billing_domain::store::{Scope, Store};
 use billing_domain::testing::build::{self, Ids};
 use billing_store::PgStore;
-use billing_store::testing::{commit_reserved, connect_with_nodes, empty_database, reserve, resolve_reservations};
+use billing_store::testing::{commit_reserved, empty_database, reserve, resolve_reservations};
 use diesel::connection::SimpleConnection;
 use postgres_local::testing::TestDatabase;
 use uuid::Uuid;
@@ -36,7 +36,7 @@ fn apart() -> Apart {
     let moved =
         format!("INSERT INTO nodes VALUES ('other', {place}); UPDATE lanes SET node_name = 'other' WHERE number = 1");
     execute(home.url(), &moved).expect("moved");
-    let store = connect_with_nodes(home.url(), 4).expect("connected");
+    let store = PgStore::connect(home.url(), 4).expect("connected");
     let organization: OrganizationId = Ids::new(1).next();
     let made = (&store as &dyn Store).run_for(&Scope::Catalog(organization), |tx, now| {
         tx.organizations().insert(&build::organization(organization, now))
@@ -131,7 +131,7 @@ fn what_a_silent_lane_has_reserved_stays_reserved() {
     let apart = apart();
     apart.reserve("a");
     execute(apart.home.url(), "UPDATE nodes SET port = 1").expect("unreachable");
-    let store = connect_with_nodes(apart.home.url(), 4).expect("connected");
+    let store = PgStore::connect(apart.home.url(), 4).expect("connected");
     assert_eq!(resolve_reservations(&store, 0), Ok(0));
     assert_eq!(apart.at_home(), ["a", "", "a=?", "3"].map(str::to_owned));
     let next = reserve(&store, apart.organization, apart.customer, ("b", "b")).expect("others go on");
