@@ -19,6 +19,7 @@ mod lanes;
 mod lives;
 mod logs;
 mod memory;
+mod nodes;
 mod one_off_races;
 mod payment_races;
 mod pepper;
