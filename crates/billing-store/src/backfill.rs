@@ -177,9 +177,8 @@ impl Shared {
                 let pieces =
                     self.lanes.with(lane, |lane| lane.pool.transact(|pg| step.pieces(pg, *month, events_per_lock)));
                 for piece in pieces.map_err(Failure::into_error)? {
-                    let counted = self
-                        .lanes
-                        .with(lane, |lane| lane.pool.transact(|pg| self.count_again(pg, &step, piece.clone())));
+                    let counted =
+                        self.lanes.with(lane, |lane| lane.pool.transact(|pg| self.count_again(pg, &step, piece)));
                     counted.map_err(Failure::into_error)?;
                 }
             }
