@@ -25,7 +25,7 @@ const NAVIGATION: [(&str, &str); 12] = [
 ];
 
 /// What a customer has, of which there is no list of its own: it stands under the customers.
-const OF_CUSTOMERS: [&str; 3] = ["/console/subscriptions/", "/console/credits/", "/console/credit_notes/"];
+const OF_CUSTOMERS: [&str; 2] = ["/console/subscriptions/", "/console/credits/"];
 
 fn document(title: &str, body: &Markup) -> String {
     let page = html! {
@@ -52,6 +52,7 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
     let is_here = |to: &str| match to {
         "/console/" => path == to,
         "/console/customers/" => path.starts_with(to) || is_of_customers,
+        "/console/invoices/" => path.starts_with(to) || path.starts_with("/console/credit_notes/"),
         _ => path.starts_with(to),
     };
     let body = html! {

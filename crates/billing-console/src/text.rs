@@ -145,6 +145,7 @@ pub const NO_SUBSCRIPTIONS: &str = "No subscriptions.";
 pub const DRAFT: &str = "Next invoice, as it would be now";
 pub const NO_DRAFT: &str = "Nothing to invoice.";
 pub const CREDITS: &str = "Credits";
+pub const ALL_CREDITS: &str = "All credits";
 pub const NO_CREDITS: &str = "No credits.";
 pub const REMAINING: &str = "Remaining";
 pub const EXPIRES: &str = "Expires";

@@ -17,7 +17,7 @@ const PLANS_LOOKED_AT: usize = 10;
 const METRICS_LOOKED_AT: usize = 30;
 const CREDIT: &str = "/console/customers/{customer_id}/credit/";
 const ONE_OFF_LINES: &str = "/console/customers/{customer_id}/one_off_lines/";
-const VOID_CREDIT: &str = "/console/credits/{credit_id}/void/";
+pub(super) const VOID_CREDIT: &str = "/console/credits/{credit_id}/void/";
 const SUBSCRIBE: &str = "/console/customers/{customer_id}/subscribe/";
 /// What is done with a subscription: where, and how it is called.
 const CHANGES: [(&str, &str); 4] = [
@@ -67,7 +67,10 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         section {
             h2 { (text::CREDITS) }
             (part(&credits, |credits| credit_table(credits, may(VOID_CREDIT))))
-            p.links { @if may(CREDIT) { a href={ (customer_path(&visit.id)) "credit/" } { (text::GIVE_CREDIT) } } }
+            p.links {
+                a href={ (customer_path(&visit.id)) "credits/" } { (text::ALL_CREDITS) }
+                @if may(CREDIT) { a href={ (customer_path(&visit.id)) "credit/" } { (text::GIVE_CREDIT) } }
+            }
         }
     };
     Ok(Outcome::Page(title.to_owned(), content))
@@ -227,7 +230,8 @@ pub(super) fn drafts(invoices: &[Value], nothing: &str) -> Markup {
     }
 }
 
-fn credit_table(credits: &Value, may_void: bool) -> Markup {
+/// Credits in a table, with a way to void each that has something left.
+pub(super) fn credit_table(credits: &Value, may_void: bool) -> Markup {
     let credits = show::items(credits);
     html! {
         @if credits.is_empty() { p.empty { (text::NO_CREDITS) } } @else { div.scroll tabindex="0" { table {

@@ -61,6 +61,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         @if invoices.is_empty() { p.empty { (text::NO_INVOICES) } } @else { (invoice_table(invoices, true)) }
         (pager(&format!("/console/invoices/{filter}"), is_first(visit), list.next.as_deref()))
         (export::link(&format!("/console/invoices/{filter}")))
+        p.links { a href="/console/credit_notes/" { (text::CREDIT_NOTES) } }
     };
     Ok(Outcome::Page(text::INVOICES.to_owned(), content))
 }

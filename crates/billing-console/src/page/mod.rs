@@ -10,6 +10,8 @@ pub mod compare_versions;
 pub mod corrections;
 pub mod credit_customer;
 pub mod credit_note;
+pub mod credit_notes;
+pub mod credits;
 pub mod customer;
 pub mod customers;
 pub mod delete_alert;

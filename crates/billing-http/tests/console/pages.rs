@@ -151,7 +151,26 @@ fn lists_are_kept_as_tables() {
     assert_eq!(table("/console/invoices/?format=csv&status=voided", "invoices.csv").len(), 1, "the filter applies");
     let log = table("/console/audit_log/?format=csv&kind=customer", "audit_log.csv");
     assert_eq!(log.len(), 3, "who made the two customers: {log:?}");
+    let credit =
+        json!({"customer_id": "acme", "amount": "12.30", "currency_code": "USD", "description": "=sorry, again"});
+    let credit = world.post("/api/credits/", &credit).ok(201).id("credit_id");
+    world.post("/api/credits/", &json!({"customer_id": "=1+1", "amount": 1, "currency_code": "USD"})).ok(201);
+    let credits = table("/console/customers/acme/credits/?format=csv", "credits.csv");
+    assert_eq!(credits.len(), 2, "one customer's: {credits:?}");
+    assert!(credits[1].starts_with(&format!("{credit},acme,,\"'=sorry, again\",")), "{credits:?}");
+    assert!(credits[1].ends_with(",,active,USD,12.3,12.3,0"), "{credits:?}");
+    let note = json!({"invoice_id": invoice.id("invoice_id"), "amount": "1.50", "settlement": "balance", "reason": "too \"much\""});
+    let note = world.post("/api/credit_notes/", &note).ok(201);
+    let notes = table("/console/credit_notes/?format=csv", "credit_notes.csv");
+    let begin = format!("{},{},,acme,{number},", note.id("credit_note_number"), note.id("issue_date"));
+    let end = format!(",USD,1.5,{},{},{}", note["tax"], note["amount_credited"], note.id("credit_note_id"));
+    assert!(notes.len() == 2 && notes[1].starts_with(&begin) && notes[1].ends_with(&end), "{notes:?} {note}");
+    assert!(notes[1].contains(",\"too \"\"much\"\"\",balance,,USD,"), "{notes:?}");
     for (page, link) in [
+        ("/console/customers/acme/credits/", "/console/customers/acme/credits/?format=csv"),
+        ("/console/customers/acme/", "/console/customers/acme/credits/"),
+        ("/console/credit_notes/", "/console/credit_notes/?format=csv"),
+        ("/console/invoices/", "/console/credit_notes/"),
         ("/console/customers/", "/console/customers/?format=csv"),
         ("/console/invoices/?status=unpaid", "/console/invoices/?status=unpaid&amp;format=csv"),
         ("/console/audit_log/?kind=customer", "/console/audit_log/?kind=customer&amp;format=csv"),
@@ -183,6 +202,8 @@ fn no_page_costs_more_with_more_customers() {
         ("/console/search/?q=nobody%20there",      26,   "the session; an id, a number, an address, beginnings, an event"),
         ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),
         ("/console/invoices/",                      8,    "the session, the list"),
+        ("/console/credit_notes/",                  8,    "the session, the list"),
+        ("/console/customers/acme/credits/",        16,   "the session, the customer, the list"),
         (&*invoice,                                 14,   "the session; itself, explained, its payments"),
         (&*usage,                                   24,   "the session; the customer, usage, access"),
         ("/console/billing_run/",                   10,   "the session, the overview, the queue"),
