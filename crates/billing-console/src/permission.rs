@@ -25,7 +25,7 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 48] = [
+const CALLS: [(Verb, &str, &[Role]); 52] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -63,6 +63,10 @@ const CALLS: [(Verb, &str, &[Role]); 48] = [
     (Post, "/api/subscriptions/*/switch_plan/preview/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/addons/attach/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/addons/attach/preview/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/addons/*/cancel/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/addons/*/cancel/preview/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/update/", SUBSCRIPTIONS),
+    (Post, "/api/subscriptions/*/update/preview/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/components/*/change_prepaid_units/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/components/*/change_prepaid_units/preview/", SUBSCRIPTIONS),
     (Post, "/api/billing_queue/*/retry/", BILLING_RUN),

@@ -25,6 +25,8 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/subscriptions/{subscription_id}/cancel/preview/", "preview_cancellation"),
     ("POST", "/api/subscriptions/{subscription_id}/addons/attach/preview/", "preview_addon"),
     ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/", "preview_prepaid_units"),
+    ("POST", "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/preview/", "preview_addon_cancellation"),
+    ("POST", "/api/subscriptions/{subscription_id}/update/preview/", "preview_subscription_update"),
     ("POST", "/api/subscriptions/preview/", "preview_subscription"),
     ("POST", "/api/webhook_endpoints/{webhook_endpoint_id}/rotate_secret/", "rotate_webhook_endpoint_secret"),
     ("GET", "/api/webhook_endpoints/{webhook_endpoint_id}/deliveries/", "list_webhook_endpoint_deliveries"),

@@ -6,8 +6,9 @@ use billing_domain::id::{CustomerKey, MetricId, SubscriptionId};
 use billing_domain::store::Transaction;
 use billing_domain::subscription::Subscription;
 use billing_domain::workflow::{
-    AttachAddon, CancelSubscription, ChangePrepaidUnits, ChangePreview, CreateSubscription, SwitchPlan, attach_addon,
-    cancel_subscription, change_prepaid_units, preview_change, preview_new_subscription, switch_plan,
+    AttachAddon, CancelAddon, CancelSubscription, ChangePrepaidUnits, ChangePreview, CreateSubscription, SwitchPlan,
+    UpdateSubscription, attach_addon, cancel_addon, cancel_subscription, change_prepaid_units, preview_change,
+    preview_new_subscription, switch_plan, update_subscription,
 };
 use time::OffsetDateTime;
 
@@ -18,7 +19,9 @@ use crate::endpoint::{Endpoint, post};
 use crate::error::ApiError;
 use crate::json::ApiJson;
 use crate::path::{PathPair, PathParam};
-use crate::subscription::{AttachBody, CancelBody, PrepaidChangeBody, SubscriptionView, SwitchBody};
+use crate::subscription::{
+    AttachBody, CancelBody, NamedAddon, PrepaidChangeBody, SubscriptionView, SwitchBody, UpdateBody,
+};
 use crate::wire::view;
 
 /// The calls that change nothing and say what others would.
@@ -26,6 +29,12 @@ pub fn endpoints() -> Vec<Endpoint> {
     let calls = vec![
         post("/api/subscriptions/preview/", "Show what a new subscription would be invoiced with", create)
             .takes::<CreateSubscription>(),
+        post(
+            "/api/subscriptions/{subscription_id}/update/preview/",
+            "Show what another end or no renewal would be invoiced with",
+            update,
+        )
+        .takes::<UpdateBody>(),
         post(
             "/api/subscriptions/{subscription_id}/switch_plan/preview/",
             "Show what switching to another plan would be invoiced with",
@@ -44,6 +53,12 @@ pub fn endpoints() -> Vec<Endpoint> {
             attach,
         )
         .takes::<AttachBody>(),
+        post(
+            "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/preview/",
+            "Show what cancelling an add-on would be invoiced with",
+            cancel_attached,
+        )
+        .takes::<CancelBody>(),
         post(
             "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/",
             "Show what another number of prepaid units would be invoiced with",
@@ -117,6 +132,21 @@ async fn create(
     Ok(web::Json(view.await?))
 }
 
+/// `POST /api/subscriptions/{subscription_id}/update/preview/`
+async fn update(
+    app: web::Data<App>,
+    caller: Caller,
+    PathParam(id): PathParam<SubscriptionId>,
+    ApiJson(body): ApiJson<UpdateBody>,
+) -> Result<web::Json<ChangePreviewView>, ApiError> {
+    let customer = holder_of(&app, &caller, id).await?;
+    let command = body.read(customer, id);
+    preview_of(&app, &caller, (customer, id), move |tx, subscription, now| {
+        update_subscription(tx, &UpdateSubscription { subscription, ..command.clone() }, now)
+    })
+    .await
+}
+
 /// `POST /api/subscriptions/{subscription_id}/switch_plan/preview/`
 async fn switch(
     app: web::Data<App>,
@@ -160,6 +190,22 @@ async fn attach(
     let command = body.read(customer, id);
     preview_of(&app, &caller, (customer, id), move |tx, parent, now| {
         attach_addon(tx, &AttachAddon { parent, ..command.clone() }, now)?;
+        tx.subscriptions().get(customer, parent)
+    })
+    .await
+}
+
+/// `POST /api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/preview/`
+async fn cancel_attached(
+    app: web::Data<App>,
+    caller: Caller,
+    PathPair(id, NamedAddon(addon)): PathPair<SubscriptionId, NamedAddon>,
+    ApiJson(body): ApiJson<CancelBody>,
+) -> Result<web::Json<ChangePreviewView>, ApiError> {
+    let customer = holder_of(&app, &caller, id).await?;
+    let (cancellation, invoicing_behavior) = body.options();
+    preview_of(&app, &caller, (customer, id), move |tx, parent, now| {
+        cancel_addon(tx, &CancelAddon { customer, parent, addon, cancellation, invoicing_behavior }, now)?;
         tx.subscriptions().get(customer, parent)
     })
     .await

@@ -421,12 +421,17 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ("POST", "/api/subscriptions/update/") => {
             vec![json!({"turn_off_auto_renew": true}), json!({"replace_plan_id": "$third_plan"})]
         }
-        ("POST", "/api/subscriptions/{subscription_id}/update/") => vec![json!({"metadata": {"a": 1}})],
+        (
+            "POST",
+            "/api/subscriptions/{subscription_id}/update/" | "/api/subscriptions/{subscription_id}/update/preview/",
+        ) => vec![json!({"metadata": {"a": 1}})],
         (
             "POST",
             "/api/subscriptions/cancel/"
             | "/api/subscriptions/{subscription_id}/cancel/"
-            | "/api/subscriptions/{subscription_id}/cancel/preview/",
+            | "/api/subscriptions/{subscription_id}/cancel/preview/"
+            | "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/"
+            | "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/preview/",
         ) => vec![json!({"usage_behavior": "bill_full"})],
         (
             "POST",
@@ -465,7 +470,6 @@ fn bodies_of_parts(method: &str, path: &str) -> Vec<Value> {
             "/api/subscriptions/{subscription_id}/addons/attach/"
             | "/api/subscriptions/{subscription_id}/addons/attach/preview/",
         ) => vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})],
-        ("POST", "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/") => vec![json!({})],
         _ => bodies_of_payments(method, path, &now()[..10]),
     }
 }

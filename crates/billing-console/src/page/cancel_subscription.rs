@@ -16,7 +16,7 @@ pub(super) const INVOICING: Field = Field::new(
 );
 
 /// What becomes of it; the usual choice comes first.
-const FIELDS: [Field; 3] = [
+pub(super) const FIELDS: [Field; 3] = [
     Field::new(
         "flat_fee_behavior",
         text::FEES,

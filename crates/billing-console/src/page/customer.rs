@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::cancel_addon::ADDON;
 use super::usage::usage_path;
 use super::{customer_path, invoice_table};
 use crate::api::Failure;
@@ -20,10 +21,11 @@ const ONE_OFF_LINES: &str = "/console/customers/{customer_id}/one_off_lines/";
 pub(super) const VOID_CREDIT: &str = "/console/credits/{credit_id}/void/";
 const SUBSCRIBE: &str = "/console/customers/{customer_id}/subscribe/";
 /// What is done with a subscription: where, and how it is called.
-const CHANGES: [(&str, &str); 4] = [
+const CHANGES: [(&str, &str); 5] = [
     ("switch_plan", text::SWITCH),
     ("addons", text::ADDON),
     ("prepaid_units", text::UNITS_LINK),
+    ("update", text::END_LINK),
     ("cancel", text::CANCEL),
 ];
 
@@ -123,7 +125,10 @@ fn subscriptions(held: &[Value], may_change: bool) -> Markup {
                         }
                         " " span.quiet { "v" (show::plain(&plan["version"])) }
                         @for addon in show::items(&one["addons"]) {
-                            div.quiet { "+ " (show::plain(&addon["addon"]["addon_name"])) }
+                            div.quiet {
+                                "+ " (show::plain(&addon["addon"]["addon_name"])) " "
+                                @if may_change { a href=(cancel_addon(&id, addon)) { (text::CANCEL) } }
+                            }
                         }
                     }
                     td { (show::days(&one["start_date"], &one["end_date"])) }
@@ -138,6 +143,12 @@ fn subscriptions(held: &[Value], may_change: bool) -> Markup {
             } }
         } } }
     }
+}
+
+/// Where an attached add-on is cancelled.
+fn cancel_addon(subscription: &str, attached: &Value) -> String {
+    let attached = escaped(&show::plain(&attached[ADDON]));
+    format!("/console/subscriptions/{}/addons/cancel/?{ADDON}={attached}", escaped(subscription))
 }
 
 fn filters(filters: &Value) -> String {

@@ -122,6 +122,11 @@ const RULES: &[(&str, &[&Code])] = &[
         OF_A_RUNNING_SUBSCRIPTION,
     ),
     ("/api/subscriptions/{subscription_id}/addons/attach/preview/", OF_AN_ADDON),
+    ("/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/preview/", OF_A_RUNNING_SUBSCRIPTION),
+    (
+        "/api/subscriptions/{subscription_id}/update/preview/",
+        &[&OVERLAPPING_PLANS, &INVALID_STATE, &TEST_CLOCK_ADVANCING, &CATCHING_UP],
+    ),
     ("/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/", OF_A_RUNNING_SUBSCRIPTION),
     ("/api/credits/", &[&TEST_CLOCK_ADVANCING, &CATCHING_UP]),
     (

@@ -84,9 +84,9 @@ impl AttachBody {
 
 /// An attached add-on in a path: by add-on, by its content, or by its own id.
 #[derive(Clone, Copy, Debug)]
-pub struct Named(AttachedAddon);
+pub struct NamedAddon(pub AttachedAddon);
 
-impl FromJson for Named {
+impl FromJson for NamedAddon {
     fn from_json(value: Value) -> Result<Self, FieldErrors> {
         let begins = |prefix: &str| value.as_str().is_some_and(|text| text.starts_with(prefix));
         Ok(Self(if begins(AddonSubscriptionId::PREFIX) {
@@ -101,7 +101,7 @@ impl FromJson for Named {
     }
 }
 
-impl Described for Named {
+impl Described for NamedAddon {
     fn describe(schemas: &mut Schemas) -> Schema {
         AddonId::describe(schemas)
     }
@@ -194,7 +194,7 @@ async fn attach(
 async fn cancel(
     app: web::Data<App>,
     caller: Caller,
-    PathPair(parent, Named(addon)): PathPair<SubscriptionId, Named>,
+    PathPair(parent, NamedAddon(addon)): PathPair<SubscriptionId, NamedAddon>,
     ApiJson(body): ApiJson<CancelBody>,
 ) -> Result<web::Json<AddonSubscriptionView>, ApiError> {
     let customer = app.read(&caller, move |tx, _| tx.subscriptions().customer_of(parent)).await?;

@@ -89,7 +89,8 @@ body! {
 }
 
 impl UpdateBody {
-    fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> UpdateSubscription {
+    /// The command, about this subscription of this customer's.
+    pub fn read(self, customer: CustomerKey, subscription: SubscriptionId) -> UpdateSubscription {
         UpdateSubscription {
             customer,
             subscription,

@@ -27,8 +27,8 @@ use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{EndDate, Instant};
-pub use addon::{AddonSubscriptionView, AttachBody};
-pub use change::{CancelBody, PrepaidChangeBody, SwitchBody};
+pub use addon::{AddonSubscriptionView, AttachBody, NamedAddon};
+pub use change::{CancelBody, PrepaidChangeBody, SwitchBody, UpdateBody};
 pub use view::{Holder, Names, SubscriptionView};
 
 const LIST_PARAMETERS: &[Parameter] = &[

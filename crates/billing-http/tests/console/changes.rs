@@ -106,6 +106,43 @@ fn units_addons_and_another_plan_come_as_they_were_shown() {
 }
 
 #[test]
+fn an_addon_is_cancelled_and_an_end_moved_as_they_were_shown() {
+    let (world, [subscription, _, _, addon]) = world();
+    let support = Browser::signed_in(&world, SUPPORT);
+    let call = format!("/api/subscriptions/{subscription}/");
+    let attach = || world.post(&format!("{call}addons/attach/"), &json!({"addon_id": addon})).ok(200);
+    let (kept, gone) = (attach().id("addon_subscription_id"), attach().id("addon_subscription_id"));
+    let page = support.get("/console/customers/acme/").text;
+    let path = format!("/console/subscriptions/{subscription}/addons/cancel/");
+    assert!(page.contains(&format!("href=\"{path}?addon_subscription_id={gone}\"")), "{page}");
+    let fields = [
+        ("addon_subscription_id", gone.as_str()),
+        ("flat_fee_behavior", "refund"),
+        ("usage_behavior", "bill_full"),
+        ("invoicing_behavior", "invoice_now"),
+    ];
+    let (shown, done) = change(&world, &support, &path, &fields);
+    assert_eq!(done.header("location"), "/console/customers/acme/", "{}", done.text);
+    assert!(shown.text.contains("7.01 <"), "what comes back: {}", shown.text);
+    let given_back = world.get("/api/credits/?customer_id=acme").ok(200);
+    assert_eq!((given_back[0]["amount"].to_string().as_str(), &given_back[1]), ("7.01", &Value::Null), "once");
+    let left = world.get(&call).ok(200)["addons"].clone();
+    assert!(left.to_string().contains(&kept), "another of the same add-on stays: {left}");
+
+    let path = format!("/console/subscriptions/{subscription}/update/");
+    let fields = [("end_date", "2024-04-21"), ("turn_off_auto_renew", "true")];
+    let (shown, done) = change(&world, &support, &path, &fields);
+    assert_eq!(done.header("location"), "/console/customers/acme/", "{}", done.text);
+    assert!(shown.text.contains("2024-04-21"), "{}", shown.text);
+    let updated = world.get(&call).ok(200);
+    let end = updated["end_date"].as_str().expect("an end");
+    assert!(end.starts_with("2024-04-21") && updated["auto_renew"] == false, "{updated}");
+    let nothing =
+        support.get(&format!("/console/subscriptions/{subscription}/addons/cancel/?preview=1&addon_subscription_id=x"));
+    assert!(nothing.status == 200 && nothing.text.contains("notice bad"), "{}", nothing.text);
+}
+
+#[test]
 fn what_is_wrong_with_a_form_is_said_beside_it() {
     let (world, [subscription, metric, ..]) = world();
     let support = Browser::signed_in(&world, SUPPORT);
@@ -134,6 +171,8 @@ fn a_change_can_be_looked_at_by_nobody_else() {
         format!("addons/?preview=1&addon_id={addon}"),
         format!("prepaid_units/?preview=1&metric_id={metric}&units=1"),
         "cancel/?preview=1".to_owned(),
+        "update/?preview=1".to_owned(),
+        "addons/cancel/?preview=1&addon_subscription_id=x".to_owned(),
     ] {
         assert_eq!(reader.get(&format!("/console/subscriptions/{subscription}/{query}")).status, 403, "{query}");
     }

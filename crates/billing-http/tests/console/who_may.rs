@@ -76,7 +76,8 @@ fn roles_open_and_do_what_the_table_says() {
         assert_eq!(is_offered(invoice, "/void/\""), has_money, "{role}: what may not be done is not offered");
         assert_eq!(is_offered(invoice, "/payments/\""), has_money, "{role}");
         let may_change = has_money || *role == Role::Support;
-        for link in ["/cancel/\"", "/switch_plan/\"", "/addons/\"", "/prepaid_units/\"", "/subscribe/\""] {
+        for link in ["/cancel/\"", "/update/\"", "/switch_plan/\"", "/addons/\"", "/prepaid_units/\"", "/subscribe/\""]
+        {
             assert_eq!(is_offered("/console/customers/{customer_id}/", link), may_change, "{role}: {link}");
         }
     }

@@ -41,6 +41,14 @@ fn held() -> Held {
     Held { world, metric, subscription, other_plan, addon }
 }
 
+impl Held {
+    /// The add-on, attached now: its own id.
+    fn attached(&self) -> String {
+        let attach = format!("/api/subscriptions/{}/addons/attach/", self.subscription);
+        self.world.post(&attach, &json!({"addon_id": self.addon})).ok(200).id("addon_subscription_id")
+    }
+}
+
 /// Without the ids that a change makes anew each time it is tried.
 fn without_new_ids(value: &Value) -> Value {
     let is_new = |name: &str| ["invoice_id", "subscription_id", "addon_subscription_id"].contains(&name);
@@ -113,7 +121,7 @@ fn what_is_previewed_comes_to_the_digit() {
     type Case = (fn(&Held) -> (String, Value), usize, &'static str);
     let of = |held: &Held, act: &str| format!("/api/subscriptions/{}/{act}/", held.subscription);
     #[rustfmt::skip]
-    let cases: [Case; 11] = [
+    let cases: [Case; 16] = [
         // change, invoices at once, why
         (|_| ("cancel".to_owned(), json!({})),                                                             1, "usage is billed now"),
         (|_| ("cancel".to_owned(), json!({"flat_fee_behavior": "refund", "usage_behavior": "bill_none"})), 1, "a refund becomes a credit"),
@@ -126,6 +134,11 @@ fn what_is_previewed_comes_to_the_digit() {
         (|held| (format!("components/{}/change_prepaid_units", held.metric), json!({"units": 2})),         1, "fewer come back"),
         (|held| (format!("components/{}/change_prepaid_units", held.metric), json!({"units": 300, "invoice_now": false})), 0, "with the next"),
         (|held| (format!("components/{}/change_prepaid_units", held.metric), json!({"units": 200})),        0, "as they are"),
+        (|held| (format!("addons/{}/cancel", held.attached()), json!({"flat_fee_behavior": "refund"})),     1, "an add-on's fee becomes a credit"),
+        (|held| (format!("addons/{}/cancel", held.attached()), json!({"invoicing_behavior": "add_to_next_invoice"})), 0, "an add-on, later"),
+        (|_| ("update".to_owned(), json!({"end_date": "2024-04-20"})),                                     0, "days less, taken back with the next"),
+        (|_| ("update".to_owned(), json!({"end_date": "2024-05-09"})),                                     0, "days more, charged with the next"),
+        (|_| ("update".to_owned(), json!({"turn_off_auto_renew": true})),                                  0, "no next period"),
     ];
     for (change, at_once, why) in cases {
         let held = held();
@@ -174,6 +187,9 @@ fn a_preview_is_refused_as_its_change_is() {
     let base = world.get(&format!("/api/subscriptions/{subscription}/")).ok(200)["billing_plan"].id("plan_id");
     let switch = |plan: &str| json!({"switch_plan_id": plan});
     world.post("/api/subscriptions/", &create(other_plan)).ok(200);
+    let mut later = create(&base);
+    later["start_date"] = json!("2024-06-01");
+    world.post("/api/subscriptions/", &later).ok(200);
     #[rustfmt::skip]
     let mut cases = vec![
         // call,                             body,                                     code
@@ -183,6 +199,9 @@ fn a_preview_is_refused_as_its_change_is() {
         (units.clone(),                      json!({"units": 1, "nonsense": 1}),       "unknown_field"),
         ("/api/subscriptions/".to_owned(),   create(&base),                            "overlapping_plans"),
         (of("switch_plan"),                  switch(other_plan),                       "overlapping_plans"),
+        (of("update"),                       json!({"end_date": "2024-06-02"}),        "overlapping_plans"),
+        (of("update"),                       json!({"end_date": "2024-03-02"}),        "invalid"),
+        (of(&format!("addons/{addon}/cancel")), json!({}),                             "resource_not_found"),
     ];
     for (plan, code) in [
         (&nobody, "no_matching_plan_version"),
@@ -218,12 +237,15 @@ fn of_what_has_ended_nothing_is_shown() {
     let held = held();
     let Held { world, subscription, addon, other_plan, metric, .. } = &held;
     let of = |act: &str| format!("/api/subscriptions/{subscription}/{act}/");
+    let attached = held.attached();
     world.post(&of("cancel"), &json!({})).ok(200);
     let ended = [
         (of("cancel"), json!({})),
         (of("switch_plan"), json!({"switch_plan_id": other_plan})),
         (of("addons/attach"), json!({"addon_id": addon})),
         (of(&format!("components/{metric}/change_prepaid_units")), json!({"units": 1})),
+        (of(&format!("addons/{attached}/cancel")), json!({})),
+        (of("update"), json!({"turn_off_auto_renew": true})),
     ];
     for (path, body) in ended {
         let shown = world.post(&format!("{path}preview/"), &body);

@@ -22,6 +22,8 @@ const UNNOTED: &[&str] = &[
     "/api/subscriptions/{subscription_id}/switch_plan/preview/",
     "/api/subscriptions/{subscription_id}/cancel/preview/",
     "/api/subscriptions/{subscription_id}/addons/attach/preview/",
+    "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/preview/",
+    "/api/subscriptions/{subscription_id}/update/preview/",
     "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/",
 ];
 
