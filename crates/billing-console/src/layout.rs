@@ -69,6 +69,7 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
                     summary { (viewer.email) }
                     div.menu {
                         p { (viewer.role.as_str()) " \u{b7} " (viewer.organization_name) }
+                        @if viewer.has_others { a href="/console/organizations/" { (text::SWITCH_ORGANIZATION) } }
                         a href="/console/sessions/" { (text::SESSIONS) }
                         a href="/docs/" { (text::API_DOCUMENTS) }
                         form method="post" action="/console/sign-out/" {

@@ -19,6 +19,12 @@ pub const AUDIT_LOG: &str = "Audit log";
 pub const USERS: &str = "Users";
 pub const SETTINGS: &str = "Settings";
 pub const SESSIONS: &str = "Signed-in browsers";
+pub const SWITCH_ORGANIZATION: &str = "Switch organization";
+pub const ORGANIZATIONS: &str = "Your organizations";
+pub const ORGANIZATIONS_HINT: &str =
+    "This browser looks at one at a time. Pages that are open of another do nothing any more once you switch.";
+pub const THIS_ORGANIZATION: &str = "this one";
+pub const OPEN: &str = "Open";
 pub const API_DOCUMENTS: &str = "API documentation";
 pub const SKIP: &str = "Skip to the content";
 pub const NAVIGATION: &str = "Main";

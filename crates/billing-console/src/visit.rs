@@ -65,6 +65,8 @@ pub struct Viewer {
     pub role: Role,
     /// Its name.
     pub organization_name: String,
+    /// Whether they belong to other organizations as well.
+    pub has_others: bool,
     /// What every form of theirs carries, so that nobody else's does anything.
     pub form_token: String,
 }

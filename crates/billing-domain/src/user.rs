@@ -91,6 +91,8 @@ pub struct SignedIn {
     pub email: String,
     /// What the user is in the organization of the session now.
     pub membership: Membership,
+    /// Whether the user belongs to other organizations as well.
+    pub has_others: bool,
     /// The present instant.
     pub now: OffsetDateTime,
 }

@@ -114,6 +114,7 @@ mod tests {
             email: String::new(),
             role: Role::Reader,
             organization_name: String::new(),
+            has_others: false,
             form_token: String::new(),
         };
         let none = String::new;

@@ -126,10 +126,32 @@ impl Users for MemoryStore {
         let state = self.lock();
         let Some(session) = state.people.sessions.get(prefix) else { return Ok(None) };
         let user = state.people.accounts.iter().find(|(_, account)| account.id == session.user);
-        let role = user.and_then(|(email, account)| Some((email, *account.roles.get(&session.organization)?)));
-        let Some((email, role)) = role else { return Ok(None) };
+        let role = user.and_then(|(email, account)| Some((email, account, *account.roles.get(&session.organization)?)));
+        let Some((email, account, role)) = role else { return Ok(None) };
         let membership = state.membership(session.organization, role)?;
-        Ok(Some(SignedIn { session: session.clone(), email: email.clone(), membership, now: state.now }))
+        let (email, has_others) = (email.clone(), account.roles.len() > 1);
+        Ok(Some(SignedIn { session: session.clone(), email, membership, has_others, now: state.now }))
+    }
+
+    fn switch_session(
+        &self,
+        user: UserId,
+        prefix: &str,
+        fingerprint: &Fingerprint,
+        organization: OrganizationId,
+    ) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let belongs = |account: &Account| account.id == user && account.roles.contains_key(&organization);
+        let is_theirs = state.people.sessions.get(prefix).is_some_and(|session| session.user == user);
+        if !is_theirs || !state.people.accounts.values().any(belongs) {
+            return Ok(false);
+        }
+        let Some(mut session) = state.people.sessions.remove(prefix) else { return Ok(false) };
+        session.fingerprint = fingerprint.clone();
+        session.organization = organization;
+        session.seen_at = state.now;
+        state.people.sessions.insert(fingerprint.prefix.clone(), session);
+        Ok(true)
     }
 
     fn note_seen(&self, prefix: &str) -> Result<(), Error> {

@@ -39,6 +39,15 @@ pub trait Users: Send + Sync {
     ) -> Result<(), Error>;
     /// The session with this prefix, over or not, as long as its user belongs to its organization.
     fn find_session(&self, prefix: &str) -> Result<Option<SignedIn>, Error>;
+    /// Has a session of a user's opened by another text, and look at another of the user's organizations, from now on. It stays as old
+    /// as it was, so that nobody stays signed in by going to and fro. Whether there was one, and the user belongs there.
+    fn switch_session(
+        &self,
+        user: UserId,
+        prefix: &str,
+        fingerprint: &Fingerprint,
+        organization: OrganizationId,
+    ) -> Result<bool, Error>;
     /// Notes that a session is used now.
     fn note_seen(&self, prefix: &str) -> Result<(), Error>;
     /// Ends a session of a user's; whether there was one.

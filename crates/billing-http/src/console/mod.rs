@@ -4,6 +4,7 @@
 mod form;
 mod in_process;
 mod invitation;
+mod organization;
 mod reply;
 mod session;
 mod sign_in;
@@ -70,6 +71,8 @@ pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
     config.service(at("/console/sign-out/").route(web::post().to(sign_out::sign_out)));
     config.service(at("/console/sessions/").route(looking().to(sign_out::sessions)));
     config.service(at("/console/sessions/{prefix}/").route(web::post().to(sign_out::end)));
+    let organizations = at("/console/organizations/").route(looking().to(organization::ask));
+    config.service(organizations.route(web::post().to(organization::switch)));
     let mut done: Vec<&str> = Vec::new();
     for Route { path, .. } in billing_console::table() {
         if !done.contains(path) {

@@ -126,6 +126,7 @@ impl Session {
             email: self.signed_in.email.clone(),
             role: self.signed_in.membership.role,
             organization_name: self.signed_in.membership.organization_name.clone(),
+            has_others: self.signed_in.has_others,
             form_token: form::token(&app.pepper, &self.key),
         }
     }
@@ -161,6 +162,22 @@ impl Session {
             call: None,
         }
     }
+}
+
+/// Has a session look at another organization of its user's, with a cookie of its own: so whatever was made for the old one, forms in
+/// other tabs included, does nothing any more. `None` where the user does not belong.
+pub async fn switch(
+    session: &Session,
+    app: &web::Data<App>,
+    is_encrypted: bool,
+    organization: OrganizationId,
+) -> Result<Option<Cookie<'static>>, ApiError> {
+    let key = KeyText::generate().map_err(ApiError::internal)?;
+    let fingerprint = app.pepper.fingerprint(&key);
+    let (user, prefix) = (session.signed_in.session.user, session.key.prefix().to_owned());
+    let switched =
+        app.block(None, move |backend| Ok(backend.switch_session(user, &prefix, &fingerprint, organization)?));
+    Ok(switched.await?.then(|| SESSION.with(&key, is_encrypted)))
 }
 
 /// Begins a session, with a key that nobody has seen before; one that the browser had is ended.

@@ -89,7 +89,7 @@ async fn end_one(app: &web::Data<App>, session: &Session, prefix: String) -> Res
 }
 
 /// The session of a request, whose form, if one was sent, belongs to it.
-async fn known(
+pub(super) async fn known(
     request: &HttpRequest,
     app: &web::Data<App>,
     console: &Console,

@@ -232,6 +232,8 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let world = World::new();
     let fixture = Fixture::new(&world, "First");
     user(&world, "owner@first.example", fixture.organization, Role::Owner);
+    let second = world.opened.create_organization("Second", None).expect("made").0;
+    user(&world, "owner@first.example", second, Role::Reader);
     let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
     driver.open("/console/sign-in/");
     driver.write("#email", "owner@first.example");
@@ -244,8 +246,16 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let receipt = "/console/customers/{customer_id}/event/?idempotency_id=event%20of%20First";
     let usage = format!("/console/customers/{{customer_id}}/usage/?metric_id={}", fixture.id("metric"));
     let grouped = "/console/search/?q=event%20of%20First";
-    let others =
-        ["/console/sessions/", "/console/nothing/", "/console/search/?q=c", grouped, looked_at, receipt, &usage];
+    let others = [
+        "/console/sessions/",
+        "/console/organizations/",
+        "/console/nothing/",
+        "/console/search/?q=c",
+        grouped,
+        looked_at,
+        receipt,
+        &usage,
+    ];
     for row in rows.chain(others) {
         driver.open(&filled(row, &fixture));
         driver.script("document.querySelectorAll('main details').forEach(one => one.open = true)");

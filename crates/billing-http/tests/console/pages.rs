@@ -30,7 +30,13 @@ fn pages_load_nothing_and_run_nothing_of_others() {
     let ada = Browser::signed_in(&world, ADA);
     let own = table().iter().filter(|row| row.method == Method::Get && !row.path.contains('{')).map(|row| row.path);
     let mut paths: Vec<&str> = own.collect();
-    paths.extend(["/console/sessions/", "/console/sign-in/", "/console/customers/nobody/", "/console/nothing/at/all/"]);
+    paths.extend([
+        "/console/organizations/",
+        "/console/sessions/",
+        "/console/sign-in/",
+        "/console/customers/nobody/",
+        "/console/nothing/at/all/",
+    ]);
     for path in paths {
         let page = ada.get(path);
         let policy = page.header("content-security-policy");

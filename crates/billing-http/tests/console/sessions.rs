@@ -165,6 +165,38 @@ fn sessions_are_listed_and_ended_by_their_user() {
 }
 
 #[test]
+fn another_organization_is_opened_by_another_cookie() {
+    let (world, list) = (World::new(), "/console/organizations/");
+    let [second, third] = ["Second", "Third"].map(|name| world.opened.create_organization(name, None).expect("made").0);
+    user(&world, ADA, world.organization, Role::Owner);
+    user(&world, "eve@third.example", third, Role::Owner);
+    world.customer("only-at-first");
+    let ada = Browser::signed_in(&world, ADA);
+    assert!(!ada.get("/console/").text.contains(list), "there is nowhere else to go");
+    user(&world, ADA, second, Role::Reader);
+    let (home, offered) = (ada.get("/console/"), ada.get(list));
+    assert!(home.text.contains(&format!("href=\"{list}\"")), "{}", home.text);
+    assert!(offered.text.contains(&second.to_string()) && !offered.text.contains(&third.to_string()));
+    let [old, old_cookie] = [token(&home), ada.cookies.borrow()["session"].clone()];
+    let switch = |token: &str, to: &str| ada.post(list, &[("form_token", token), ("organization_id", to)]);
+    let refused =
+        [switch("", &second.to_string()), switch(&old, &third.to_string()), switch(&old, "nothing"), switch(&old, "")];
+    assert_eq!(refused.map(|answer| answer.status), [403, 404, 404, 404]);
+    assert_eq!(ada.get("/console/customers/only-at-first/").status, 200, "nothing has happened");
+    let gone = switch(&old, &second.to_string());
+    assert_eq!((gone.status, gone.header("location")), (303, "/console/"), "{}", gone.text);
+    let there = ada.get("/console/");
+    assert!(there.text.contains("Second") && there.text.contains("reader"), "{}", there.text);
+    assert_eq!(ada.get("/console/customers/only-at-first/").status, 404, "it is the other one's");
+    assert_eq!(ada.get("/console/users/").status, 403, "by the role that she has here");
+    // A page that was open before belongs to the organization that it was made for.
+    assert_eq!(switch(&old, &world.organization.to_string()).status, 403);
+    let thief = Browser::new(&world);
+    thief.cookies.borrow_mut().insert("session".to_owned(), old_cookie);
+    assert_eq!(thief.get("/console/").status, 303, "the old cookie opens nothing");
+}
+
+#[test]
 fn the_first_link_makes_one_owner() {
     let mut path = String::new();
     let mut world = World::new();

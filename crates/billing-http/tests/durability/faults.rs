@@ -143,6 +143,10 @@ impl Users for Broken {
         self.fail()
     }
 
+    fn switch_session(&self, _: UserId, _: &str, _: &Fingerprint, _: OrganizationId) -> Result<bool, Error> {
+        self.fail()
+    }
+
     fn note_seen(&self, _: &str) -> Result<(), Error> {
         self.fail()
     }

@@ -7,7 +7,7 @@ use billing_domain::{Error, Noun};
 use diesel::dsl::exists;
 use diesel::pg::Pg;
 use diesel::prelude::*;
-use diesel::sql_types::Timestamptz;
+use diesel::sql_types::{Bool, Timestamptz};
 use time::OffsetDateTime;
 use uuid::Uuid;
 
@@ -15,6 +15,10 @@ use crate::pg::column::choice;
 use crate::pg::error::Failure;
 use crate::pg::schema::{memberships, organizations, user_sessions, users};
 use crate::pg::statement::fixed;
+
+/// Whether the user of a session belongs to other organizations as well.
+const HAS_OTHERS: &str = "EXISTS (SELECT FROM memberships AS others
+    WHERE others.user_id = user_sessions.user_id AND others.organization_id <> user_sessions.organization_id)";
 
 #[derive(Queryable, Selectable)]
 #[diesel(table_name = user_sessions, check_for_backend(Pg))]
@@ -173,7 +177,7 @@ pub(crate) fn begin_session(
 }
 
 pub(crate) fn find_session(pg: &mut PgConnection, prefix: &str) -> Result<Option<SignedIn>, Failure> {
-    type Row = (SessionRow, String, String, String, OffsetDateTime);
+    type Row = (SessionRow, String, String, String, bool, OffsetDateTime);
     let query = user_sessions::table
         .inner_join(users::table.on(users::id.eq(user_sessions::user_id)))
         .inner_join(
@@ -188,12 +192,33 @@ pub(crate) fn find_session(pg: &mut PgConnection, prefix: &str) -> Result<Option
             users::email,
             organizations::name,
             memberships::role,
+            fixed::<Bool>(HAS_OTHERS),
             fixed::<Timestamptz>("clock_timestamp()"),
         ));
     let found: Option<Row> = query.first(pg).optional()?;
-    let Some((row, email, organization_name, text, now)) = found else { return Ok(None) };
+    let Some((row, email, organization_name, text, has_others, now)) = found else { return Ok(None) };
     let membership = membership((row.organization_id, organization_name, text))?;
-    Ok(Some(SignedIn { session: row.into(), email, membership, now }))
+    Ok(Some(SignedIn { session: row.into(), email, membership, has_others, now }))
+}
+
+pub(crate) fn switch_session(
+    pg: &mut PgConnection,
+    user: UserId,
+    prefix: &str,
+    fingerprint: &Fingerprint,
+    organization: OrganizationId,
+) -> QueryResult<bool> {
+    let belongs = memberships::table
+        .filter(memberships::user_id.eq(user.uuid()))
+        .filter(memberships::organization_id.eq(organization.uuid()));
+    let target = user_sessions::table.find(prefix).filter(user_sessions::user_id.eq(user.uuid()));
+    let changes = (
+        user_sessions::prefix.eq(&fingerprint.prefix),
+        user_sessions::digest.eq(&fingerprint.digest),
+        user_sessions::organization_id.eq(organization.uuid()),
+        user_sessions::seen_at.eq(fixed::<Timestamptz>("clock_timestamp()")),
+    );
+    Ok(diesel::update(target.filter(exists(belongs))).set(changes).execute(pg)? == 1)
 }
 
 pub(crate) fn note_seen(pg: &mut PgConnection, prefix: &str) -> QueryResult<()> {

@@ -62,6 +62,16 @@ impl Users for PgStore {
         self.on_users(|pg| user::find_session(pg, prefix))
     }
 
+    fn switch_session(
+        &self,
+        user: UserId,
+        prefix: &str,
+        fingerprint: &Fingerprint,
+        organization: OrganizationId,
+    ) -> Result<bool, Error> {
+        self.on_users(|pg| Ok(user::switch_session(pg, user, prefix, fingerprint, organization)?))
+    }
+
     fn note_seen(&self, prefix: &str) -> Result<(), Error> {
         self.on_users(|pg| Ok(user::note_seen(pg, prefix)?))
     }

@@ -234,6 +234,7 @@ cases! {
         keeps_users_and_their_roles,
         changes_roles_and_passwords,
         keeps_sessions,
+        switches_sessions,
         ends_sessions,
     }
     test_clock {

@@ -88,6 +88,33 @@ pub(super) fn keeps_sessions(harness: &Harness<'_>) {
     assert_eq!(after.membership.role, Role::Reader, "a role holds at once");
 }
 
+pub(super) fn switches_sessions(harness: &Harness<'_>) {
+    let [tenant, theirs, foreign] = [Tenant::new(harness), Tenant::new(harness), Tenant::new(harness)];
+    let [ada, bob] = ["ada", "bob"].map(|name| email(&tenant, name));
+    harness.users.put_user(&ada, "$hash", tenant.id, Role::Owner).expect("made");
+    harness.users.put_user(&bob, "$hash", foreign.id, Role::Owner).expect("made");
+    let [ada_id, bob_id] = [&ada, &bob].map(|email| user(harness, email).id);
+    let [first, second] = [1, 2].map(|nth| fingerprint(&tenant, nth));
+    harness.users.begin_session(&first, ada_id, tenant.id, "Browser").expect("begun");
+    let found = |prefix: &str| harness.users.find_session(prefix).expect("read");
+    let before = found(&first.prefix).expect("a session");
+    assert!(!before.has_others, "there is one organization");
+    let switch =
+        |id, organization| harness.users.switch_session(id, &first.prefix, &second, organization).expect("looked at");
+    assert!(!switch(ada_id, theirs.id), "she does not belong there yet");
+    harness.users.put_user(&ada, "$hash", theirs.id, Role::Reader).expect("made");
+    assert!(!switch(bob_id, foreign.id), "it is not his session");
+    assert!(!switch(ada_id, foreign.id), "nor does she belong to his organization");
+    assert!(found(&first.prefix).is_some_and(|same| same.membership == before.membership && same.has_others));
+    assert!(switch(ada_id, theirs.id));
+    assert!(found(&first.prefix).is_none(), "the old text opens nothing");
+    let after = found(&second.prefix).expect("a session");
+    assert_eq!((after.membership.organization, after.membership.role), (theirs.id, Role::Reader));
+    assert_eq!(after.session.created_at, before.session.created_at, "it does not get younger");
+    assert_eq!((after.session.fingerprint, after.session.browser), (second.clone(), "Browser".to_owned()));
+    assert!(!switch(ada_id, tenant.id), "nor is there such a session any more");
+}
+
 pub(super) fn ends_sessions(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let [ada, bob] = ["ada", "bob"].map(|name| email(&tenant, name));
