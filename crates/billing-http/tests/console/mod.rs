@@ -10,12 +10,16 @@ mod who_may;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::sync::OnceLock;
 
+use billing_console::asset;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::Users;
 use billing_domain::user::Role;
 use billing_http::password;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use ureq::Agent;
 use ureq::http::Request;
 
@@ -97,6 +101,20 @@ impl<'w> Browser<'w> {
         let text = response.body_mut().read_to_string().expect("text");
         Answer { status: response.status().as_u16(), headers: response.headers().clone(), text }
     }
+}
+
+/// Most bytes that somebody waits for who opens a page for the first time.
+const PAGE_BYTES_MAX: usize = 60_000;
+
+/// Asserts what a page weighs as it is sent, compressed, with all that it loads.
+pub fn assert_light(path: &str, page: &str) {
+    let weight = |text: &str| {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+        encoder.write_all(text.as_bytes()).expect("compressed");
+        encoder.finish().expect("compressed").len()
+    };
+    let bytes = weight(page) + asset::ALL.iter().map(|(_, _, text)| weight(text)).sum::<usize>();
+    assert!(bytes < PAGE_BYTES_MAX, "{path} weighs {bytes} bytes");
 }
 
 /// The value of a hidden field of a page: the last one of that name, which is the main form's.

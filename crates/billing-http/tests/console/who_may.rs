@@ -3,7 +3,7 @@
 use billing_console::{Method, table};
 use billing_domain::user::Role;
 
-use super::{Browser, token, user};
+use super::{Browser, assert_light, token, user};
 use crate::samples::Fixture;
 use crate::support::World;
 
@@ -59,6 +59,7 @@ fn roles_open_and_do_what_the_table_says() {
                 Method::Get => {
                     let answer = browser.get(&path);
                     assert_eq!(answer.status, if may { 200 } else { 403 }, "{role} {path}: {}", answer.text);
+                    assert_light(&path, &answer.text);
                 }
                 Method::Post => {
                     assert_eq!(browser.post(&path, &[]).status, 403, "{role} {path}: without a token nobody does it");
