@@ -385,7 +385,8 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     let today = &now()[..10];
     let units = json!([{"metric_id": "$metric", "units": 1}]);
     let subscribe = |field: &str, id: &str| json!({"customer_id": "$customer", "start_date": today, field: id, "component_fixed_charges_initial_units": units});
-    match (method, path) {
+    // A preview takes what its call takes.
+    match (method, path.strip_suffix("preview/").unwrap_or(path)) {
         ("POST", "/api/track/") => vec![json!({"batch": [event("$customer", "sample", &now())]})],
         ("POST", "/api/events/") => vec![json!({"batch": [event("$customer", "sample taken in", &now())]})],
         ("POST", "/api/events/void/" | "/api/events/amend/") => corrections(path),
@@ -415,29 +416,20 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
         ("POST", "/api/customers/") => {
             vec![json!({"customer_id": "sample", "email": "sample@acme.io", "test_clock_id": "$clock"})]
         }
-        ("POST", "/api/subscriptions/" | "/api/subscriptions/add/" | "/api/subscriptions/preview/") => {
+        ("POST", "/api/subscriptions/" | "/api/subscriptions/add/") => {
             vec![subscribe("plan_id", "$other_plan"), subscribe("version_id", "$third_version")]
         }
         ("POST", "/api/subscriptions/update/") => {
             vec![json!({"turn_off_auto_renew": true}), json!({"replace_plan_id": "$third_plan"})]
         }
-        (
-            "POST",
-            "/api/subscriptions/{subscription_id}/update/" | "/api/subscriptions/{subscription_id}/update/preview/",
-        ) => vec![json!({"metadata": {"a": 1}})],
+        ("POST", "/api/subscriptions/{subscription_id}/update/") => vec![json!({"metadata": {"a": 1}})],
         (
             "POST",
             "/api/subscriptions/cancel/"
             | "/api/subscriptions/{subscription_id}/cancel/"
-            | "/api/subscriptions/{subscription_id}/cancel/preview/"
-            | "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/"
-            | "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/preview/",
+            | "/api/subscriptions/{subscription_id}/addons/{addon_id}/cancel/",
         ) => vec![json!({"usage_behavior": "bill_full"})],
-        (
-            "POST",
-            "/api/subscriptions/{subscription_id}/switch_plan/"
-            | "/api/subscriptions/{subscription_id}/switch_plan/preview/",
-        ) => vec![
+        ("POST", "/api/subscriptions/{subscription_id}/switch_plan/") => vec![
             json!({"switch_plan_version_id": "$other_version", "component_fixed_charges_initial_units": units}),
             json!({"switch_plan_id": "$third_plan"}),
         ],
@@ -460,16 +452,12 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
 /// Of what subscriptions have beside their plan.
 fn bodies_of_parts(method: &str, path: &str) -> Vec<Value> {
     match (method, path) {
-        (
-            "POST",
-            "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/"
-            | "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/preview/",
-        ) => vec![json!({"units": 20})],
-        (
-            "POST",
-            "/api/subscriptions/{subscription_id}/addons/attach/"
-            | "/api/subscriptions/{subscription_id}/addons/attach/preview/",
-        ) => vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})],
+        ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/") => {
+            vec![json!({"units": 20})]
+        }
+        ("POST", "/api/subscriptions/{subscription_id}/addons/attach/") => {
+            vec![json!({"addon_id": "$other_addon"}), json!({"addon_version_id": "$other_addon_version"})]
+        }
         _ => bodies_of_payments(method, path, &now()[..10]),
     }
 }
