@@ -311,7 +311,8 @@ pub fn samples(endpoint: &Endpoint) -> Vec<Sample> {
     if endpoint.request.is_none() {
         return vec![bare];
     }
-    let bodies = bodies(method, path);
+    // A preview takes what its call takes.
+    let bodies = bodies(method, path.strip_suffix("preview/").unwrap_or(path));
     assert!(!bodies.is_empty(), "{method} {path}: no sample of its body");
     bodies.into_iter().map(|body| Sample { body: Some(body), ..bare.clone() }).collect()
 }
@@ -385,8 +386,7 @@ fn bodies(method: &str, path: &str) -> Vec<Value> {
     let today = &now()[..10];
     let units = json!([{"metric_id": "$metric", "units": 1}]);
     let subscribe = |field: &str, id: &str| json!({"customer_id": "$customer", "start_date": today, field: id, "component_fixed_charges_initial_units": units});
-    // A preview takes what its call takes.
-    match (method, path.strip_suffix("preview/").unwrap_or(path)) {
+    match (method, path) {
         ("POST", "/api/track/") => vec![json!({"batch": [event("$customer", "sample", &now())]})],
         ("POST", "/api/events/") => vec![json!({"batch": [event("$customer", "sample taken in", &now())]})],
         ("POST", "/api/events/void/" | "/api/events/amend/") => corrections(path),
