@@ -2,6 +2,7 @@
 
 mod statements;
 
+use std::cell::RefCell;
 use std::ops::Deref;
 
 use billing_domain::custom_sql::{CustomFailure, CustomUsageRequest};
@@ -244,9 +245,24 @@ pub fn vacuum(url: &str) {
 /// # Panics
 /// When the database at `url` does not answer.
 pub fn fingerprint(url: &str, organization: OrganizationId) -> String {
-    let mut pg = PgConnection::establish(url).unwrap_or_else(|error| panic!("{error}"));
     let statement = Fingerprint { organization: organization.uuid() };
-    statement.get_result(&mut pg).unwrap_or_else(|error| panic!("{error}"))
+    KEPT.with_borrow_mut(|kept| {
+        if let Some((of, pg)) = kept
+            && of == url
+            && let Ok(found) = statement.clone().get_result(pg)
+        {
+            return found;
+        }
+        let mut pg = PgConnection::establish(url).unwrap_or_else(|error| panic!("{error}"));
+        let found = statement.get_result(&mut pg).unwrap_or_else(|error| panic!("{error}"));
+        *kept = Some((url.to_owned(), pg));
+        found
+    })
+}
+
+thread_local! {
+    /// The connection that the last fingerprint was taken by: another one would have to learn of all tables first.
+    static KEPT: RefCell<Option<(String, PgConnection)>> = const { RefCell::new(None) };
 }
 
 /// A partition of the events that lacks an index, if there is one.
