@@ -1,4 +1,6 @@
 //! Values that something may choke on, in every place of every call: refused without a trace, and never a fault.
+//!
+//! A place gets every third of them, its neighbour others; with `BILLING_POISON=all` each gets all.
 
 use std::collections::BTreeSet;
 use std::thread;
@@ -67,6 +69,8 @@ fn places(value: &Value, pointer: &str, found: &mut Vec<String>) {
 fn poisoned(sample: &Sample, endpoint: &Endpoint, fields: &BTreeSet<String>) -> Vec<Sample> {
     let mut all = Vec::new();
     let poison = poison();
+    let gets_all = std::env::var("BILLING_POISON").is_ok_and(|text| text == "all");
+    let gets = |value: usize, place: usize| gets_all || (value + place).is_multiple_of(3);
     if let Some(body) = &sample.body {
         let mut pointers = Vec::new();
         places(body, "", &mut pointers);
@@ -75,24 +79,27 @@ fn poisoned(sample: &Sample, endpoint: &Endpoint, fields: &BTreeSet<String>) -> 
             let list = body.pointer(pointer)?.as_array()?;
             Some(sample.with(&Position::Body(pointer.clone()), json!([list.as_slice(), list].concat())))
         }));
-        for value in &poison {
-            all.extend(pointers.iter().map(|pointer| sample.with(&Position::Body(pointer.clone()), value.clone())));
-            for field in fields.iter().filter(|field| body.get(field.as_str()).is_none()) {
+        let absent: Vec<&String> = fields.iter().filter(|field| body.get(field.as_str()).is_none()).collect();
+        for (number, value) in poison.iter().enumerate() {
+            let there = pointers.iter().enumerate().filter(|(place, _)| gets(number, *place));
+            all.extend(there.map(|(_, pointer)| sample.with(&Position::Body(pointer.clone()), value.clone())));
+            for (_, field) in absent.iter().enumerate().filter(|(place, _)| gets(number, *place)) {
                 let mut more = sample.clone();
-                more.body.as_mut().expect("a body")[field] = value.clone();
+                more.body.as_mut().expect("a body")[field.as_str()] = value.clone();
                 all.push(more);
             }
         }
     }
-    for value in &poison {
-        for parameter in endpoint.parameters {
+    for (number, value) in poison.iter().enumerate() {
+        for (_, parameter) in endpoint.parameters.iter().enumerate().filter(|(place, _)| gets(number, *place)) {
             let mut more = sample.clone();
             more.query.insert(parameter.name, value.clone());
             all.push(more);
         }
         // An empty path parameter makes another path of it.
         if !escaped(value).is_empty() {
-            all.extend(sample.ids.keys().map(|name| sample.with(&Position::Path(name), value.clone())));
+            let there = sample.ids.keys().enumerate().filter(|(place, _)| gets(number, *place));
+            all.extend(there.map(|(_, name)| sample.with(&Position::Path(name), value.clone())));
         }
     }
     all
