@@ -202,7 +202,7 @@ fn says_which_limit_a_query_ran_into() {
     let cases = [
         // statement,                                                                           failure,                      why
         ("SELECT pg_sleep(5)",                                                                  CustomFailure::TimedOut,      "2 s are over"),
-        ("SELECT count(*) FROM (SELECT n, n::text || repeat('x', 40) FROM generate_series(1, 2000000) n ORDER BY 2 OFFSET 0) sorted",
+        ("SELECT count(*) FROM (SELECT n, n::text || repeat('x', 500) FROM generate_series(1, 200000) n ORDER BY 2 OFFSET 0) sorted",
                                                                                                 CustomFailure::TooMuchMemory, "a sort of 100 MB"),
         ("SELECT count(*) FROM public.api_keys",                                                CustomFailure::Fault,         "the printer never writes this"),
         ("SELECT 1 / 0",                                                                        CustomFailure::Fault,         "nor this"),
