@@ -31,7 +31,7 @@ use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::month::Month;
 use crate::pg::node::Node;
 use crate::pg::place::Identity;
-use crate::pg::pool::search_path;
+use crate::pg::place::search_path;
 use crate::pg::schema::{lanes, nodes};
 use crate::pg::statement::statement;
 use crate::pg::{migration, partition};

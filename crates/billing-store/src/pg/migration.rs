@@ -16,7 +16,7 @@ use crate::pg::catalogue_copy;
 use crate::pg::error::Failure;
 use crate::pg::lane::{self, HasTable};
 use crate::pg::lock::{LockClass, lock_for_connection};
-use crate::pg::pool::search_path;
+use crate::pg::place::search_path;
 use crate::pg::statement::statement;
 
 /// What organizations offer, and what the service keeps beside its customers.

@@ -137,6 +137,11 @@ impl Ending {
     }
 }
 
+/// Has a connection look in a schema first, and then in the catalogue's.
+pub(crate) fn search_path(schema: &str) -> String {
+    format!("SET search_path = {schema}, public")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,7 +13,7 @@ use scheduled_thread_pool::ScheduledThreadPool;
 
 use crate::pg::error::{Failure, unreachable};
 use crate::pg::migration;
-use crate::pg::place::{Identity, Place};
+use crate::pg::place::{Identity, Place, search_path};
 use crate::pg::replica::Replica;
 use crate::pg::statement::statement;
 
@@ -196,11 +196,6 @@ impl Connection {
     fn check(&mut self) -> Result<(), Failure> {
         self.attempt(|pg| pg.ping().map_err(Failure::from))
     }
-}
-
-/// Has a connection look in a schema first, and then in the catalogue's.
-pub(crate) fn search_path(schema: &str) -> String {
-    format!("SET search_path = {schema}, public")
 }
 
 /// What else is done to a new connection.

@@ -22,7 +22,7 @@ use self::statements::{Digest, Table, digest, move_aside, tables};
 use crate::pg::error::Failure;
 use crate::pg::lane::{bits, bounds, directory, lane_schema};
 use crate::pg::lock::{LockClass, lock_for_connection};
-use crate::pg::pool::search_path;
+use crate::pg::place::search_path;
 use crate::pg::{lane, migration};
 
 /// Where what customers own stands while it is copied.

@@ -182,7 +182,7 @@ impl Table {
         if self.name != BY_MONTH {
             return Ok(vec![Part { table: self, name: self.name.clone(), month: None }]);
         }
-        pg.batch_execute(&crate::pg::pool::search_path(aside))?;
+        pg.batch_execute(&crate::pg::place::search_path(aside))?;
         let months = partition::list(pg);
         pg.batch_execute("SET search_path = public")?;
         let part = |month: Month| Part { table: self, name: month.table(), month: Some(month) };

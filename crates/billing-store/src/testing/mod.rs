@@ -92,7 +92,7 @@ impl TestStore {
 
     /// What makes a connection see one lane after the other, before each of which statements are run that change what customers own.
     pub fn search_paths(&self) -> Vec<String> {
-        self.store.shared.lanes.all().map(|lane| crate::pg::pool::search_path(&lane.schema)).collect()
+        self.store.shared.lanes.all().map(|lane| crate::pg::place::search_path(&lane.schema)).collect()
     }
 
     /// A clone of the store, to be given away.

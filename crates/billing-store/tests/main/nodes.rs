@@ -543,8 +543,7 @@ fn a_copy_that_differs_is_not_switched_to_and_the_lane_works_on_where_it_was() {
     spread.run(&customers[1], |tx, _| tx.customers().insert(&customers[1])).expect("somebody is in it");
     let spoil = |what: &str| {
         if what.starts_with("verifying customers") {
-            let spoilt =
-                "ALTER TABLE lane_01.customers DISABLE TRIGGER USER; UPDATE lane_01.customers SET name = coalesce(name, '') || '!'";
+            let spoilt = "ALTER TABLE lane_01.customers DISABLE TRIGGER USER; UPDATE lane_01.customers SET name = coalesce(name, '') || '!'";
             execute(&spread.node, spoilt).expect("spoilt");
         }
     };
