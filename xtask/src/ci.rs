@@ -11,7 +11,9 @@ use cargo_metadata::MetadataCommand;
 use crate::{advisories, house_rules, licences, repository};
 
 /// Rounds of each pair of calls that race for one customer; a plain `cargo test` runs fewer.
-const RACE_ROUNDS: &str = "100";
+const RACE_ROUNDS: &str = "200";
+/// Rounds of what races over two stores, each of which bills months.
+const RENEWAL_RACE_ROUNDS: &str = "20";
 /// The tests of the service and of the store, as the first step has built them: those of a package by itself are built with other features, all anew.
 const MAIN_TESTS: [&str; 5] = ["test", "--workspace", "--test", "main", "--"];
 /// How many lanes tests are run with besides one.
@@ -32,7 +34,8 @@ pub fn run_all() -> anyhow::Result<()> {
 /// The pairs of calls that race for one customer, all pairs at once, for many more rounds than the tests before.
 pub fn races() -> anyhow::Result<()> {
     let pairs = ["races::", "--skip", "renewal_races::", "--test-threads", "10"];
-    cargo(&[&MAIN_TESTS, &pairs[..]].concat(), &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)])
+    cargo(&[&MAIN_TESTS, &pairs[..]].concat(), &[("BILLING_RACE_ROUNDS", RACE_ROUNDS)])?;
+    cargo(&[&MAIN_TESTS[..], &["renewal_races::"]].concat(), &[("BILLING_RACE_ROUNDS", RENEWAL_RACE_ROUNDS)])
 }
 
 /// Every route, both tenants, the lists and random lives, with customers in several lanes, in each of which the service works as a role that has no

@@ -83,7 +83,7 @@ pub fn note(method: &str, target: &str, answer: &Answer) {
         let is_of_call = call.is_some_and(|call| call.codes.contains(code.as_str()));
         assert!(
             is_of_call || NOWHERE.contains(&code.as_str()),
-            "{method} {target} answered {code}, which error/calls.rs does not list for it: {}",
+            "{method} {target} answered {code}, which openapi/calls.rs does not list for it: {}",
             answer.text
         );
         let of = call.filter(|_| is_of_call).map_or_else(String::new, |call| format!("{} {}", call.method, call.path));

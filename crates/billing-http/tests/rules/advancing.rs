@@ -91,7 +91,7 @@ fn nothing_of_a_customer_on_the_way_can_be_changed() {
     let (mut travellers, mut tried) = (None, 0);
     for endpoint in routes::table().into_iter().filter(changes_a_customer) {
         let listed = calls::of_call(&endpoint).contains(&"test_clock_advancing");
-        assert!(listed, "{} {}: list test_clock_advancing in error/calls.rs", endpoint.method, endpoint.path);
+        assert!(listed, "{} {}: list test_clock_advancing in openapi/calls.rs", endpoint.method, endpoint.path);
         for sample in samples(&endpoint).into_iter().filter(is_done_at_once) {
             let expected = (409, "test_clock_advancing".to_owned(), true);
             assert_eq!(
@@ -152,7 +152,7 @@ fn nothing_of_a_customer_who_catches_up_can_be_changed() {
         assert_eq!(
             listed,
             goes_on.unwrap_or(true),
-            "{} {}: list catching_up in error/calls.rs",
+            "{} {}: list catching_up in openapi/calls.rs",
             endpoint.method,
             endpoint.path
         );

@@ -58,7 +58,7 @@ pub fn assert_listed(endpoint: &Endpoint, answer: &Answer) {
         let code = answer.error();
         assert!(
             calls::of_call(endpoint).contains(&code.as_str()),
-            "{} {}: list {code} in error/calls.rs",
+            "{} {}: list {code} in openapi/calls.rs",
             endpoint.method,
             endpoint.path
         );

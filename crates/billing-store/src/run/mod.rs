@@ -22,15 +22,24 @@ use crate::transaction::{Deeds, PgTransaction};
 impl Shared {
     /// Runs work in a transaction, alone in its scope; for whoever comes with a `key` only while that is valid.
     pub(crate) fn run_work(&self, scope: &Scope, key: Option<&Fingerprint>, work: &mut Work<'_>) -> Result<(), Error> {
-        let done = match self.lane_of(scope) {
-            Some(lane) => self.lanes.with(lane, |lane| self.run_work_in(Some(lane), scope, key, work)),
-            None => self.run_work_in(None, scope, key, work),
-        };
+        let done = self.where_it_is(scope, |lane| self.run_work_in(lane, scope, key, work));
         let brought_forward = self.told(scope, done)?;
         if let Some(minutes) = brought_forward {
             self.bring_forward_again(scope.organization().uuid(), minutes);
         }
         Ok(())
+    }
+
+    /// Does something in the scope's lane, wherever that is; `None`: the scope is about customers of several.
+    fn where_it_is<T>(
+        &self,
+        scope: &Scope,
+        mut work: impl FnMut(Option<&Lane>) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match self.lane_of(scope) {
+            Some(lane) => self.lanes.with(lane, |lane| work(Some(lane))),
+            None => work(None),
+        }
     }
 
     /// [`Shared::run_work`] where its lane is; what it did, and by how many minutes it has moved queued billing ahead.
@@ -88,11 +97,8 @@ impl Shared {
     /// a savepoint, so that the answer of a refusal can be kept without its effects. For a lane on a node the key is reserved at home
     /// instead, and the answer stands in the lane until that is settled.
     pub(crate) fn run_claimed(&self, scope: &Scope, claim: &Claim, work: &mut ClaimedWork<'_>) -> Result<(), Error> {
-        let done = match self.lane_of(scope) {
-            // What was reserved for a lane that has moved is given back there before it is reserved again.
-            Some(lane) => self.lanes.with(lane, |lane| self.run_claimed_in(Some(lane), scope, claim, work)),
-            None => self.run_claimed_in(None, scope, claim, work),
-        };
+        // What was reserved for a lane that has moved is given back there before it is reserved again.
+        let done = self.where_it_is(scope, |lane| self.run_claimed_in(lane, scope, claim, work));
         self.told(scope, done.map(|deeds| ((), deeds)))
     }
 
