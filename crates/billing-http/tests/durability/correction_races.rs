@@ -86,15 +86,13 @@ fn void_against_access_check() {
         let ids = send_calls(&ring, customer);
         let path = format!("/api/metric_access/?customer_id={customer}&metric_id={metric}");
         let (begun, done) = (AtomicU64::new(0), AtomicU64::new(0));
-        let headers = [("X-API-KEY", ring.world.key.as_str()), ("Content-Type", "application/json")];
         thread::scope(|scope| {
-            for addr in ring.addrs() {
-                let (begun, done, path) = (&begun, &done, &path);
-                let world = &ring.world;
+            for turn in 0..2 {
+                let (ring, begun, done, path) = (&ring, &begun, &done, &path);
                 scope.spawn(move || {
                     while done.load(Ordering::SeqCst) < VOIDED {
                         let most = CALLS - done.load(Ordering::SeqCst);
-                        let answer = world.send_to(addr, "GET", path, &headers[..1], b"").ok(200);
+                        let answer = ring.call(turn, "GET", path, "").ok(200);
                         let least = CALLS - begun.load(Ordering::SeqCst);
                         let used = answer["access_per_subscription"][0]["metric_usage"].as_u64().expect("a number");
                         assert!((least..=most).contains(&used), "{used} is not within {least} and {most}");
@@ -104,8 +102,7 @@ fn void_against_access_check() {
             for (n, id) in ids[..VOIDED as usize].iter().enumerate() {
                 begun.fetch_add(1, Ordering::SeqCst);
                 let body = json!({"customer_id": customer, "idempotency_ids": [id]}).to_string();
-                let addr = ring.addrs()[n % 2];
-                let answer = ring.world.send_to(addr, "POST", "/api/events/void/", &headers, body.as_bytes());
+                let answer = ring.call(n, "POST", "/api/events/void/", &body);
                 if !won(&answer) {
                     // Whoever reads comes to an end.
                     done.store(VOIDED, Ordering::SeqCst);

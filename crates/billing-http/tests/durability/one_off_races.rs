@@ -23,19 +23,18 @@ fn removal_against_bill() {
         let cancel = format!("/api/subscriptions/{subscription}/cancel/");
         let cancel_body = json!({"usage_behavior": "bill_full", "invoicing_behavior": "invoice_now"}).to_string();
         let remove = format!("{lines}{line}/");
-        let headers = [("X-API-KEY", ring.world.key.as_str()), ("Content-Type", "application/json")];
         // Of the two sides now the one and now the other begins.
         turn.set(turn.get() + 1);
         let handicap = handicap(turn.get());
         let racers = (0..8).map(|i: usize| -> Racer<'_> {
-            let (ring, headers, addr) = (&ring, &headers, ring.addrs()[i % 2]);
+            let ring = &ring;
             let (cancel, cancel_body, remove) = (&cancel, &cancel_body, &remove);
             let (cancels, waits) = (i < 4, (i < 4) == (turn.get() % 2 == 0));
             Box::new(move || {
                 thread::sleep(if waits { handicap } else { Duration::ZERO });
                 Some(match cancels {
-                    true => ring.world.send_to(addr, "POST", cancel, headers, cancel_body.as_bytes()),
-                    false => ring.world.send_to(addr, "DELETE", remove, &headers[..1], b""),
+                    true => ring.call(i, "POST", cancel, cancel_body),
+                    false => ring.call(i, "DELETE", remove, ""),
                 })
             })
         });

@@ -37,10 +37,7 @@ fn reissue_against_billing_run() {
         let path = void(&first);
         let reissuers = (0..4).map(|i| -> Racer<'_> {
             let (ring, path) = (&ring, &path);
-            Box::new(move || {
-                let headers = [("X-API-KEY", ring.world.key.as_str()), ("Content-Type", "application/json")];
-                Some(ring.world.send_to(ring.addrs()[i % 2], "POST", path, &headers, br#"{"rebill": true}"#))
-            })
+            Box::new(move || Some(ring.call(i, "POST", path, r#"{"rebill": true}"#)))
         });
         let answers = race(billers(&ring, &stores, &customer).chain(reissuers).collect());
         only_winner(&answers, &[(409, "invalid_state"), (409, "catching_up")]);

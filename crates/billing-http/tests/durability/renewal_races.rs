@@ -64,8 +64,7 @@ fn cancellers<'r>(ring: &'r Ring, customer: &'r str) -> impl Iterator<Item = Rac
     (0..RACERS).map(move |i| -> Racer<'r> {
         Box::new(move || {
             let path = format!("/api/subscriptions/cancel/?customer_id={customer}");
-            let headers = [("X-API-KEY", ring.world.key.as_str()), ("Content-Type", "application/json")];
-            Some(ring.world.send_to(ring.addrs()[i % 2], "POST", &path, &headers, b"{}"))
+            Some(ring.call(i, "POST", &path, "{}"))
         })
     })
 }
