@@ -11,7 +11,12 @@ FROM (
     UNION ALL SELECT 'credit_note_lines', customer_key, organization_id FROM credit_note_lines
     UNION ALL SELECT 'billing_due', customer_key, organization_id FROM billing_due
     UNION ALL SELECT 'messages', customer_key, organization_id FROM messages
-    UNION ALL SELECT 'customer_emails', customer_key, organization_id FROM customer_emails
+    -- An address may be taken for a customer whom a lane on another server has not committed yet.
+    UNION ALL SELECT 'customer_emails', email.customer_key, email.organization_id
+    FROM customer_emails email
+    LEFT JOIN lane_reservations reserved
+        ON reserved.organization_id = email.organization_id AND reserved.kind = 'email' AND reserved.name = email.email
+    WHERE reserved.token IS NULL
 ) owned
 LEFT JOIN customers customer USING (customer_key)
 WHERE customer.organization_id IS DISTINCT FROM owned.organization_id

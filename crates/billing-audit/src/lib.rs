@@ -5,6 +5,8 @@
 //! file of plain SQL in `checks/`, named after what it promises, that selects every breach as a subject and a
 //! problem. Prices are computed again in SQL, naively: a mistake of the engine cannot hide in both.
 
+mod servers;
+
 use std::fmt;
 
 use diesel::connection::SimpleConnection;
@@ -12,6 +14,8 @@ use diesel::sql_types::Text;
 use diesel::{Connection, ConnectionError, PgConnection, RunQueryDsl, sql_query};
 // Not named anywhere else: it brings the client library that Diesel links.
 use pq_sys as _;
+
+use crate::servers::{Lane, Servers};
 
 /// Most breaches of one check in a report; more are counted as one.
 pub const BREACHES_MAX: usize = 100;
@@ -103,19 +107,8 @@ const PARKED_CUSTOMERS: &str = include_str!("../notes/parked_customers.sql");
 /// Finds a table that every version of the service has.
 const TABLES: &str = "SELECT 'organizations' AS subject, '' AS problem WHERE to_regclass('organizations') IS NOT NULL";
 
-/// What customers of several lanes own, each table with what makes one of all lanes' tables of that name. Nothing where all of
-/// it is in one place anyway.
-const OVER_LANES: &str = "
-    SELECT relation.relname::text AS subject,
-        (SELECT string_agg(format('SELECT * FROM %I.%I', lane.schema_name, relation.relname), ' UNION ALL ' ORDER BY lane.number) FROM lanes lane) AS problem
-    FROM pg_class relation
-    WHERE relation.relnamespace = (SELECT schema_name::regnamespace FROM lanes WHERE number = 0)
-        AND (SELECT count(*) FROM lanes) > 1
-        AND relation.relkind IN ('r', 'p', 'v') AND NOT relation.relispartition AND relation.relname !~ '^__diesel'
-    ORDER BY relation.relname";
-
-/// Lanes that are not in this database: what is in them cannot be audited from here.
-const ON_NODES: &str = "SELECT schema_name AS subject, to_jsonb(lanes) ->> 'node_name' AS problem FROM lanes WHERE to_jsonb(lanes) ->> 'node_name' IS NOT NULL ORDER BY number";
+/// Checks of what a server has made of tables, which are carried out on each.
+const OF_EACH_SERVER: &[&str] = &["event_months_have_their_indexes"];
 
 /// What an audit has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -130,6 +123,14 @@ impl Report {
     /// Whether nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.breaches.is_empty()
+    }
+
+    /// What is in another report of the same books too, whatever the figures; as that one says it.
+    fn also_in(self, other: &Self) -> Self {
+        let is_in_both = |breach: &&Breach| {
+            self.breaches.iter().any(|known| (known.check, &known.subject) == (breach.check, &breach.subject))
+        };
+        Self { notes: other.notes.clone(), breaches: other.breaches.iter().filter(is_in_both).cloned().collect() }
     }
 
     /// The checks that found something, in the order of [`CHECKS`].
@@ -159,13 +160,22 @@ pub enum AuditError {
     Connection(ConnectionError),
     /// There is a database, and it is not a billing database.
     NoBooks,
-    /// A lane is on a node, and what is in it cannot be seen from here.
+    /// A lane is on a node, and what is in it cannot be seen in this transaction.
     OnNode {
         /// The lane's schema.
         lane: String,
         /// The node.
         node: String,
     },
+    /// A node does not let us in, or is another database than it should be.
+    Node {
+        /// The node.
+        node: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A lane was moved just now.
+    Moving,
     /// A check could not be carried out; its name.
     Check(&'static str, diesel::result::Error),
 }
@@ -176,8 +186,10 @@ impl fmt::Display for AuditError {
             Self::Connection(error) => write!(f, "no database here: {error}"),
             Self::NoBooks => write!(f, "no database here: it has no tables of this service, which `migrate` makes"),
             Self::OnNode { lane, node } => {
-                write!(f, "{lane} is on the node {node}: books that are on several servers cannot be audited yet")
+                write!(f, "{lane} is on the node {node}, which one transaction cannot see")
             }
+            Self::Node { node, problem } => write!(f, "no database at the node {node}: {problem}"),
+            Self::Moving => write!(f, "a lane was moved just now: audit again"),
             Self::Check(name, error) => write!(f, "the check {name} could not be carried out: {error}"),
         }
     }
@@ -202,6 +214,9 @@ struct Found {
 
 /// Audits the database at `url` as of one instant, without writing anything. `progress` is told each check's name.
 ///
+/// Where lanes are on other servers, what is in them is copied into tables that only this audit sees. Servers that are at work cannot be
+/// seen as of one instant: a breach is reported that is there in each of two looks.
+///
 /// # Errors
 /// When there is no database, or it does not have the schema of this version.
 pub fn audit_database(url: &str, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
@@ -210,13 +225,36 @@ pub fn audit_database(url: &str, progress: &mut dyn FnMut(&'static str)) -> Resu
     if tables.is_empty() {
         return Err(AuditError::NoBooks);
     }
-    pg.build_transaction().repeatable_read().read_only().run(|pg| audit(pg, progress))
+    let lanes = lanes_of(&mut pg)?;
+    if lanes.iter().all(|lane| lane.name.is_none()) {
+        return pg.build_transaction().repeatable_read().read_only().run(|pg| audit(pg, progress));
+    }
+    let report = audit_servers(url, &lanes, progress)?;
+    if report.is_clean() {
+        return Ok(report);
+    }
+    Ok(report.also_in(&audit_servers(url, &lanes, progress)?))
+}
+
+/// One look at lanes of which some are on other servers.
+fn audit_servers(url: &str, lanes: &[Lane], progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
+    // What it makes goes with its transaction, which goes with it.
+    let mut pg = PgConnection::establish(url).map_err(AuditError::Connection)?;
+    let mut servers = Servers::begin(url, &mut pg, lanes)?;
+    let tables = servers.copy(&mut pg, lanes)?;
+    let mut report = look(CHECKS, &mut pg, &over_lanes(lanes, &tables), progress)?;
+    for check in CHECKS.iter().filter(|check| OF_EACH_SERVER.contains(&check.name)) {
+        for node in servers.connections() {
+            find(check, node, "", &mut report)?;
+        }
+    }
+    Ok(report)
 }
 
 /// Audits what the transaction on `pg` sees.
 ///
 /// # Errors
-/// As [`audit_database`].
+/// As [`audit_database`]; [`AuditError::OnNode`] when that is not all.
 pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
     audit_by(CHECKS, pg, progress)
 }
@@ -224,37 +262,38 @@ pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> R
 /// As [`audit`], by some of the checks alone.
 ///
 /// # Errors
-/// As [`audit_database`].
+/// As [`audit`].
 pub fn audit_by(
     checks: &[Check],
     pg: &mut PgConnection,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
+    let lanes = lanes_of(pg)?;
+    if let Some((lane, node)) = lanes.iter().find_map(|lane| Some((lane, lane.name.clone()?))) {
+        return Err(AuditError::OnNode { lane: lane.schema_name.clone(), node });
+    }
+    let over_lanes = match &lanes[..] {
+        // All of it is in one place anyway.
+        [] | [_] => String::new(),
+        [first, ..] => over_lanes(&lanes, &lane_tables(pg, first)?),
+    };
+    look(checks, pg, &over_lanes, progress)
+}
+
+/// What the checks find in a transaction, in whose queries `over_lanes` stands first.
+fn look(
+    checks: &[Check],
+    pg: &mut PgConnection,
+    over_lanes: &str,
+    progress: &mut dyn FnMut(&'static str),
+) -> Result<Report, AuditError> {
     // Figures and times in messages are spelt in one way; a long check is not a hung one.
     let setup = "SET LOCAL TIME ZONE 'UTC'; SET LOCAL statement_timeout = 0";
     pg.batch_execute(setup).map_err(|error| AuditError::Check("setup", error))?;
-    let on_nodes: Vec<Found> = sql_query(ON_NODES).load(pg).map_err(|error| AuditError::Check("lanes", error))?;
-    if let Some(Found { subject: lane, problem: node }) = on_nodes.into_iter().next() {
-        return Err(AuditError::OnNode { lane, node });
-    }
-    let over_lanes = over_lanes(pg).map_err(|error| AuditError::Check("lanes", error))?;
     let mut report = Report::default();
     for check in checks {
         progress(check.name);
-        let found = format!("SELECT subject, problem FROM ({}) breach LIMIT {}", check.sql, BREACHES_MAX + 1);
-        let bounded = format!("{over_lanes}{found}");
-        let found: Vec<Found> = sql_query(bounded).load(pg).map_err(|error| AuditError::Check(check.name, error))?;
-        let is_cut = found.len() > BREACHES_MAX;
-        let shown = found.into_iter().take(BREACHES_MAX);
-        report.breaches.extend(shown.map(|row| Breach {
-            check: check.name,
-            subject: row.subject,
-            problem: row.problem,
-        }));
-        if is_cut {
-            let (subject, problem) = ("and more".to_owned(), format!("there are more than {BREACHES_MAX}"));
-            report.breaches.push(Breach { check: check.name, subject, problem });
-        }
+        find(check, pg, over_lanes, &mut report)?;
     }
     let notes = format!("{over_lanes}{PARKED_CUSTOMERS}");
     let parked: Vec<Found> = sql_query(notes).load(pg).map_err(|error| AuditError::Check("parked_customers", error))?;
@@ -266,14 +305,36 @@ pub fn audit_by(
     Ok(report)
 }
 
-/// The beginning of a query in which the tables of all lanes are one each; nothing where there is one lane.
-fn over_lanes(pg: &mut PgConnection) -> diesel::QueryResult<String> {
-    let tables: Vec<Found> = sql_query(OVER_LANES).load(pg)?;
-    if tables.is_empty() {
-        return Ok(String::new());
+/// Adds what one check finds.
+fn find(check: &Check, pg: &mut PgConnection, over_lanes: &str, report: &mut Report) -> Result<(), AuditError> {
+    let found = format!("SELECT subject, problem FROM ({}) breach LIMIT {}", check.sql, BREACHES_MAX + 1);
+    let bounded = format!("{over_lanes}{found}");
+    let found: Vec<Found> = sql_query(bounded).load(pg).map_err(|error| AuditError::Check(check.name, error))?;
+    let is_cut = found.len() > BREACHES_MAX;
+    let shown = found.into_iter().take(BREACHES_MAX);
+    report.breaches.extend(shown.map(|row| Breach { check: check.name, subject: row.subject, problem: row.problem }));
+    if is_cut {
+        let (subject, problem) = ("and more".to_owned(), format!("there are more than {BREACHES_MAX}"));
+        report.breaches.push(Breach { check: check.name, subject, problem });
     }
-    let parts = tables.iter().map(|table| format!("{} AS NOT MATERIALIZED ({})", table.subject, table.problem));
-    Ok(format!("WITH {} ", parts.collect::<Vec<_>>().join(", ")))
+    Ok(())
+}
+
+fn lanes_of(pg: &mut PgConnection) -> Result<Vec<Lane>, AuditError> {
+    servers::directory(pg).map_err(|error| AuditError::Check("lanes", error))
+}
+
+fn lane_tables(pg: &mut PgConnection, lane: &Lane) -> Result<Vec<String>, AuditError> {
+    servers::table_names(pg, &lane.schema_name).map_err(|error| AuditError::Check("lanes", error))
+}
+
+/// The beginning of a query in which the tables of all lanes are one each.
+fn over_lanes(lanes: &[Lane], tables: &[String]) -> String {
+    let all_of = |table: &String| {
+        let parts: Vec<String> = lanes.iter().map(|lane| format!("SELECT * FROM {}", lane.table(table))).collect();
+        format!("{table} AS NOT MATERIALIZED ({})", parts.join(" UNION ALL "))
+    };
+    format!("WITH {} ", tables.iter().map(all_of).collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
