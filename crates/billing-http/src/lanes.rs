@@ -2,7 +2,7 @@
 
 use anyhow::bail;
 use billing_audit::audit_database;
-use billing_store::{Moved, PgStore};
+use billing_store::{LaneContents, Moved, PgStore};
 use clap::Subcommand;
 use indicatif::ProgressBar;
 
@@ -76,9 +76,13 @@ pub fn run(settings: &Settings, command: LanesCommand) -> anyhow::Result<()> {
             let store = connect()?;
             say("lane  schema            role              address                         customers        MiB")?;
             for lane in store.lanes()? {
-                let (role, mib) = (lane.role.as_deref().unwrap_or("-"), lane.bytes >> 20);
-                let (number, schema, address, customers) = (lane.number, lane.schema, lane.address, lane.customers);
-                say(&format!("{number:>4}  {schema:<16}  {role:<16}  {address:<30}  {customers:>9}  {mib:>9}"))?;
+                let (number, schema, address) = (lane.number, lane.schema, lane.address);
+                let role = lane.role.as_deref().unwrap_or("-");
+                let contents = lane.contents.map_or_else(
+                    || "does not answer".to_owned(),
+                    |LaneContents { customers, bytes }| format!("{customers:>9}  {:>9}", bytes >> 20),
+                );
+                say(&format!("{number:>4}  {schema:<16}  {role:<16}  {address:<30}  {contents}"))?;
             }
             let nodes = store.nodes()?;
             nodes.iter().try_for_each(|(name, address)| say(&format!("node {name} at {address}")))?;

@@ -34,6 +34,8 @@ const HOME_CONNECTIONS: u32 = 8;
 
 /// How long a lane that is on its way to another server is waited for, since it was missed first.
 const ON_ITS_WAY_MAX: Duration = Duration::from_secs(5);
+/// How long a node that does not answer is taken to be where it was when that was read last.
+const ADDRESS_STANDS_FOR: Duration = Duration::from_secs(1);
 /// How long between two looks at where it is.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -215,7 +217,9 @@ impl Lanes {
     }
 
     /// Does something with a lane, wherever that is. Where it is not found it is looked up where it has moved to, and done again there; while it
-    /// is on its way, and nobody can work with it, this waits.
+    /// is on its way, and nobody can work with it, this waits. A node that cannot be reached may have another address by now, because a
+    /// standby has taken its place: whoever comes next goes there. What was done before its connection was lost is not known, so nothing
+    /// is done again.
     ///
     /// # Errors
     /// Those of `work`; [`StoreError::Unavailable`] when the lane takes longer than [`ON_ITS_WAY_MAX`] since this process ran into it first, so that
@@ -229,6 +233,10 @@ impl Lanes {
         loop {
             let message = match work(lane) {
                 Err(Failure::Missing(message)) if lane.schema != CATALOGUE => message,
+                Err(failure) if lane.replica.is_some() && failure.is_of_the_connection() => {
+                    self.look_at_times();
+                    return Err(failure);
+                }
                 done => return done,
             };
             match self.follow(lane)? {
@@ -261,6 +269,17 @@ impl Lanes {
             }
             deadline::check()?;
             thread::sleep(LOOK_EVERY);
+        }
+    }
+
+    /// [`Lanes::look`], unless that was done just now, or cannot be done.
+    fn look_at_times(&self) {
+        let looked_at = self.opening.lock().unwrap_or_else(PoisonError::into_inner).looked_at;
+        if looked_at.is_some_and(|at| at.elapsed() < ADDRESS_STANDS_FOR) {
+            return;
+        }
+        if let Err(failure) = self.look() {
+            log::warn!("where lanes are cannot be read: {}", failure.into_store_error());
         }
     }
 

@@ -69,4 +69,4 @@ pub use nodes::Moved;
 pub use pg::deadline::{Deadline, Waiting};
 pub use remembered::Uncounted;
 pub use split::Split;
-pub use store::{LaneStatus, Load, PgStore};
+pub use store::{LaneContents, LaneStatus, Load, PgStore};

@@ -1,9 +1,12 @@
 //! Lanes on several servers, by the program: `lanes add-node` and `lanes move` beside a service that is at work.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::process::Output;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use billing_http::caller::Pepper;
 use billing_http::startup::Opened;
@@ -53,6 +56,12 @@ impl Service {
         answer.expect(path).body_mut().read_json().expect("JSON")
     }
 
+    /// The status of an answer, whatever it is.
+    fn status(&self, path: &str) -> u16 {
+        let call = self.agent.get(self.url(path)).header("X-API-KEY", &self.key);
+        call.config().http_status_as_error(false).build().call().expect(path).status().as_u16()
+    }
+
     fn post(&self, path: &str, body: &Value) -> Value {
         let answer = self.agent.post(self.url(path)).header("X-API-KEY", &self.key).send_json(body);
         let mut answer = answer.unwrap_or_else(|error| panic!("{path}: {body}: {error}"));
@@ -70,13 +79,17 @@ fn count(value: &Value) -> usize {
     value.as_array().map_or(0, Vec::len)
 }
 
-#[test]
-fn a_service_goes_on_while_its_lanes_move_to_another_server_and_back() {
-    let [home, node] = [(); 2].map(|()| {
+fn two_servers() -> [Cluster; 2] {
+    [(); 2].map(|()| {
         let server = Cluster::temporary_sending().expect("a server");
         server.create_database_if_absent(DATABASE).expect("a database");
         server
-    });
+    })
+}
+
+#[test]
+fn a_service_goes_on_while_its_lanes_move_to_another_server_and_back() {
+    let [home, node] = two_servers();
     let folder = data_dir();
     let run = |arguments: &[&str]| {
         let mut command = program(folder.path());
@@ -156,4 +169,53 @@ fn a_service_goes_on_while_its_lanes_move_to_another_server_and_back() {
 fn assert_is_clean(audit: &Output) {
     let said = text(audit);
     assert!(said.ends_with(" checks, 0 breaches"), "{said}");
+}
+
+#[test]
+fn a_node_that_has_another_address_is_found_without_a_restart() {
+    let ([home, node], folder) = (two_servers(), data_dir());
+    let run = |arguments: &[&str]| {
+        let mut command = program(folder.path());
+        command.env("DATABASE_URL", home.url(DATABASE)).env("BILLING_KEY_PEPPER", "pepper");
+        text(&command.args(arguments).output().expect("it runs"))
+    };
+    let [primary, standby] = ["primary", "standby"].map(|name| folder.path().join(name));
+    let lead_to_node = |address: &Path| symlink(socket_folder(&node), address).expect("an address");
+    run(&["--lanes", "2", "migrate"]);
+    lead_to_node(&primary);
+    let address = |path: &Path| path.to_str().expect("text").to_owned();
+    run(&["lanes", "add-node", "east", "--host", &address(&primary), "--database", DATABASE]);
+    let service = Service::start(&home.url(DATABASE));
+    let customers: Vec<String> = (0..12).map(|n| format!("c{n}")).collect();
+    for customer in &customers {
+        service.post("/api/customers/", &json!({"customer_id": customer, "email": format!("{customer}@acme.io")}));
+    }
+    run(&["lanes", "move", "1", "--to", "east"]);
+    let answered = |status: u16| {
+        let all = customers.iter().map(|customer| service.status(&format!("/api/customers/{customer}/")));
+        all.filter(|answered| *answered == status).count()
+    };
+    assert_eq!(answered(200), customers.len());
+
+    fs::remove_file(&primary).expect("nothing leads there");
+    let mut there = PgConnection::establish(&node.url(DATABASE)).expect("a connection");
+    let end_all = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()";
+    there.batch_execute(end_all).expect(end_all);
+    let lost = answered(503);
+    assert!(0 < lost && lost < customers.len(), "{lost}");
+    assert_eq!(answered(200), customers.len() - lost, "the others are served");
+    let listed = run(&["lanes", "list"]);
+    let lines: Vec<&str> = listed.lines().collect();
+    assert!(!lines[1].ends_with("does not answer") && lines[2].ends_with("does not answer"), "{listed}");
+
+    lead_to_node(&standby);
+    let mut at_home = PgConnection::establish(&home.url(DATABASE)).expect("a connection");
+    let moved = format!("UPDATE nodes SET host = '{}'", address(&standby));
+    at_home.batch_execute(&moved).expect(&moved);
+    let began = Instant::now();
+    while answered(200) < customers.len() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it is not found");
+        thread::sleep(Duration::from_millis(100));
+    }
 }

@@ -21,6 +21,11 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
+    /// Whether the database was not reached, or was lost.
+    pub(crate) fn is_of_the_connection(&self) -> bool {
+        matches!(self, Self::Disconnected(_) | Self::Final(Error::Store(StoreError::Unavailable(_))))
+    }
+
     /// The error for the caller, when nothing more is tried.
     pub(crate) fn into_error(self) -> Error {
         match self {

@@ -27,6 +27,13 @@ pub struct LaneStatus {
     pub role: Option<String>,
     /// Where its connections go, `host:port/database`; `-`: where the catalogue's go.
     pub address: String,
+    /// What is in it; `None`: its server does not answer.
+    pub contents: Option<LaneContents>,
+}
+
+/// What is in a lane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneContents {
     /// Customers, those that are deleted among them.
     pub customers: u64,
     /// What its tables and indexes take, in bytes.
@@ -68,21 +75,25 @@ impl PgStore {
     /// Every lane, by number, with what is in it.
     ///
     /// # Errors
-    /// Those of the connections.
+    /// Those of the connections, but of one to a node that does not answer.
     pub fn lanes(&self) -> Result<Vec<LaneStatus>, Error> {
         let status = |lane: &Lane| {
+            let (mut found, is_on_node) = (lane, lane.replica.is_some());
             let measured = self.shared.lanes.with(lane, |lane| {
-                let (customers, bytes) = lane.pool.transact(|pg| Ok(measure(pg)?))?;
-                Ok((lane, customers, bytes))
+                found = lane;
+                lane.pool.transact(|pg| Ok(measure(pg)?))
             });
-            let (lane, customers, bytes) = measured.map_err(Failure::into_error)?;
+            let contents = match measured {
+                Ok((customers, bytes)) => Some(LaneContents { customers: count(customers)?, bytes: count(bytes)? }),
+                Err(failure) if is_on_node && failure.is_of_the_connection() => None,
+                Err(failure) => return Err(failure.into_error()),
+            };
             Ok(LaneStatus {
-                number: count(lane.number as i64)?,
-                schema: lane.schema.clone(),
-                role: lane.role.clone(),
-                address: lane.place.to_string(),
-                customers: count(customers)?,
-                bytes: count(bytes)?,
+                number: count(found.number as i64)?,
+                schema: found.schema.clone(),
+                role: found.role.clone(),
+                address: found.place.to_string(),
+                contents,
             })
         };
         self.shared.lanes.all().map(status).collect()

@@ -11,7 +11,7 @@ mod overview;
 mod usage_alerts;
 mod users;
 
-pub use self::lane_status::LaneStatus;
+pub use self::lane_status::{LaneContents, LaneStatus};
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak, mpsc};
