@@ -41,7 +41,7 @@ const CRATES: [Floors; 3] = [
     Floors {
         krate: "billing-store",
         floors: &[
-            &["cache", "company", "issued", "measured", "pg", "told"],
+            &["cache", "company", "issued", "measured", "pg", "tallies", "told"],
             &["batcher"],
             &["rollup"],
             &["custom_sql", "remembered"],

@@ -34,7 +34,7 @@ use crate::payment::Payment;
 use crate::period::instant;
 use crate::plan::{Feature, Plan, PlanVersion};
 #[cfg(feature = "service")]
-use crate::store::{ClaimedWork, Reply, Requester};
+use crate::store::{ClaimedWork, EventTally, Reply, Requester};
 use crate::store::{EventIngest, Scope, Store, Window, Work};
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
@@ -136,6 +136,8 @@ struct Tenant {
     alerts: Shared<usage_alert::AlertState>,
     #[cfg(feature = "service")]
     endpoints: Shared<BTreeMap<WebhookEndpointId, EndpointState>>,
+    #[cfg(feature = "service")]
+    tally: Shared<EventTally>,
     #[cfg(feature = "service")]
     answers: Shared<BTreeMap<String, (KeptAnswer, OffsetDateTime)>>,
 }
@@ -325,13 +327,19 @@ impl EventIngest for MemoryStore {
             tenant.mark_for_alerts(key, Some(now));
             let account = tenant.accounts.entry(key).or_default();
             let id = &event.idempotency_id;
-            outcomes.push(if account.events.contains_key(id) || account.voided.contains_key(id) {
+            let outcome = if account.events.contains_key(id) || account.voided.contains_key(id) {
                 Ingested::Duplicate
             } else {
                 account.events.insert(id.clone(), event.clone());
                 account.arrivals.push(Arrival { id: id.clone(), event: Some(event.clone()), at });
                 Ingested::Stored
-            });
+            };
+            #[cfg(feature = "service")]
+            if outcome == Ingested::Stored {
+                let reason = tenant.why_uncounted(key, &event.name);
+                tenant.tally.add(at, event, reason);
+            }
+            outcomes.push(outcome);
         }
         #[cfg(feature = "service")]
         {

@@ -23,6 +23,8 @@ mod overview;
 #[cfg(feature = "service")]
 mod question;
 #[cfg(feature = "service")]
+mod recent_events;
+#[cfg(feature = "service")]
 mod usage_alert;
 #[cfg(feature = "service")]
 mod user;
@@ -54,6 +56,11 @@ pub use self::message::{Feeds, Placed};
 pub use self::overview::{Invoiced, Overview, Overviews, Queued};
 #[cfg(feature = "service")]
 pub use self::question::{Answered, Question};
+#[cfg(feature = "service")]
+pub use self::recent_events::{
+    EventMinute, EventTally, MINUTES_TOLD, RecentEvents, UNCOUNTED_MAX, UNCOUNTED_TOLD, UncountedEvents,
+    UncountedReason,
+};
 #[cfg(feature = "service")]
 pub use self::usage_alert::{AlertQueue, MarkedCustomer, UsageAlertRepo};
 #[cfg(feature = "service")]

@@ -107,6 +107,7 @@ impl RunningServer {
         let served = self.thread.join().map_err(|_| anyhow::anyhow!("the server thread panicked"))?;
         self.workers.stop();
         self.app.deliverer.stop();
+        self.app.note_events();
         Ok(served?)
     }
 }

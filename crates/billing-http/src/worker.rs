@@ -66,6 +66,9 @@ const STATISTICS_PAUSE: Duration = Duration::from_secs(60);
 /// How often it is noted which keys were used.
 const KEY_USES_PAUSE: Duration = Duration::from_secs(2);
 
+/// How often it is noted how many events came in.
+const EVENT_TALLIES_PAUSE: Duration = Duration::from_secs(2);
+
 /// How often months are looked for that have no room yet. There is always room for two more.
 const MONTHS_PAUSE: Duration = Duration::from_secs(3_600);
 
@@ -119,6 +122,7 @@ impl Workers {
         workers.add("statistics", STATISTICS_PAUSE, Alarm::new(), backend, refresh_statistics)?;
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
         workers.add("key-uses", KEY_USES_PAUSE, Alarm::new(), backend, move |backend| note_uses(backend, &key_uses))?;
+        workers.add("event-tallies", EVENT_TALLIES_PAUSE, Alarm::new(), backend, note_events)?;
         workers.add_alerts(backend)?;
         let job_taxes = Arc::clone(taxes);
         workers.add("jobs", JOB_PAUSE, Alarm::new(), backend, move |backend| work_at_jobs(backend, &job_taxes))?;
@@ -359,6 +363,14 @@ fn note_uses(backend: &dyn Backend, uses: &KeyUses) -> bool {
         && let Err(error) = backend.note_uses(&used)
     {
         log::warn!("it could not be noted which keys were used: {error}");
+    }
+    false
+}
+
+/// Notes how many events this process has stored since the last time.
+fn note_events(backend: &dyn Backend) -> bool {
+    if let Err(error) = backend.note_events() {
+        log::warn!("it could not be noted how many events came in: {error}");
     }
     false
 }

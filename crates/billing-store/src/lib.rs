@@ -12,6 +12,7 @@
 //! | `rollup` | counting events in buckets: the hot bucket, and those by hour and by day |
 //! | `custom_sql` | running custom metrics where they can do no harm |
 //! | `remembered` | what the process remembers between transactions |
+//! | `tallies` | how many events this process has stored, until that is noted |
 //! | `told` | who says what stands in messages, and who wants to know of them |
 //! | `lanes`, `shared` | the schemas that customers are divided into, with their connections; what everything shares |
 //! | `nodes` | making a server ready for lanes |
@@ -56,6 +57,7 @@ mod run;
 mod shared;
 mod split;
 mod store;
+mod tallies;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod told;

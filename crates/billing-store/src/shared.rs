@@ -11,6 +11,7 @@ use crate::pg::error::Failure;
 use crate::pg::pool::Pool;
 use crate::remembered::Remembered;
 use crate::rollup::{KeyRanges, lock_key_ranges};
+use crate::tallies::EventTallies;
 use crate::told::Told;
 
 /// What all clones of a store and its workers share.
@@ -26,6 +27,8 @@ pub(crate) struct Shared {
     /// What this process has issued.
     pub(crate) issued: Issued,
     pub(crate) measured: LastMeasured,
+    /// Events that this process has stored and not yet told of.
+    pub(crate) tallies: EventTallies,
     pub(crate) messages: Told,
 }
 

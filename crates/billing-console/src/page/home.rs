@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use super::invoice_table;
+use super::recent_events::recent_events;
 use crate::api::Failure;
 use crate::layout::failed_part;
 use crate::route::Outcome;
@@ -25,7 +26,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let content = html! {
         h1 { (text::HOME) }
         @match &overview {
-            Ok(overview) => { (figures(overview)) }
+            Ok(overview) => { (figures(overview)) (recent_events(&overview["events"])) }
             Err(failure) => { (failed_part(failure)) }
         }
         section {

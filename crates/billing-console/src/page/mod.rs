@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod attach_addon;
 pub mod audit_log;
+mod bar_chart;
 pub mod billing_run;
 pub mod cancel_addon;
 pub mod cancel_subscription;
@@ -36,6 +37,7 @@ pub mod plan_version;
 pub mod plans;
 pub mod prepaid_units;
 mod price_curve;
+mod recent_events;
 pub mod remove_user;
 pub mod search;
 pub mod settings;

@@ -3,17 +3,12 @@
 use maud::{Markup, html};
 use serde_json::Value;
 
+use super::bar_chart::bar_chart;
 use super::customer_path;
 use crate::api::Failure;
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
-
-/// Size of the picture, in its own units.
-const WIDTH: f64 = 960.0;
-const HEIGHT: f64 = 220.0;
-/// Of a few days.
-const BAR_WIDTH_MAX: f64 = 48.0;
 
 /// Where a customer's usage of a metric is shown.
 pub(super) fn usage_path(customer: &str, metric: &str) -> String {
@@ -79,42 +74,16 @@ fn limits(access: &Value) -> Markup {
     }
 }
 
-/// A number to draw by. Figures are shown from their digits, never from this.
-fn drawn(quantity: &Value) -> f64 {
-    show::plain(quantity).parse::<f64>().ok().filter(|drawn| drawn.is_finite() && *drawn > 0.0).unwrap_or(0.0)
-}
-
-/// A bar for each day, the highest as high as the picture. The table beneath has the figures.
+/// A bar for each day.
 fn chart(days: &[Value], title: &str) -> Markup {
-    let highest = days.iter().map(|day| drawn(&day["quantity"])).fold(0.0, f64::max);
-    let count = u32::try_from(days.len()).map_or(f64::INFINITY, f64::from);
-    let step = WIDTH / count;
-    let bars = days.iter().zip(0_u32..).map(|(day, place)| {
-        let height = if highest > 0.0 { HEIGHT * drawn(&day["quantity"]) / highest } else { 0.0 };
-        let x = step * f64::from(place);
-        (
-            format!("{x:.2}"),
-            format!("{:.2}", HEIGHT - height),
-            format!("{:.2}", (step * 0.8).clamp(0.5, BAR_WIDTH_MAX)),
-            format!("{height:.2}"),
-            day,
-        )
-    });
-    html! {
-        figure.chart {
-            svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img" aria-label=(title) {
-                @for (x, y, width, height, day) in bars {
-                    rect x=(x) y=(y) width=(width) height=(height) {
-                        title { (show::plain(&day["start"]).get(..10).unwrap_or_default()) ": " (show::number(&day["quantity"])) }
-                    }
-                }
-            }
-            figcaption {
-                span { (show::day(&days[0]["start"])) }
-                @if days.len() > 1 { span { (show::day(&days[days.len() - 1]["start"])) } }
-            }
-        }
-    }
+    let name = |day: &Value| show::plain(&day["start"]).get(..10).unwrap_or_default().to_owned();
+    let bars: Vec<_> = days.iter().map(|day| (name(day), &day["quantity"])).collect();
+    let ends: Vec<Markup> = match days {
+        [] => Vec::new(),
+        [only] => vec![show::day(&only["start"])],
+        [first, .., last] => vec![show::day(&first["start"]), show::day(&last["start"])],
+    };
+    bar_chart(&bars, &ends, title)
 }
 
 fn table(days: &[Value]) -> Markup {
@@ -127,32 +96,5 @@ fn table(days: &[Value]) -> Markup {
                 td.right { (show::number(&day["event_count"])) }
             } } }
         } }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn bars_are_as_high_as_their_days() {
-        let day = |day: u32, quantity: &str| {
-            let quantity: Value = serde_json::from_str(quantity).expect("a number");
-            json!({"start": format!("2026-01-0{day}T00:00:00+01:00"), "quantity": quantity, "event_count": 1})
-        };
-        let days = [day(1, "0"), day(2, "50.5"), day(3, "101"), day(4, "-1")];
-        let drawn = chart(&days, "Calls <b>").into_string();
-        let heights: Vec<&str> =
-            drawn.split(" height=\"").skip(1).map(|bar| bar.split('"').next().expect("an end")).collect();
-        assert_eq!(heights, ["0.00", "110.00", "220.00", "0.00"], "{drawn}");
-        assert!(drawn.contains("2026-01-02: 50.5") && drawn.contains("Calls &lt;b&gt;"), "{drawn}");
-        assert!(!drawn.contains("NaN"), "{drawn}");
-        let nothing = chart(&[day(1, "0")], "").into_string();
-        assert!(
-            nothing.contains("height=\"0.00\"") && !nothing.contains("NaN") && !nothing.contains("inf"),
-            "{nothing}"
-        );
     }
 }

@@ -46,6 +46,8 @@ impl OrganizationRepo for MemoryTransaction {
             #[cfg(feature = "service")]
             audit_log: Shared::default(),
             #[cfg(feature = "service")]
+            tally: Shared::default(),
+            #[cfg(feature = "service")]
             jobs: Shared::default(),
             #[cfg(feature = "service")]
             alerts: Shared::default(),

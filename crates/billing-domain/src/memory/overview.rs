@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use time::Duration;
 
-use super::MemoryStore;
+use super::{MemoryStore, Tenant};
 use crate::error::Error;
-use crate::id::OrganizationId;
+use crate::id::{CustomerKey, OrganizationId};
 use crate::invoice::{Invoice, PaymentStatus};
-use crate::store::{Invoiced, Overview, Overviews, Queued};
+use crate::metric::MetricType;
+use crate::store::{Invoiced, Overview, Overviews, Queued, RecentEvents, UncountedReason};
 
 impl Overviews for MemoryStore {
     fn overview(&self, organization: OrganizationId) -> Result<Overview, Error> {
@@ -69,5 +70,41 @@ impl Overviews for MemoryStore {
         queued.sort_by_key(|one| (!one.is_parked, one.failures == 0, one.due_at, one.customer.clone()));
         queued.truncate(limit as usize);
         Ok(queued)
+    }
+
+    fn recent_events(&self, organization: OrganizationId) -> Result<RecentEvents, Error> {
+        let state = self.lock();
+        let tenant = state.tenant(organization)?;
+        let mut recent = tenant.tally.recent(state.now);
+        recent.uncounted.retain(|one| {
+            let customer = CustomerKey::derive(organization, &one.customer);
+            match one.reason {
+                UncountedReason::UnknownCustomer => !tenant.has_customer(customer),
+                UncountedReason::UnknownEventName => !tenant.counts_name(&one.event_name),
+            }
+        });
+        Ok(recent)
+    }
+}
+
+impl Tenant {
+    /// Why an event counts for nothing, if it does.
+    pub(super) fn why_uncounted(&self, customer: CustomerKey, event_name: &str) -> Option<UncountedReason> {
+        if !self.has_customer(customer) {
+            return Some(UncountedReason::UnknownCustomer);
+        }
+        (!self.counts_name(event_name)).then_some(UncountedReason::UnknownEventName)
+    }
+
+    fn has_customer(&self, customer: CustomerKey) -> bool {
+        self.accounts.get(&customer).is_some_and(|account| account.customer.is_some())
+    }
+
+    /// Whether a metric counts events of this name. A custom one may look at any.
+    fn counts_name(&self, event_name: &str) -> bool {
+        let counts = |metric: &crate::metric::Metric| {
+            metric.event_name == event_name || metric.measure.metric_type() == MetricType::Custom
+        };
+        self.metrics.values().any(counts)
     }
 }

@@ -6,6 +6,7 @@ use time::OffsetDateTime;
 use crate::customer::CustomerId;
 use crate::error::Error;
 use crate::id::OrganizationId;
+use crate::store::RecentEvents;
 
 /// What was invoiced in one currency. Voided invoices do not count, nor do those of customers under a test clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,4 +58,11 @@ pub trait Overviews: Send + Sync {
     /// At most `limit` of its customers whose billing is due by now: parked ones first, then those that failed, then the others, each the
     /// longest overdue first, and then by their ids.
     fn billing_queue(&self, organization: OrganizationId, limit: u32) -> Result<Vec<Queued>, Error>;
+    /// The events that came in lately, as far as [`Overviews::note_events`] has noted them.
+    fn recent_events(&self, organization: OrganizationId) -> Result<RecentEvents, Error>;
+    /// Notes what was counted of events since the last time, for everybody to see; a store that nobody else sees has nothing to do. What is
+    /// not noted yet is lost with the process: these figures are for people.
+    fn note_events(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }

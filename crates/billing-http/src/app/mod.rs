@@ -133,4 +133,11 @@ impl App {
     pub fn load(&self) -> Option<Load> {
         self.backend.load()
     }
+
+    /// Notes how many events this process has stored since the last time, before it goes.
+    pub fn note_events(&self) {
+        if let Err(error) = self.backend.note_events() {
+            log::warn!("it could not be noted how many events came in: {error}");
+        }
+    }
 }

@@ -204,7 +204,7 @@ fn no_page_costs_more_with_more_customers() {
     #[rustfmt::skip]
     let cases = [
         // path,                                    most, why
-        ("/console/",                               8,    "the session, webhooks, invoices"),
+        ("/console/",                               10,   "the session, webhooks, invoices, events"),
         ("/console/customers/",                     12,   "the session; customers, what they hold, owe, and were billed"),
         ("/console/search/?q=nobody%20there",      26,   "the session; an id, a number, an address, beginnings, an event"),
         ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),
@@ -266,6 +266,35 @@ fn a_line_opens_to_its_events_and_an_event_to_its_lines() {
     let bad = ada.get(&format!("{list}?from=2024-05-01&to=2024-04-01"));
     assert!(bad.status == 200 && bad.text.contains("notice bad"), "{}", bad.text);
     assert_eq!(ada.get("/console/customers/acme/event/?idempotency_id=nothing").status, 404);
+}
+
+#[test]
+fn home_tells_what_counts_for_nothing_and_leads_there() {
+    let world = World::new();
+    world.customer("acme");
+    user(&world, ADA, world.organization, Role::Reader);
+    let ada = Browser::signed_in(&world, ADA);
+    assert!(!ada.get("/console/").text.contains("Events that count for nothing"), "nothing came");
+    let mut typed = event("acme", "1", &now());
+    typed["event_name"] = json!("api <b>&calls");
+    world.post("/api/track/", &json!({"batch": [typed, event("ac/ne", "2", &now())]})).ok(201);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let home = loop {
+        let home = ada.get("/console/").text;
+        if home.contains("Events that count for nothing") {
+            break home;
+        }
+        assert!(std::time::Instant::now() < until, "{home}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert_eq!(home.matches("<rect").count(), 60, "a bar a minute: {home}");
+    assert!(home.contains("api &lt;b&gt;&amp;calls") && !home.contains("<b>&calls"), "{home}");
+    for (query, shown) in [("acme/events/?event_name=api%20%3Cb%3E%26calls", ">1<"), ("ac%2Fne/events/", ">2<")] {
+        let path = format!("/console/customers/{query}");
+        assert!(home.contains(&format!("href=\"{path}\"")), "{path}: {home}");
+        let events = ada.get(&path);
+        assert_eq!((events.status, events.text.contains(shown)), (200, true), "{path}: {}", events.text);
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use billing_domain::job::Job;
 use billing_domain::store::{
     AlertQueue, ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding,
     EventIngest, Feeds, JobQueue, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Queued,
-    Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
+    RecentEvents, Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
 };
 use billing_domain::user::{Invited, Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
@@ -106,6 +106,10 @@ impl Overviews for Broken {
     }
 
     fn billing_queue(&self, _: OrganizationId, _: u32) -> Result<Vec<Queued>, Error> {
+        self.fail()
+    }
+
+    fn recent_events(&self, _: OrganizationId) -> Result<RecentEvents, Error> {
         self.fail()
     }
 }

@@ -1,5 +1,7 @@
 //! Events, listed.
 
+use billing_domain::store::Overviews;
+use billing_store::PgStore;
 use serde_json::json;
 
 use crate::support::{Field, World, event, now};
@@ -148,6 +150,71 @@ fn an_event_that_counts_for_nothing_says_so() {
     world.post("/api/track/", &of("acme", "apicall", "eu later")).ok(201);
     world.post("/api/track/", &of("nobody", "apicall", "eu later")).ok(201);
     assert_eq!(uncounted(), [1, 3], "a custom query may look at any name, but not at nobody's");
+}
+
+#[test]
+fn the_overview_tells_how_many_events_came_and_which_count_for_nothing() {
+    let mut world = World::new();
+    world.metric();
+    world.customer("acme");
+    let of = |customer: &str, name: &str, id: &str| {
+        let mut event = event(customer, id, &now());
+        event["event_name"] = json!(name);
+        event
+    };
+    let batch = [
+        of("acme", "api_call", "1"),
+        of("acme", "apicall", "2"),
+        of("acne", "api_call", "3"),
+        of("acne", "api_call", "4"),
+    ];
+    world.post("/api/track/", &json!({"batch": batch})).ok(201);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    let events = loop {
+        let events = world.get("/api/overview/").ok(200)["events"].clone();
+        if events["last_hour"] == 4 {
+            break events;
+        }
+        assert!(events["last_hour"] == 0 && std::time::Instant::now() < until, "all of a call at once: {events}");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    };
+    assert_eq!((&events["of_unknown_customers"], &events["of_unknown_names"]), (&json!(2), &json!(1)), "{events}");
+    let minutes = events["by_minute"].as_array().expect("minutes");
+    let of_minutes = |field: &str| minutes.iter().filter_map(|minute| minute[field].as_u64()).sum::<u64>();
+    assert_eq!((minutes.len(), of_minutes("event_count"), of_minutes("uncounted_count")), (60, 4, 3), "{events}");
+    let uncounted = events["uncounted"].as_array().expect("a list");
+    let mut told: Vec<_> = uncounted
+        .iter()
+        .map(|one| {
+            let told = ["reason", "customer_id", "event_name"].map(|field| one.id(field));
+            (told, one["event_count"].as_u64())
+        })
+        .collect();
+    told.sort();
+    let expected = [
+        (["unknown_customer", "acne", "api_call"].map(str::to_owned), Some(2)),
+        (["unknown_event_name", "acme", "apicall"].map(str::to_owned), Some(1)),
+    ];
+    assert_eq!(told, expected);
+    world.post("/api/customers/", &json!({"customer_id": "acne", "email": "acne@acme.io"})).ok(201);
+    let left = world.get("/api/overview/").ok(200)["events"]["uncounted"].clone();
+    assert_eq!(
+        (left.as_array().map(Vec::len), left[0].id("event_name")),
+        (Some(1), "apicall".to_owned()),
+        "acne is known now"
+    );
+    let headers = [("X-API-KEY", &*world.other_key())];
+    let other = world.send("GET", "/api/overview/", &headers, b"").ok(200);
+    assert_eq!(
+        (&other["events"]["last_hour"], &other["events"]["uncounted"]),
+        (&json!(0), &json!([])),
+        "another tenant's"
+    );
+    world.post("/api/track/", &of("acme", "api_call", "5")).ok(201);
+    world.stop();
+    let another = PgStore::connect(world.url(), 1).expect("another process");
+    let minutes = another.recent_events(world.organization).expect("read").minutes;
+    assert_eq!(minutes.iter().map(|minute| minute.stored).sum::<u64>(), 5, "whoever stops notes what it knows");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use billing_domain::api_key::Fingerprint;
 use billing_domain::event::{Event, Ingested, Properties};
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{Reply, Requester, Window};
+use billing_domain::store::{EventTally, Reply, Requester, Window};
 use billing_domain::{Error, FieldCode, FieldError, StoreError};
 use diesel::RunQueryDsl;
 use serde_json::Value;
@@ -187,8 +187,8 @@ pub(crate) fn serve(shared: &Shared, jobs: Vec<Arrival>) {
 
 /// What came of a group.
 enum Attempt {
-    /// Its first events are stored, of which so many count for nothing.
-    Stored { answers: Vec<Ingested>, written: Written, uncounted: Uncounted, has_marked: bool },
+    /// Its first events are stored.
+    Stored { answers: Vec<Ingested>, written: Written, tally: EventTally, has_marked: bool },
     /// Something that they need is not there; nothing is stored.
     Unprepared(Preparation),
 }
@@ -266,9 +266,10 @@ impl Shared {
         let mut made = Preparation::default();
         loop {
             match self.try_group((lane, terms), keys, rows, &made)? {
-                Attempt::Stored { answers, written, uncounted, has_marked } => {
+                Attempt::Stored { answers, written, tally, has_marked } => {
                     self.messages.ring_for_marks_if(has_marked);
-                    lane.ingest.note_uncounted(uncounted);
+                    lane.ingest.note_uncounted(Uncounted::of(&tally));
+                    self.tallies.add(terms.organization, tally);
                     lane.ingest.hours.remember(written);
                     return Ok(answers);
                 }
@@ -315,7 +316,7 @@ impl Shared {
             candidates.retain(|candidate| candidate.index < answers.len());
             insert::store(pg, organization, &mut candidates, &cache.cooldown)?;
             let mut counting = Vec::with_capacity(candidates.len());
-            let mut uncounted = Uncounted::default();
+            let mut tally = EventTally::default();
             let mut marked = BTreeMap::new();
             for Candidate { index, row, .. } in candidates {
                 let (customer, event) = (row.customer.uuid(), &row.event);
@@ -323,11 +324,7 @@ impl Shared {
                 if let Some(metrics) = metrics {
                     counting.push(Counting { customer, now: present.now_of(customer), event, metrics });
                 }
-                if !present.has_customer(customer) {
-                    uncounted.of_unknown_customers += 1;
-                } else if metrics.is_none() && !present.rules.has_custom_metrics {
-                    uncounted.of_unknown_names += 1;
-                }
+                tally.add(present.now, event, present.why_uncounted(customer, metrics.is_some()));
                 if !present.rules.alerted.is_empty() && present.rules.alerted.contains(&event.name, customer) {
                     marked.insert(customer, present.now_of(customer));
                 }
@@ -338,7 +335,7 @@ impl Shared {
                 MarkCustomers::at(organization, marked).execute(pg)?;
             }
             let written = Counts::of(counting, &cached).write(pg, organization)?;
-            Ok(Attempt::Stored { answers, written, uncounted, has_marked })
+            Ok(Attempt::Stored { answers, written, tally, has_marked })
         })
     }
 }

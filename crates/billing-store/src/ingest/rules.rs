@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use billing_domain::event::AHEAD_MAX;
-use billing_domain::store::Window;
+use billing_domain::store::{UncountedReason, Window};
 use billing_domain::{Error, Noun};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Binary, Bool, Integer, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -108,7 +108,8 @@ pub(crate) struct IngestState {
     pub(super) transaction: Transaction,
     /// Of the senders' keys: see [`VALID_KEYS`].
     pub(super) valid_keys: Vec<Vec<u8>>,
-    now: OffsetDateTime,
+    /// The present instant.
+    pub(super) now: OffsetDateTime,
     /// The first and the last month that events are taken in from now.
     months: (Month, Month),
     of_test_clocks: HashMap<Uuid, OffsetDateTime>,
@@ -142,9 +143,13 @@ impl IngestState {
         Ok(Self { rules, transaction: Transaction(transaction), valid_keys, now, months, of_test_clocks, unknown })
     }
 
-    /// Whether the customer is there.
-    pub(super) fn has_customer(&self, customer: Uuid) -> bool {
-        !self.unknown.contains(&customer)
+    /// Why an event of this customer counts for nothing, if it does.
+    pub(super) fn why_uncounted(&self, customer: Uuid, has_metrics: bool) -> Option<UncountedReason> {
+        if self.unknown.contains(&customer) {
+            return Some(UncountedReason::UnknownCustomer);
+        }
+        // The query of a custom metric may look at any name.
+        (!has_metrics && !self.rules.has_custom_metrics).then_some(UncountedReason::UnknownEventName)
     }
 
     /// The time at which the customer lives.

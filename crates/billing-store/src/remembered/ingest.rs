@@ -7,6 +7,7 @@ use std::iter::Sum;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use billing_domain::store::{EventMinute, EventTally};
 use quick_cache::Equivalent;
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -83,6 +84,17 @@ pub struct Uncounted {
     pub of_unknown_names: u64,
     /// Their customer is not there: it may come yet, and then they count.
     pub of_unknown_customers: u64,
+}
+
+impl Uncounted {
+    /// Those of a tally.
+    pub(crate) fn of(tally: &EventTally) -> Self {
+        let minute = |minute: &EventMinute| Self {
+            of_unknown_names: minute.of_unknown_names,
+            of_unknown_customers: minute.of_unknown_customers,
+        };
+        tally.minutes().map(minute).sum()
+    }
 }
 
 impl Sum for Uncounted {

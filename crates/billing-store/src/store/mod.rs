@@ -8,6 +8,7 @@ mod jobs;
 mod lane_status;
 mod measure;
 mod overview;
+mod recent_events;
 mod usage_alerts;
 mod users;
 
@@ -52,6 +53,7 @@ use crate::repo::key_pepper;
 use crate::rollup::KeyRanges;
 use crate::shared::Shared;
 use crate::split::{self, Split};
+use crate::tallies::EventTallies;
 use crate::told::Told;
 
 /// How long the readiness check may take, in milliseconds.
@@ -237,6 +239,7 @@ impl PgStore {
             remembered: Remembered::default(),
             issued: Issued::default(),
             measured: LastMeasured::default(),
+            tallies: EventTallies::default(),
             messages: Told::default(),
         });
         let queues = Arc::new(Queues::open(&shared)?);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::id::OrganizationId;
-use billing_domain::store::{Invoiced, Overview, Overviews, Queued};
+use billing_domain::store::{Invoiced, Overview, Overviews, Queued, RecentEvents};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
@@ -93,6 +93,14 @@ impl TryFrom<DueCustomerRow> for Queued {
 }
 
 impl Overviews for PgStore {
+    fn recent_events(&self, organization: OrganizationId) -> Result<RecentEvents, Error> {
+        self.read_recent_events(organization)
+    }
+
+    fn note_events(&self) -> Result<(), Error> {
+        self.note_event_tallies()
+    }
+
     fn billing_queue(&self, organization: OrganizationId, limit: u32) -> Result<Vec<Queued>, Error> {
         let mut queued = Vec::new();
         for lane in self.shared.lanes.all() {

@@ -224,7 +224,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE (table_schema = 'public' OR table_schema IN (SELECT schema_name FROM lanes))
-            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'event_minutes', 'uncounted_events')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -240,7 +240,7 @@ pub fn vacuum(url: &str) {
 
 /// Everything an organization owns, as a line for each table: two are the same when no row has changed. Without
 /// roll-ups, which follow from the events and are filled in the background, without the places of messages and what was sent of them, which is seen to behind the commit,
-/// without who is to be held against usage alerts, and without how far arrival numbers have come.
+/// without who is to be held against usage alerts, without what is told of the events of the last hour, and without how far arrival numbers have come.
 ///
 /// # Panics
 /// When the database at `url` does not answer.
@@ -385,6 +385,7 @@ pub fn columns() -> Vec<String> {
         customers,
         event_arrivals,
         event_corrections,
+        event_minutes,
         event_names,
         events,
         features,
@@ -423,6 +424,7 @@ pub fn columns() -> Vec<String> {
         subscription_versions,
         subscriptions,
         test_clocks,
+        uncounted_events,
         usage_alert_firings,
         usage_alert_marks,
         usage_alerts,

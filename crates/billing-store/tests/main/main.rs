@@ -30,6 +30,7 @@ mod moved_lanes;
 mod nodes;
 mod nodes_at_once;
 mod numbers;
+mod recent_events;
 mod reservations;
 mod schema;
 mod sql;

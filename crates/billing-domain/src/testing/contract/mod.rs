@@ -229,6 +229,7 @@ cases! {
     overview {
         sums_what_was_invoiced,
         counts_who_is_due,
+        tells_of_recent_events,
     }
     user {
         keeps_users_and_their_roles,

@@ -115,3 +115,26 @@ diesel::table! {
         latest_id -> Nullable<Text>,
     }
 }
+
+diesel::table! {
+    event_minutes (organization_id, minute) {
+        organization_id -> Uuid,
+        minute -> Timestamptz,
+        stored -> Int8,
+        of_unknown_customers -> Int8,
+        of_unknown_names -> Int8,
+    }
+}
+
+diesel::table! {
+    uncounted_events (organization_id, reason, subject) {
+        organization_id -> Uuid,
+        reason -> Text,
+        subject -> Text,
+        event_name -> Text,
+        customer_id -> Text,
+        event_count -> Int8,
+        first_at -> Timestamptz,
+        last_at -> Timestamptz,
+    }
+}

@@ -28,6 +28,8 @@ pub(crate) use self::event::{
     event_arrivals, event_corrections, event_names, events, hot_buckets, ingest_key_ranges, ingest_versions,
     metric_rollups, rollup_versions, usage_rollup,
 };
+#[cfg(feature = "testing")]
+pub(crate) use self::event::{event_minutes, uncounted_events};
 pub(crate) use self::invoice::{invoice_counters, invoice_lines, invoice_numbers, invoices, payments};
 pub(crate) use self::message::{feed_entries, message_counters, messages, organization_messages};
 pub(crate) use self::service::{

@@ -1,0 +1,2 @@
+DROP TABLE uncounted_events;
+DROP TABLE event_minutes;
