@@ -16,6 +16,7 @@ mod custom_sql_deep;
 mod custom_sql_fuzz;
 mod custom_sql_grammar;
 mod custom_sql_lost;
+mod customer_lists;
 mod errors;
 mod events_with_id;
 mod feeds;

@@ -79,7 +79,7 @@ fn rows_are_few_whatever_is_sent_and_old_ones_go() {
     let store = TestStore::new();
     let organization = new_organization(&store, 73);
     let old = "INSERT INTO event_minutes SELECT id, date_trunc('minute', now()) - n * interval '1 minute', 7, 0, 0
-        FROM organizations, generate_series(30, 200) n;
+        FROM organizations, generate_series(70, 200) n;
         INSERT INTO uncounted_events SELECT id, 'unknown_customer', 'old', 'call', 'old', 9, now() - interval '3 days', now() - interval '2 days'
         FROM organizations";
     execute(store.url(), old).expect("made");
@@ -91,10 +91,10 @@ fn rows_are_few_whatever_is_sent_and_old_ones_go() {
     let count = |table: &str| query(store.url(), &format!("SELECT count(*)::text AS value FROM {table}"))[0].clone();
     assert_eq!(count("uncounted_events"), "100", "the latest hundred");
     let minutes: u32 = count("event_minutes").parse().expect("a number");
-    assert!((91..=93).contains(&minutes), "those of two hours: {minutes}");
+    assert!((51..=54).contains(&minutes), "those of two hours: {minutes}");
     let told = store.recent_events(organization).expect("read");
     assert_eq!((told.minutes.len(), told.uncounted.len()), (60, UNCOUNTED_MAX));
-    assert_eq!(sums(&store, organization), (2_000 + 30 * 7, 2_000), "none is lost of the figures");
+    assert_eq!(sums(&store, organization), (2_000, 2_000), "none is lost of the figures");
     send(&store, organization, 9_000..9_001);
     execute(store.url(), "UPDATE uncounted_events SET last_at = now() - interval '25 hours' WHERE subject = 'c1999'")
         .expect("aged");
@@ -122,7 +122,7 @@ fn what_is_told_is_read_by_index() {
     let others = "INSERT INTO organizations SELECT (jsonb_populate_record(organization, jsonb_build_object('id', gen_random_uuid()))).*
             FROM organizations organization, generate_series(1, 2000);
         INSERT INTO event_minutes SELECT id, date_trunc('minute', now()) - n * interval '1 minute', 7, 0, 0
-            FROM organizations, generate_series(0, 119) n;
+            FROM organizations, generate_series(-5, 119) n;
         INSERT INTO uncounted_events SELECT id, 'unknown_customer', 'c' || n, 'call', 'c' || n, 9, now(), now()
             FROM organizations, generate_series(1, 100) n;
         ANALYZE event_minutes, uncounted_events, metrics";
@@ -132,7 +132,7 @@ fn what_is_told_is_read_by_index() {
     #[rustfmt::skip]
     let cases = [
         // of the statement, index,                   most rows, why
-        ("event_minutes",    "event_minutes_pkey",    120,       "those of two hours"),
+        ("event_minutes",    "event_minutes_pkey",    125,       "those of two hours, and minutes to come for a test that takes long"),
         ("uncounted_events", "uncounted_events_pkey", 100,       "the latest hundred"),
     ];
     for (number, (table, index, most, why)) in cases.into_iter().enumerate() {
