@@ -2,10 +2,14 @@
 
 use maud::{Markup, html};
 use serde_json::{Map, Value};
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
+use crate::api::Failure;
 use crate::layout::form_token;
 use crate::text;
 use crate::visit::{Fields, Visit};
+use crate::zone::ViewerZone;
 
 /// What can be put into a field.
 #[derive(Clone, Copy)]
@@ -14,7 +18,7 @@ pub enum Input {
     Text(u16),
     /// A number, exact as it is typed.
     Number,
-    /// An instant, in UTC.
+    /// An instant, in the viewer's time zone.
     Instant,
     /// A day.
     Day,
@@ -76,7 +80,7 @@ impl Form<'_> {
             form.act method="post" {
                 (form_token(&visit.viewer.form_token))
                 input type="hidden" name="once" value=(visit.once);
-                @for (field, value) in self.fields { (field.render(value)) }
+                @for (field, value) in self.fields { (field.render(value, &visit.viewer.zone)) }
                 button.danger[self.is_danger] type="submit" { (self.button) }
                 a href=(to) { (back) }
             }
@@ -86,7 +90,7 @@ impl Form<'_> {
 
 impl Field {
     /// The field with this in it.
-    pub fn render(&self, value: &str) -> Markup {
+    pub fn render(&self, value: &str, zone: &ViewerZone) -> Markup {
         let (name, required) = (self.name, self.is_required);
         let hinted = self.hint.map(|_| format!("{name}-hint"));
         let field = match self.input {
@@ -100,7 +104,7 @@ impl Field {
             },
             Input::Instant => html! {
                 input id=(name) name=(name) type="datetime-local" step="1" required[required]
-                    value=(value.get(..19).unwrap_or(value)) aria-describedby=[&hinted];
+                    value=(written(value, zone)) aria-describedby=[&hinted];
             },
             Input::Day => html! {
                 input id=(name) name=(name) type="date" required[required] value=(value) aria-describedby=[&hinted];
@@ -113,34 +117,56 @@ impl Field {
         };
         let may_be_empty = !required && !matches!(self.input, Input::Choice(_));
         html! {
-            label for=(name) { (self.label) @if may_be_empty { " " span.quiet { (text::OPTIONAL) } } }
+            label for=(name) {
+                (self.label)
+                @if matches!(self.input, Input::Instant) { " (" (zone.name()) ")" }
+                @if may_be_empty { " " span.quiet { (text::OPTIONAL) } }
+            }
             (field)
             @if let Some(hint) = self.hint { p.hint id=[hinted] { (hint) } }
         }
     }
 
     /// What was put into it, as the API takes it; `None` when that is nothing.
-    fn read(&self, filled: &Fields) -> Option<Value> {
+    fn read(&self, filled: &Fields, zone: &ViewerZone) -> Result<Option<Value>, Failure> {
+        let Some(typed) = filled.get(self.name) else { return Ok(None) };
         match self.input {
-            // Browsers leave out the zone.
-            Input::Instant => filled.get(self.name).map(|at| match at.ends_with('Z') {
-                true => at.into(),
-                false if at.len() == 16 => format!("{at}:00Z").into(),
-                false => format!("{at}Z").into(),
-            }),
-            _ => filled.get(self.name).map(Value::from),
+            Input::Instant => {
+                let instant = zone.read(typed)?.format(&Rfc3339);
+                instant.map(|text| Some(text.into())).map_err(|_| Failure::new(400, "invalid", text::NO_TIME))
+            }
+            _ => Ok(Some(typed.into())),
         }
     }
 }
 
+/// An instant of the API as it stands in a field.
+fn written(value: &str, zone: &ViewerZone) -> String {
+    OffsetDateTime::parse(value, &Rfc3339).map_or_else(|_| value.to_owned(), |instant| zone.local(instant))
+}
+
 /// What was put into these fields, as the body of a call.
-pub fn body<'f>(visit: &Visit<'_>, fields: impl IntoIterator<Item = &'f Field>) -> Map<String, Value> {
-    body_of(&visit.form, fields)
+///
+/// # Errors
+/// A time that there is not in the viewer's zone, or twice.
+pub fn body<'f>(visit: &Visit<'_>, fields: impl IntoIterator<Item = &'f Field>) -> Result<Map<String, Value>, Failure> {
+    body_of(&visit.form, fields, &visit.viewer.zone)
 }
 
 /// The same of a form that was sent to look at something, and stands in the query.
-pub fn body_of<'f>(filled: &Fields, fields: impl IntoIterator<Item = &'f Field>) -> Map<String, Value> {
-    fields.into_iter().filter_map(|field| Some((field.name.to_owned(), field.read(filled)?))).collect()
+///
+/// # Errors
+/// As [`body`].
+pub fn body_of<'f>(
+    filled: &Fields,
+    fields: impl IntoIterator<Item = &'f Field>,
+    zone: &ViewerZone,
+) -> Result<Map<String, Value>, Failure> {
+    let mut body = Map::new();
+    for field in fields {
+        body.extend(field.read(filled, zone)?.map(|value| (field.name.to_owned(), value)));
+    }
+    Ok(body)
 }
 
 /// Fields with nothing in them.

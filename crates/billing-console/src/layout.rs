@@ -70,6 +70,7 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
                     div.menu {
                         p { (viewer.role.as_str()) " \u{b7} " (viewer.organization_name) }
                         @if viewer.has_others { a href="/console/organizations/" { (text::SWITCH_ORGANIZATION) } }
+                        a href="/console/time_zone/" { (text::YOUR_TIME_ZONE) }
                         a href="/console/sessions/" { (text::SESSIONS) }
                         a href="/docs/" { (text::API_DOCUMENTS) }
                         form method="post" action="/console/sign-out/" {
@@ -87,7 +88,7 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
                 }
             }
             main id="content" { (content) }
-            footer { (text::TIMES_ARE_UTC) }
+            footer { (text::TIMES_ARE_IN) " " a href="/console/time_zone/" { (viewer.zone.name()) } ". " (text::CSV_IS_UTC) }
         }
     };
     document(title, &body)

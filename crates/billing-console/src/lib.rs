@@ -15,6 +15,7 @@
 //! | [`form`] | forms: fields with their labels, and what is put into them as the API takes it |
 //! | [`layout`] | what surrounds a page: head, navigation, search, and the pages of errors |
 //! | [`show`] | amounts, instants and other values as people read them |
+//! | [`zone`] | the time zone that somebody reads and writes instants in |
 //! | [`text`] | every English text |
 //! | [`csv`] | tables that spreadsheets open |
 //! | [`asset`] | the style sheet, the script and the icon, compiled in |
@@ -30,7 +31,9 @@ pub mod route;
 pub mod show;
 pub mod text;
 pub mod visit;
+pub mod zone;
 
 pub use api::{Answer, Api, Asking, Failure, Verb};
 pub use route::{Method, Outcome, Route, table};
 pub use visit::{Fields, Viewer, Visit};
+pub use zone::ViewerZone;

@@ -3,8 +3,11 @@
 use billing_domain::currency::Currency;
 use maud::{Markup, html};
 use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use crate::text;
+use crate::zone::{ViewerZone, utc};
 
 /// The text of a field: that of a JSON text or number, and nothing for what is missing.
 pub fn plain(value: &Value) -> String {
@@ -66,16 +69,23 @@ pub fn amount(value: &Value, currency: &Value) -> Markup {
     }
 }
 
-/// An instant to the minute, all of it where one points.
-pub fn instant(value: &Value) -> Markup {
+/// An instant to the minute as clocks in the viewer's zone show it, and in UTC with all of its digits where one points.
+pub fn instant(value: &Value, zone: &ViewerZone) -> Markup {
     let whole = plain(value);
-    match whole.get(..16).filter(|_| whole.contains('T')) {
-        Some(minute) => html! { time datetime=(whole) title=(whole) { (minute.replace('T', " ")) } },
-        None => html! { (or_none(value)) },
+    match OffsetDateTime::parse(&whole, &Rfc3339) {
+        Ok(instant) => {
+            let local = zone.local(instant);
+            html! {
+                time datetime={ (utc(instant).replacen(' ', "T", 1).replace(" UTC", "Z")) } title=(utc(instant)) {
+                    (local.get(..16).unwrap_or_default().replace('T', " "))
+                }
+            }
+        }
+        Err(_) => html! { (or_none(value)) },
     }
 }
 
-/// The day of an instant or date.
+/// The day of an instant or date, as the API says it: those of documents and periods are the same for everybody.
 pub fn day(value: &Value) -> Markup {
     let whole = plain(value);
     match whole.get(..10) {
@@ -159,6 +169,23 @@ mod tests {
     }
 
     #[test]
+    fn instants_are_the_viewers_and_utc_beneath() {
+        let zone = ViewerZone::new("two ahead", std::sync::Arc::new(time::macros::offset!(+2)));
+        #[rustfmt::skip]
+        let cases = [
+            // value,                         beneath,                          shown,               why
+            ("2026-01-01T00:30:59Z",          "2026-01-01 00:30:59 UTC",        "2026-01-01 02:30",  "to the minute"),
+            ("2026-01-01T00:30:59.000120Z",   "2026-01-01 00:30:59.000120 UTC", "2026-01-01 02:30",  "every digit where one points"),
+            ("2025-12-31T23:30:00+01:00",     "2025-12-31 22:30:00 UTC",        "2026-01-01 00:30",  "in another year already"),
+        ];
+        for (value, beneath, shown, why) in cases {
+            let machine = beneath.replacen(' ', "T", 1).replace(" UTC", "Z");
+            let expected = format!("<time datetime=\"{machine}\" title=\"{beneath}\">{shown}</time>");
+            assert_eq!(instant(&json!(value), &zone).into_string(), expected, "{why}");
+        }
+    }
+
+    #[test]
     fn lengths_are_exact() {
         #[rustfmt::skip]
         let cases = [
@@ -176,7 +203,9 @@ mod tests {
     #[test]
     fn what_is_missing_does_no_harm() {
         for value in [Value::Null, json!(""), json!("x"), json!({}), json!("\u{1F600}\u{1F600}\u{1F600}")] {
-            for shown in [instant(&value), day(&value), or_none(&value), amount(&value, &Value::Null)] {
+            for shown in
+                [instant(&value, &ViewerZone::default()), day(&value), or_none(&value), amount(&value, &Value::Null)]
+            {
                 assert!(!shown.into_string().contains("<script"));
             }
         }

@@ -31,13 +31,21 @@ pub const NAVIGATION: &str = "Main";
 pub const SEARCH: &str = "Search";
 pub const SEARCH_HINT: &str = "Customer, e-mail, invoice or event";
 pub const SIGN_OUT: &str = "Sign out";
-pub const TIMES_ARE_UTC: &str = "All times are UTC.";
+pub const TIMES_ARE_IN: &str = "Times are in";
+pub const CSV_IS_UTC: &str =
+    "Point at one for UTC. Days of documents and periods, and tables as CSV, are the same for everybody.";
+pub const YOUR_TIME_ZONE: &str = "Your time zone";
+pub const YOUR_TIME_ZONE_HINT: &str = "The console shows you times in this zone, and takes them in it, whichever browser you use. Nothing that is billed depends on it.";
+pub const ZONE_OF_ORGANIZATION: &str = "As the organization";
+pub const NO_TIME: &str = "this is no date and time.";
+pub const TIME_IS_LEFT_OUT: &str = "clocks go forward over it in";
+pub const TIME_COMES_TWICE: &str = "clocks show it twice in";
+pub const AND: &str = "and";
 pub const PREVIOUS: &str = "First page";
 pub const NEXT: &str = "Next page";
 pub const OPTIONAL: &str = "optional";
 pub const SAVE: &str = "Save";
 pub const DELETE: &str = "Delete";
-pub const UTC_HINT: &str = "In UTC.";
 pub const BACK: &str = "Back";
 pub const NONE: &str = "none";
 
@@ -512,7 +520,7 @@ pub const ANSWER: &str = "Answer";
 pub const REPLAY: &str = "Send again";
 pub const REPLAY_EXPLAINED: &str = "Messages keep their ids, so a receiver that keeps them in mind takes each once.";
 pub const REPLAY_ONE_HINT: &str = "The id of one message, or";
-pub const REPLAY_SINCE_HINT: &str = "all since then, in UTC.";
+pub const REPLAY_SINCE_HINT: &str = "all since then.";
 
 // Settings.
 pub const SETTINGS_EXPLAINED: &str =

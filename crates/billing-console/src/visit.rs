@@ -4,6 +4,7 @@ use billing_domain::user::Role;
 use serde_json::Value;
 
 use crate::api::{Answer, Api, Failure, Verb};
+use crate::zone::ViewerZone;
 
 /// Fields of a form or of a query, in their order.
 #[derive(Clone, Debug, Default)]
@@ -67,6 +68,8 @@ pub struct Viewer {
     pub organization_name: String,
     /// Whether they belong to other organizations as well.
     pub has_others: bool,
+    /// The time zone that they read and write instants in.
+    pub zone: ViewerZone,
     /// What every form of theirs carries, so that nobody else's does anything.
     pub form_token: String,
 }

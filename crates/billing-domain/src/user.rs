@@ -93,6 +93,10 @@ pub struct SignedIn {
     pub membership: Membership,
     /// Whether the user belongs to other organizations as well.
     pub has_others: bool,
+    /// The time zone that the user reads instants in; `None`: the organization's.
+    pub timezone: Option<String>,
+    /// The organization's.
+    pub organization_timezone: String,
     /// The present instant.
     pub now: OffsetDateTime,
 }

@@ -9,6 +9,7 @@ use crate::api::Failure;
 use crate::layout::pager;
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 /// What the list can be narrowed to: the field of the API, and its label.
@@ -59,14 +60,14 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             button.quiet type="submit" { (text::FILTER) }
         }
         @if entries.is_empty() { p.empty { (text::NO_ENTRIES_OF_LOG) } }
-        @for entry in entries { (line(entry)) }
+        @for entry in entries { (line(entry, &visit.viewer.zone)) }
         (pager(&format!("/console/audit_log/{query}"), is_first(visit), list.next.as_deref()))
         (export::link(&format!("/console/audit_log/{query}")))
     };
     Ok(Outcome::Page(text::AUDIT_LOG.to_owned(), content))
 }
 
-fn line(entry: &Value) -> Markup {
+fn line(entry: &Value, zone: &ViewerZone) -> Markup {
     html! {
         details.line.lines {
             summary {
@@ -74,7 +75,7 @@ fn line(entry: &Value) -> Markup {
                     b { (show::plain(&entry["actor_name"])) } " " (show::plain(&entry["operation"]).replace('_', " "))
                     @if let Some(id) = entry["id"].as_str() { " " code { (id) } }
                 }
-                (show::instant(&entry["timestamp"]))
+                (show::instant(&entry["timestamp"], zone))
             }
             div.trace {
                 dl.facts {

@@ -8,6 +8,7 @@ use crate::api::Failure;
 use crate::form::Form;
 use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 const HERE: &str = "/console/billing_run/";
@@ -38,7 +39,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         section {
             h2 { (text::BILLING_QUEUE) }
             @if customers.is_empty() { p.empty { (text::NOTHING_DUE) } } @else {
-                (table(customers, is_open_to(visit.viewer.role, Method::Get, RETRY)))
+                (table(customers, is_open_to(visit.viewer.role, Method::Get, RETRY), &visit.viewer.zone))
                 p.hint { (text::QUEUE_HINT) }
             }
         }
@@ -46,7 +47,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     Ok(Outcome::Page(text::BILLING_RUN.to_owned(), content))
 }
 
-fn table(customers: &[Value], may_retry: bool) -> Markup {
+fn table(customers: &[Value], may_retry: bool, zone: &ViewerZone) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr {
@@ -58,7 +59,7 @@ fn table(customers: &[Value], may_retry: bool) -> Markup {
                 @let has_failed = !show::is_zero(&one["failures"]);
                 tr {
                     td.long { a href=(customer_path(&id)) { (id) } }
-                    td { (show::instant(&one["due_at"])) }
+                    td { (show::instant(&one["due_at"], zone)) }
                     td { (show::badge(if one["is_parked"] == true { "parked" } else if has_failed { "failed" } else { "due" })) }
                     td.right { (show::number(&one["failures"])) }
                     td.long { (show::plain(&one["failure"])) }

@@ -100,7 +100,7 @@ impl Change<'_> {
         }
         let preview = match visit.query.get(IS_FILLED) {
             None => None,
-            Some(_) => match visit.ask_with(format!("{}preview/", self.call), self.body(&visit.query)).await {
+            Some(_) => match visit.ask_with(format!("{}preview/", self.call), self.body(visit, &visit.query)?).await {
                 Err(failure) if ![400, 404, 409].contains(&failure.status) => return Err(failure),
                 looked_at => Some(looked_at),
             },
@@ -130,16 +130,16 @@ impl Change<'_> {
     /// # Errors
     /// Those of the call.
     pub(super) async fn make(&self, visit: &Visit<'_>) -> Result<Value, Failure> {
-        visit.post(self.call, self.body(&visit.form)).await
+        visit.post(self.call, self.body(visit, &visit.form)?).await
     }
 
-    fn body(&self, filled: &Fields) -> Map<String, Value> {
-        let mut body = body_of(filled, self.fields);
+    fn body(&self, visit: &Visit<'_>, filled: &Fields) -> Result<Map<String, Value>, Failure> {
+        let mut body = body_of(filled, self.fields, &visit.viewer.zone)?;
         if let Some(choices) = self.choices.as_ref().filter(|choices| choices.is_in_body) {
             body.extend(filled.get(choices.name).map(|chosen| (choices.name.to_owned(), chosen.into())));
         }
         body.extend(self.told.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))));
-        body
+        Ok(body)
     }
 
     fn form(&self, visit: &Visit<'_>, back: &str) -> Markup {
@@ -155,7 +155,7 @@ impl Change<'_> {
                         }
                     }
                 }
-                @for field in self.fields { (field.render(filled(field.name))) }
+                @for field in self.fields { (field.render(filled(field.name), &visit.viewer.zone)) }
                 button type="submit" { (text::PREVIEW) }
                 a href=(back) { (text::BACK) }
             }

@@ -98,7 +98,7 @@ fn outlook(word: &str) -> &str {
 /// # Errors
 /// When there is no such invoice; those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let mut body = body(visit, &TERMS);
+    let mut body = body(visit, &TERMS)?;
     body.insert("corrections".to_owned(), json!(true));
     create(visit, body).await
 }

@@ -13,7 +13,7 @@ const FIELDS: [Field; 4] = [
     Field::new("amount", text::AMOUNT, Input::Number).required(),
     Field::new("currency_code", text::CURRENCY, Input::Text(10)).required(),
     Field::new("description", text::DESCRIPTION, Input::Text(200)).hint(text::CREDIT_DESCRIPTION_HINT),
-    Field::new("expires_at", text::EXPIRES, Input::Instant).hint(text::UTC_HINT),
+    Field::new("expires_at", text::EXPIRES, Input::Instant),
 ];
 
 /// `GET /console/customers/{customer_id}/credit/`
@@ -43,7 +43,7 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let mut body = body(visit, &FIELDS);
+    let mut body = body(visit, &FIELDS)?;
     body.insert("customer_id".to_owned(), visit.id.as_str().into());
     visit.post("/api/credits/", body).await?;
     Ok(Outcome::Go(customer_path(&visit.id)))

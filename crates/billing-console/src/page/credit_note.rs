@@ -56,7 +56,7 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// When there is no such invoice; those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    create(visit, body(visit, &FIELDS)).await
+    create(visit, body(visit, &FIELDS)?).await
 }
 
 /// Has a credit note made of the invoice that the path names, and leads back to that.

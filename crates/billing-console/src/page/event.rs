@@ -8,6 +8,7 @@ use super::events::MetricNames;
 use crate::api::Failure;
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 /// `GET /console/customers/{customer_id}/event/?idempotency_id=&time_created=`
@@ -29,12 +30,12 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         h1.long { (text::EVENT) " " code { (id) } " " (show::badge(event["state"].as_str().unwrap_or_default())) }
         dl.facts {
             div { dt { (text::KIND) } dd.long { code { (show::plain(&event["event_name"])) } } }
-            div { dt { (text::AT) } dd { (show::instant(&event["time_created"])) } }
-            div { dt { (text::RECEIVED) } dd { (show::instant(&event["received_at"])) } }
+            div { dt { (text::AT) } dd { (show::instant(&event["time_created"], &visit.viewer.zone)) } }
+            div { dt { (text::RECEIVED) } dd { (show::instant(&event["received_at"], &visit.viewer.zone)) } }
             @for other in show::items(&event["others"]) {
                 div { dt { (text::SAME_ID) } dd {
                     a href={ (customer_path(&visit.id)) "event/?idempotency_id=" (escaped(id)) "&time_created=" (escaped(&show::plain(other))) } {
-                        (show::instant(other))
+                        (show::instant(other, &visit.viewer.zone))
                     }
                 } }
             }
@@ -46,7 +47,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             section { h2 { (text::TAKEN_BACK_ON) } (billed(show::items(&event["taken_back_on"]), "", &metrics)) }
         }
         @if !show::items(&event["corrections"]).is_empty() {
-            section { h2 { (text::CORRECTIONS) } (corrections(show::items(&event["corrections"]))) }
+            section { h2 { (text::CORRECTIONS) } (corrections(show::items(&event["corrections"]), &visit.viewer.zone)) }
         }
     };
     Ok(Outcome::Page(format!("{} {id}", text::EVENT), content))
@@ -89,11 +90,11 @@ fn billed(lines: &[Value], nothing: &str, metrics: &MetricNames) -> Markup {
     }
 }
 
-fn corrections(corrections: &[Value]) -> Markup {
+fn corrections(corrections: &[Value], zone: &ViewerZone) -> Markup {
     let facts = |facts: &Value| {
         html! {
             @if facts.is_null() { span.quiet { (text::NONE) } } @else {
-                (show::instant(&facts["time_created"])) " " code { (facts["properties"].to_string()) }
+                (show::instant(&facts["time_created"], zone)) " " code { (facts["properties"].to_string()) }
             }
         }
     };
@@ -101,7 +102,7 @@ fn corrections(corrections: &[Value]) -> Markup {
         div.scroll tabindex="0" { table {
             thead { tr { th { (text::AT) } th { (text::STATUS) } th { (text::WHO) } th { (text::REASON) } th { (text::BEFORE) } th { (text::AFTER) } } }
             tbody { @for one in corrections { tr {
-                td { (show::instant(&one["corrected_at"])) }
+                td { (show::instant(&one["corrected_at"], zone)) }
                 td { (show::badge(one["state"].as_str().unwrap_or_default())) }
                 td.long { (show::or_none(&one["by"])) }
                 td.long { (show::or_none(&one["reason"])) }

@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use time::format_description::well_known::Rfc3339;
 
 use super::{customer_path, is_first, paged};
 use crate::api::Failure;
@@ -9,6 +10,7 @@ use crate::form::{Field, Input};
 use crate::layout::{failed_part, pager};
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 /// Most metrics that are called by their names.
@@ -69,8 +71,14 @@ pub(super) fn receipt_path(customer: &str, event: &Value) -> String {
 pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let names = FILTERS.iter().map(|field| field.name).chain(BY_LINK);
     let kept = names.filter_map(|field| Some((field, visit.query.get(field)?)));
-    let kept: String = kept.map(|(field, value)| format!("&{field}={}", escaped(value))).collect();
-    let list = match visit.list(paged(&format!("/api/events/?customer_id={}{kept}", escaped(&visit.id)), visit)).await {
+    let kept: Vec<(&str, &str)> = kept.collect();
+    let query = |value: &dyn Fn(&str, &str) -> String| -> String {
+        kept.iter().map(|(field, typed)| format!("&{field}={}", escaped(&value(field, typed)))).collect()
+    };
+    let asked = query(&|field, typed| as_asked(field, typed, &visit.viewer.zone));
+    let kept = query(&|_, typed| typed.to_owned());
+    let list = match visit.list(paged(&format!("/api/events/?customer_id={}{asked}", escaped(&visit.id)), visit)).await
+    {
         Err(failure) if failure.status != 400 => return Err(failure),
         list => list,
     };
@@ -85,12 +93,22 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             Err(failure) => (failed_part(failure)),
             Ok(list) => {
                 @let events = show::items(&list.value);
-                @if events.is_empty() { p.empty { (text::NO_EVENTS) } } @else { (table(&visit.id, events, &metrics)) }
+                @if events.is_empty() { p.empty { (text::NO_EVENTS) } } @else { (table(visit, events, &metrics)) }
                 (pager(here.trim_end_matches('?'), is_first(visit), list.next.as_deref()))
             }
         }
     };
     Ok(Outcome::Page(format!("{}: {}", text::EVENTS, visit.id), content))
+}
+
+/// What stands in a filter, as the call takes it: days are those of the viewer's clocks, which the call does not know.
+fn as_asked(field: &str, typed: &str, zone: &ViewerZone) -> String {
+    let begin = match field {
+        "from" => zone.begin_of(typed, false),
+        "to" => zone.begin_of(typed, true),
+        _ => None,
+    };
+    begin.and_then(|begin| begin.format(&Rfc3339).ok()).unwrap_or_else(|| typed.to_owned())
 }
 
 fn filter(visit: &Visit<'_>) -> Markup {
@@ -99,13 +117,14 @@ fn filter(visit: &Visit<'_>) -> Markup {
             @for name in BY_LINK {
                 @if let Some(value) = visit.query.get(name) { input type="hidden" name=(name) value=(value); }
             }
-            @for field in FILTERS { div { (field.render(visit.query.get(field.name).unwrap_or_default())) } }
+            @for field in FILTERS { div { (field.render(visit.query.get(field.name).unwrap_or_default(), &visit.viewer.zone)) } }
             button type="submit" { (text::FILTER) }
         }
     }
 }
 
-fn table(customer: &str, events: &[Value], metrics: &MetricNames) -> Markup {
+fn table(visit: &Visit<'_>, events: &[Value], metrics: &MetricNames) -> Markup {
+    let (customer, zone) = (&*visit.id, &visit.viewer.zone);
     html! {
         div.scroll tabindex="0" { table {
             thead { tr {
@@ -115,7 +134,7 @@ fn table(customer: &str, events: &[Value], metrics: &MetricNames) -> Markup {
             tbody {
                 @for event in events {
                     tr {
-                        td { (show::instant(&event["time_created"])) }
+                        td { (show::instant(&event["time_created"], zone)) }
                         td.long {
                             code { (show::plain(&event["event_name"])) }
                             @if event["state"] != "counted" { " " (show::badge(event["state"].as_str().unwrap_or_default())) }

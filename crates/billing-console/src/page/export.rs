@@ -82,6 +82,7 @@ mod tests {
     use super::*;
     use crate::api::{Answer, Api, Asking, Verb};
     use crate::visit::{Fields, Viewer};
+    use crate::zone::ViewerZone;
 
     /// A list of so many numbers.
     struct Numbers {
@@ -115,6 +116,7 @@ mod tests {
             role: Role::Reader,
             organization_name: String::new(),
             has_others: false,
+            zone: ViewerZone::default(),
             form_token: String::new(),
         };
         let none = String::new;

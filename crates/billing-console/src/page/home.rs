@@ -26,7 +26,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let content = html! {
         h1 { (text::HOME) }
         @match &overview {
-            Ok(overview) => { (figures(overview)) (recent_events(&overview["events"])) }
+            Ok(overview) => { (figures(overview)) (recent_events(&overview["events"], &visit.viewer.zone)) }
             Err(failure) => { (failed_part(failure)) }
         }
         section {

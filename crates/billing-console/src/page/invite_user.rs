@@ -44,7 +44,7 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let invited = visit.post("/api/users/invite/", body(visit, &FIELDS)).await?;
+    let invited = visit.post("/api/users/invite/", body(visit, &FIELDS)?).await?;
     let content = html! {
         nav.path { a href=(LIST) { (text::USERS) } }
         h1 { (text::INVITED) }
@@ -52,7 +52,7 @@ pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         dl.facts {
             div { dt { (text::EMAIL) } dd.long { (show::plain(&invited["email"])) } }
             div { dt { (text::ROLE) } dd { (show::plain(&invited["role"])) } }
-            div { dt { (text::EXPIRES) } dd { (show::instant(&invited["expires_at"])) } }
+            div { dt { (text::EXPIRES) } dd { (show::instant(&invited["expires_at"], &visit.viewer.zone)) } }
         }
         pre tabindex="0" { (show::plain(&invited["link"])) }
     };
@@ -81,6 +81,6 @@ pub async fn ask_role<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// Those of the call.
 pub async fn change_role<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    visit.patch(format!("/api/users/{}/", escaped(&visit.id)), body(visit, &[ROLE])).await?;
+    visit.patch(format!("/api/users/{}/", escaped(&visit.id)), body(visit, &[ROLE])?).await?;
     Ok(Outcome::Go(LIST.to_owned()))
 }

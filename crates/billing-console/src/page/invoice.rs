@@ -9,6 +9,7 @@ use crate::api::Failure;
 use crate::layout::failed_part;
 use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 const VOID: &str = "/console/invoices/{invoice_id}/void/";
@@ -41,7 +42,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::BILLED_TO) } dd.long { a href=(customer_path(&customer_id)) { (show::name(customer)) } } }
             div { dt { (text::TOTAL) } dd { (show::amount(&invoice["amount"], currency)) } }
             div { dt { (text::AMOUNT_DUE) } dd { (show::amount(&invoice["amount_due"], currency)) } }
-            div { dt { (text::ISSUED) } dd { (show::instant(&invoice["issue_date"])) } }
+            div { dt { (text::ISSUED) } dd { (show::instant(&invoice["issue_date"], &visit.viewer.zone)) } }
             div { dt { (text::DUE) } dd { (show::day(&invoice["due_date"])) } }
             div { dt { (text::PERIOD) } dd { (show::days(&invoice["start_date"], &invoice["end_date"])) } }
             @for (words, other) in [(text::REPLACES, &invoice["replaces"]), (text::REPLACED_BY, &invoice["replaced_by"])] {
@@ -65,14 +66,14 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             h2 { (text::LINES) }
             p.quiet { (text::LINES_HINT) }
             div.lines {
-                @for explained in show::items(&explained["line_items"]) { (line(explained, currency, &customer_id)) }
+                @for explained in show::items(&explained["line_items"]) { (line(explained, currency, &customer_id, &visit.viewer.zone)) }
                 div.sum { span { (text::TOTAL) } (show::amount(&explained["amount"], currency)) }
             }
         }
         section {
             h2 { (text::PAYMENTS) }
             @match &payments {
-                Ok(payments) => { (payment_table(show::items(payments), currency)) }
+                Ok(payments) => { (payment_table(show::items(payments), currency, &visit.viewer.zone)) }
                 Err(failure) => { (failed_part(failure)) }
             }
         }
@@ -84,7 +85,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     Ok(Outcome::Page(format!("{} {number}", text::INVOICE), content))
 }
 
-fn payment_table(payments: &[Value], currency: &Value) -> Markup {
+fn payment_table(payments: &[Value], currency: &Value, zone: &ViewerZone) -> Markup {
     html! {
         @if payments.is_empty() { p.empty { (text::NO_PAYMENTS) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
@@ -92,7 +93,7 @@ fn payment_table(payments: &[Value], currency: &Value) -> Markup {
                 th.right { (text::AMOUNT) }
             } }
             tbody { @for one in payments { tr {
-                td { (show::instant(&one["at"])) }
+                td { (show::instant(&one["at"], zone)) }
                 td { (show::plain(&one["kind"])) }
                 td.long { (show::or_none(&one["method"])) }
                 td.long { (show::or_none(&one["reference"])) }

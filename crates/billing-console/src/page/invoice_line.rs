@@ -6,10 +6,11 @@ use serde_json::Value;
 
 use super::customer_path;
 use crate::visit::escaped;
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 /// A line with everything behind it.
-pub fn line(explained: &Value, currency: &Value, customer: &str) -> Markup {
+pub fn line(explained: &Value, currency: &Value, customer: &str, zone: &ViewerZone) -> Markup {
     let trace = &explained["trace"];
     html! {
         details.line {
@@ -21,7 +22,7 @@ pub fn line(explained: &Value, currency: &Value, customer: &str) -> Markup {
                 (show::amount(&explained["amount"], currency))
             }
             div.trace {
-                (charge(explained, currency, customer))
+                (charge(explained, currency, customer, zone))
                 (rounding(&trace["rounding"], currency))
                 @for adjustment in show::items(&explained["adjustments"]) { (adjusted(adjustment, currency)) }
             }
@@ -29,25 +30,25 @@ pub fn line(explained: &Value, currency: &Value, customer: &str) -> Markup {
     }
 }
 
-fn charge(line: &Value, currency: &Value, customer: &str) -> Markup {
+fn charge(line: &Value, currency: &Value, customer: &str, zone: &ViewerZone) -> Markup {
     let trace = &line["trace"];
     match trace["kind"].as_str().unwrap_or_default() {
         "recurring_charge" => recurring(trace, currency),
         "usage_charge" => html! {
-            (metric(line, customer))
+            (metric(line, customer, zone))
             (walk(&trace["rating"], currency))
             @if !show::is_zero(&trace["prepaid_amount"]) {
                 dl.facts { (fact(text::PREPAID, &show::amount(&trace["prepaid_amount"], currency))) }
             }
         },
         "prepaid_usage_charge" => html! {
-            (metric(line, customer))
+            (metric(line, customer, zone))
             @for segment in show::items(&trace["segments"]) {
                 h3 { (text::SEGMENT) ", " (fraction(&segment["fraction"])) }
                 (walk(&segment["rating"], currency))
             }
         },
-        "usage_handed_on" | "usage_not_billed" => metric(line, customer),
+        "usage_handed_on" | "usage_not_billed" => metric(line, customer, zone),
         "credit_applied" => html! {
             dl.facts { @for one in show::items(&trace["drawdowns"]) {
                 (fact(&show::plain(&one["credit_id"]), &show::amount(&one["amount"], currency)))
@@ -73,7 +74,7 @@ fn recurring(trace: &Value, currency: &Value) -> Markup {
 }
 
 /// What was metered, when, and the way to the very events.
-fn metric(line: &Value, customer: &str) -> Markup {
+fn metric(line: &Value, customer: &str, zone: &ViewerZone) -> Markup {
     let trace = &line["trace"];
     let metric = &trace["metric"];
     html! {
@@ -82,7 +83,7 @@ fn metric(line: &Value, customer: &str) -> Markup {
             // What is prepaid is for no time of its own.
             @if !trace["window"].is_null() {
                 (fact(text::WINDOW, &html! {
-                    (show::instant(&trace["window"]["start"])) " \u{2013} " (show::instant(&trace["window"]["end"]))
+                    (show::instant(&trace["window"]["start"], zone)) " \u{2013} " (show::instant(&trace["window"]["end"], zone))
                 }))
             }
             @if !trace["event_count"].is_null() {
@@ -218,7 +219,7 @@ mod tests {
                 "kind": "sales_tax", "rate": 20.5, "taxable": 1.51,
                 "rounding": {"exact_so_far": 0.30955, "given_before": 0, "decimals": 2, "amount": 0.31}}}],
         });
-        let shown = line(&explained, &json!({"code": "USD"}), "a/b").into_string();
+        let shown = line(&explained, &json!({"code": "USD"}), "a/b", &ViewerZone::default()).into_string();
         for figure in ["1.82", "1.505", "1.51", "0.30955", "0.31", "20.5 %", "1,200", "1,150", "0.01", "200"] {
             assert!(shown.contains(figure), "{figure}: {shown}");
         }

@@ -46,6 +46,7 @@ pub mod statement;
 pub mod switch_plan;
 pub mod test_clock;
 pub mod test_clocks;
+pub mod time_zone;
 pub mod update_subscription;
 pub mod usage;
 pub mod users;

@@ -58,6 +58,6 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    visit.post("/api/usage_alerts/", body(visit, &FIELDS)).await?;
+    visit.post("/api/usage_alerts/", body(visit, &FIELDS)?).await?;
     Ok(Outcome::Go(LIST.to_owned()))
 }

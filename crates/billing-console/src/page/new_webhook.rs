@@ -37,7 +37,7 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let mut body = body(visit, &FIELDS);
+    let mut body = body(visit, &FIELDS)?;
     if let Some(types) = visit.form.get("event_types") {
         let types = types.split([',', ' ']).filter(|one| !one.is_empty()).map(Value::from);
         body.insert("event_types".to_owned(), types.collect());

@@ -42,6 +42,6 @@ pub async fn ask<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let path = format!("/api/invoices/{}/payments/", escaped(&visit.id));
-    let noted = visit.post(path, body(visit, &[AMOUNT, REFERENCE, METHOD])).await?;
+    let noted = visit.post(path, body(visit, &[AMOUNT, REFERENCE, METHOD])?).await?;
     Ok(Outcome::Go(invoice_path(&noted)))
 }

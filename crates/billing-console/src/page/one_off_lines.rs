@@ -91,7 +91,7 @@ fn table(lines: &[Value], here: &str) -> Markup {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let made = visit.post(calls(&visit.id), body(visit, &FIELDS)).await?;
+    let made = visit.post(calls(&visit.id), body(visit, &FIELDS)?).await?;
     Ok(Outcome::Go(match made["invoice_id"].as_str() {
         Some(invoice) => format!("/console/invoices/{}/", escaped(invoice)),
         None => list_path(&visit.id),

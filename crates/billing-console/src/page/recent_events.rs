@@ -2,14 +2,17 @@
 
 use maud::{Markup, html};
 use serde_json::Value;
+use time::OffsetDateTime;
+use time::format_description::well_known::Rfc3339;
 
 use super::bar_chart::bar_chart;
 use super::customer_path;
 use crate::visit::escaped;
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 /// The part of the page; `events` is what the overview says of them.
-pub(super) fn recent_events(events: &Value) -> Markup {
+pub(super) fn recent_events(events: &Value, zone: &ViewerZone) -> Markup {
     let minutes = show::items(&events["by_minute"]);
     let uncounted = show::items(&events["uncounted"]);
     html! {
@@ -17,26 +20,27 @@ pub(super) fn recent_events(events: &Value) -> Markup {
             h2 { (text::RECENT_EVENTS) }
             (figures(events, minutes))
             @if let [first, .., last] = minutes {
-                @let bar = |minute: &'_ Value| clock(&minute["start"]);
+                @let bar = |minute: &'_ Value| clock(&minute["start"], zone);
                 @let bars: Vec<_> = minutes.iter().map(|minute| (bar(minute), &minute["event_count"])).collect();
-                @let ends = [show::instant(&first["start"]), show::instant(&last["start"])];
+                @let ends = [show::instant(&first["start"], zone), show::instant(&last["start"], zone)];
                 (bar_chart(&bars, &ends, text::EVENTS_BY_MINUTE))
-                details { summary { (text::EVENTS_BY_MINUTE) } (table(minutes)) }
+                details { summary { (text::EVENTS_BY_MINUTE) } (table(minutes, zone)) }
             }
         }
         @if !uncounted.is_empty() {
             section {
                 h2 { (text::UNCOUNTED_EVENTS) }
                 p.hint { (text::UNCOUNTED_HINT) }
-                (reasons(uncounted))
+                (reasons(uncounted, zone))
             }
         }
     }
 }
 
 /// Hour and minute of an instant.
-fn clock(instant: &Value) -> String {
-    show::plain(instant).get(11..16).unwrap_or_default().to_owned()
+fn clock(instant: &Value, zone: &ViewerZone) -> String {
+    let local = OffsetDateTime::parse(&show::plain(instant), &Rfc3339).map(|instant| zone.local(instant));
+    local.ok().and_then(|local| Some(local.get(11..16)?.to_owned())).unwrap_or_default()
 }
 
 fn figures(events: &Value, minutes: &[Value]) -> Markup {
@@ -62,12 +66,12 @@ fn figures(events: &Value, minutes: &[Value]) -> Markup {
     }
 }
 
-fn table(minutes: &[Value]) -> Markup {
+fn table(minutes: &[Value], zone: &ViewerZone) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr { th { (text::MINUTE) } th.right { (text::EVENTS) } th.right { (text::COUNT_FOR_NOTHING) } } }
             tbody { @for minute in minutes.iter().rev() { tr {
-                td { (show::instant(&minute["start"])) }
+                td { (show::instant(&minute["start"], zone)) }
                 td.right { (show::number(&minute["event_count"])) }
                 td.right { (show::number(&minute["uncounted_count"])) }
             } } }
@@ -75,7 +79,7 @@ fn table(minutes: &[Value]) -> Markup {
     }
 }
 
-fn reasons(uncounted: &[Value]) -> Markup {
+fn reasons(uncounted: &[Value], zone: &ViewerZone) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr {
@@ -93,8 +97,8 @@ fn reasons(uncounted: &[Value]) -> Markup {
                     }
                     td.long { @if is_customer { a href=(list) { (customer) } } @else { (customer) } }
                     td.right { (show::number(&one["event_count"])) }
-                    td { (show::instant(&one["first_at"])) }
-                    td { (show::instant(&one["last_at"])) }
+                    td { (show::instant(&one["first_at"], zone)) }
+                    td { (show::instant(&one["last_at"], zone)) }
                 }
             } }
         } }

@@ -9,6 +9,7 @@ use super::{ROWS, customer_path, invoice_path, invoice_table};
 use crate::api::Failure;
 use crate::route::Outcome;
 use crate::visit::{Visit, escaped};
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 /// Events of one id that are shown: each is of a customer of its own.
@@ -26,7 +27,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let found = Found::of(visit, query).await?;
     Ok(match found.only() {
         Some(to) => Outcome::Go(to),
-        None => Outcome::Page(text::SEARCH.to_owned(), found.shown(query)),
+        None => Outcome::Page(text::SEARCH.to_owned(), found.shown(query, &visit.viewer.zone)),
     })
 }
 
@@ -69,7 +70,7 @@ impl Found {
         }
     }
 
-    fn shown(&self, query: &str) -> Markup {
+    fn shown(&self, query: &str, zone: &ViewerZone) -> Markup {
         let is_nothing = self.customers.is_empty() && self.invoices.is_empty() && self.events.is_empty();
         html! {
             h1 { (text::SEARCH) }
@@ -87,7 +88,7 @@ impl Found {
             @if !self.events.is_empty() { section {
                 h2 { (text::EVENTS) }
                 @if self.has_more_events { p.hint { (text::MORE_EVENTS_FOUND) } }
-                (event_table(&self.events))
+                (event_table(&self.events, zone))
             } }
         }
     }
@@ -97,7 +98,7 @@ fn receipt_of(event: &Value) -> String {
     receipt_path(&show::plain(&event["customer_id"]), event)
 }
 
-fn event_table(events: &[Value]) -> Markup {
+fn event_table(events: &[Value], zone: &ViewerZone) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr { th { (text::EVENT) } th { (text::CUSTOMER) } th { (text::NAME) } th { (text::WINDOW) } th { (text::STATUS) } } }
@@ -105,7 +106,7 @@ fn event_table(events: &[Value]) -> Markup {
                 td.long { a href=(receipt_of(event)) { (show::plain(&event["idempotency_id"])) } }
                 td.long { (show::plain(&event["customer_id"])) }
                 td.long { (show::plain(&event["event_name"])) }
-                td { (show::instant(&event["time_created"])) }
+                td { (show::instant(&event["time_created"], zone)) }
                 td { (show::badge(event["state"].as_str().unwrap_or_default())) }
             } } }
         } }

@@ -53,7 +53,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// # Errors
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
-    let mut body = body(visit, &FIELDS);
+    let mut body = body(visit, &FIELDS)?;
     for name in WHOLE {
         if let Some(days) = body.get(name).and_then(|typed| typed.as_str()?.parse::<u32>().ok()) {
             body.insert(name.to_owned(), days.into());

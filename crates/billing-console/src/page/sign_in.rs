@@ -5,6 +5,7 @@ use maud::{Markup, html};
 
 use crate::layout::form_token;
 use crate::text;
+use crate::visit::Viewer;
 
 /// The form to sign in with, and then go to `to`. `wrong` says what was wrong the last time.
 pub fn form(token: &str, to: &str, email: &str, wrong: Option<&str>) -> Markup {
@@ -95,8 +96,8 @@ pub struct SessionRow {
 }
 
 /// Where one is signed in.
-pub fn sessions(rows: &[SessionRow], token: &str) -> Markup {
-    let shown = |instant: &str| crate::show::instant(&instant.into());
+pub fn sessions(rows: &[SessionRow], viewer: &Viewer) -> Markup {
+    let shown = |instant: &str| crate::show::instant(&instant.into(), &viewer.zone);
     html! {
         h1 { (text::SESSIONS) }
         p.quiet { (text::SESSIONS_HINT) }
@@ -111,7 +112,7 @@ pub fn sessions(rows: &[SessionRow], token: &str) -> Markup {
                 td { (shown(&row.seen_at)) }
                 td.right {
                     form method="post" action={ "/console/sessions/" (row.prefix) "/" } {
-                        (form_token(token))
+                        (form_token(&viewer.form_token))
                         button.quiet type="submit" { (text::END_SESSION) }
                     }
                 }

@@ -39,7 +39,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
                 tbody {
                     @for entry in entries {
                         tr {
-                            td { (show::instant(&entry["at"])) }
+                            td { (show::instant(&entry["at"], &visit.viewer.zone)) }
                             td { (show::plain(&entry["kind"]).replace('_', " ")) }
                             td { @if let Some(number) = entry["invoice_number"].as_str() {
                                 a href={ "/console/invoices/" (escaped(number)) "/" } { (number) }

@@ -9,8 +9,7 @@ use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
 const LIST: &str = "/console/test_clocks/";
-const FIELDS: [Field; 1] =
-    [Field::new("frozen_time", text::ADVANCE_TO, Input::Instant).required().hint(text::UTC_HINT)];
+const FIELDS: [Field; 1] = [Field::new("frozen_time", text::ADVANCE_TO, Input::Instant).required()];
 
 /// `GET /console/test_clocks/{test_clock_id}/`
 ///
@@ -30,7 +29,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         nav.path { a href=(LIST) { (text::TEST_CLOCKS) } }
         h1.long { (name) " " (show::badge(clock["status"].as_str().unwrap_or_default())) }
         dl.facts {
-            div { dt { (text::CLOCK_TIME) } dd { (show::instant(&clock["frozen_time"])) } }
+            div { dt { (text::CLOCK_TIME) } dd { (show::instant(&clock["frozen_time"], &visit.viewer.zone)) } }
             div { dt { (text::ID) } dd.long { code { (show::plain(&clock["test_clock_id"])) } } }
         }
         p { (text::TEST_CLOCK_EXPLAINED) }
@@ -45,6 +44,6 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// Those of the call.
 pub async fn act<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let id = escaped(&visit.id);
-    visit.post(format!("/api/test_clocks/{id}/advance/"), body(visit, &FIELDS)).await?;
+    visit.post(format!("/api/test_clocks/{id}/advance/"), body(visit, &FIELDS)?).await?;
     Ok(Outcome::Go(format!("{LIST}{id}/")))
 }

@@ -26,7 +26,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
                         (show::plain(&clock["name"]))
                     }
                 }
-                td { (show::instant(&clock["frozen_time"])) }
+                td { (show::instant(&clock["frozen_time"], &visit.viewer.zone)) }
                 td { (show::badge(clock["status"].as_str().unwrap_or_default())) }
             } } }
         } } }

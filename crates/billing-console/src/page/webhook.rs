@@ -9,6 +9,7 @@ use crate::form::{Field, Form, Input, body};
 use crate::layout::pager;
 use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
+use crate::zone::ViewerZone;
 use crate::{show, text};
 
 const LIST: &str = "/console/webhooks/";
@@ -36,7 +37,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::DESCRIPTION) } dd.long { (show::or_none(&endpoint["description"])) } }
             div { dt { (text::SINCE) } dd { (show::day(&endpoint["created_on"])) } }
             @if !endpoint["failing_since"].is_null() {
-                div { dt { (text::FAILING_SINCE) } dd.bad { (show::instant(&endpoint["failing_since"])) } }
+                div { dt { (text::FAILING_SINCE) } dd.bad { (show::instant(&endpoint["failing_since"], &visit.viewer.zone)) } }
             }
             @if let Some(reason) = endpoint["disabled_reason"].as_str() { div { dt { (text::REASON) } dd.bad { (reason) } } }
         }
@@ -47,14 +48,14 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         }
         section {
             h2 { (text::ATTEMPTS) }
-            @if attempts.is_empty() { p.empty { (text::NO_ATTEMPTS) } } @else { (table(attempts)) }
+            @if attempts.is_empty() { p.empty { (text::NO_ATTEMPTS) } } @else { (table(attempts, &visit.viewer.zone)) }
             (pager(&here, is_first(visit), list.next.as_deref()))
         }
     };
     Ok(Outcome::Page(text::WEBHOOK.to_owned(), content))
 }
 
-fn table(attempts: &[Value]) -> Markup {
+fn table(attempts: &[Value], zone: &ViewerZone) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr {
@@ -64,7 +65,7 @@ fn table(attempts: &[Value]) -> Markup {
             tbody { @for one in attempts {
                 @let is_taken = one["status"].as_u64().is_some_and(|status| (200..300).contains(&status));
                 tr {
-                    td { (show::instant(&one["at"])) }
+                    td { (show::instant(&one["at"], zone)) }
                     td.long { code { (show::plain(&one["message_id"])) } }
                     td.right { (show::plain(&one["attempt"])) }
                     td { span.bad[!is_taken] { (show::or_none(&one["status"])) } }
@@ -101,7 +102,7 @@ pub async fn ask_replay<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
 /// Those of the call.
 pub async fn replay<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let id = escaped(&visit.id);
-    let fields = body(visit, &FIELDS);
+    let fields = body(visit, &FIELDS)?;
     visit.post(format!("/api/webhook_endpoints/{id}/replay/"), json!(fields)).await?;
     Ok(Outcome::Go(format!("{LIST}{id}/")))
 }

@@ -33,7 +33,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
                     (show::badge(endpoint["status"].as_str().unwrap_or_default()))
                     @if let Some(reason) = endpoint["disabled_reason"].as_str() { div.bad { (reason) } }
                 }
-                td { @if !endpoint["failing_since"].is_null() { span.bad { (show::instant(&endpoint["failing_since"])) } } }
+                td { @if !endpoint["failing_since"].is_null() { span.bad { (show::instant(&endpoint["failing_since"], &visit.viewer.zone)) } } }
                 td.long {
                     @let types = show::items(&endpoint["event_types"]);
                     @if types.is_empty() { (text::EVERY_TYPE) }

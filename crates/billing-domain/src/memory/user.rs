@@ -24,13 +24,14 @@ pub(super) struct People {
 pub(super) struct Account {
     pub id: UserId,
     password_hash: String,
+    timezone: Option<String>,
     pub roles: BTreeMap<OrganizationId, Role>,
 }
 
 impl Account {
     /// Of nobody's organization yet.
     pub fn new(id: UserId, password_hash: &str) -> Self {
-        Self { id, password_hash: password_hash.to_owned(), roles: BTreeMap::new() }
+        Self { id, password_hash: password_hash.to_owned(), timezone: None, roles: BTreeMap::new() }
     }
 }
 
@@ -83,6 +84,14 @@ impl Users for MemoryStore {
         Ok(true)
     }
 
+    fn set_timezone(&self, user: UserId, timezone: Option<&str>) -> Result<bool, Error> {
+        let mut state = self.lock();
+        let account = state.people.accounts.values_mut().find(|account| account.id == user);
+        let Some(account) = account else { return Ok(false) };
+        account.timezone = timezone.map(str::to_owned);
+        Ok(true)
+    }
+
     fn remove_member(&self, organization: OrganizationId, email: &str) -> Result<bool, Error> {
         let mut state = self.lock();
         let Some(account) = state.people.accounts.get_mut(email) else { return Ok(false) };
@@ -130,7 +139,10 @@ impl Users for MemoryStore {
         let Some((email, account, role)) = role else { return Ok(None) };
         let membership = state.membership(session.organization, role)?;
         let (email, has_others) = (email.clone(), account.roles.len() > 1);
-        Ok(Some(SignedIn { session: session.clone(), email, membership, has_others, now: state.now }))
+        let timezone = account.timezone.clone();
+        let organization_timezone = state.tenant(session.organization)?.organization.timezone.to_string();
+        let (session, now) = (session.clone(), state.now);
+        Ok(Some(SignedIn { session, email, membership, has_others, timezone, organization_timezone, now }))
     }
 
     fn switch_session(

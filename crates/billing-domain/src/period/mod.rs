@@ -26,7 +26,7 @@ pub use calendar::Calendar;
 pub use fraction::Fraction;
 pub use interval::{Interval, IntervalError, IntervalUnit, Tile};
 pub use span::Span;
-pub use zone::{Zone, instant_at, local_time};
+pub use zone::{Zone, instant_at, instants_at, local_time};
 
 /// The shortest time there is here.
 pub const MICROSECOND: Duration = Duration::MICROSECOND;

@@ -69,3 +69,16 @@ pub fn instant_at(zone: &dyn Zone, local: PrimitiveDateTime) -> OffsetDateTime {
     let shows = |offset: &UtcOffset| zone.offset_at(at(*offset)) == *offset;
     at([before, after].into_iter().find(shows).unwrap_or(before))
 }
+
+/// Every instant at which clocks in `zone` show `local`, in their order: none where clocks go forward over it, two where they go back
+/// over it. Offsets are assumed not to change twice within two days.
+pub fn instants_at(zone: &dyn Zone, local: PrimitiveDateTime) -> Vec<OffsetDateTime> {
+    let near = local.assume_utc();
+    let offsets = [near.saturating_sub(Duration::DAY), near.saturating_add(Duration::DAY)].map(|at| zone.offset_at(at));
+    let at = offsets.map(|offset| (offset, instant::whole(local.assume_offset(offset)).to_offset(UtcOffset::UTC)));
+    let mut shown: Vec<_> =
+        at.into_iter().filter(|(offset, at)| zone.offset_at(*at) == *offset).map(|(_, at)| at).collect();
+    shown.sort_unstable();
+    shown.dedup();
+    shown
+}

@@ -25,6 +25,8 @@ pub trait Users: Send + Sync {
     ) -> Result<bool, Error>;
     /// Gives a user another password and ends all its sessions; whether there is such a user.
     fn set_password(&self, email: &str, password_hash: &str) -> Result<bool, Error>;
+    /// Notes the time zone that a user reads instants in, or that the organization's holds; whether there is such a user.
+    fn set_timezone(&self, user: UserId, timezone: Option<&str>) -> Result<bool, Error>;
     /// Takes a user out of an organization, and ends its sessions there; whether it belonged there.
     fn remove_member(&self, organization: OrganizationId, email: &str) -> Result<bool, Error>;
     /// Who belongs to an organization, by address.

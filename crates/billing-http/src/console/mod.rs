@@ -10,6 +10,7 @@ mod session;
 mod sign_in;
 mod sign_out;
 mod throttle;
+mod time_zone;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,6 +72,8 @@ pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
     config.service(at("/console/sign-out/").route(web::post().to(sign_out::sign_out)));
     config.service(at("/console/sessions/").route(looking().to(sign_out::sessions)));
     config.service(at("/console/sessions/{prefix}/").route(web::post().to(sign_out::end)));
+    let time_zone = at("/console/time_zone/").route(looking().to(time_zone::ask));
+    config.service(time_zone.route(web::post().to(time_zone::choose)));
     let organizations = at("/console/organizations/").route(looking().to(organization::ask));
     config.service(organizations.route(web::post().to(organization::switch)));
     let mut done: Vec<&str> = Vec::new();

@@ -1,11 +1,13 @@
 //! Who looks: the cookie of a session, and the session that it opens.
 
+use std::sync::Arc;
+
 use actix_web::cookie::time::Duration;
 use actix_web::cookie::{Cookie, SameSite};
 use actix_web::http::header::USER_AGENT;
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
-use billing_console::Viewer;
 use billing_console::visit::escaped;
+use billing_console::{Viewer, ViewerZone};
 use billing_domain::api_key::KeyScopes;
 use billing_domain::audit::Actor;
 use billing_domain::id::{OrganizationId, UserId};
@@ -16,6 +18,7 @@ use super::{Console, reply};
 use crate::app::App;
 use crate::caller::{Caller, KeyText};
 use crate::error::ApiError;
+use crate::zone::IanaZone;
 
 /// Longest name of a browser that is kept, in characters.
 const BROWSER_CHARACTERS_MAX: usize = 120;
@@ -73,6 +76,12 @@ pub struct Session {
     pub key: KeyText,
 }
 
+/// The zone in which its user reads instants; UTC where the database of zones does not know it.
+fn zone_of(signed_in: &SignedIn) -> ViewerZone {
+    let name = signed_in.timezone.as_ref().unwrap_or(&signed_in.organization_timezone);
+    IanaZone::find(name).map_or_else(ViewerZone::default, |zone| ViewerZone::new(name, Arc::new(zone)))
+}
+
 /// Whoever sends a request.
 pub enum Visitor {
     /// Somebody who is signed in.
@@ -127,6 +136,7 @@ impl Session {
             role: self.signed_in.membership.role,
             organization_name: self.signed_in.membership.organization_name.clone(),
             has_others: self.signed_in.has_others,
+            zone: zone_of(&self.signed_in),
             form_token: form::token(&app.pepper, &self.key),
         }
     }

@@ -52,7 +52,7 @@ pub async fn sessions(request: HttpRequest, app: web::Data<App>, console: web::D
     let rows: Vec<SessionRow> =
         kept.iter().filter(|kept| !kept.is_over(now)).map(|kept| row(kept, session.key.prefix())).collect();
     let viewer = session.viewer(&app);
-    let content = pages::sessions(&rows, &viewer.form_token);
+    let content = pages::sessions(&rows, &viewer);
     reply::html(200, layout::page(&viewer, request.path(), text::SESSIONS, &content))
 }
 

@@ -249,6 +249,7 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let others = [
         "/console/sessions/",
         "/console/organizations/",
+        "/console/time_zone/",
         "/console/nothing/",
         "/console/search/?q=c",
         grouped,

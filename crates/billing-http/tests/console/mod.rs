@@ -7,6 +7,7 @@ mod forms;
 mod pages;
 mod sessions;
 mod who_may;
+mod zones;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

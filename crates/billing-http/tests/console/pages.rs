@@ -33,6 +33,7 @@ fn pages_load_nothing_and_run_nothing_of_others() {
     paths.extend([
         "/console/organizations/",
         "/console/sessions/",
+        "/console/time_zone/",
         "/console/sign-in/",
         "/console/customers/nobody/",
         "/console/nothing/at/all/",

@@ -131,6 +131,10 @@ impl Users for Broken {
         self.fail()
     }
 
+    fn set_timezone(&self, _: UserId, _: Option<&str>) -> Result<bool, Error> {
+        self.fail()
+    }
+
     fn remove_member(&self, _: OrganizationId, _: &str) -> Result<bool, Error> {
         self.fail()
     }

@@ -127,6 +127,10 @@ pub(crate) fn set_password(pg: &mut PgConnection, email: &str, password_hash: &s
     })
 }
 
+pub(crate) fn set_timezone(pg: &mut PgConnection, user: UserId, timezone: Option<&str>) -> QueryResult<bool> {
+    Ok(diesel::update(users::table.find(user.uuid())).set(users::timezone.eq(timezone)).execute(pg)? == 1)
+}
+
 pub(crate) fn remove_member(pg: &mut PgConnection, organization: OrganizationId, email: &str) -> QueryResult<bool> {
     let named = users::table.filter(users::email.eq(email)).select(users::id);
     let target = memberships::table
@@ -177,7 +181,7 @@ pub(crate) fn begin_session(
 }
 
 pub(crate) fn find_session(pg: &mut PgConnection, prefix: &str) -> Result<Option<SignedIn>, Failure> {
-    type Row = (SessionRow, String, String, String, bool, OffsetDateTime);
+    type Row = (SessionRow, (String, Option<String>), (String, String), String, bool, OffsetDateTime);
     let query = user_sessions::table
         .inner_join(users::table.on(users::id.eq(user_sessions::user_id)))
         .inner_join(
@@ -189,16 +193,20 @@ pub(crate) fn find_session(pg: &mut PgConnection, prefix: &str) -> Result<Option
         .filter(user_sessions::prefix.eq(prefix))
         .select((
             SessionRow::as_select(),
-            users::email,
-            organizations::name,
+            (users::email, users::timezone),
+            (organizations::name, organizations::timezone),
             memberships::role,
             fixed::<Bool>(HAS_OTHERS),
             fixed::<Timestamptz>("clock_timestamp()"),
         ));
     let found: Option<Row> = query.first(pg).optional()?;
-    let Some((row, email, organization_name, text, has_others, now)) = found else { return Ok(None) };
+    let Some((row, (email, timezone), (organization_name, organization_timezone), text, has_others, now)) = found
+    else {
+        return Ok(None);
+    };
     let membership = membership((row.organization_id, organization_name, text))?;
-    Ok(Some(SignedIn { session: row.into(), email, membership, has_others, now }))
+    let session = row.into();
+    Ok(Some(SignedIn { session, email, membership, has_others, timezone, organization_timezone, now }))
 }
 
 pub(crate) fn switch_session(

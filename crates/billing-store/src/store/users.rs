@@ -40,6 +40,10 @@ impl Users for PgStore {
         self.on_users(|pg| user::set_password(pg, email, password_hash))
     }
 
+    fn set_timezone(&self, user: UserId, timezone: Option<&str>) -> Result<bool, Error> {
+        self.on_users(|pg| Ok(user::set_timezone(pg, user, timezone)?))
+    }
+
     fn remove_member(&self, organization: OrganizationId, email: &str) -> Result<bool, Error> {
         self.on_users(|pg| Ok(user::remove_member(pg, organization, email)?))
     }

@@ -234,6 +234,7 @@ cases! {
     user {
         keeps_users_and_their_roles,
         changes_roles_and_passwords,
+        keeps_time_zones,
         keeps_sessions,
         switches_sessions,
         ends_sessions,

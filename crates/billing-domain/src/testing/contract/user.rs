@@ -138,3 +138,35 @@ pub(super) fn ends_sessions(harness: &Harness<'_>) {
     harness.users.remove_member(tenant.id, &bob).expect("removed");
     assert!(!is_there(&of_bob), "as leaving does");
 }
+
+pub(super) fn keeps_time_zones(harness: &Harness<'_>) {
+    let tenant = Tenant::new(harness);
+    let [ada, bob] = ["ada", "bob"].map(|name| email(&tenant, name));
+    let ids = [&ada, &bob].map(|email| {
+        harness.users.put_user(email, "$hash", tenant.id, Role::Owner).expect("made");
+        user(harness, email).id
+    });
+    let prints = [11, 12].map(|nth| fingerprint(&tenant, nth));
+    for (id, print) in ids.iter().zip(&prints) {
+        harness.users.begin_session(print, *id, tenant.id, "a browser").expect("begun");
+    }
+    let zones = || {
+        prints.each_ref().map(|print| {
+            let found = harness.users.find_session(&print.prefix).expect("read").expect("a session");
+            (found.timezone, found.organization_timezone)
+        })
+    };
+    let own = |name: &str| Some(name.to_owned());
+    tenant.catalog(|tx, _| {
+        let mut organization = tx.organizations().get()?;
+        organization.timezone = "America/New_York".to_owned();
+        tx.organizations().update(&organization)
+    });
+    let of_organization = || "America/New_York".to_owned();
+    assert_eq!(zones(), [(None, of_organization()), (None, of_organization())], "nobody has one yet");
+    assert!(harness.users.set_timezone(ids[0], Some("Europe/Berlin")).expect("noted"));
+    assert_eq!(zones(), [(own("Europe/Berlin"), of_organization()), (None, of_organization())], "each their own");
+    assert!(harness.users.set_timezone(ids[0], None).expect("noted"));
+    assert_eq!(zones()[0], (None, of_organization()));
+    assert!(!harness.users.set_timezone(tenant.build(|ids| ids.next()), None).expect("nobody"));
+}

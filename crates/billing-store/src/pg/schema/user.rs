@@ -38,5 +38,6 @@ diesel::table! {
         email -> Text,
         password_hash -> Text,
         created_at -> Timestamptz,
+        timezone -> Nullable<Text>,
     }
 }
