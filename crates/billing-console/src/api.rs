@@ -36,6 +36,16 @@ impl Failure {
         Self::new(403, "forbidden", crate::text::FORBIDDEN)
     }
 
+    /// It waits for a second person: where that request is, and no failure but for the page that hoped for an answer.
+    pub fn waiting(approval_id: &str) -> Self {
+        Self::new(202, "waiting", approval_id)
+    }
+
+    /// The page of the request that waits for a second person in place of what was asked.
+    pub fn approval_path(&self) -> Option<String> {
+        (self.status == 202).then(|| format!("/console/approvals/{}/", crate::visit::escaped(&self.detail)))
+    }
+
     /// A failure of this kind.
     pub fn new(status: u16, code: &str, detail: &str) -> Self {
         Self { status, code: code.to_owned(), detail: detail.to_owned() }

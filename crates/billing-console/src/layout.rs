@@ -9,10 +9,11 @@ use crate::text;
 use crate::visit::Viewer;
 
 /// What stands in the navigation of whoever may open it: path, and text.
-const NAVIGATION: [(&str, &str); 12] = [
+const NAVIGATION: [(&str, &str); 13] = [
     ("/console/", text::HOME),
     ("/console/customers/", text::CUSTOMERS),
     ("/console/invoices/", text::INVOICES),
+    ("/console/approvals/", text::APPROVALS),
     ("/console/billing_run/", text::BILLING_RUN),
     ("/console/plans/", text::PLANS),
     ("/console/metrics/", text::METRICS),

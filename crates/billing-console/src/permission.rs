@@ -25,7 +25,7 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 52] = [
+const CALLS: [(Verb, &str, &[Role]); 56] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -43,6 +43,7 @@ const CALLS: [(Verb, &str, &[Role]); 52] = [
     (Get, "/api/webhook_endpoints/**", ALL),
     (Get, "/api/usage_alerts/**", ALL),
     (Get, "/api/test_clocks/**", ALL),
+    (Get, "/api/approvals/**", MONEY),
     (Get, "/api/audit_log/", ALERTS),
     (Get, "/api/users/", OWNERS),
     (Post, "/api/invoices/*/void/", MONEY),
@@ -54,6 +55,9 @@ const CALLS: [(Verb, &str, &[Role]); 52] = [
     (Delete, "/api/customers/*/one_off_lines/*/", MONEY),
     (Post, "/api/credits/", MONEY),
     (Post, "/api/credits/*/void/", MONEY),
+    (Post, "/api/approvals/*/approve/", MONEY),
+    (Post, "/api/approvals/*/decline/", MONEY),
+    (Delete, "/api/approvals/*/", MONEY),
     (Patch, "/api/organization/", MONEY),
     (Post, "/api/subscriptions/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/preview/", SUBSCRIPTIONS),
@@ -127,6 +131,9 @@ mod tests {
             (Owner,      Post,   "/api/invoices//void/",            false, "nothing is no id"),
             (Support,    Get,    "/api/audit_log/?kind=plan",       false, "it tells of what they may not do"),
             (Developer,  Get,    "/api/audit_log/?kind=plan",       true,  "they read it"),
+            (Finance,    Post,   "/api/approvals/x/approve/",       true,  "finance decides too"),
+            (Support,    Post,   "/api/approvals/x/approve/",       false, "money is not theirs"),
+            (Reader,     Get,    "/api/approvals/",                 false, "nor what waits with it"),
             (Finance,    Get,    "/api/users/",                     false, "who is there is for owners"),
             (Owner,      Get,    "/api/users/x/sessions/",          false, "there is no page for it"),
             (Developer,  Delete, "/api/usage_alerts/x/",            true,  "an alert of theirs"),

@@ -88,6 +88,13 @@ const TABLE: &[Route] = &[
     route!(Get "/console/credit_notes/" ALL, page::credit_notes::show),
     route!(Get "/console/credit_notes/{credit_note_id}/void/" MONEY, page::void_credit_note::confirm),
     route!(Post "/console/credit_notes/{credit_note_id}/void/" MONEY, page::void_credit_note::act),
+    route!(Get "/console/approvals/" MONEY, page::approvals::show),
+    route!(Get "/console/approvals/{approval_id}/" MONEY, page::approval::show),
+    route!(Post "/console/approvals/{approval_id}/" MONEY, page::approval::approve),
+    route!(Get "/console/approvals/{approval_id}/decline/" MONEY, page::approval::ask_decline),
+    route!(Post "/console/approvals/{approval_id}/decline/" MONEY, page::approval::decline),
+    route!(Get "/console/approvals/{approval_id}/withdraw/" MONEY, page::approval::ask_withdrawal),
+    route!(Post "/console/approvals/{approval_id}/withdraw/" MONEY, page::approval::withdraw),
     route!(Get "/console/customers/{customer_id}/subscribe/" SUBSCRIPTIONS, page::new_subscription::ask),
     route!(Post "/console/customers/{customer_id}/subscribe/" SUBSCRIPTIONS, page::new_subscription::act),
     route!(Get "/console/subscriptions/{subscription_id}/switch_plan/" SUBSCRIPTIONS, page::switch_plan::ask),
@@ -134,6 +141,8 @@ const TABLE: &[Route] = &[
     route!(Post "/console/users/{user_id}/remove/" OWNERS, page::remove_user::act),
     route!(Get "/console/settings/" MONEY, page::settings::show),
     route!(Post "/console/settings/" MONEY, page::settings::act),
+    route!(Get "/console/settings/approval_limit/" OWNERS, page::approval_limit::ask),
+    route!(Post "/console/settings/approval_limit/" OWNERS, page::approval_limit::act),
 ];
 
 /// Whether a role may open a page, by the path that the table has for it.

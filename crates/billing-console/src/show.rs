@@ -102,8 +102,8 @@ pub fn days(from: &Value, to: &Value) -> Markup {
 /// A status, marked by what it asks of people.
 pub fn badge(status: &str) -> Markup {
     let kind = match status {
-        "paid" | "active" | "enabled" | "ready" => "good",
-        "unpaid" | "not_started" | "advancing" | "grandfathered" | "retiring" => "open",
+        "paid" | "active" | "enabled" | "ready" | "done" => "good",
+        "unpaid" | "waiting" | "approved" | "not_started" | "advancing" | "grandfathered" | "retiring" => "open",
         "overdue" | "failed" | "disabled" | "parked" => "bad",
         _ => "rest",
     };

@@ -536,3 +536,43 @@ pub const PAYMENT_GRACE: &str = "Days to pay";
 pub const PAYMENT_GRACE_HINT: &str = "Empty: invoices have no due date.";
 pub const INVOICE_GRACE: &str = "Minutes to wait for late events";
 pub const INVOICE_GRACE_HINT: &str = "A period is invoiced so long after its end.";
+
+// A second person for large amounts.
+pub const APPROVALS: &str = "Approvals";
+pub const APPROVALS_HINT: &str =
+    "What comes to more than one person may do alone waits here for another one, for seven days.";
+pub const WAITING: &str = "Waiting";
+pub const NOTHING_WAITS: &str = "Nothing waits for a second person.";
+pub const DECIDED: &str = "Decided";
+pub const NOTHING_DECIDED: &str = "Nothing was decided yet.";
+pub const ASKED_FOR: &str = "Asked for";
+pub const ASKED_BY: &str = "Asked by";
+pub const ASKED_AT: &str = "Asked at";
+pub const WAITS_UNTIL: &str = "Waits until";
+pub const DECIDED_BY: &str = "Decided by";
+pub const DECIDED_AT: &str = "Decided at";
+pub const WHY_FAILED: &str = "Refused with";
+pub const SENT_WITH: &str = "Sent with";
+pub const A_CREDIT: &str = "Credit";
+pub const A_CREDIT_NOTE: &str = "Credit note";
+pub const API_KEY: &str = "API key";
+pub const NOTE_OVERPAYMENT: &str = "Note a payment of more than is due";
+pub const REMOVE_ONE_OFF_LINE: &str = "Remove a one-off line";
+pub const CHANGE_LIMIT: &str = "Change the limit for one person";
+pub const APPROVE: &str = "Approve";
+pub const APPROVE_EXPLAINED: &str =
+    "Approving does it at once, in your name. It is refused when it now comes to more than was asked for.";
+pub const APPROVED_EXPLAINED: &str =
+    "It was approved, and nobody has seen yet what came of it. Approve it again to finish it: it is done once.";
+pub const WAITS_FOR_ANOTHER: &str = "Nothing is done yet: this comes to more than one person may do alone. Another owner or somebody of finance has to approve it.";
+pub const DECLINE: &str = "Decline";
+pub const DECLINE_REQUEST: &str = "Decline this request";
+pub const DECLINE_HINT: &str = "Whoever asked reads it.";
+pub const WITHDRAW: &str = "Withdraw";
+pub const WITHDRAW_REQUEST: &str = "Withdraw this request";
+pub const APPROVAL_LIMIT: &str = "Limit for one person";
+pub const APPROVAL_LIMIT_HINT: &str = "A number that holds for each currency. Empty: no limit.";
+pub const APPROVAL_LIMIT_EXPLAINED: &str = "What gives away or takes more than this by one step waits for a second person. Raising the limit or \
+    taking it away waits for one, too.";
+pub const MANY: &str = "100 or more";
+pub const WAITING_FOR_SECOND: &str = "waiting for a second person";

@@ -182,6 +182,10 @@ id! {
     AuditEntryId, prefix = "audit_entry_"
 }
 id! {
+    /// A request for a second person.
+    ApprovalId, prefix = "approval_"
+}
+id! {
     /// A clock that a customer can live by in place of the real one.
     TestClockId, prefix = "test_clock_"
 }

@@ -218,7 +218,7 @@ pub mod address;
 pub mod adjustment;
 #[cfg(feature = "service")]
 pub mod api_key;
-#[cfg(feature = "service")]
+pub mod approval;
 pub mod audit;
 pub mod billing_run;
 pub mod charge;
@@ -267,7 +267,7 @@ pub mod webhook;
 pub mod workflow;
 
 pub use bigdecimal::BigDecimal;
-pub use error::{Error, FieldCode, FieldError, FieldErrors, Noun, Refusal, StoreError, TaxNeed};
+pub use error::{Error, FieldCode, FieldError, FieldErrors, HeldAmount, Noun, Refusal, StoreError, TaxNeed};
 
 /// The examples of the README are tests too.
 #[cfg(all(doctest, feature = "service", feature = "custom-sql"))]

@@ -13,6 +13,8 @@ use crate::addon::Addon;
 #[cfg(feature = "service")]
 use crate::api_key::{ApiKey, Fingerprint};
 #[cfg(feature = "service")]
+use crate::approval::Approval;
+#[cfg(feature = "service")]
 use crate::audit::AuditEntry;
 use crate::charge::BillingRecord;
 use crate::credit::CreditLedger;
@@ -39,6 +41,8 @@ use crate::store::{EventIngest, Scope, Store, Window, Work};
 use crate::subscription::Subscription;
 use crate::test_clock::{TestClock, TestClockStatus};
 
+#[cfg(feature = "service")]
+mod approval;
 #[cfg(feature = "service")]
 mod audit;
 mod catalog;
@@ -128,6 +132,8 @@ struct Tenant {
     messages: Shared<Vec<KeptMessage>>,
     /// Messages that were dropped because of their age.
     messages_dropped: u64,
+    #[cfg(feature = "service")]
+    approvals: Shared<Vec<Approval>>,
     #[cfg(feature = "service")]
     audit_log: Shared<Vec<AuditEntry>>,
     #[cfg(feature = "service")]

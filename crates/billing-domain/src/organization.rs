@@ -38,6 +38,8 @@ pub struct Organization {
     pub event_window_days: u16,
     /// The seller's address on invoices.
     pub address: Option<Address>,
+    /// What one person may give away or take without another, as a number that holds for each currency; `None`: everything.
+    pub approval_limit: Option<BigDecimal>,
     /// When it was created.
     pub created_at: OffsetDateTime,
 }
@@ -67,6 +69,7 @@ impl Organization {
             access_policy: AccessPolicy::All,
             event_window_days: Self::EVENT_WINDOW_DAYS_DEFAULT,
             address: None,
+            approval_limit: None,
             created_at,
         }
     }

@@ -7,6 +7,8 @@
 //! bounded by what it lists; `update` writes the whole value back.
 
 #[cfg(feature = "service")]
+mod approval;
+#[cfg(feature = "service")]
 mod audit;
 #[cfg(feature = "service")]
 mod billing_queue;
@@ -31,6 +33,8 @@ mod user;
 #[cfg(feature = "service")]
 mod webhook;
 
+#[cfg(feature = "service")]
+pub use self::approval::{ApprovalRepo, ApprovedTransaction};
 #[cfg(feature = "service")]
 pub use self::audit::AuditRepo;
 #[cfg(feature = "service")]
@@ -73,6 +77,7 @@ use uuid::Uuid;
 
 #[cfg(feature = "service")]
 use crate::api_key::Fingerprint;
+use crate::approval::Approved;
 use crate::error::Error;
 #[cfg(feature = "service")]
 use crate::error::Noun;
@@ -298,6 +303,13 @@ pub trait Transaction {
     fn events(&mut self) -> &mut dyn EventRepo;
     /// Messages about what became true.
     fn messages(&mut self) -> &mut dyn MessageRepo;
+    /// What a second person has approved of what is done in it; `None`: one person does it alone.
+    fn approved(&self) -> Option<&Approved> {
+        None
+    }
+    #[cfg(feature = "service")]
+    /// Requests for a second person.
+    fn approvals(&mut self) -> &mut dyn ApprovalRepo;
     #[cfg(feature = "service")]
     /// The log of changes.
     fn audit_log(&mut self) -> &mut dyn AuditRepo;

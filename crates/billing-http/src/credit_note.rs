@@ -35,9 +35,12 @@ pub fn endpoints() -> Vec<Endpoint> {
             .lists::<CreditNoteView>(),
         post("/api/credit_notes/", "Take back a part of what an invoice charged", create)
             .takes::<NoteRequest>()
-            .answers::<CreditNoteView>(201),
+            .answers::<CreditNoteView>(201)
+            .may_wait(),
         get("/api/credit_notes/{credit_note_id}/", "Show a credit note", show).answers::<CreditNoteView>(200),
-        post("/api/credit_notes/{credit_note_id}/void/", "Void a credit note", void).answers::<CreditNoteView>(200),
+        post("/api/credit_notes/{credit_note_id}/void/", "Void a credit note", void)
+            .answers::<CreditNoteView>(200)
+            .may_wait(),
     ]
 }
 

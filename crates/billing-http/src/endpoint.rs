@@ -69,6 +69,8 @@ pub struct Endpoint {
     pub media_type: &'static str,
     /// A refusal that is no problem document.
     pub refusal: Option<(u16, Describe)>,
+    /// Whether it may have to wait for a second person.
+    pub may_wait: bool,
     /// Makes its route, which is needed once for each spelling of its path.
     route: Box<dyn Fn() -> Route>,
 }
@@ -99,6 +101,7 @@ macro_rules! methods {
                     secret: None,
                     media_type: "application/json",
                     refusal: None,
+                    may_wait: false,
                     route: Box::new(move || web::route().guard(guarded(Method::$method)).to(handler.clone())),
                 }
             }
@@ -215,8 +218,9 @@ impl Endpoint {
             Method::GET => route,
             _ => {
                 let about = Arc::new(About::of(self.operation_id(), self.path, self.secret));
+                let may_wait = self.may_wait;
                 route.wrap(from_fn(move |request: ServiceRequest, next: Next<BoxBody>| {
-                    carry(about.clone(), request, next)
+                    carry((about.clone(), may_wait), request, next)
                 }))
             }
         };
@@ -231,6 +235,13 @@ impl Endpoint {
     #[must_use]
     pub fn refuses<T: Described>(mut self, status: u16) -> Self {
         self.refusal = Some((status, T::describe));
+        self
+    }
+
+    /// That it may have to wait for a second person, and then answers 202 with the request that was made of it.
+    #[must_use]
+    pub fn may_wait(mut self) -> Self {
+        self.may_wait = true;
         self
     }
 

@@ -25,6 +25,8 @@ mod alert_run;
 pub mod answer;
 mod api_key;
 pub mod app;
+mod approval;
+mod approval_view;
 mod audit;
 pub mod auth;
 pub mod backend;

@@ -4,8 +4,17 @@ use actix_web::http::Method;
 use billing_domain::api_key::KeyScope;
 
 /// The nouns whose changes are money.
-const BILLING: &[&str] =
-    &["billing_queue", "credit_notes", "credits", "customers", "invoices", "jobs", "payments", "subscriptions"];
+const BILLING: &[&str] = &[
+    "approvals",
+    "billing_queue",
+    "credit_notes",
+    "credits",
+    "customers",
+    "invoices",
+    "jobs",
+    "payments",
+    "subscriptions",
+];
 /// The questions whether somebody may go on.
 const ACCESS_CHECKS: &[&str] =
     &["customer_feature_access", "customer_metric_access", "feature_access", "metric_access"];

@@ -5,12 +5,13 @@
 
 use std::sync::Arc;
 
+use billing_domain::approval::{Approved, HeldCall};
 use billing_domain::audit::{Actor, Change};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{Scope, Transaction};
 use billing_domain::{Error, StoreError};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use crate::operation_id::singular;
@@ -86,12 +87,60 @@ pub struct Call {
     /// What its path names.
     named: Option<String>,
     address: Option<String>,
+    /// What is kept of it where it may have to wait for a second person.
+    held: Option<Arc<HeldCall>>,
+}
+
+/// Who makes a call, and by which request.
+#[derive(Clone, Debug)]
+pub struct Maker {
+    /// Who.
+    pub actor: Actor,
+    /// The request.
+    pub request_id: String,
+    /// What a second person has approved.
+    pub approved: Option<Approved>,
 }
 
 impl Call {
     /// A call about what its path names, from this address.
     pub fn new(about: Arc<About>, named: Option<String>, address: Option<String>) -> Self {
-        Self { about, named, address }
+        Self { about, named, address, held: None }
+    }
+
+    /// With what is kept of it where it has to wait for a second person.
+    #[must_use]
+    pub fn keeping(self, method: String, path: String, body: Option<String>) -> Self {
+        let held = HeldCall { operation: self.about.operation.clone(), method, path, body };
+        Self { held: Some(Arc::new(held)), ..self }
+    }
+
+    /// What is kept of it where it has to wait for a second person.
+    pub fn held(&self) -> Option<&HeldCall> {
+        self.held.as_deref()
+    }
+
+    /// Where it came from.
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// Notes a request for a second person that was made of it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn note_request(&self, tx: &mut dyn Transaction, maker: &Maker, id: String, view: String) -> Result<(), Error> {
+        tx.audit_log().insert(Change {
+            actor: maker.actor.clone(),
+            address: self.address.clone(),
+            request_id: maker.request_id.clone(),
+            operation: self.about.operation.clone(),
+            kind: "approval".to_owned(),
+            subject: Some(id),
+            customer: None,
+            before: None,
+            after: Some(view),
+        })
     }
 
     /// Does `work` and notes what it changed.
@@ -102,7 +151,7 @@ impl Call {
         &self,
         tx: &mut dyn Transaction,
         show: Show,
-        (actor, request_id): (&Actor, &str),
+        maker: &Maker,
         (scope, now): (&Scope, OffsetDateTime),
         work: &mut dyn FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -119,13 +168,18 @@ impl Call {
         let value = work(tx, now)?;
         let mut after = serde_json::to_value(&value).map_err(|error| StoreError::Internal(error.to_string()))?;
         redact(&mut after, self.about.secret);
+        if let (Some(approved), Some(fields)) = (&maker.approved, after.as_object_mut()) {
+            let Approved { approval, requested_by, .. } = approved;
+            let by = json!({"type": requested_by.kind.as_str(), "id": requested_by.id, "name": requested_by.name});
+            fields.insert("approval".to_owned(), json!({"approval_id": approval.to_string(), "requested_by": by}));
+        }
         let answered = after.get(&self.about.named_by).and_then(Value::as_str);
         let (named, before) = before.unzip();
         let subject = named.or_else(|| self.named.clone()).or_else(|| answered.map(str::to_owned));
         tx.audit_log().insert(Change {
-            actor: actor.clone(),
+            actor: maker.actor.clone(),
             address: self.address.clone(),
-            request_id: request_id.to_owned(),
+            request_id: maker.request_id.clone(),
             operation: self.about.operation.clone(),
             kind: self.about.kind.clone(),
             subject,
@@ -148,8 +202,6 @@ fn redact(value: &mut Value, revealed: Option<&str>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
     use crate::endpoint::Endpoint;
     use crate::routes;

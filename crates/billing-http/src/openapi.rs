@@ -21,9 +21,10 @@ use utoipa::openapi::{
     ComponentsBuilder, ContentBuilder, Deprecated, InfoBuilder, OpenApiBuilder, Required, ResponseBuilder,
 };
 
+use crate::approval_view::ApprovalView;
 use crate::docs;
 use crate::endpoint::{Access, Endpoint, Parameter};
-use crate::error::{ApiError, PROBLEM_JSON, ProblemView};
+use crate::error::{ApiError, PROBLEM_JSON, ProblemView, WAITING_STATUS};
 use crate::query::Query;
 use crate::wire::{DecimalForm, Described, Direction, Schema, Schemas};
 pub use webhooks::{Webhook, Webhooks};
@@ -121,6 +122,10 @@ pub fn document(table: &[Endpoint], webhooks: &Webhooks, form: DecimalForm) -> V
     finish::finished(document, table, form)
 }
 
+/// What a call is answered that may have to wait for a second person.
+const WAITING_MEANING: &str =
+    "Nothing is done yet: it comes to more than one person may do alone, and waits until another one approves.";
+
 fn with_parameters(mut operation: OperationBuilder, endpoint: &Endpoint, schemas: &mut Schemas) -> OperationBuilder {
     for name in endpoint.path_parameters() {
         let parameter = ParameterBuilder::new().name(name).parameter_in(ParameterIn::Path).required(Required::True);
@@ -174,6 +179,11 @@ fn with_answers(
             operation = operation.response(status.to_string(), response.build());
         }
         None => operation = operation.response("204", ResponseBuilder::new().description("It is done.").build()),
+    }
+    if endpoint.may_wait {
+        let content = ContentBuilder::new().schema(Some(ApprovalView::describe(schemas))).build();
+        let waiting = ResponseBuilder::new().description(WAITING_MEANING).content("application/json", content);
+        operation = operation.response(WAITING_STATUS.to_string(), waiting.build());
     }
     if let Some((status, describe)) = endpoint.refusal {
         let content = ContentBuilder::new().schema(Some(describe(schemas))).build();

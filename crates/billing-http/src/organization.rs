@@ -23,7 +23,8 @@ pub fn endpoints() -> Vec<Endpoint> {
         get("/api/organization/", "Show the organization", show).answers::<OrganizationView>(200),
         patch("/api/organization/", "Change settings", update)
             .takes::<OrganizationPatch>()
-            .answers::<OrganizationView>(200),
+            .answers::<OrganizationView>(200)
+            .may_wait(),
     ]
 }
 
@@ -58,6 +59,9 @@ body! {
         change event_window_days: u16,
         /// The seller's address on invoices; null: none.
         patch address: Address,
+        /// What one person may give away or take by one call without another, as a number that holds for each currency; null: everything.
+        /// Where there is one, raising it or taking it away waits for a second person, and comes without other settings.
+        patch approval_limit: Number,
     }
 }
 
@@ -98,6 +102,7 @@ impl OrganizationBody {
             access_policy: self.access_policy,
             event_window_days: self.event_window_days,
             address: self.address.nullable(),
+            approval_limit: self.approval_limit.nullable().map(|limit| limit.map(|Number(limit)| limit)),
         })
     }
 }
@@ -137,6 +142,8 @@ view! {
         event_window_days: u16,
         /// The seller's address on invoices.
         address: Option<AddressView>,
+        /// What one person may give away or take by one call without another, in each currency; null: everything.
+        approval_limit: Option<Number>,
     }
 }
 
@@ -163,6 +170,7 @@ impl OrganizationView {
             access_policy: organization.access_policy,
             event_window_days: organization.event_window_days,
             address: organization.address.as_ref().map(Into::into),
+            approval_limit: organization.approval_limit.map(Number),
         })
     }
 }

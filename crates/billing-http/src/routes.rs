@@ -2,10 +2,10 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    access_token, addon, api_key, audit, billing_queue, credit, credit_note, currency, customer, deprecated_access,
-    docs, event, event_correction, event_receipt, feature, feature_access, feed, health, invoice, job, metric,
-    metric_access, organization, overview, ping, plan, subscription, subscription_preview, test_clock, track, usage,
-    usage_alert, user, verify_idems, webhook,
+    access_token, addon, api_key, approval, audit, billing_queue, credit, credit_note, currency, customer,
+    deprecated_access, docs, event, event_correction, event_receipt, feature, feature_access, feed, health, invoice,
+    job, metric, metric_access, organization, overview, ping, plan, subscription, subscription_preview, test_clock,
+    track, usage, usage_alert, user, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -44,6 +44,7 @@ pub fn table() -> Vec<Endpoint> {
         currency::endpoints(),
         api_key::endpoints(),
         user::endpoints(),
+        approval::endpoints(),
         audit::endpoints(),
         access_token::endpoints(),
     ]

@@ -15,6 +15,7 @@ use crate::app::App;
 use crate::audit;
 use crate::backend::Backend;
 use crate::connections::Connections;
+use crate::console;
 use crate::feed_signals::FeedSignals;
 use crate::listen::listen;
 use crate::message;
@@ -53,6 +54,7 @@ impl Server {
         message::render_on(backend.as_ref());
         let feed_signals = Arc::new(FeedSignals::default());
         let app = App::new(Arc::clone(&backend), settings, alarm.clone(), Arc::clone(&taxes)).showing(audit::show);
+        let app = app.calling(console::call_inside);
         app.deliverer.show_as(message::bodies);
         let app = app.with_feed_signals(Arc::clone(&feed_signals));
         let feeds = FeedKeeping::new(feed_signals, settings.feed_days, Arc::clone(&app.deliverer));

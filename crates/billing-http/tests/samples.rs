@@ -53,6 +53,7 @@ impl Fixture {
         let mut fixture = Self { organization, key: key.reveal().to_owned(), ids: BTreeMap::new() };
         fixture.sign_in(world);
         fixture.fill(world, name);
+        fixture.hold(world);
         fixture
     }
 
@@ -136,6 +137,13 @@ impl Fixture {
         self.ids.insert("job", ordered["job"].id("job_id"));
         let told = self.send(world, "GET", "/api/feed/?types=customer.created&wait=20", None).ok(200);
         self.ids.insert("message", told["results"][0].id("id"));
+    }
+
+    /// A request for a second person, about more than any sample comes to.
+    fn hold(&mut self, world: &World) {
+        self.send(world, "PATCH", "/api/organization/", Some(&json!({"approval_limit": 1_000_000}))).ok(200);
+        let large = json!({"customer_id": "acme", "amount": 2_000_000, "currency_code": "USD"});
+        self.keep(world, "approval", "approval_id", "/api/credits/", &large, 202);
     }
 
     fn post(&self, world: &World, path: &str, body: &Value, status: u16) -> Value {
@@ -342,6 +350,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "usage_alert_id") => "$alert",
         (_, "user_id") => "$user",
         (_, "idempotency_id") => "$event",
+        (_, "approval_id") => "$approval",
         (_, "job_id") => "$job",
         _ => panic!("{path}: no sample of {parameter}"),
     }

@@ -7,12 +7,15 @@ use super::invoice_table;
 use super::recent_events::recent_events;
 use crate::api::Failure;
 use crate::layout::failed_part;
-use crate::route::Outcome;
+use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::Visit;
 use crate::{show, text};
 
 /// Newest invoices that wait for money.
 const UNPAID_SHOWN: u32 = 12;
+const APPROVALS: &str = "/console/approvals/";
+/// From so many requests for a second person on they are many.
+const WAITING_COUNTED: usize = 100;
 /// From so many seconds on it asks for somebody that billing is behind.
 const LAG_SECONDS_MAX: u64 = 3_600;
 
@@ -23,8 +26,18 @@ const LAG_SECONDS_MAX: u64 = 3_600;
 pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let overview = visit.get("/api/overview/").await;
     let unpaid = visit.get(format!("/api/invoices/?status=unpaid&limit={UNPAID_SHOWN}")).await;
+    let waiting = match is_open_to(visit.viewer.role, Method::Get, APPROVALS) {
+        true => visit.get(format!("/api/approvals/?state=waiting&limit={WAITING_COUNTED}")).await.ok(),
+        false => None,
+    };
     let content = html! {
         h1 { (text::HOME) }
+        @if let Some(waiting) = waiting.as_ref().map(show::items).filter(|waiting| !waiting.is_empty()) {
+            div.notice { p { a href=(APPROVALS) {
+                @if waiting.len() < WAITING_COUNTED { (waiting.len()) } @else { (text::MANY) }
+                " " (text::WAITING_FOR_SECOND)
+            } } }
+        }
         @match &overview {
             Ok(overview) => { (figures(overview)) (recent_events(&overview["events"], &visit.viewer.zone)) }
             Err(failure) => { (failed_part(failure)) }

@@ -1,6 +1,9 @@
 //! The pages, one file each: what it asks the API for, and how that looks.
 
 pub mod alerts;
+pub mod approval;
+pub mod approval_limit;
+pub mod approvals;
 pub mod attach_addon;
 pub mod audit_log;
 mod bar_chart;

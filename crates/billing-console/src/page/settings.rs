@@ -5,11 +5,12 @@ use serde_json::Value;
 
 use crate::api::Failure;
 use crate::form::{Field, Form, Input, body};
-use crate::route::Outcome;
+use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::Visit;
 use crate::{show, text};
 
 const HERE: &str = "/console/settings/";
+const LIMIT: &str = "/console/settings/approval_limit/";
 const FIELDS: [Field; 6] = [
     Field::new("organization_name", text::NAME, Input::Text(200)).required(),
     Field::new("timezone", text::TIMEZONE, Input::Text(64)).required().hint(text::ZONE_HINT),
@@ -40,6 +41,10 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::EVENT_WINDOW) } dd { (show::plain(&organization["event_window_days"])) " " (text::DAYS) } }
             div { dt { (text::TAX_PROVIDERS) } dd {
                 @for one in show::items(&organization["tax_providers"]) { span.item { (show::plain(one)) } }
+            } }
+            div { dt { (text::APPROVAL_LIMIT) } dd {
+                @if organization["approval_limit"].is_null() { (text::NO_LIMIT) } @else { (show::number(&organization["approval_limit"])) }
+                @if is_open_to(visit.viewer.role, Method::Get, LIMIT) { " " a href=(LIMIT) { (text::CHANGE_LIMIT) } }
             } }
         }
         p { (text::SETTINGS_EXPLAINED) }

@@ -5,6 +5,7 @@
 
 mod custom;
 mod field;
+mod held_amount;
 mod refusal;
 mod tax_need;
 
@@ -12,6 +13,7 @@ use std::fmt;
 
 pub use custom::{CustomFailure, RESULT_DIGITS_MAX, WRITTEN_OUT_MAX};
 pub use field::{FieldCode, FieldError, FieldErrors};
+pub use held_amount::HeldAmount;
 pub use refusal::Refusal;
 pub use tax_need::TaxNeed;
 
@@ -121,6 +123,8 @@ pub enum Noun {
     Event,
     /// A job.
     Job,
+    /// A request for a second person.
+    Approval,
     /// A one-off line.
     OneOffLine,
     /// A test clock.
@@ -160,6 +164,7 @@ impl fmt::Display for Noun {
             Self::CreditNote => "credit note",
             Self::Event => "event",
             Self::Job => "job",
+            Self::Approval => "approval",
             Self::OneOffLine => "one-off line",
             Self::TestClock => "test clock",
             Self::Message => "message",

@@ -1,6 +1,6 @@
 //! The rules that forbid what is well formed.
 
-use super::CustomFailure;
+use super::{CustomFailure, HeldAmount};
 use crate::id::{InvoiceId, SubscriptionId};
 
 /// A rule that forbids an operation in the present state.
@@ -111,6 +111,27 @@ pub enum Refusal {
     /// What fell due in the past of the customer is still being billed; wait until it is done.
     #[error("The customer is catching up: what fell due in the past is still being billed.")]
     CatchingUp,
+    /// It gives away or takes more than one person may without another.
+    #[error("This is above the organization's limit for one person: another one has to approve it.")]
+    NeedsApproval(Box<HeldAmount>),
+    /// It comes to more than what was approved.
+    #[error("This comes to more than what was approved, or to something else: ask again.")]
+    ApprovalExceeded,
+    /// Somebody has decided about the request, or nobody did in time.
+    #[error("The request is {0}: nothing is left to be decided about it.")]
+    ApprovalDecided(&'static str),
+    /// More requests wait than one organization can have.
+    #[error("Too many requests wait for a second person: decide about some of them first.")]
+    TooManyApprovals,
+    /// A program cannot approve.
+    #[error("Only a person who is signed in can decide about this, no API key.")]
+    NotAPerson,
+    /// Nobody approves what they have asked for.
+    #[error("Whoever asked cannot decide about it: another person has to.")]
+    OwnRequest,
+    /// Nobody withdraws what others have asked for.
+    #[error("Only whoever asked can withdraw the request: decline it.")]
+    OthersRequest,
     /// A request with the same idempotency key is at work, or has just been answered.
     #[error("A request with this Idempotency-Key is being worked on.")]
     IdempotencyKeyInUse,
@@ -141,6 +162,10 @@ impl Refusal {
             | Self::CreditNoteVoided
             | Self::CreditNoteStands(_)
             | Self::EndpointDisabled => "invalid_state",
+            Self::NeedsApproval(_) | Self::ApprovalExceeded | Self::ApprovalDecided(_) | Self::TooManyApprovals => {
+                "invalid_state"
+            }
+            Self::NotAPerson | Self::OwnRequest | Self::OthersRequest => "second_person_needed",
             Self::BeyondWindow => "beyond_window",
             Self::OneOffLineBilled(_) => "one_off_line_billed",
             Self::InvalidKey => "not_authenticated",
@@ -157,6 +182,6 @@ impl Refusal {
 
     /// Whether the same request may be granted a little later although nobody changes anything.
     pub fn is_passing(&self) -> bool {
-        matches!(self, Self::TestClockAdvancing | Self::CatchingUp | Self::IdempotencyKeyInUse)
+        matches!(self, Self::TestClockAdvancing | Self::CatchingUp | Self::IdempotencyKeyInUse | Self::NeedsApproval(_))
     }
 }

@@ -219,6 +219,13 @@ impl Invoice {
         }
     }
 
+    /// What it charges, less what it takes back, before credits pay for it or are made of it.
+    pub fn total_before_credits(&self) -> BigDecimal {
+        let is_of_credit =
+            |line: &&LineItem| matches!(line.trace, Trace::CreditApplied { .. } | Trace::CreditGranted { .. });
+        self.lines.iter().filter(|line| !is_of_credit(line)).map(|line| &line.amount).sum()
+    }
+
     /// Adds to what is paid of it, or takes off; it is paid when nothing is due any more.
     pub fn settle(&mut self, settled: &BigDecimal) {
         self.amount_paid += settled;

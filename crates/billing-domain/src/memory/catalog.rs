@@ -44,6 +44,8 @@ impl OrganizationRepo for MemoryTransaction {
             messages: Shared::default(),
             messages_dropped: 0,
             #[cfg(feature = "service")]
+            approvals: Shared::default(),
+            #[cfg(feature = "service")]
             audit_log: Shared::default(),
             #[cfg(feature = "service")]
             tally: Shared::default(),

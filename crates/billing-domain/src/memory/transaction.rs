@@ -14,7 +14,7 @@ use crate::store::{
     Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, AuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
+use crate::store::{ApiKeyRepo, ApprovalRepo, AuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
@@ -122,6 +122,11 @@ impl Transaction for MemoryTransaction {
     }
 
     fn messages(&mut self) -> &mut dyn MessageRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn approvals(&mut self) -> &mut dyn ApprovalRepo {
         self
     }
 

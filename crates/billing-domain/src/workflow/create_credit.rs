@@ -8,6 +8,7 @@ use super::bill_customer::{finish_due, process_due};
 use super::find_currency;
 use super::find_currency::look_up_currency;
 use super::issue_invoices::issue_alone;
+use super::second_person::hold_above_limit;
 use crate::credit::{Credit, CreditError, CreditLedger};
 use crate::customer::CustomerId;
 use crate::decimal;
@@ -59,6 +60,7 @@ pub fn create_credit(
         Some(code) if !command.amount_paid.is_zero() => Some(find_currency(tx, code)?),
         _ => None,
     };
+    hold_above_limit(tx, &command.amount, &command.currency_code)?;
     finish_due(tx, &mut account, now)?;
 
     let credit = Credit {

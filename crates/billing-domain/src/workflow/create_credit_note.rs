@@ -9,6 +9,7 @@ use super::bill_customer::catch_up;
 use super::credited_lines::{CreditedLines, standing_notes};
 use super::note_payment::{append, grant};
 use super::preview_corrections::give_corrections_back;
+use super::second_person::hold_above_limit;
 use super::tell::tell;
 use crate::credit_note::{CreditNote, CreditNoteLine, LinePart, NewCreditNote, Settlement};
 use crate::currency::Currency;
@@ -94,6 +95,7 @@ pub fn create_credit_note(
     if amount.is_zero() {
         return Err(Refusal::NothingToCredit.into());
     }
+    hold_above_limit(tx, &amount, &invoice.currency.code)?;
     let credited = command.not_due(tx, &invoice, &amount)?;
     books.save(tx)?;
     let credit = match command.settlement {

@@ -9,6 +9,8 @@ mod accept_invitation;
 mod account;
 mod advance_test_clock;
 mod analyze_costs;
+#[cfg(feature = "service")]
+mod approve_request;
 mod archive_metric;
 mod attach_addon;
 mod bill_customer;
@@ -86,11 +88,14 @@ mod remove_one_off_line;
 mod renew_subscription;
 #[cfg(feature = "service")]
 mod replay_webhooks;
+#[cfg(feature = "service")]
+mod request_approval;
 mod return_credits;
 mod reverse_payment;
 #[cfg(feature = "service")]
 mod rotate_webhook_secret;
 mod search_customers;
+mod second_person;
 mod switch_plan;
 mod tax_lines;
 mod tell;
@@ -117,6 +122,8 @@ pub use advance_test_clock::{
     AdvanceTestClock, INTERVALS_MAX, advance_customer, advance_test_clock, fail_test_clock, finish_test_clock,
 };
 pub use analyze_costs::{ANALYZED_DAYS_MAX, AnalyzeCosts, AnalyzedDay, CostAnalysis, analyze_costs};
+#[cfg(feature = "service")]
+pub use approve_request::{approve_request, conclude_approval, decline_approval, withdraw_approval};
 pub use archive_metric::archive_metric;
 pub use attach_addon::{AddonChoice, AttachAddon, attach_addon};
 pub use bill_customer::{CALL_WORK_MAX, Progress, WORKER_WORK_MAX, bill_customer, bill_customer_partly};
@@ -196,6 +203,8 @@ pub use remove_member::remove_member;
 pub use remove_one_off_line::remove_one_off_line;
 #[cfg(feature = "service")]
 pub use replay_webhooks::{Replay, replay_webhooks};
+#[cfg(feature = "service")]
+pub use request_approval::{RequestApproval, WAITING_APPROVALS_MAX, request_approval};
 pub use reverse_payment::{ReversePayment, reverse_payment};
 #[cfg(feature = "service")]
 pub use rotate_webhook_secret::rotate_webhook_secret;

@@ -4,6 +4,7 @@ use bigdecimal::{BigDecimal, Signed, Zero};
 use time::OffsetDateTime;
 
 use super::bill_customer::{catch_up, catch_up_but_taxes};
+use super::second_person::hold_above_limit;
 use super::tell::tell;
 use crate::credit::{Credit, CreditLedger};
 use crate::currency::Currency;
@@ -112,6 +113,7 @@ pub(super) fn add_payment(
         if is_behind {
             wait_for_billing(tx, invoice.customer, now)?;
         }
+        hold_above_limit(tx, &credited, &invoice.currency.code)?;
         let text = format!("Overpayment of invoice {}", invoice.number);
         Some(grant(tx, &invoice, &credited, text, now)?)
     } else {

@@ -24,7 +24,7 @@ use crate::store::{
     SubscriptionRepo, TestClockRepo, Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, AuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
+use crate::store::{ApiKeyRepo, ApprovalRepo, AuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
 
 /// What a change would come to.
 #[derive(Clone, Debug)]
@@ -150,6 +150,8 @@ impl Transaction for IssueWitness<'_> {
         credits: dyn CreditRepo;
         events: dyn EventRepo;
         messages: dyn MessageRepo;
+        #[cfg(feature = "service")]
+        approvals: dyn ApprovalRepo;
         #[cfg(feature = "service")]
         audit_log: dyn AuditRepo;
         #[cfg(feature = "service")]

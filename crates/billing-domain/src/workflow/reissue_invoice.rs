@@ -11,6 +11,7 @@ use super::draft_lines::{Draft, Part, draft_lines};
 use super::issue_invoices::issue;
 use super::one_off_lines::billed_anew;
 use super::recount_usage::{billed_until, records_behind};
+use super::second_person::hold_above_limit;
 use super::tell::tell;
 use super::void_invoice::{owe_again, refuse_if_credited, refuse_if_paid, refuse_unless_unpaid, return_drawn};
 use crate::charge::{BillingRecord, UsageBilling};
@@ -48,6 +49,7 @@ pub fn reissue_invoice(
     if voided.payment_status != PaymentStatus::Paid || !voided.amount.is_zero() {
         refuse_unless_unpaid(&voided)?;
     }
+    hold_above_limit(tx, &voided.total_before_credits(), &voided.currency.code)?;
     return_drawn(tx, &voided, now)?;
     let mut account = Account::load(tx, customer, now)?;
     let draft = Rebill::load(tx, &mut account, &voided)?.bill(tx, &mut account, &voided, now)?;

@@ -3,6 +3,7 @@
 use time::OffsetDateTime;
 
 use super::bill_customer::catch_up;
+use super::second_person::hold_above_limit;
 use super::tell::tell;
 use crate::error::{Error, Noun, Refusal};
 use crate::id::{CustomerKey, OneOffLineId};
@@ -33,6 +34,7 @@ pub fn remove_one_off_line(
         };
     };
     let line = owner.one_off_lines.remove(place);
+    hold_above_limit(tx, &line.amount, &line.currency_code)?;
     tx.customers().update(&owner)?;
     let subject = Subject::OneOffLine(Box::new(line), None);
     tell(tx, &owner, (MessageType::OneOffLineRemoved, now), &subject)

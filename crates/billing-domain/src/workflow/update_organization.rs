@@ -1,9 +1,10 @@
 //! Changes settings of an organization.
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Signed};
 
 use super::check_tax_rate::{check_tax_providers, check_tax_rate};
 use super::find_currency::look_up_currency;
+use super::second_person::hold_looser_limit;
 use crate::address::Address;
 use crate::error::{Error, FieldCode, FieldErrors};
 use crate::organization::{AccessPolicy, Organization};
@@ -40,6 +41,8 @@ pub struct OrganizationPatch {
     pub event_window_days: Option<u16>,
     /// [`Organization::address`].
     pub address: Option<Option<Address>>,
+    /// [`Organization::approval_limit`]. Where there is one, raising it or turning it off is held, and comes alone.
+    pub approval_limit: Option<Option<BigDecimal>>,
 }
 
 /// Where to ask for tax rates from now on.
@@ -63,10 +66,14 @@ const EVENT_WINDOW_DAYS_MAX: u16 = 365;
 /// Changes the settings that `patch` names.
 ///
 /// # Errors
-/// Every setting that cannot be what it is set to.
+/// Every setting that cannot be what it is set to; [`Refusal::NeedsApproval`](crate::Refusal::NeedsApproval) where the limit for one
+/// person is raised or turned off.
 pub fn update_organization(tx: &mut dyn Transaction, patch: &OrganizationPatch) -> Result<Organization, Error> {
     patch.faults(tx)?.finish(())?;
     let mut organization = tx.organizations().get()?;
+    if patch.loosens(&organization) {
+        hold_looser_limit(tx, patch.approval_limit.as_ref().and_then(Option::as_ref))?;
+    }
     let patch = patch.clone();
     if let Some(hook) = patch.tax_hook {
         organization.tax_hook = hook.and_then(|hook| hook_of(tx, hook, organization.tax_hook));
@@ -83,6 +90,7 @@ pub fn update_organization(tx: &mut dyn Transaction, patch: &OrganizationPatch) 
     organization.access_policy = patch.access_policy.unwrap_or(organization.access_policy);
     organization.event_window_days = patch.event_window_days.unwrap_or(organization.event_window_days);
     organization.address = patch.address.unwrap_or(organization.address);
+    organization.approval_limit = patch.approval_limit.unwrap_or(organization.approval_limit);
     tx.organizations().update(&organization)?;
     if let Some(keys) = &patch.subscription_filter_keys {
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -101,9 +109,45 @@ fn hook_of(tx: &mut dyn Transaction, new: NewTaxHook, old: Option<TaxHook>) -> O
 }
 
 impl OrganizationPatch {
+    /// Whether one person may do more without another than before.
+    fn loosens(&self, before: &Organization) -> bool {
+        match (&before.approval_limit, &self.approval_limit) {
+            (Some(before), Some(Some(limit))) => limit > before,
+            (Some(_), Some(None)) => true,
+            _ => false,
+        }
+    }
+
+    fn is_limit_alone(&self) -> bool {
+        matches!(
+            self,
+            Self {
+                name: None,
+                default_currency_code: None,
+                timezone: None,
+                tax_rate: None,
+                tax_providers: None,
+                tax_hook: None,
+                on_tax_failure: None,
+                payment_grace_period_days: None,
+                invoice_grace_minutes: None,
+                subscription_filter_keys: None,
+                access_policy: None,
+                event_window_days: None,
+                address: None,
+                approval_limit: Some(_),
+            }
+        )
+    }
+
     fn faults(&self, tx: &mut dyn Transaction) -> Result<FieldErrors, Error> {
         let mut errors = check(self);
         let before = tx.organizations().get()?;
+        if self.loosens(&before) && !self.is_limit_alone() {
+            let detail =
+                "A limit that is raised or turned off waits for a second person: send it without other settings.";
+            errors.push("approval_limit", FieldCode::NotAllowedTogether, detail);
+        }
         let has_hook = match &self.tax_hook {
             None => before.tax_hook.is_some(),
             Some(None) => false,
@@ -149,6 +193,9 @@ fn check(patch: &OrganizationPatch) -> FieldErrors {
     if patch.event_window_days.is_some_and(|days| !(1..=EVENT_WINDOW_DAYS_MAX).contains(&days)) {
         let detail = format!("Ensure this value is between 1 and {EVENT_WINDOW_DAYS_MAX}.");
         errors.push("event_window_days", FieldCode::Invalid, detail);
+    }
+    if patch.approval_limit.iter().flatten().any(Signed::is_negative) {
+        errors.push("approval_limit", FieldCode::MinValue, "Ensure this value is greater than or equal to 0.");
     }
     if let Some(Some(address)) = &patch.address {
         errors.keep_all("address", address.check());

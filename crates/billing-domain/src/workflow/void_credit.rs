@@ -4,6 +4,7 @@ use time::OffsetDateTime;
 
 use super::account::Account;
 use super::bill_customer::{finish_due, process_due};
+use super::second_person::hold_above_limit;
 use crate::credit::CreditLedger;
 use crate::error::Error;
 use crate::id::{CreditId, CustomerKey};
@@ -25,8 +26,9 @@ pub fn void_credit(
     account.refuse_while_on_the_way(tx)?;
     finish_due(tx, &mut account, now)?;
     let mut ledger = tx.credits().get(customer, credit)?;
-    let entry = tx.new_uuid().into();
+    let (entry, left) = (tx.new_uuid().into(), ledger.remaining());
     if ledger.void(entry, now).is_some() {
+        hold_above_limit(tx, &left, &ledger.credit().currency_code)?;
         tx.credits().update(customer, &ledger)?;
         account.credits.remove(&credit);
         account.untold.credit(MessageType::CreditVoided, now, ledger.clone());

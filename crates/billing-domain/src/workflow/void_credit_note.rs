@@ -8,6 +8,7 @@ use super::create_credit_note::entry_of;
 use super::credited_lines::CreditedLines;
 use super::note_payment::append;
 use super::return_credits::take_away;
+use super::second_person::hold_above_limit;
 use super::tell::tell;
 use super::void_invoice::next_invoicing;
 use crate::credit_note::CreditNote;
@@ -37,6 +38,7 @@ pub fn void_credit_note(
     if !note.stands() {
         return Err(Refusal::CreditNoteVoided.into());
     }
+    hold_above_limit(tx, &note.amount, &note.currency_code)?;
     if let Some(credit) = note.credit
         && take_away(tx, customer, credit, now)?.is_positive()
     {

@@ -10,6 +10,7 @@ use super::bill_customer::catch_up;
 use super::credited_lines::{forgive, standing_notes};
 use super::recount_usage::newer_than;
 use super::return_credits::{return_credits, take_away};
+use super::second_person::hold_above_limit;
 use super::tell::tell;
 use crate::charge::BillingRecord;
 use crate::credit_note::{CreditNote, LinePart};
@@ -49,6 +50,7 @@ pub fn void_invoice(
     refuse_if_paid(tx, &invoice)?;
     refuse_unless_unpaid(&invoice)?;
     refuse_if_taken_back(tx, &invoice)?;
+    hold_above_limit(tx, &invoice.total_before_credits(), &invoice.currency.code)?;
     let owner = tx.customers().get_even_deleted(customer)?;
     for line in &invoice.lines {
         if let Trace::CreditPurchase { credit_id } | Trace::CreditGranted { credit_id } = &line.trace

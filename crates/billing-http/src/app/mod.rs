@@ -3,10 +3,15 @@
 mod block;
 mod transact;
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use actix_http::Request;
+use actix_web::dev::ServiceResponse;
+use actix_web::web;
 use billing_domain::id::OrganizationId;
 use billing_outbound::Client;
 use billing_store::{Company, Load};
@@ -16,6 +21,7 @@ use crate::caller::{KnownKeys, Pepper};
 use crate::client_address::Network;
 use crate::connections::Connections;
 use crate::delivery::Deliverer;
+use crate::error::ApiError;
 use crate::feed_signals::FeedSignals;
 use crate::key_uses::KeyUses;
 use crate::noted_call::Show;
@@ -25,6 +31,10 @@ use crate::taxes::Taxes;
 use crate::telemetry::Telemetry;
 use crate::usual_time::UsualTimes;
 use crate::worker::Alarm;
+
+/// Makes a call of the API inside this process.
+pub type CallInside =
+    fn(web::Data<App>, Request) -> Pin<Box<dyn Future<Output = Result<ServiceResponse, actix_web::Error>>>>;
 
 /// The state that all handlers share.
 pub struct App {
@@ -55,6 +65,7 @@ pub struct App {
     /// Those that are open.
     pub connections: Arc<Connections>,
     show: Show,
+    call_inside: CallInside,
     /// The proxies that are believed about where a request comes from.
     pub trusted_proxies: Vec<Network>,
     /// Whether the service itself ends TLS.
@@ -84,6 +95,7 @@ impl App {
             telemetry: Telemetry::default(),
             connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
             show: |_, _, _, _| Ok(None),
+            call_inside: |_, _| Box::pin(async { Err(ApiError::internal("there are no calls in here").into()) }),
             trusted_proxies: settings.trusted_proxies.clone(),
             serves_tls: settings.tls.is_some(),
             is_disk_full: settings.is_disk_full.clone(),
@@ -101,6 +113,20 @@ impl App {
     #[must_use]
     pub fn showing(self, show: Show) -> Self {
         Self { show, ..self }
+    }
+
+    /// With the calls of the API, to be made inside this process.
+    #[must_use]
+    pub fn calling(self, call_inside: CallInside) -> Self {
+        Self { call_inside, ..self }
+    }
+
+    /// Makes a call of the API inside this process.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub async fn call_inside(app: web::Data<Self>, request: Request) -> Result<ServiceResponse, actix_web::Error> {
+        (app.call_inside)(app.clone(), request).await
     }
 
     /// Tells load balancers to go elsewhere.

@@ -6,15 +6,18 @@ use std::thread;
 
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{CustomerKey, OrganizationId};
-use billing_domain::store::{Scope, Store, Transaction};
-use billing_domain::{Error, TaxNeed};
+use billing_domain::store::{ApprovedTransaction, Scope, Store, Transaction};
+use billing_domain::workflow::{RequestApproval, request_approval};
+use billing_domain::{Error, StoreError, TaxNeed};
 use serde::Serialize;
 use time::OffsetDateTime;
 use tokio::sync::oneshot;
 
 use super::App;
-use crate::caller::Bearer;
-use crate::error::ApiError;
+use crate::approval_view::ApprovalView;
+use crate::caller::{Bearer, Pending};
+use crate::error::{ApiError, WAITING_STATUS};
+use crate::noted_call::{Call, Maker};
 use crate::request_id;
 use crate::taxes::{self, Attempt, NotAsked};
 
@@ -77,11 +80,44 @@ impl App {
         mut work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
         let Some(call) = who.call() else { return self.write_once(who, scope, work).await };
-        let (actor, request_id, show) = (who.last_known().actor.clone(), request_id::current(), self.show);
-        let noted = move |tx: &mut dyn Transaction, now: OffsetDateTime| {
-            call.note(tx, show, (&actor, &request_id), (&scope, now), &mut work)
+        let (maker, show, making) = (maker_of(who), self.show, call.clone());
+        let noted = move |tx: &mut dyn Transaction, now: OffsetDateTime| match &maker.approved {
+            None => making.note(tx, show, &maker, (&scope, now), &mut work),
+            Some(approved) => {
+                let tx = &mut ApprovedTransaction::new(tx, approved.clone());
+                making.note(tx, show, &maker, (&scope, now), &mut work)
+            }
         };
-        self.write_once(who, scope, noted).await
+        match self.write_once(who, scope, noted).await {
+            Err(error) if error.held().is_some() => Err(self.ask_second_person(who, &call, error).await),
+            done => done,
+        }
+    }
+
+    /// Keeps a call that one person may not make alone, of which nothing was done, for another to decide about. What it is answered is
+    /// the request that was made of it; sent again with the same `Idempotency-Key`, it is answered the same.
+    async fn ask_second_person(&self, who: &Bearer, call: &Call, refused: ApiError) -> ApiError {
+        let (Some(held), Some(call_held)) = (refused.held().cloned(), call.held().cloned()) else { return refused };
+        let maker = maker_of(who);
+        let command = RequestApproval { call: call_held, held, by: maker.actor.clone() };
+        let scope = Scope::Catalog(who.organization());
+        let call = call.clone();
+        let request = move |tx: &mut dyn Transaction, now: OffsetDateTime| {
+            let (approval, is_new) = request_approval(tx, &command, now)?;
+            let view = ApprovalView::new(&approval, now);
+            let text = serde_json::to_string(&view).map_err(|error| StoreError::Internal(error.to_string()))?;
+            if is_new {
+                call.note_request(tx, &maker, approval.id.to_string(), text)?;
+            }
+            Ok(view)
+        };
+        let waiting = who.claim().map(|claim| claim.answered_with(WAITING_STATUS));
+        let kept = match waiting {
+            None => self.run_for(who, scope, request).await,
+            Some(claim) => self.run_claimed(Arc::new(claim), scope, request).await,
+        };
+        let answer = kept.and_then(|view| serde_json::to_string(&view).map_err(ApiError::internal));
+        answer.map_or_else(|error| error, ApiError::waiting)
     }
 
     /// [`App::write`] without a note in the audit log.
@@ -94,7 +130,22 @@ impl App {
         scope: Scope,
         work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, ApiError> {
-        let Some(claim) = who.claim() else { return self.run_for(who, scope, work).await };
+        match who.claim() {
+            None => self.run_for(who, scope, work).await,
+            Some(claim) => self.run_claimed(claim, scope, work).await,
+        }
+    }
+
+    /// Work that is done once for all requests with a key.
+    ///
+    /// # Errors
+    /// As [`App::run_for`].
+    async fn run_claimed<T: Serialize + Send + 'static>(
+        &self,
+        claim: Arc<Pending>,
+        scope: Scope,
+        work: impl FnMut(&mut dyn Transaction, OffsetDateTime) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, ApiError> {
         let organization = scope.organization();
         let work = Arc::new(Mutex::new(work));
         self.asking_tax(organization, || {
@@ -260,6 +311,12 @@ impl App {
         let who = who.into();
         self.write(&who, Scope::Customer(who.organization(), customer), work).await
     }
+}
+
+/// Who makes the call at hand.
+fn maker_of(who: &Bearer) -> Maker {
+    let actor = who.last_known().actor.clone();
+    Maker { actor, request_id: request_id::current(), approved: who.approved() }
 }
 
 /// Work that may have to be done again; a panic in it ends the request.

@@ -2,8 +2,8 @@
 
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::{
-    CreditId, CreditNoteId, CustomerKey, JobId, MetricId, OneOffLineId, PlanId, PlanVersionId, SubscriptionId,
-    TestClockId, UsageAlertId, UserId, WebhookEndpointId,
+    ApprovalId, CreditId, CreditNoteId, CustomerKey, JobId, MetricId, OneOffLineId, PlanId, PlanVersionId,
+    SubscriptionId, TestClockId, UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::store::Transaction;
 use billing_domain::workflow::find_member;
@@ -12,6 +12,7 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use crate::api_key::{ApiKeyView, KeyView};
+use crate::approval_view::ApprovalView;
 use crate::credit::CreditView;
 use crate::credit_note::CreditNoteView;
 use crate::customer::{CustomerView, OneOffLineView};
@@ -120,6 +121,10 @@ fn of_catalog(tx: &mut dyn Transaction, (kind, named): (&str, &str), now: Offset
         "usage_alert" => {
             let Ok(id) = named.parse::<UsageAlertId>() else { return Ok(None) };
             text(id, &UsageAlertView::from(&tx.usage_alerts().get(id)?))
+        }
+        "approval" => {
+            let Ok(id) = named.parse::<ApprovalId>() else { return Ok(None) };
+            text(id, &ApprovalView::new(&tx.approvals().get(id)?, now))
         }
         "api_key" => key(tx, KeyKind::ApiKey, named),
         "access_token" => key(tx, KeyKind::AccessToken, named),

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use billing_domain::api_key::Fingerprint;
+use billing_domain::approval::Approved;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::Requester;
 
@@ -56,6 +57,11 @@ impl Bearer {
     /// The call that is made, where it may change something.
     pub fn call(&self) -> Option<Call> {
         self.caller.call.clone()
+    }
+
+    /// What a second person has approved, whose call is made now.
+    pub fn approved(&self) -> Option<Approved> {
+        self.caller.approved.clone()
     }
 
     /// The claim of the request, whose key has been looked at then.

@@ -35,6 +35,12 @@ impl Pending {
         Self { claim, terms, is_settled: AtomicBool::new(false) }
     }
 
+    /// The same claim, answered with another status.
+    #[must_use]
+    pub fn answered_with(&self, status: u16) -> Self {
+        Self::new(self.claim.clone(), Terms { status, secret: None })
+    }
+
     /// What is claimed.
     pub fn claim(&self) -> &Claim {
         &self.claim

@@ -8,6 +8,7 @@ mod known;
 use std::sync::Arc;
 
 use billing_domain::api_key::{ApiKey, KeyScopes};
+use billing_domain::approval::Approved;
 use billing_domain::audit::Actor;
 use billing_domain::id::OrganizationId;
 
@@ -33,6 +34,8 @@ pub struct Caller {
     pub claim: Option<Arc<Pending>>,
     /// The call that is made, where it may change something.
     pub call: Option<Call>,
+    /// What a second person has approved, whose call is made now.
+    pub approved: Option<Approved>,
 }
 
 impl Caller {
@@ -46,6 +49,7 @@ impl Caller {
             scopes: key.scopes.clone(),
             claim: None,
             call: None,
+            approved: None,
         }
     }
 

@@ -22,16 +22,16 @@ use tokio::sync::OnceCell;
 use crate::app::App;
 use crate::auth::Vouched;
 use crate::caller::Caller;
-use crate::error::ApiError;
+use crate::error::{ApiError, WAITING_STATUS};
 use crate::idempotency::HEADER as IDEMPOTENCY_KEY;
-use crate::{endpoint, routes};
+use crate::{approval, endpoint, routes};
 
 /// Largest answer that a page is made of.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 type Called = Pin<Box<dyn Future<Output = Result<ServiceResponse<BoxBody>, actix_web::Error>>>>;
 
-/// All calls of the API, made once for each thread that serves, when its first page is asked for.
+/// All calls of the API, and those that only people make: made once for each thread that serves, when its first page is asked for.
 #[derive(Default)]
 pub struct InProcess(OnceCell<Rc<dyn Fn(Request) -> Called>>);
 
@@ -39,7 +39,9 @@ impl InProcess {
     async fn call(&self, app: &web::Data<App>, request: Request) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
         let calls = self.0.get_or_try_init(|| async {
             let calls = actix_web::App::new().app_data(app.clone());
-            let calls = calls.configure(|config| endpoint::configure(config, routes::table()));
+            let calls = calls.configure(|config| {
+                endpoint::configure(config, routes::table().into_iter().chain(approval::decisions()).collect());
+            });
             let made = calls.into_factory().new_service(AppConfig::default()).await;
             let service = Rc::new(made.map_err(|()| ApiError::internal("the API could not be made for pages"))?);
             let call = move |request: Request| -> Called {
@@ -50,6 +52,11 @@ impl InProcess {
         });
         calls.await?(request).await
     }
+}
+
+/// Makes one call, of all that there are.
+pub fn call_inside(app: web::Data<App>, request: Request) -> Called {
+    Box::pin(async move { InProcess::default().call(&app, request).await })
 }
 
 /// The API on behalf of one user in one organization.
@@ -115,6 +122,11 @@ async fn answer(called: Result<ServiceResponse<BoxBody>, actix_web::Error>) -> R
     // What was taken away has nothing more to say.
     let value: Value =
         if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).map_err(|_| broken())? };
+    if status == WAITING_STATUS
+        && let Some(id) = value["approval_id"].as_str()
+    {
+        return Err(Failure::waiting(id));
+    }
     if status < 400 {
         return Ok(Answer { value, next });
     }

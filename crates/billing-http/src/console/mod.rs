@@ -32,6 +32,8 @@ use in_process::{InProcess, OnBehalf};
 use session::{Session, Visitor};
 use throttle::Throttle;
 
+pub use in_process::call_inside;
+
 /// What all pages share.
 pub struct Console {
     throttle: Throttle,
@@ -134,7 +136,10 @@ async fn serve(
         }
         Ok(Outcome::Csv(name, text)) => reply::csv(&name, text),
         Ok(Outcome::Go(to)) => reply::go(&to),
-        Err(failure) => failed(&session, request, &failure),
+        Err(failure) => match failure.approval_path() {
+            Some(path) => reply::go(&path),
+            None => failed(&session, request, &failure),
+        },
     }
 }
 

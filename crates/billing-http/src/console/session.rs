@@ -170,6 +170,7 @@ impl Session {
             scopes: KeyScopes::default(),
             claim: None,
             call: None,
+            approved: None,
         }
     }
 }

@@ -42,12 +42,15 @@ pub fn endpoints() -> Vec<Endpoint> {
             .lists::<CreditView>(),
         post("/api/credits/", "Grant a credit, and invoice what is paid for it", create)
             .takes::<CreateCredit>()
-            .answers::<CreditView>(201),
+            .answers::<CreditView>(201)
+            .may_wait(),
         get("/api/credits/{credit_id}/", "Show a credit", show).answers::<CreditView>(200),
         post("/api/credits/{credit_id}/update/", "Change description and expiry of an active credit", update)
             .takes::<CreditUpdateBody>()
             .answers::<CreditView>(200),
-        post("/api/credits/{credit_id}/void/", "Take away what a credit has left", void).answers::<CreditView>(200),
+        post("/api/credits/{credit_id}/void/", "Take away what a credit has left", void)
+            .answers::<CreditView>(200)
+            .may_wait(),
     ]
 }
 

@@ -43,7 +43,7 @@ pub fn endpoints() -> Vec<Endpoint> {
             .takes::<OneOffRequest>()
             .answers::<OneOffLineView>(201),
         get(ONE, "Show a one-off line", show).answers::<OneOffLineView>(200),
-        delete(ONE, "Take a one-off line away that was not billed yet", remove),
+        delete(ONE, "Take a one-off line away that was not billed yet", remove).may_wait(),
     ]
 }
 

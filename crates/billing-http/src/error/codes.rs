@@ -45,6 +45,8 @@ codes! {
     AUTHENTICATION_FAILED = 401, "authentication_failed",
         "The Authorization header sent beside the key holds no valid token of the same organization.";
     MISSING_SCOPE = 403, "missing_scope", "The API key may not be used for this call; the detail names the scope that it needs.";
+    SECOND_PERSON_NEEDED = 403, "second_person_needed",
+        "Only another person than the one who asked may decide about a request, and only who asked may withdraw it.";
     NOT_FOUND = 404, "not_found", "The path names something that does not exist in this organization.";
     RESOURCE_NOT_FOUND = 404, "resource_not_found", "The path names a subscription that does not exist in this organization, or an add-on that is not attached to it.";
     METHOD_NOT_ALLOWED = 405, "method_not_allowed", "The path has no such method; the Allow header lists those it has.";
@@ -52,7 +54,7 @@ codes! {
     OVERLAPPING_PLANS = 409, "overlapping_plans",
         "The customer has a subscription to the plan whose period and filters overlap.";
     INVALID_STATE = 409, "invalid_state",
-        "The subscription has ended, the invoice cannot be voided any more or takes no payment, the payment is reversed, or nothing is left to be credited.";
+        "The subscription has ended, the invoice cannot be voided any more or takes no payment, the payment is reversed, nothing is left to be credited, or the request was decided about.";
     BEYOND_WINDOW = 409, "beyond_window",
         "An event to be corrected is older than events are accepted; with beyond_window what was billed for its time is looked at again.";
     CUSTOM_METRIC_FAILED = 409, "custom_metric_failed",
@@ -120,7 +122,12 @@ pub fn of_refusal(refusal: &Refusal) -> &'static Code {
         | Refusal::RefundExceedsPayments
         | Refusal::CreditNoteVoided
         | Refusal::CreditNoteStands(_)
-        | Refusal::EndpointDisabled => &INVALID_STATE,
+        | Refusal::EndpointDisabled
+        | Refusal::NeedsApproval(_)
+        | Refusal::ApprovalExceeded
+        | Refusal::ApprovalDecided(_)
+        | Refusal::TooManyApprovals => &INVALID_STATE,
+        Refusal::NotAPerson | Refusal::OwnRequest | Refusal::OthersRequest => &SECOND_PERSON_NEEDED,
         Refusal::BeyondWindow => &BEYOND_WINDOW,
         Refusal::OneOffLineBilled(_) => &ONE_OFF_LINE_BILLED,
         Refusal::InvalidKey => &NOT_AUTHENTICATED,
@@ -161,6 +168,8 @@ pub fn of_absent(noun: Noun) -> &'static Code {
 mod tests {
     use std::collections::BTreeSet;
 
+    use billing_domain::HeldAmount;
+
     use super::*;
 
     #[test]
@@ -182,6 +191,13 @@ mod tests {
             Refusal::AlreadyRenewed(uuid::Uuid::nil().into()),
             Refusal::BeyondWindow,
             Refusal::OneOffLineBilled(uuid::Uuid::nil().into()),
+            Refusal::NeedsApproval(Box::new(HeldAmount { amount: None, currency_code: None })),
+            Refusal::ApprovalExceeded,
+            Refusal::ApprovalDecided("done"),
+            Refusal::TooManyApprovals,
+            Refusal::NotAPerson,
+            Refusal::OwnRequest,
+            Refusal::OthersRequest,
             Refusal::InvalidKey,
             Refusal::KeyExpired,
             Refusal::InvoiceFinal,

@@ -8,7 +8,7 @@ use actix_web::http::StatusCode;
 use actix_web::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use actix_web::{HttpResponse, ResponseError};
 use billing_domain::idempotency::Answer;
-use billing_domain::{Error, FieldCode, FieldError, FieldErrors, StoreError, TaxNeed};
+use billing_domain::{Error, FieldCode, FieldError, FieldErrors, HeldAmount, Refusal, StoreError, TaxNeed};
 
 use crate::request_id;
 use crate::wire::view;
@@ -36,9 +36,23 @@ pub struct ApiError {
     allow: Option<Box<str>>,
     /// Whether the same request, sent again, is answered the same.
     is_final: bool,
-    /// The tax rate that is to be asked for before the same can be done.
-    tax_need: Option<Box<TaxNeed>>,
+    /// What is to come before the same can be done.
+    awaits: Option<Box<Awaited>>,
 }
+
+/// What is to come before a call can be done.
+#[derive(Debug)]
+enum Awaited {
+    /// A tax rate, which is to be asked for.
+    TaxRate(TaxNeed),
+    /// A second person, who has to approve so much.
+    SecondPerson(HeldAmount),
+    /// A second person, who was asked: the answer, which is the request.
+    Decision(String),
+}
+
+/// The status of the answer to a call that waits for a second person.
+pub const WAITING_STATUS: u16 = 202;
 
 impl ApiError {
     /// An error that is not about a field.
@@ -51,8 +65,14 @@ impl ApiError {
             cause: None,
             allow: None,
             is_final: false,
-            tax_need: None,
+            awaits: None,
         }
+    }
+
+    /// What a call comes to that waits for a second person, instead of its answer: nothing was done, and this is the request.
+    pub fn waiting(request: String) -> Self {
+        let plain = Self::plain(&codes::SECOND_PERSON_NEEDED);
+        Self { status: WAITING_STATUS, awaits: Some(Box::new(Awaited::Decision(request))), ..plain }
     }
 
     /// An error that says of itself only what the table says.
@@ -113,7 +133,18 @@ impl ApiError {
 
     /// The tax rate that is to be asked for before the same can be done.
     pub fn tax_need(&self) -> Option<&TaxNeed> {
-        self.tax_need.as_deref()
+        match self.awaits.as_deref() {
+            Some(Awaited::TaxRate(need)) => Some(need),
+            _ => None,
+        }
+    }
+
+    /// What a second person has to approve before the same can be done.
+    pub fn held(&self) -> Option<&HeldAmount> {
+        match self.awaits.as_deref() {
+            Some(Awaited::SecondPerson(held)) => Some(held),
+            _ => None,
+        }
     }
 
     fn is_retryable(&self) -> bool {
@@ -141,7 +172,7 @@ impl From<FieldErrors> for ApiError {
             cause: None,
             allow: None,
             is_final: false,
-            tax_need: None,
+            awaits: None,
         }
     }
 }
@@ -157,9 +188,16 @@ impl From<Error> for ApiError {
         let is_final = error.is_final();
         match error {
             Error::Fields(errors) => errors.into(),
+            Error::Refused(Refusal::NeedsApproval(held)) => {
+                let refusal = Refusal::NeedsApproval(held.clone());
+                Self {
+                    awaits: Some(Box::new(Awaited::SecondPerson(*held))),
+                    ..Self::new(codes::of_refusal(&refusal), refusal.to_string())
+                }
+            }
             Error::Refused(refusal) => Self { is_final, ..Self::new(codes::of_refusal(&refusal), refusal.to_string()) },
             Error::TaxRate(need) => Self {
-                tax_need: Some(Box::new(need.clone())),
+                awaits: Some(Box::new(Awaited::TaxRate(need.clone()))),
                 ..Self::new(&codes::TAX_RATE_UNAVAILABLE, format!("{need}."))
             },
             Error::NotFound(noun) => Self { is_final, ..Self::new(codes::of_absent(noun), format!("No such {noun}.")) },
@@ -186,6 +224,10 @@ impl ResponseError for ApiError {
 
     fn error_response(&self) -> HttpResponse {
         let request_id = request_id::current();
+        if let Some(Awaited::Decision(request)) = self.awaits.as_deref() {
+            let mut response = HttpResponse::build(self.status_code());
+            return response.content_type("application/json").body(request.clone());
+        }
         if let Some(cause) = &self.cause {
             log::error!(code = self.title, cause:% = cause; "a call failed");
         }

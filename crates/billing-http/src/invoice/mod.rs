@@ -45,7 +45,8 @@ pub fn endpoints() -> Vec<Endpoint> {
             .answers::<InvoiceView>(200),
         post("/api/invoices/{invoice_id}/void/", "Void an unpaid invoice, or issue it anew", void)
             .takes::<VoidBody>()
-            .answers::<VoidedInvoiceView>(200),
+            .answers::<VoidedInvoiceView>(200)
+            .may_wait(),
         get("/api/invoices/{invoice_id}/explain/", "Show how each line of an invoice came about", explain)
             .answers::<ExplanationView>(200),
     ];

@@ -31,13 +31,15 @@ pub fn endpoints() -> Vec<Endpoint> {
         .lists::<PaymentView>(),
         post("/api/invoices/{invoice_id}/payments/", "Note a payment of an invoice", pay)
             .takes::<PaymentBody>()
-            .answers::<NotedPaymentView>(201),
+            .answers::<NotedPaymentView>(201)
+            .may_wait(),
         post("/api/invoices/{invoice_id}/payments/{payment_id}/reverse/", "Take a payment back", reverse)
             .takes::<ReversalBody>()
             .answers::<NotedPaymentView>(200),
         post("/api/payments/", "Note a payment by the number of its invoice", pay_by_number)
             .takes::<NumberedPaymentBody>()
-            .answers::<NotedPaymentView>(201),
+            .answers::<NotedPaymentView>(201)
+            .may_wait(),
     ]
 }
 

@@ -43,6 +43,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("currencies",              "What prices are in."),
     ("api_keys",                "Who may call."),
     ("users",                   "Who signs in, and what they may."),
+    ("approvals",               "What waits for a second person."),
     ("audit_log",               "Who changed what, when and from where."),
     ("access_tokens",           "What existing clients send beside a key."),
     ("ping",                    "Whose key is it?"),

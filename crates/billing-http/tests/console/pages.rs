@@ -205,7 +205,7 @@ fn no_page_costs_more_with_more_customers() {
     #[rustfmt::skip]
     let cases = [
         // path,                                    most, why
-        ("/console/",                               10,   "the session, webhooks, invoices, events"),
+        ("/console/",                               12,   "the session, webhooks, invoices, events, what waits for a second person"),
         ("/console/customers/",                     12,   "the session; customers, what they hold, owe, and were billed"),
         ("/console/search/?q=nobody%20there",      26,   "the session; an id, a number, an address, beginnings, an event"),
         ("/console/customers/acme/",                30,   "the session; itself, its plan, usage, draft, credits"),

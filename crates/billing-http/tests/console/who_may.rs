@@ -8,7 +8,8 @@ use crate::samples::Fixture;
 use crate::support::World;
 
 /// What is named in paths, and how the fixture calls it.
-const NAMED: [(&str, &str); 10] = [
+const NAMED: [(&str, &str); 11] = [
+    ("approval_id", "approval"),
     ("customer_id", "customer"),
     ("invoice_id", "invoice"),
     ("subscription_id", "subscription"),

@@ -104,6 +104,12 @@ fn every_example_works_against_the_demo() {
         let fingerprint = Fingerprint { prefix: format!("session{}", &name[..1]), digest: vec![0] };
         store.begin_session(&fingerprint, user, world.organization, "Browser").expect("a session");
     }
+    // Something waits for a second person, whom the interface has not.
+    let limit = world.write("PATCH", "/api/organization/", br#"{"approval_limit": 1000000}"#);
+    assert_eq!(limit.status, 200, "{}", limit.text);
+    let customer = world.get("/api/customers/?limit=1").ok(200)[0]["customer_id"].clone();
+    let large = json!({"customer_id": customer, "amount": 2_000_000, "currency_code": "USD"});
+    world.post("/api/credits/", &large).ok(202);
     let calls: BTreeMap<_, _> =
         routes::table().into_iter().map(|endpoint| (endpoint.operation_id(), endpoint)).collect();
     let ids: Vec<String> = calls.keys().cloned().collect();

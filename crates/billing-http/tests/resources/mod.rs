@@ -2,6 +2,7 @@
 
 mod access;
 mod addons;
+mod approvals;
 mod change_previews;
 mod changes;
 mod cloud_events;

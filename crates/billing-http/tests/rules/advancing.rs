@@ -15,6 +15,7 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/access_tokens/",
     "/api/addons/",
     "/api/api_keys/",
+    "/api/approvals/",
     // When it is billed, and not what.
     "/api/billing_queue/",
     "/api/currencies/",

@@ -26,6 +26,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/events/void/",              "billing"),
     ("POST", "/api/events/",                   "ingest"),
     ("POST", "/api/verify_idems_received/",    "ingest"),
+    ("",     "/api/approvals/",                "billing"),
     ("",     "/api/jobs/",                     "billing"),
     ("",     "/api/customers/",                "billing"),
     ("",     "/api/subscriptions/",            "billing"),

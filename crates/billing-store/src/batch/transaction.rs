@@ -19,10 +19,10 @@ use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus
 use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, JobRepo, MemberRepo,
-    MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SearchedBy, SubscriptionRepo,
-    TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo,
+    CustomerRepo, EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, JobRepo,
+    MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SearchedBy,
+    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -127,6 +127,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         webhooks: WebhookRepo,
         jobs: JobRepo,
         members: MemberRepo,
+        approvals: ApprovalRepo,
         audit_log: AuditRepo,
     }
 }

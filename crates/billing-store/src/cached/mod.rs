@@ -12,8 +12,8 @@ use billing_domain::Error;
 use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
-    FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo,
+    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
     SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use time::OffsetDateTime;
@@ -131,6 +131,7 @@ impl Transaction for CachedTransaction<'_, '_> {
         webhooks: WebhookRepo,
         jobs: JobRepo,
         members: MemberRepo,
+        approvals: ApprovalRepo,
         audit_log: AuditRepo,
     }
 }

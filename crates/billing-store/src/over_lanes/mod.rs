@@ -10,8 +10,8 @@ mod methods;
 
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
-    FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo,
+    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
     SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::{Error, Noun};
@@ -164,6 +164,7 @@ impl Transaction for OverLanes<'_, '_> {
         addons: AddonRepo,
         webhooks: WebhookRepo,
         jobs: JobRepo,
+        approvals: ApprovalRepo,
         members: MemberRepo,
     }
 }

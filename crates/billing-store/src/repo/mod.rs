@@ -2,6 +2,7 @@
 
 pub(crate) mod addon;
 pub(crate) mod api_key;
+mod approval;
 pub(crate) mod audit;
 pub(crate) mod billing_record;
 pub(crate) mod credit;

@@ -37,6 +37,7 @@ struct OrganizationRow {
     tax_providers: Vec<String>,
     tax_hook: Option<Value>,
     on_tax_failure: String,
+    approval_limit: Option<BigDecimal>,
 }
 
 impl TryFrom<&Organization> for OrganizationRow {
@@ -59,6 +60,7 @@ impl TryFrom<&Organization> for OrganizationRow {
             tax_providers: organization.tax_providers.iter().map(|provider| provider.as_str().to_owned()).collect(),
             tax_hook: organization.tax_hook.as_ref().map(to_json).transpose()?,
             on_tax_failure: organization.on_tax_failure.as_str().to_owned(),
+            approval_limit: organization.approval_limit.clone(),
         })
     }
 }
@@ -83,6 +85,7 @@ impl TryFrom<OrganizationRow> for Organization {
             tax_providers: tax_providers(&row.tax_providers)?,
             tax_hook: row.tax_hook.map(from_json).transpose()?,
             on_tax_failure: choice(TaxFailure::ALL, TaxFailure::as_str, &row.on_tax_failure)?,
+            approval_limit: row.approval_limit,
         })
     }
 }
@@ -190,6 +193,7 @@ impl OrganizationRepo for PgTransaction<'_> {
             organizations::tax_providers.eq(row.tax_providers),
             organizations::tax_hook.eq(row.tax_hook),
             organizations::on_tax_failure.eq(row.on_tax_failure),
+            organizations::approval_limit.eq(row.approval_limit),
         );
         let rows = self.query(|pg| diesel::update(organizations::table.find(tenant)).set(changes).execute(pg))?;
         if rows == 0 {

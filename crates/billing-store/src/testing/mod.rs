@@ -370,6 +370,7 @@ pub fn columns() -> Vec<String> {
     }
     let selects = selects![
         api_keys,
+        approvals,
         audit_entries,
         billing_due,
         billing_records,

@@ -16,8 +16,8 @@ use billing_domain::id::{BillingRecordId, CustomerKey, InvoiceId, OrganizationId
 use billing_domain::invoice::NewInvoice;
 use billing_domain::message::Message;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
-    FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo,
+    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
     SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::usage::SeenUsage;
@@ -296,6 +296,7 @@ impl Transaction for PgTransaction<'_> {
         webhooks: WebhookRepo,
         jobs: JobRepo,
         members: MemberRepo,
+        approvals: ApprovalRepo,
         audit_log: AuditRepo,
     }
 }

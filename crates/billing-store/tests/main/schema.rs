@@ -56,6 +56,7 @@ const RAISED: &[&str] = &["credit_note_lines_left", "payments_of_voided_invoice"
 
 /// Unique constraints that only a bug of this program can run into, because it makes the keys up itself.
 const INTERNAL: &[&str] = &[
+    "approvals_pkey",
     "audit_entries_pkey",
     "billing_due_pkey",
     "billing_records_pkey",

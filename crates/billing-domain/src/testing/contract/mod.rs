@@ -14,6 +14,7 @@
 //! ```
 
 mod addon;
+mod approval;
 mod audit;
 mod billing_queue;
 mod billing_record;
@@ -339,6 +340,9 @@ cases! {
         says_that_it_saw_more,
         corrects_all_or_nothing,
         tells_what_was_seen,
+    }
+    approval {
+        keeps_approvals,
     }
     job {
         keeps_jobs,

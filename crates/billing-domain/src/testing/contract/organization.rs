@@ -46,6 +46,7 @@ fn full(id: OrganizationId, tenant: &Tenant<'_>) -> Organization {
         access_policy: AccessPolicy::Any,
         event_window_days: 365,
         address: Some(address()),
+        approval_limit: Some(decimal("100.5")),
         ..organization(id, tenant.now())
     }
 }
@@ -73,8 +74,14 @@ pub(super) fn updates_all_but_filter_keys(harness: &Harness<'_>) {
     tenant.catalog(|tx, _| tx.organizations().update(&changed));
     let expected = Organization { subscription_filter_keys: vec!["env".to_owned()], ..changed };
     assert_eq!(tenant.look(|tx, _| tx.organizations().get()), expected);
-    let bare =
-        Organization { tax_rate: None, tax_hook: None, payment_grace_period_days: None, address: None, ..expected };
+    let bare = Organization {
+        tax_rate: None,
+        tax_hook: None,
+        payment_grace_period_days: None,
+        address: None,
+        approval_limit: None,
+        ..expected
+    };
     tenant.catalog(|tx, _| tx.organizations().update(&bare));
     assert_eq!(tenant.look(|tx, _| tx.organizations().get()), bare, "settings can be cleared");
 }

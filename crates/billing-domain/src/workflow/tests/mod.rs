@@ -31,6 +31,8 @@ mod prepaid;
 mod preview;
 mod receipts;
 mod records;
+#[cfg(feature = "service")]
+mod second_person;
 mod statement;
 mod subscription;
 mod switch;

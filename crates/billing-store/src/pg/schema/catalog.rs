@@ -82,6 +82,7 @@ diesel::table! {
         tax_providers -> Array<Text>,
         tax_hook -> Nullable<Jsonb>,
         on_tax_failure -> Text,
+        approval_limit -> Nullable<Numeric>,
     }
 }
 

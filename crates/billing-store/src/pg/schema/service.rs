@@ -15,6 +15,32 @@ diesel::table! {
 }
 
 diesel::table! {
+    approvals (organization_id, id) {
+        organization_id -> Uuid,
+        id -> Uuid,
+        operation -> Text,
+        method -> Text,
+        path -> Text,
+        body -> Nullable<Text>,
+        amount -> Nullable<Numeric>,
+        currency_code -> Nullable<Text>,
+        requester_kind -> Text,
+        requester_id -> Text,
+        requester_name -> Text,
+        requested_at -> Timestamptz,
+        expires_at -> Timestamptz,
+        state -> Text,
+        decider_kind -> Nullable<Text>,
+        decider_id -> Nullable<Text>,
+        decider_name -> Nullable<Text>,
+        decided_at -> Nullable<Timestamptz>,
+        reason -> Nullable<Text>,
+        outcome_status -> Nullable<Int4>,
+        outcome_code -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
     idempotency_keys (organization_id, key) {
         organization_id -> Uuid,
         key -> Text,
