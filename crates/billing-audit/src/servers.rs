@@ -9,8 +9,9 @@ use diesel::{Connection, PgConnection, QueryResult, QueryableByName, RunQueryDsl
 
 use crate::{AuditError, Found};
 
-/// Rows of a lane that are carried at a time.
+/// Rows of a lane that are carried at a time, and what asks for them.
 const ROWS_AT_ONCE: usize = 5_000;
+const FETCH: &str = "FETCH 5000 FROM copied";
 
 /// Every lane, and the server that it is on where that is another.
 const DIRECTORY: &str = "
@@ -207,7 +208,7 @@ fn copy_table(node: &mut PgConnection, pg: &mut PgConnection, lane: &Lane, table
         "DECLARE copied NO SCROLL CURSOR FOR SELECT original::text AS subject, '' AS problem FROM {original} original"
     ))?;
     loop {
-        let rows: Vec<Found> = sql_query(format!("FETCH {ROWS_AT_ONCE} FROM copied")).load(node)?;
+        let rows: Vec<Found> = sql_query(FETCH).load(node)?;
         let count = rows.len();
         let rows: Vec<String> = rows.into_iter().map(|row| row.subject).collect();
         let insert = format!(
