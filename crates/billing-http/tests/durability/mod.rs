@@ -2,6 +2,7 @@
 
 mod acknowledged;
 mod alert_kills;
+mod approval_races;
 mod audit;
 mod billing_batches;
 mod billing_run;
