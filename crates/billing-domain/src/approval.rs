@@ -91,11 +91,23 @@ impl Approval {
     ///
     /// # Errors
     /// [`Refusal::ApprovalDecided`].
-    pub fn expect_waiting(&self, now: OffsetDateTime) -> Result<(), Refusal> {
+    fn expect_waiting(&self, now: OffsetDateTime) -> Result<(), Refusal> {
         match self.state_at(now) {
             ApprovalState::Waiting => Ok(()),
             state => Err(Refusal::ApprovalDecided(state.as_str())),
         }
+    }
+
+    /// Notes a decision about one that waits.
+    ///
+    /// # Errors
+    /// [`Refusal::ApprovalDecided`].
+    pub fn decide(&mut self, state: ApprovalState, by: &Actor, now: OffsetDateTime) -> Result<(), Refusal> {
+        self.expect_waiting(now)?;
+        self.state = state;
+        self.decided_by = Some(by.clone());
+        self.decided_at = Some(now);
+        Ok(())
     }
 
     /// What its call may come to.

@@ -19,6 +19,11 @@ impl FieldError {
         Self { attr: attr.into(), code, detail: detail.into() }
     }
 
+    /// That a list cannot go on behind what was given as its cursor.
+    pub fn bad_cursor() -> Self {
+        Self::new("cursor", FieldCode::Invalid, "This is not a cursor.")
+    }
+
     /// The same error one level further out: `tiers` of `components.0` is `components.0.tiers`.
     #[must_use]
     pub fn under(mut self, outer: &str) -> Self {

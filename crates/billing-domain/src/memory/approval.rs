@@ -6,7 +6,7 @@ use time::OffsetDateTime;
 
 use super::transaction::MemoryTransaction;
 use crate::approval::{Approval, ApprovalState};
-use crate::error::{Error, FieldCode, FieldError, Noun};
+use crate::error::{Error, FieldError, Noun};
 use crate::id::ApprovalId;
 use crate::store::{ApprovalRepo, Page, PageRequest};
 
@@ -27,7 +27,7 @@ impl ApprovalRepo for MemoryTransaction {
         now: OffsetDateTime,
         page: &PageRequest,
     ) -> Result<Page<Approval>, Error> {
-        let bad = || FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.");
+        let bad = || FieldError::bad_cursor();
         let after: Option<ApprovalId> =
             page.after.as_deref().map(|text| text.parse().map_err(|_| bad())).transpose()?;
         let mut found: Vec<Approval> = self.tenant()?.approvals.iter().cloned().collect();

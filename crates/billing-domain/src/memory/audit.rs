@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::MemoryTransaction;
 use crate::audit::{AuditEntry, AuditFilter, Change};
-use crate::error::{Error, FieldCode, FieldError};
+use crate::error::{Error, FieldError};
 use crate::store::{AuditRepo, Page, PageRequest};
 
 impl AuditRepo for MemoryTransaction {
@@ -22,9 +22,7 @@ impl AuditRepo for MemoryTransaction {
         // Where the page before has ended: what is added later stands behind it.
         let end = match page.after.as_deref() {
             None => log.len(),
-            Some(after) => {
-                after.parse().map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor."))?
-            }
+            Some(after) => after.parse().map_err(|_| FieldError::bad_cursor())?,
         };
         let wanted = log.iter().enumerate().take(end).rev().filter(|(_, entry)| filter.keeps(entry));
         let mut found: Vec<(usize, &AuditEntry)> = wanted.take(page.limit as usize + 1).collect();

@@ -6,7 +6,7 @@ use time::{Duration, OffsetDateTime};
 
 use super::MemoryStore;
 use super::transaction::MemoryTransaction;
-use crate::error::{Error, FieldCode, FieldError, Noun};
+use crate::error::{Error, FieldError, Noun};
 use crate::id::{JobId, OrganizationId};
 use crate::job::{Job, JobState};
 use crate::store::{JobQueue, JobRepo, Page, PageRequest};
@@ -54,7 +54,7 @@ impl JobRepo for MemoryTransaction {
 }
 
 fn bad_cursor() -> FieldError {
-    FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.")
+    FieldError::bad_cursor()
 }
 
 impl JobQueue for MemoryStore {

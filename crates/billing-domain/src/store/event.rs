@@ -9,7 +9,7 @@ use super::{Page, PageRequest};
 #[cfg(feature = "service")]
 use super::{Reply, Requester};
 use crate::custom_sql::{CustomFailure, CustomUsageRequest};
-use crate::error::{Error, FieldCode, FieldError};
+use crate::error::{Error, FieldError};
 use crate::event::{Event, EventCorrection, EventHistory, EventState, Ingested, KeptEvent};
 use crate::id::{CustomerKey, JobId, OrganizationId};
 use crate::invoice::{LineItem, Trace};
@@ -116,7 +116,7 @@ impl EventCursor {
             let time_created = OffsetDateTime::from_unix_timestamp_nanos(nanoseconds).ok()?;
             Some(Self { time_created, idempotency_id: id.to_owned() })
         };
-        read().ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+        read().ok_or_else(|| FieldError::bad_cursor().into())
     }
 }
 
@@ -147,7 +147,7 @@ impl SharedIdCursor {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let EventCursor { time_created, idempotency_id: key } = EventCursor::parse(text)?;
         let key = Uuid::try_parse(&key);
-        let key = key.map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor."))?;
+        let key = key.map_err(|_| FieldError::bad_cursor())?;
         Ok(Self { customer: key.into(), time_created })
     }
 }

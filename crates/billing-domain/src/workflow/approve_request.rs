@@ -26,10 +26,7 @@ pub fn approve_request(
     if approval.state == ApprovalState::Approved && now < approval.expires_at + Approval::WAIT {
         return Ok(approval);
     }
-    approval.expect_waiting(now)?;
-    approval.state = ApprovalState::Approved;
-    approval.decided_by = Some(by.clone());
-    approval.decided_at = Some(now);
+    approval.decide(ApprovalState::Approved, by, now)?;
     tx.approvals().update(&approval)?;
     Ok(approval)
 }
@@ -71,10 +68,7 @@ pub fn decline_approval(
     errors.finish(())?;
     let mut approval = tx.approvals().get(id)?;
     expect_other_person(&approval, by)?;
-    approval.expect_waiting(now)?;
-    approval.state = ApprovalState::Declined;
-    approval.decided_by = Some(by.clone());
-    approval.decided_at = Some(now);
+    approval.decide(ApprovalState::Declined, by, now)?;
     approval.reason = Some(reason.to_owned());
     tx.approvals().update(&approval)?;
     Ok(approval)
@@ -94,10 +88,7 @@ pub fn withdraw_approval(
     if !is_same(&approval.requested_by, by) {
         return Err(Refusal::OthersRequest.into());
     }
-    approval.expect_waiting(now)?;
-    approval.state = ApprovalState::Withdrawn;
-    approval.decided_by = Some(by.clone());
-    approval.decided_at = Some(now);
+    approval.decide(ApprovalState::Withdrawn, by, now)?;
     tx.approvals().update(&approval)?;
     Ok(approval)
 }

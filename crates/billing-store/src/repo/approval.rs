@@ -5,7 +5,7 @@ use billing_domain::approval::{Approval, ApprovalState, HeldCall, Outcome};
 use billing_domain::audit::{Actor, ActorKind};
 use billing_domain::id::ApprovalId;
 use billing_domain::store::{ApprovalRepo, Page, PageRequest};
-use billing_domain::{Error, FieldCode, FieldError, HeldAmount, Noun};
+use billing_domain::{Error, FieldError, HeldAmount, Noun};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use time::OffsetDateTime;
@@ -119,7 +119,7 @@ impl ApprovalRepo for PgTransaction<'_> {
         now: OffsetDateTime,
         page: &PageRequest,
     ) -> Result<Page<Approval>, Error> {
-        let bad = || FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.");
+        let bad = || FieldError::bad_cursor();
         let after: Option<ApprovalId> =
             page.after.as_deref().map(|text| text.parse().map_err(|_| bad())).transpose()?;
         let mut query = approvals::table.filter(approvals::organization_id.eq(self.tenant())).into_boxed();

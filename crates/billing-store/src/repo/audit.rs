@@ -6,7 +6,7 @@ use billing_domain::audit::{Actor, ActorKind, AuditEntry, AuditFilter, Change};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{AuditRepo, Page, PageRequest};
-use billing_domain::{Error, FieldCode, FieldError, StoreError};
+use billing_domain::{Error, FieldError, StoreError};
 use diesel::prelude::*;
 use diesel::query_builder::InsertStatement;
 use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
@@ -160,7 +160,7 @@ impl Cursor {
             let at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
             Some(Self { at, id: Uuid::try_parse(id).ok()? })
         });
-        parts.ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+        parts.ok_or_else(|| FieldError::bad_cursor().into())
     }
 
     pub(crate) fn of(entry: &AuditEntry) -> Self {

@@ -6,7 +6,7 @@ use bigdecimal::BigDecimal;
 use billing_domain::customer::{Customer, CustomerFields, PaymentProvider};
 use billing_domain::id::CustomerKey;
 use billing_domain::store::{CustomerRepo, Page, PageRequest, SearchedBy};
-use billing_domain::{Error, FieldCode, FieldError, Noun};
+use billing_domain::{Error, FieldError, Noun};
 use diesel::dsl::{SqlTypeOf, sql};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -204,7 +204,7 @@ statement! {
 
 /// The place in the list of customers that a cursor stands for.
 pub(crate) fn list_key_of(cursor: &str) -> Result<ListKey, Error> {
-    Uuid::try_parse(cursor).map_err(|_| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+    Uuid::try_parse(cursor).map_err(|_| FieldError::bad_cursor().into())
 }
 
 /// A page of what was read of a list, with one more than fits where there are more; each with the text of its place.

@@ -10,7 +10,7 @@ use billing_domain::id::{CreditNoteId, CustomerKey, InvoiceId, LineId, OneOffLin
 use billing_domain::invoice::{BillingType, Invoice, InvoiceSummary, LineItem, NewInvoice, PaymentStatus};
 use billing_domain::payment::Payment;
 use billing_domain::store::{CreditNoteFilter, InvoiceFilter, InvoiceRepo, Page, PageRequest};
-use billing_domain::{Error, FieldCode, FieldError, Noun};
+use billing_domain::{Error, FieldError, Noun};
 use diesel::dsl::{sql, sum};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -138,7 +138,7 @@ impl Cursor {
             let issued_at = OffsetDateTime::from_unix_timestamp_nanos(nanos).ok()?;
             Some(Self { issued_at, id: Uuid::try_parse(id).ok()? })
         });
-        parts.ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+        parts.ok_or_else(|| FieldError::bad_cursor().into())
     }
 
     pub(crate) fn of(invoice: &Invoice) -> Self {

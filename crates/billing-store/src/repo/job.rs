@@ -3,7 +3,7 @@
 use billing_domain::id::JobId;
 use billing_domain::job::{Job, JobState};
 use billing_domain::store::{JobRepo, Page, PageRequest};
-use billing_domain::{Error, FieldCode, FieldError, Noun};
+use billing_domain::{Error, FieldError, Noun};
 use diesel::pg::Pg;
 use diesel::prelude::*;
 use serde_json::Value;
@@ -77,7 +77,7 @@ impl JobRepo for PgTransaction<'_> {
     }
 
     fn list(&mut self, page: &PageRequest) -> Result<Page<Job>, Error> {
-        let bad = || FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.");
+        let bad = || FieldError::bad_cursor();
         let after: Option<JobId> = page.after.as_deref().map(|text| text.parse().map_err(|_| bad())).transpose()?;
         let mut query = jobs::table.filter(jobs::organization_id.eq(self.tenant())).into_boxed();
         if let Some(after) = after {

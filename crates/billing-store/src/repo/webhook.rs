@@ -4,7 +4,7 @@ use billing_domain::id::{MessageId, WebhookEndpointId};
 use billing_domain::message::MessageType;
 use billing_domain::store::{Page, PageRequest, WebhookRepo};
 use billing_domain::webhook::{DeliveryAttempt, EndpointStatus, PendingDelivery, WebhookEndpoint};
-use billing_domain::{Error, FieldCode, FieldError, Noun};
+use billing_domain::{Error, FieldError, Noun};
 use diesel::dsl::{max, min};
 use diesel::pg::Pg;
 use diesel::prelude::*;
@@ -260,7 +260,7 @@ impl WebhookRepo for PgTransaction<'_> {
         page: &PageRequest,
     ) -> Result<Page<DeliveryAttempt>, Error> {
         WebhookRepo::get(self, id)?;
-        let bad = || FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.");
+        let bad = || FieldError::bad_cursor();
         let before: i64 = page.after.as_deref().map_or(Ok(i64::MAX), str::parse).map_err(|_| bad())?;
         let mut query = webhook_attempts::table
             .filter(webhook_attempts::organization_id.eq(self.tenant()))

@@ -2,7 +2,7 @@
 
 use billing_domain::id::{CustomerKey, LineId, OneOffLineId};
 use billing_domain::store::{Page, PageRequest};
-use billing_domain::{Error, FieldCode, FieldError};
+use billing_domain::{Error, FieldError};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
@@ -43,7 +43,7 @@ impl Place {
         let place = text.rsplit_once('_').and_then(|(invoice, position)| {
             Some(Self { invoice: Cursor::parse(invoice).ok()?, position: position.parse().ok()? })
         });
-        place.ok_or_else(|| FieldError::new("cursor", FieldCode::Invalid, "This is not a cursor.").into())
+        place.ok_or_else(|| FieldError::bad_cursor().into())
     }
 
     fn line(&self) -> LineId {
