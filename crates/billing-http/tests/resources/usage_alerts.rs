@@ -23,7 +23,8 @@ fn wait_for(world: &World, count: usize) -> Vec<Value> {
     fired(world)
 }
 
-/// Waits until nobody is to be looked at any more: what has not fired by then does not.
+/// Waits until nobody is to be looked at any more and all that was told of it has its place in the feed: what has not fired
+/// by then does not. The server gives the places: whoever asks the store for them while it does so is sent away.
 fn settle(world: &World) {
     use diesel::prelude::*;
     #[derive(QueryableByName)]
@@ -32,23 +33,11 @@ fn settle(world: &World) {
         left: i64,
     }
     let mut pg = world.pg();
-    let left = "SELECT (SELECT count(*) FROM usage_alert_marks) + (SELECT count(*) FROM usage_alerts WHERE NOT is_introduced) AS left";
-    until("everybody was looked at", || {
-        diesel::sql_query(left).get_result::<Left>(&mut pg).expect("a count").left == 0
-    });
-    world.opened.store.place();
-}
-
-trait Place {
-    fn place(&self);
-}
-
-impl Place for billing_store::PgStore {
-    /// Gives what was told its place in the feed.
-    fn place(&self) {
-        use billing_domain::store::Feeds;
-        while self.place_messages(1_000).expect("placed").there_is_more {}
-    }
+    let mut is_none_left = |left: &str| diesel::sql_query(left).get_result::<Left>(&mut pg).expect("a count").left == 0;
+    let marked = "SELECT (SELECT count(*) FROM usage_alert_marks) + (SELECT count(*) FROM usage_alerts WHERE NOT is_introduced) AS left";
+    until("everybody was looked at", || is_none_left(marked));
+    let unplaced = "SELECT count(*) AS left FROM messages WHERE NOT is_placed";
+    until("what was told has its place", || is_none_left(unplaced));
 }
 
 fn track(world: &World, customer: &str, ids: std::ops::Range<u32>, time: &str) {
