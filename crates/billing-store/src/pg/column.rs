@@ -12,6 +12,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use time::OffsetDateTime;
+use time::macros::datetime;
+
+/// Before everything, and behind it: what Postgres can hold and this program can read.
+pub(crate) const EARLIEST: OffsetDateTime = datetime!(0001-01-01 00:00 UTC);
+pub(crate) const LATEST: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
 
 diesel::postfix_operator!(IsTrue, " IS TRUE");
 

@@ -11,18 +11,13 @@ use diesel::prelude::*;
 use diesel::query_builder::InsertStatement;
 use diesel::sql_types::{BigInt, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::OffsetDateTime;
-use time::macros::datetime;
 use uuid::Uuid;
 
-use crate::pg::column::{choice, unreadable};
+use crate::pg::column::{EARLIEST, LATEST, choice, unreadable};
 use crate::pg::schema::{audit_entries, organization_audit_entries};
 use crate::pg::sql_file::sql_file;
 use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
-
-/// Before everything, and behind it: what Postgres can hold and this program can read.
-const EARLIEST: OffsetDateTime = datetime!(0001-01-01 00:00 UTC);
-const LATEST: OffsetDateTime = datetime!(9999-12-31 23:59:59 UTC);
 
 sql_file! {
     /// The entries of the organization's own behind a place, newest first.
@@ -50,7 +45,26 @@ sql_file! {
         Nullable<Text>, Nullable<Text>, Nullable<Text>
     ) = "list_audit_entries.sql" {
         organization: Uuid as SqlUuid,
-        customer: Option<Uuid> as Nullable<SqlUuid>,
+        actor: Option<String> as Nullable<Text>,
+        operation: Option<String> as Nullable<Text>,
+        kind: Option<String> as Nullable<Text>,
+        subject: Option<String> as Nullable<Text>,
+        from: OffsetDateTime as Timestamptz,
+        to: OffsetDateTime as Timestamptz,
+        before_at: OffsetDateTime as Timestamptz,
+        before_id: Uuid as SqlUuid,
+        limit: i64 as BigInt,
+    }
+}
+
+sql_file! {
+    /// Those of one customer.
+    ListAuditEntriesOfCustomer -> (
+        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
+        Nullable<Text>, Nullable<Text>, Nullable<Text>
+    ) = "list_audit_entries_of_customer.sql" {
+        customer: Uuid as SqlUuid,
+        organization: Uuid as SqlUuid,
         actor: Option<String> as Nullable<Text>,
         operation: Option<String> as Nullable<Text>,
         kind: Option<String> as Nullable<Text>,
@@ -236,31 +250,28 @@ impl PgTransaction<'_> {
         let AuditFilter { actor, operation, kind, subject, .. } = filter.clone();
         let (from, to) = (filter.from.unwrap_or(EARLIEST), filter.to.unwrap_or(LATEST));
         let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), |after| (after.at, after.id));
-        let list = ListAuditEntries {
-            organization,
-            customer: filter.customer.map(|customer| customer.uuid()),
-            actor,
-            operation,
-            kind,
-            subject,
-            from,
-            to,
-            before_at,
-            before_id,
-            limit: i64::from(limit) + 1,
+        let limit = i64::from(limit) + 1;
+        let list =
+            ListAuditEntries { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit };
+        let mut rows: Vec<EntryRow> = match filter.customer {
+            Some(customer) => self.load_of_customer(customer, list.clone())?,
+            None => self.query(|pg| list.clone().load(pg))?,
         };
-        let mut rows: Vec<EntryRow> = self.query(|pg| list.clone().load(pg))?;
         if own && filter.customer.is_none() {
             rows.extend(self.list_own_changes(list)?);
             rows.sort_by_key(|row| Reverse((row.at, row.id)));
-            rows.truncate(limit as usize + 1);
+            rows.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         }
         rows.into_iter().map(AuditEntry::try_from).collect()
     }
 
-    /// Those of the organization's own, from the catalogue.
-    fn list_own_changes(&mut self, list: ListAuditEntries) -> Result<Vec<EntryRow>, Error> {
-        let ListAuditEntries {
+    /// Those of one customer, found by the customer, however many the organization has.
+    fn load_of_customer(&mut self, customer: CustomerKey, list: ListAuditEntries) -> Result<Vec<EntryRow>, Error> {
+        let ListAuditEntries { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit } =
+            list;
+        let customer = customer.uuid();
+        let list = ListAuditEntriesOfCustomer {
+            customer,
             organization,
             actor,
             operation,
@@ -271,8 +282,14 @@ impl PgTransaction<'_> {
             before_at,
             before_id,
             limit,
-            ..
-        } = list;
+        };
+        self.query(|pg| list.load(pg))
+    }
+
+    /// Those of the organization's own, from the catalogue.
+    fn list_own_changes(&mut self, list: ListAuditEntries) -> Result<Vec<EntryRow>, Error> {
+        let ListAuditEntries { organization, actor, operation, kind, subject, from, to, before_at, before_id, limit } =
+            list;
         let list = ListOwnAuditEntries {
             organization,
             actor,

@@ -235,9 +235,8 @@ impl PgTransaction<'_> {
         if let Some(invoice) = filter.invoice.map(InvoiceId::uuid) {
             query = query.filter(credit_notes::invoice_id.eq(invoice));
         }
-        if let Some((issued_at, id)) = after.map(Cursor::parts) {
-            let same_instant = credit_notes::issued_at.eq(issued_at).and(credit_notes::id.lt(id));
-            query = query.filter(credit_notes::issued_at.lt(issued_at).or(same_instant));
+        if let Some(after) = after {
+            query = query.filter(after.behind("credit_notes.issued_at, credit_notes.id"));
         }
         let query = query
             .order((credit_notes::issued_at.desc(), credit_notes::id.desc()))

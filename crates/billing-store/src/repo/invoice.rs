@@ -1,6 +1,7 @@
 //! Invoices and their lines.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use bigdecimal::BigDecimal;
@@ -19,7 +20,7 @@ use serde_json::Value;
 use time::OffsetDateTime;
 use uuid::Uuid;
 
-use crate::pg::column::{checked, choice, count, from_json, period};
+use crate::pg::column::{LATEST, checked, choice, count, from_json, period};
 use crate::pg::nested::{Nested, NestedSql, columns_of};
 use crate::pg::schema::{invoice_lines, invoice_numbers, invoices};
 use crate::pg::statement::{fixed, statement};
@@ -153,6 +154,14 @@ impl Cursor {
         (self.issued_at, self.id)
     }
 
+    /// Whether a table's row stands behind this place, by its two columns: in one condition over both, so that an index over both is entered
+    /// in its middle.
+    pub(crate) fn behind<T: 'static>(self, columns: &str) -> Box<dyn BoxableExpression<T, Pg, SqlType = Bool>> {
+        let place = sql::<Bool>(&format!("({columns}) < ("));
+        let place = place.bind::<Timestamptz, _>(self.issued_at).sql(", ").bind::<SqlUuid, _>(self.id).sql(")");
+        Box::new(place)
+    }
+
     pub(crate) fn to_text(self) -> String {
         format!("{}_{}", self.issued_at.unix_timestamp_nanos() / 1_000, self.id.simple())
     }
@@ -197,6 +206,29 @@ statement! {
     }
 }
 
+statement! {
+    /// The places of the newest invoices with one of some statuses behind another place. Each status has its own part of the index: where
+    /// few invoices have one, they are not looked for among all the others.
+    ListWithStatus -> (SqlUuid, SqlUuid) {
+        "WITH wanted AS (
+            SELECT " organization: Uuid as SqlUuid; " AS organization_id, " before_at: OffsetDateTime as Timestamptz; " AS before_at,
+                " before_id: Uuid as SqlUuid; " AS before_id, " each: i64 as BigInt; " AS row_limit
+        )
+        SELECT found.customer_key, found.id
+        FROM wanted
+        CROSS JOIN unnest(" statuses: Vec<String> as Array<Text>; ") AS status
+        CROSS JOIN LATERAL (
+            SELECT customer_key, id, issued_at FROM invoices
+            WHERE invoices.organization_id = wanted.organization_id AND invoices.payment_status = status
+                AND (invoices.issued_at, invoices.id) < (wanted.before_at, wanted.before_id)
+            ORDER BY invoices.issued_at DESC, invoices.id DESC
+            LIMIT (SELECT row_limit FROM wanted)
+        ) found
+        ORDER BY found.issued_at DESC, found.id DESC
+        LIMIT " limit: i64 as BigInt; ""
+    }
+}
+
 /// An invoice with its [`LINES`] and its credit notes.
 type WithLines = (InvoiceRow, Nested<InvoiceLineRow>, Nested<BriefRow>);
 
@@ -212,13 +244,16 @@ fn summarized((row, (first, last)): (InvoiceRow, Charged)) -> Result<InvoiceSumm
 }
 
 impl PgTransaction<'_> {
-    /// The organization's invoices behind a place, one more than a page of so many has.
+    /// The organization's invoices behind a place, newest first, one more than a page of so many has.
     pub(crate) fn list_invoices(
         &mut self,
         filter: &InvoiceFilter,
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Vec<Invoice>, Error> {
+        if let (None, Some(statuses)) = (filter.customer, &filter.statuses) {
+            return self.list_invoices_with_status(statuses, after, limit);
+        }
         let is_ours = invoices::organization_id.eq(self.tenant());
         let mut query = match filter.customer.map(CustomerKey::uuid) {
             Some(customer) => {
@@ -230,8 +265,7 @@ impl PgTransaction<'_> {
             query = query.filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())));
         }
         if let Some(after) = after {
-            let same_instant = invoices::issued_at.eq(after.issued_at).and(invoices::id.lt(after.id));
-            query = query.filter(invoices::issued_at.lt(after.issued_at).or(same_instant));
+            query = query.filter(after.behind("invoices.issued_at, invoices.id"));
         }
         let query =
             query.order((invoices::issued_at.desc(), invoices::id.desc())).limit(i64::from(limit) + 1).select((
@@ -241,6 +275,31 @@ impl PgTransaction<'_> {
             ));
         let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(with_lines).collect()
+    }
+
+    /// Those with one of some statuses: found in the index first, and then read.
+    fn list_invoices_with_status(
+        &mut self,
+        statuses: &[PaymentStatus],
+        after: Option<Cursor>,
+        limit: u32,
+    ) -> Result<Vec<Invoice>, Error> {
+        let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), Cursor::parts);
+        let limit = i64::from(limit) + 1;
+        let statuses: BTreeSet<&str> = statuses.iter().map(|status| status.as_str()).collect();
+        let list = ListWithStatus {
+            organization: self.tenant(),
+            before_at,
+            before_id,
+            each: limit,
+            statuses: statuses.into_iter().map(str::to_owned).collect(),
+            limit,
+        };
+        let found: Vec<(Uuid, Uuid)> = self.query(|pg| list.load(pg))?;
+        let found: Vec<_> = found.into_iter().map(|(customer, id)| (customer.into(), id.into())).collect();
+        let mut invoices = self.list_by_id(&found)?;
+        invoices.sort_by_key(|invoice| Reverse(Cursor::of(invoice)));
+        Ok(invoices)
     }
 }
 
