@@ -71,6 +71,8 @@ pub struct Endpoint {
     pub refusal: Option<(u16, Describe)>,
     /// Whether it may have to wait for a second person.
     pub may_wait: bool,
+    /// Whether a GET of its path is for the path with a name in its place.
+    leaves_get: bool,
     /// Makes its route, which is needed once for each spelling of its path.
     route: Box<dyn Fn() -> Route>,
 }
@@ -102,6 +104,7 @@ macro_rules! methods {
                     media_type: "application/json",
                     refusal: None,
                     may_wait: false,
+                    leaves_get: false,
                     route: Box::new(move || web::route().guard(guarded(Method::$method)).to(handler.clone())),
                 }
             }
@@ -190,6 +193,13 @@ impl Endpoint {
     /// What it makes of fields and parameters that it does not know.
     pub fn unknown_fields(&self) -> UnknownFields {
         UnknownFields::of_call(&self.method, self.path, self.access == Access::Public)
+    }
+
+    /// Leaves a GET of its path to the path that has a name where this one has a word: the word may be somebody's id.
+    #[must_use]
+    pub fn leaves_get(mut self) -> Self {
+        self.leaves_get = true;
+        self
     }
 
     /// Takes no `Idempotency-Key`: it can be repeated as it is.
@@ -314,6 +324,10 @@ fn register(config: &mut web::ServiceConfig, pattern: &'static str, endpoints: &
         let error = ApiError::plain(&codes::METHOD_NOT_ALLOWED).allowing(allow.clone());
         ready(Ok(refuse(request, &error)))
     });
+    let resource = match endpoints.iter().any(|endpoint| endpoint.leaves_get) {
+        true => resource.guard(fn_guard(|context| !guarded(Method::GET).check(context))),
+        false => resource,
+    };
     let needs = Needs::of(endpoints.iter().map(|endpoint| (endpoint.method.clone(), endpoint.needed_scope())));
     let recognize = {
         let needs = needs.clone();

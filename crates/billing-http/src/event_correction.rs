@@ -25,9 +25,11 @@ pub fn endpoints() -> Vec<Endpoint> {
     vec![
         post("/api/events/void/", "Void events of a customer: they count for nothing any more", void)
             .takes::<Voids>()
+            .leaves_get()
             .answers::<CorrectedEventsView>(200),
         post("/api/events/amend/", "Amend the time or the properties of a customer's events", amend)
             .takes::<Amendments>()
+            .leaves_get()
             .answers::<CorrectedEventsView>(200),
     ]
 }

@@ -240,6 +240,26 @@ fn a_receipt_names_the_lines_and_a_line_its_events() {
     assert_eq!(receipt("a")["corrections"][0]["reason"], "sent by a test run");
 }
 
+/// `void` and `amend` are words of the interface, and ids like any other.
+#[test]
+fn an_event_whose_id_is_a_word_of_the_interface_has_a_receipt() {
+    let world = World::new();
+    world.customer("acme");
+    for word in ["void", "amend"] {
+        let path = |slash: &str| format!("/api/events/{word}{slash}?customer_id=acme");
+        assert_eq!(world.get(&path("/")).error(), "not_found", "{word}: there is none yet");
+        let put = world.send("PUT", &path("/"), &[("X-API-KEY", &world.key)], b"");
+        assert_eq!((put.status, put.header("allow")), (405, "POST"), "{word}");
+        world.post("/api/track/", &event("acme", word, &now())).ok(201);
+        for path in [path("/"), path("")] {
+            assert_eq!(world.get(&path).ok(200)["idempotency_id"], word, "{path}");
+            assert_eq!(world.send("HEAD", &path, &[("X-API-KEY", &world.key)], b"").status, 200, "{path}");
+        }
+    }
+    void(&world, &["amend"]).ok(200);
+    assert_eq!(world.get("/api/events/amend/?customer_id=acme").ok(200)["state"], "voided");
+}
+
 #[test]
 fn a_receipt_says_why_an_event_counts_for_nothing() {
     let world = World::new();
