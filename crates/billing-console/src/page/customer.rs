@@ -125,9 +125,10 @@ fn subscriptions(held: &[Value], may_change: bool) -> Markup {
                         }
                         " " span.quiet { "v" (show::plain(&plan["version"])) }
                         @for addon in show::items(&one["addons"]) {
+                            @let name = show::plain(&addon["addon"]["addon_name"]);
                             div.quiet {
-                                "+ " (show::plain(&addon["addon"]["addon_name"])) " "
-                                @if may_change { a href=(cancel_addon(&id, addon)) { (text::CANCEL) } }
+                                "+ " (name) " "
+                                @if may_change { a href=(cancel_addon(&id, addon)) { (link_about(text::CANCEL, &name)) } }
                             }
                         }
                     }
@@ -136,13 +137,20 @@ fn subscriptions(held: &[Value], may_change: bool) -> Markup {
                     td { @if one["auto_renew"] == true { (text::RENEWS) } @else { (text::ENDS) } }
                     @if may_change { td { div.acts {
                         @for (act, name) in CHANGES {
-                            a href={ "/console/subscriptions/" (escaped(&id)) "/" (act) "/" } { (name) }
+                            a href={ "/console/subscriptions/" (escaped(&id)) "/" (act) "/" } {
+                                (link_about(name, &show::plain(&plan["plan_name"])))
+                            }
                         }
                     } } }
                 }
             } }
         } } }
     }
+}
+
+/// A link's text of which there are several, with what it is about for whoever hears it alone.
+fn link_about(name: &str, about: &str) -> Markup {
+    html! { (name) span.hidden { " " (about) } }
 }
 
 /// Where an attached add-on is cancelled.
