@@ -5,7 +5,7 @@ SELECT counter.organization_id::text AS subject,
 FROM message_counters counter
 LEFT JOIN feed_entries entry ON entry.organization_id = counter.organization_id
     AND entry.position BETWEEN counter.first_kept AND counter.last_position
-GROUP BY counter.organization_id
+GROUP BY counter.organization_id, counter.first_kept, counter.last_position
 HAVING count(entry.position) <> counter.last_position - counter.first_kept + 1
 UNION ALL
 SELECT entry.organization_id::text, format('there is a place %s, beyond the end of the feed', entry.position)

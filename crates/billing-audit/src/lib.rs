@@ -14,8 +14,9 @@ use diesel::sql_types::Text;
 use diesel::{Connection, ConnectionError, PgConnection, RunQueryDsl, sql_query};
 // Not named anywhere else: it brings the client library that Diesel links.
 use pq_sys as _;
+use uuid::Uuid;
 
-use crate::servers::{Lane, Servers};
+use crate::servers::{Lane, Servers, Table};
 
 /// Most breaches of one check in a report; more are counted as one.
 pub const BREACHES_MAX: usize = 100;
@@ -107,8 +108,15 @@ const PARKED_CUSTOMERS: &str = include_str!("../notes/parked_customers.sql");
 /// Finds a table that every version of the service has.
 const TABLES: &str = "SELECT 'organizations' AS subject, '' AS problem WHERE to_regclass('organizations') IS NOT NULL";
 
-/// Checks of what a server has made of tables, which are carried out on each.
+/// The schema of the catalogue, and the table of organizations, who are not told by their `organization_id` there.
+const CATALOGUE: &str = "public";
+const ORGANIZATIONS: &str = "organizations";
+
+/// Checks of what a server has made of tables, which are carried out on each, and are about no organization.
 const OF_EACH_SERVER: &[&str] = &["event_months_have_their_indexes"];
+
+/// Finds an organization.
+const ORGANIZATION: &str = "SELECT id::text AS subject, '' AS problem FROM organizations WHERE id = $1::uuid";
 
 /// What an audit has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -117,6 +125,8 @@ pub struct Report {
     pub notes: Vec<Note>,
     /// Every breach, by check; none: the books are right.
     pub breaches: Vec<Breach>,
+    /// How many checks were carried out.
+    pub checks: usize,
 }
 
 impl Report {
@@ -130,7 +140,8 @@ impl Report {
         let is_in_both = |breach: &&Breach| {
             self.breaches.iter().any(|known| (known.check, &known.subject) == (breach.check, &breach.subject))
         };
-        Self { notes: other.notes.clone(), breaches: other.breaches.iter().filter(is_in_both).cloned().collect() }
+        let breaches = other.breaches.iter().filter(is_in_both).cloned().collect();
+        Self { notes: other.notes.clone(), breaches, checks: other.checks }
     }
 
     /// The checks that found something, in the order of [`CHECKS`].
@@ -149,7 +160,7 @@ impl fmt::Display for Report {
         for breach in &self.breaches {
             writeln!(f, "{}: {}: {}", breach.check, breach.subject, breach.problem)?;
         }
-        write!(f, "{} checks, {} breaches", CHECKS.len(), self.breaches.len())
+        write!(f, "{} checks, {} breaches", self.checks, self.breaches.len())
     }
 }
 
@@ -160,6 +171,8 @@ pub enum AuditError {
     Connection(ConnectionError),
     /// There is a database, and it is not a billing database.
     NoBooks,
+    /// There is no such organization.
+    NoOrganization,
     /// A lane is on a node, and what is in it cannot be seen in this transaction.
     OnNode {
         /// The lane's schema.
@@ -185,6 +198,7 @@ impl fmt::Display for AuditError {
         match self {
             Self::Connection(error) => write!(f, "no database here: {error}"),
             Self::NoBooks => write!(f, "no database here: it has no tables of this service, which `migrate` makes"),
+            Self::NoOrganization => write!(f, "there is no such organization"),
             Self::OnNode { lane, node } => {
                 write!(f, "{lane} is on the node {node}, which one transaction cannot see")
             }
@@ -220,32 +234,65 @@ struct Found {
 /// # Errors
 /// When there is no database, or it does not have the schema of this version.
 pub fn audit_database(url: &str, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
+    audit_books(url, None, progress)
+}
+
+/// As [`audit_database`], the books of one organization alone: nothing of another one is looked at or told.
+///
+/// # Errors
+/// As [`audit_database`]; [`AuditError::NoOrganization`].
+pub fn audit_organization(
+    url: &str,
+    organization: Uuid,
+    progress: &mut dyn FnMut(&'static str),
+) -> Result<Report, AuditError> {
+    audit_books(url, Some(organization), progress)
+}
+
+fn audit_books(
+    url: &str,
+    organization: Option<Uuid>,
+    progress: &mut dyn FnMut(&'static str),
+) -> Result<Report, AuditError> {
     let mut pg = PgConnection::establish(url).map_err(AuditError::Connection)?;
     let tables: Vec<Found> = sql_query(TABLES).load(&mut pg)?;
     if tables.is_empty() {
         return Err(AuditError::NoBooks);
     }
+    if let Some(organization) = organization {
+        let found: Vec<Found> = sql_query(ORGANIZATION).bind::<Text, _>(organization.to_string()).load(&mut pg)?;
+        found.first().ok_or(AuditError::NoOrganization)?;
+    }
     let lanes = lanes_of(&mut pg)?;
     if lanes.iter().all(|lane| lane.name.is_none()) {
-        return pg.build_transaction().repeatable_read().read_only().run(|pg| audit(pg, progress));
+        let look = |pg: &mut PgConnection| audit_by(CHECKS, organization, pg, progress);
+        return pg.build_transaction().repeatable_read().read_only().run(look);
     }
-    let report = audit_servers(url, &lanes, progress)?;
+    let report = audit_servers(url, &lanes, organization, progress)?;
     if report.is_clean() {
         return Ok(report);
     }
-    Ok(report.also_in(&audit_servers(url, &lanes, progress)?))
+    Ok(report.also_in(&audit_servers(url, &lanes, organization, progress)?))
 }
 
 /// One look at lanes of which some are on other servers.
-fn audit_servers(url: &str, lanes: &[Lane], progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
+fn audit_servers(
+    url: &str,
+    lanes: &[Lane],
+    organization: Option<Uuid>,
+    progress: &mut dyn FnMut(&'static str),
+) -> Result<Report, AuditError> {
     // What it makes goes with its transaction, which goes with it.
     let mut pg = PgConnection::establish(url).map_err(AuditError::Connection)?;
     let mut servers = Servers::begin(url, &mut pg, lanes)?;
     let tables = servers.copy(&mut pg, lanes)?;
-    let mut report = look(CHECKS, &mut pg, &over_lanes(lanes, &tables), progress)?;
-    for check in CHECKS.iter().filter(|check| OF_EACH_SERVER.contains(&check.name)) {
-        for node in servers.connections() {
-            find(check, node, "", &mut report)?;
+    let books = Books { lanes, tables, organization };
+    let mut report = look(CHECKS, &mut pg, &books, progress)?;
+    if organization.is_none() {
+        for check in CHECKS.iter().filter(|check| OF_EACH_SERVER.contains(&check.name)) {
+            for node in servers.connections() {
+                find(check, node, "", &mut report)?;
+            }
         }
     }
     Ok(report)
@@ -256,15 +303,16 @@ fn audit_servers(url: &str, lanes: &[Lane], progress: &mut dyn FnMut(&'static st
 /// # Errors
 /// As [`audit_database`]; [`AuditError::OnNode`] when that is not all.
 pub fn audit(pg: &mut PgConnection, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
-    audit_by(CHECKS, pg, progress)
+    audit_by(CHECKS, None, pg, progress)
 }
 
-/// As [`audit`], by some of the checks alone.
+/// As [`audit`], by some of the checks alone, and of one organization alone where that is said.
 ///
 /// # Errors
 /// As [`audit`].
 pub fn audit_by(
     checks: &[Check],
+    organization: Option<Uuid>,
     pg: &mut PgConnection,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
@@ -272,30 +320,75 @@ pub fn audit_by(
     if let Some((lane, node)) = lanes.iter().find_map(|lane| Some((lane, lane.name.clone()?))) {
         return Err(AuditError::OnNode { lane: lane.schema_name.clone(), node });
     }
-    let over_lanes = match &lanes[..] {
-        // All of it is in one place anyway.
-        [] | [_] => String::new(),
-        [first, ..] => over_lanes(&lanes, &lane_tables(pg, first)?),
-    };
-    look(checks, pg, &over_lanes, progress)
+    let tables = lanes.first().map(|lane| tables_of(pg, &lane.schema_name)).transpose()?.unwrap_or_default();
+    look(checks, pg, &Books { lanes: &lanes, tables, organization }, progress)
 }
 
-/// What the checks find in a transaction, in whose queries `over_lanes` stands first.
+/// What is looked at.
+struct Books<'l> {
+    lanes: &'l [Lane],
+    /// What each lane has.
+    tables: Vec<Table>,
+    /// Whose; `None`: everybody's.
+    organization: Option<Uuid>,
+}
+
+impl Books<'_> {
+    /// The beginning of a query in which the tables of all lanes are one each, and have nothing but what is the organization's.
+    fn beginning(&self, catalogue: &[Table]) -> String {
+        let is_in_one_place = self.lanes.len() <= 1 && self.lanes.iter().all(|lane| lane.name.is_none());
+        let mut tables = Vec::new();
+        for table in self.tables.iter().filter(|_| !is_in_one_place || self.organization.is_some()) {
+            let condition = self.condition(table);
+            let rows_of = |lane: &Lane| format!("SELECT * FROM {}{condition}", lane.table(&table.name));
+            let rows: Vec<String> = self.lanes.iter().map(rows_of).collect();
+            tables.push(format!("{} AS NOT MATERIALIZED ({})", table.name, rows.join(" UNION ALL ")));
+        }
+        let is_in_lanes = |table: &Table| self.tables.iter().any(|known| known.name == table.name);
+        for table in catalogue.iter().filter(|table| !is_in_lanes(table)) {
+            let condition = self.condition(table);
+            if !condition.is_empty() {
+                let rows = format!(r#"SELECT * FROM {CATALOGUE}."{}"{condition}"#, table.name);
+                tables.push(format!("{} AS NOT MATERIALIZED ({rows})", table.name));
+            }
+        }
+        match tables.is_empty() {
+            true => String::new(),
+            false => format!("WITH {} ", tables.join(", ")),
+        }
+    }
+
+    /// Which rows of a table are the organization's.
+    fn condition(&self, table: &Table) -> String {
+        let column = match table.name.as_str() {
+            ORGANIZATIONS => "id",
+            _ if table.names_organizations() => "organization_id",
+            _ => return String::new(),
+        };
+        self.organization.map_or_else(String::new, |organization| format!(" WHERE {column} = '{organization}'"))
+    }
+}
+
+/// What the checks find in a transaction.
 fn look(
     checks: &[Check],
     pg: &mut PgConnection,
-    over_lanes: &str,
+    books: &Books<'_>,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
     // Figures and times in messages are spelt in one way; a long check is not a hung one.
     let setup = "SET LOCAL TIME ZONE 'UTC'; SET LOCAL statement_timeout = 0";
     pg.batch_execute(setup).map_err(|error| AuditError::Check("setup", error))?;
+    let catalogue = books.organization.map(|_| tables_of(pg, CATALOGUE)).transpose()?.unwrap_or_default();
+    let beginning = books.beginning(&catalogue);
     let mut report = Report::default();
-    for check in checks {
+    let is_about_them = |check: &&Check| books.organization.is_none() || !OF_EACH_SERVER.contains(&check.name);
+    for check in checks.iter().filter(is_about_them) {
         progress(check.name);
-        find(check, pg, over_lanes, &mut report)?;
+        find(check, pg, &beginning, &mut report)?;
+        report.checks += 1;
     }
-    let notes = format!("{over_lanes}{PARKED_CUSTOMERS}");
+    let notes = format!("{beginning}{PARKED_CUSTOMERS}");
     let parked: Vec<Found> = sql_query(notes).load(pg).map_err(|error| AuditError::Check("parked_customers", error))?;
     report.notes.extend(parked.into_iter().map(|row| Note {
         about: "parked_customers",
@@ -305,10 +398,10 @@ fn look(
     Ok(report)
 }
 
-/// Adds what one check finds.
-fn find(check: &Check, pg: &mut PgConnection, over_lanes: &str, report: &mut Report) -> Result<(), AuditError> {
+/// Adds what one check finds by a query with this beginning.
+fn find(check: &Check, pg: &mut PgConnection, beginning: &str, report: &mut Report) -> Result<(), AuditError> {
     let found = format!("SELECT subject, problem FROM ({}) breach LIMIT {}", check.sql, BREACHES_MAX + 1);
-    let bounded = format!("{over_lanes}{found}");
+    let bounded = format!("{beginning}{found}");
     let found: Vec<Found> = sql_query(bounded).load(pg).map_err(|error| AuditError::Check(check.name, error))?;
     let is_cut = found.len() > BREACHES_MAX;
     let shown = found.into_iter().take(BREACHES_MAX);
@@ -324,17 +417,8 @@ fn lanes_of(pg: &mut PgConnection) -> Result<Vec<Lane>, AuditError> {
     servers::directory(pg).map_err(|error| AuditError::Check("lanes", error))
 }
 
-fn lane_tables(pg: &mut PgConnection, lane: &Lane) -> Result<Vec<String>, AuditError> {
-    servers::table_names(pg, &lane.schema_name).map_err(|error| AuditError::Check("lanes", error))
-}
-
-/// The beginning of a query in which the tables of all lanes are one each.
-fn over_lanes(lanes: &[Lane], tables: &[String]) -> String {
-    let all_of = |table: &String| {
-        let parts: Vec<String> = lanes.iter().map(|lane| format!("SELECT * FROM {}", lane.table(table))).collect();
-        format!("{table} AS NOT MATERIALIZED ({})", parts.join(" UNION ALL "))
-    };
-    format!("WITH {} ", tables.iter().map(all_of).collect::<Vec<_>>().join(", "))
+fn tables_of(pg: &mut PgConnection, schema: &str) -> Result<Vec<Table>, AuditError> {
+    servers::tables_of(pg, schema).map_err(|error| AuditError::Check("lanes", error))
 }
 
 #[cfg(test)]

@@ -114,14 +114,22 @@ struct Identity {
     database_number: i64,
 }
 
+/// A table or a view.
 #[derive(QueryableByName)]
-struct Table {
+pub(crate) struct Table {
     #[diesel(sql_type = Text)]
-    name: String,
+    pub(crate) name: String,
     #[diesel(sql_type = Text)]
     columns: String,
     #[diesel(sql_type = Nullable<Text>)]
     indexes: Option<String>,
+}
+
+impl Table {
+    /// Whether each row says whose it is.
+    pub(crate) fn names_organizations(&self) -> bool {
+        self.columns.split(", ").any(|column| column.starts_with("organization_id "))
+    }
 }
 
 /// All lanes, in order.
@@ -129,10 +137,9 @@ pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<Lane>> {
     sql_query(DIRECTORY).load(pg)
 }
 
-/// The tables of a lane.
-pub(crate) fn table_names(pg: &mut PgConnection, schema: &str) -> QueryResult<Vec<String>> {
-    let tables: Vec<Table> = sql_query(TABLES).bind::<Text, _>(schema).load(pg)?;
-    Ok(tables.into_iter().map(|table| table.name).collect())
+/// The tables and views of a schema.
+pub(crate) fn tables_of(pg: &mut PgConnection, schema: &str) -> QueryResult<Vec<Table>> {
+    sql_query(TABLES).bind::<Text, _>(schema).load(pg)
 }
 
 /// Transactions on all servers, which see what there is as of one instant as far as numbers and addresses go: each shows what was
@@ -176,22 +183,21 @@ impl Servers {
         self.nodes.values_mut()
     }
 
-    /// Copies what is in the lanes that are not in the catalogue's database; `pg` may only read from then on. The names of all tables.
-    pub(crate) fn copy(&mut self, pg: &mut PgConnection, lanes: &[Lane]) -> Result<Vec<String>, AuditError> {
-        let mut names = Vec::new();
+    /// Copies what is in the lanes that are not in the catalogue's database; `pg` may only read from then on. The tables that each lane has.
+    pub(crate) fn copy(&mut self, pg: &mut PgConnection, lanes: &[Lane]) -> Result<Vec<Table>, AuditError> {
+        let mut all = Vec::new();
         for lane in lanes {
             let Some(node) = lane.name.as_ref().and_then(|name| self.nodes.get_mut(name)) else {
-                names = table_names(pg, &lane.schema_name)?;
+                all = tables_of(pg, &lane.schema_name)?;
                 continue;
             };
-            let tables: Vec<Table> = sql_query(TABLES).bind::<Text, _>(&lane.schema_name).load(node)?;
-            for table in &tables {
+            all = tables_of(node, &lane.schema_name)?;
+            for table in &all {
                 copy_table(node, pg, lane, table)?;
             }
-            names = tables.into_iter().map(|table| table.name).collect();
         }
         pg.batch_execute("SET TRANSACTION READ ONLY")?;
-        Ok(names)
+        Ok(all)
     }
 }
 

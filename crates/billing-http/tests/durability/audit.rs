@@ -2,13 +2,15 @@
 
 use std::slice;
 
-use billing_audit::{CHECKS, audit, audit_by, audit_database};
+use billing_audit::{AuditError, CHECKS, audit, audit_by, audit_database, audit_organization};
+use billing_domain::id::OrganizationId;
 use diesel::connection::SimpleConnection;
 use diesel::{Connection, PgConnection};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::receiver::until;
-use crate::support::{Field, World, event};
+use crate::support::{Field, World, event, plan_body};
 
 /// A version with a fee, calls that start again each week, prepaid seats, and the latest of them that is large, ten
 /// percent off.
@@ -459,6 +461,7 @@ fn the_auditor_finds_every_corruption() {
     let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
     assert!(report.is_clean(), "the service's own books: {report}");
 
+    let [acme, other] = organizations(&world);
     let mut pg = PgConnection::establish(world.url()).expect("a connection");
     let mut found = Vec::new();
     for (corruption, check) in CORRUPTIONS {
@@ -466,14 +469,57 @@ fn the_auditor_finds_every_corruption() {
         pg.batch_execute("BEGIN; SET LOCAL session_replication_role = replica").expect("a transaction");
         pg.batch_execute(corruption).unwrap_or_else(|error| panic!("{corruption}: {error}"));
         let named = CHECKS.iter().find(|one| one.name == *check).expect(check);
-        let report = audit_by(slice::from_ref(named), &mut pg, &mut |_| {}).expect(corruption);
-        assert!(report.broken_checks().contains(check), "{corruption}: not noticed by {check}: {report}");
+        let mut report = |whose| audit_by(slice::from_ref(named), whose, &mut pg, &mut |_| {}).expect(corruption);
+        let of_all = report(None);
+        assert!(of_all.broken_checks().contains(check), "{corruption}: not noticed by {check}: {of_all}");
+        let (own, of_others) = (report(Some(acme)), report(Some(other)));
+        let is_nobodys = OF_THE_SERVER.contains(check) || *check == "everything_is_its_customers";
+        assert!(is_nobodys || own.broken_checks().contains(check), "{corruption}: {check}: whose it is: {own}");
+        for breach in &of_others.breaches {
+            assert!(!own.breaches.contains(breach), "{corruption}: another organization is told of it: {of_others}");
+        }
         found.push(*check);
         pg.batch_execute("ROLLBACK").expect("rolled back");
     }
     let blind: Vec<_> = CHECKS.iter().map(|check| check.name).filter(|name| !found.contains(name)).collect();
     assert!(blind.is_empty(), "never seen to find anything: {blind:?}");
     assert!(audit_database(world.url(), &mut |_| {}).expect("an audit").is_clean(), "it wrote nothing");
+}
+
+/// Checks of what a server has made of tables, which is no organization's. A row that names another organization than its customer's is not found
+/// by looking at one of them either.
+const OF_THE_SERVER: &[&str] = &["event_months_have_their_indexes"];
+
+/// The organization of the books, and another one with a customer, a plan, an event and an invoice.
+fn organizations(world: &World) -> [Uuid; 2] {
+    let other = world.other_key();
+    let send = |path: &str, body: &Value| {
+        let headers = [("X-API-KEY", other.as_str()), ("Content-Type", "application/json")];
+        let answer = world.send("POST", path, &headers, body.to_string().as_bytes());
+        assert!(answer.status < 300, "{path}: {}", answer.text);
+        serde_json::from_str::<Value>(&answer.text).expect("JSON")
+    };
+    let metric = send("/api/metrics/", &json!({"event_name": "api_call"})).id("metric_id");
+    let plan = send("/api/plans/", &plan_body("Theirs", &metric)).id("plan_id");
+    send("/api/customers/", &json!({"customer_id": "theirs", "email": "stays@acme.io"}));
+    let start = crate::support::ago(time::Duration::days(1));
+    send("/api/subscriptions/", &json!({"customer_id": "theirs", "plan_id": plan, "start_date": start}));
+    send("/api/track/", &json!({"batch": [event("theirs", "e1", &start)]}));
+    let report = audit_database(world.url(), &mut |_| {}).expect("an audit");
+    assert!(report.is_clean(), "with the other's: {report}");
+    let id = |key: &str| {
+        let answer = world.send("GET", "/api/organization/", &[("X-API-KEY", key)], b"").ok(200);
+        answer.id("organization_id").parse::<OrganizationId>().expect("an id").uuid()
+    };
+    let ids = [id(&world.key), id(&other)];
+    for id in ids {
+        let report = audit_organization(world.url(), id, &mut |_| {}).expect("an audit");
+        assert!(report.is_clean(), "each by itself: {report}");
+        assert_eq!(report.checks, CHECKS.len() - OF_THE_SERVER.len());
+    }
+    let nobody = audit_organization(world.url(), Uuid::nil(), &mut |_| {});
+    assert!(matches!(nobody, Err(AuditError::NoOrganization)), "{nobody:?}");
+    ids
 }
 
 /// A word that the auditor does not know is no price of nothing: it says so and goes no further.
