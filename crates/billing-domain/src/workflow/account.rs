@@ -378,18 +378,31 @@ impl Catalog {
             }
             plan => (plan?, None),
         };
-        let currency = super::find_currency(tx, &version.currency_code)?;
-        let mut metrics = BTreeMap::new();
-        for metric in version.metrics() {
-            metrics.insert(metric, tx.metrics().get(metric)?);
-        }
-        let offer = Rc::new(Offer { plan, addon, version, currency, metrics });
+        let offer = Rc::new(Offer::new(tx, plan, addon, version)?);
         self.0.insert(id, offer.clone());
         Ok(offer)
     }
 }
 
 impl Offer {
+    /// A version with what belongs to it.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn new(
+        tx: &mut dyn Transaction,
+        plan: Plan,
+        addon: Option<AddonTerms>,
+        version: PlanVersion,
+    ) -> Result<Self, Error> {
+        let currency = super::find_currency(tx, &version.currency_code)?;
+        let mut metrics = BTreeMap::new();
+        for metric in version.metrics() {
+            metrics.insert(metric, tx.metrics().get(metric)?);
+        }
+        Ok(Self { plan, addon, version, currency, metrics })
+    }
+
     /// The billing records of a new subscription to it.
     ///
     /// # Errors

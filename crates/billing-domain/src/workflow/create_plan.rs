@@ -5,6 +5,7 @@ use time::OffsetDateTime;
 use super::create_plan_version::create_checked;
 use super::{CreatePlanVersion, NewPlanVersion};
 use crate::error::{Error, FieldCode, FieldErrors};
+use crate::id::PlanId;
 use crate::period::PlanDuration;
 use crate::plan::{ExternalLink, Plan, PlanVersion};
 use crate::store::Transaction;
@@ -39,16 +40,7 @@ pub fn create_plan(
     command: &CreatePlan,
     now: OffsetDateTime,
 ) -> Result<(Plan, Vec<PlanVersion>), Error> {
-    let plan = Plan {
-        id: tx.new_uuid().into(),
-        name: command.name.clone(),
-        description: command.description.clone(),
-        duration: command.duration,
-        tags: command.tags.clone(),
-        external_links: command.external_links.clone(),
-        created_at: now,
-        deleted_at: None,
-    };
+    let plan = command.plan(tx.new_uuid().into(), now);
     command.faults(tx, now)?.finish(())?;
     tx.plans().insert(&plan)?;
     let Some(version) = &command.initial_version else { return Ok((plan, Vec::new())) };
@@ -58,7 +50,22 @@ pub fn create_plan(
 }
 
 impl CreatePlan {
-    fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
+    /// The plan without its version.
+    pub(super) fn plan(&self, id: PlanId, now: OffsetDateTime) -> Plan {
+        Plan {
+            id,
+            name: self.name.clone(),
+            description: self.description.clone(),
+            duration: self.duration,
+            tags: self.tags.clone(),
+            external_links: self.external_links.clone(),
+            created_at: now,
+            deleted_at: None,
+        }
+    }
+
+    /// What is wrong with it.
+    pub(super) fn faults(&self, tx: &mut dyn Transaction, now: OffsetDateTime) -> Result<FieldErrors, Error> {
         let mut errors = check_texts(&self.name, self.description.as_deref(), &self.tags, &self.external_links);
         if let Some(version) = &self.initial_version {
             errors.0.extend(version.faults(tx, now)?.under("initial_version").0);

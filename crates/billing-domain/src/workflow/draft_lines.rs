@@ -65,7 +65,8 @@ pub(super) fn draft_lines(
     for ((record, offer), has_usage) in records.iter_mut().zip(&offers).zip(metered) {
         let usage = if has_usage { usages.next() } else { None };
         let counted = usage.as_ref().and_then(|usage| usage.as_ref().ok());
-        let mut lines = charge(account, record, offer, (part(record), counted), at)?;
+        let subscription = account.subscription(record.subscription)?;
+        let mut lines = charge(subscription, record, offer, (part(record), counted), at)?;
         if let Some(Err(failure)) = &usage {
             lines.extend(leave_unbilled(account, record, offer, failure, at)?);
         }
@@ -79,7 +80,7 @@ pub(super) fn draft_lines(
     for (id, offer) in billed {
         let is_last = is_last_invoice(account, id, records, part, at);
         if let Some(draft) = drafts.get_mut(&offer.currency.code) {
-            adjust(account, draft, id, &offer, is_last, at)?;
+            adjust(account.subscription_mut(id)?, draft, &offer, is_last, at);
         }
     }
     if let Some(taxed_at) = taxed_at {
@@ -157,16 +158,15 @@ pub(super) fn usage_request(
     )))
 }
 
-/// The lines of one record, before adjustments and tax.
-fn charge(
-    account: &Account,
+/// The lines of one record of a subscription, before adjustments and tax.
+pub(super) fn charge(
+    subscription: &Subscription,
     record: &mut BillingRecord,
     offer: &Offer,
     (part, usage): (Part, Option<&SeenUsage>),
     at: OffsetDateTime,
 ) -> Result<Vec<LineItem>, Error> {
     let decimals = offer.currency.decimals;
-    let subscription = account.subscription(record.subscription)?;
     let mut lines = Vec::new();
     match offer.version.charge(record.charge) {
         Some(Charge::Recurring(charge)) => {
@@ -226,30 +226,28 @@ fn line_of(
 }
 
 /// Adjusts the price of one subscription's period, on its lines of this draft, or on a line of its own.
-fn adjust(
-    account: &mut Account,
+pub(super) fn adjust(
+    subscription: &mut Subscription,
     draft: &mut Draft,
-    id: SubscriptionId,
     offer: &Offer,
     is_last: bool,
     at: OffsetDateTime,
-) -> Result<(), Error> {
-    let Some(adjustment) = &offer.version.price_adjustment else { return Ok(()) };
-    let subscription = account.subscription_mut(id)?;
+) {
+    let Some(adjustment) = &offer.version.price_adjustment else { return };
+    let id = subscription.id;
     let decimals = draft.currency.decimals;
     let mut lines: Vec<_> = draft.lines.iter_mut().filter(|line| line.subscription == Some(id)).collect();
     let charges = &subscription.settled.adjustment.charges + lines.iter().map(|line| &line.base).sum::<BigDecimal>();
     let span = Span { fraction: adjusted_part(subscription, adjustment.kind, &charges), last: is_last };
     if !lines.is_empty() {
         adjust_price(&mut lines, adjustment, &span, &mut subscription.settled, decimals);
-        return Ok(());
+        return;
     }
     let mut line = adjustment_line(offer, subscription, &adjustment.name, at);
     adjust_price(&mut [&mut line], adjustment, &span, &mut subscription.settled, decimals);
     if !line.amount.is_zero() {
         draft.lines.push(line);
     }
-    Ok(())
 }
 
 /// The part of a full period that fixed and override amounts are for. A cancellation with `charge_full` leaves it as it

@@ -76,6 +76,7 @@ mod preview_change;
 mod preview_corrections;
 #[cfg(feature = "service")]
 mod preview_matching_corrections;
+mod preview_plan;
 mod read_event_receipt;
 mod read_statement;
 mod recount_usage;
@@ -191,6 +192,7 @@ pub use preview_corrections::{CorrectionsPreview, LineCorrection, Outlook, Recou
 pub use preview_matching_corrections::{
     MatchingPreview, MoneyChange, customers_with_matching_events, preview_matching_corrections,
 };
+pub use preview_plan::{PlanPreview, PreviewPlan, preview_plan};
 pub use read_event_receipt::{
     BilledOn, CountedFor, CountsForNothing, EventReceipt, ReadEventReceipt, read_event_receipt,
 };

@@ -29,6 +29,7 @@ mod payment;
 mod plan;
 mod prepaid;
 mod preview;
+mod preview_plan;
 mod receipts;
 mod records;
 #[cfg(feature = "service")]
