@@ -319,8 +319,15 @@ pub fn samples(endpoint: &Endpoint) -> Vec<Sample> {
     if endpoint.request.is_none() {
         return vec![bare];
     }
-    // A preview takes what its call takes.
+    // A preview takes what its call takes; that of a plan also says what is used of it.
     let bodies = bodies(method, path.strip_suffix("preview/").unwrap_or(path));
+    let bodies: Vec<Value> = match path {
+        "/api/plans/preview/" => bodies
+            .into_iter()
+            .map(|plan| json!({"plan": plan, "usage": [{"metric_id": "$metric", "quantity": 5}]}))
+            .collect(),
+        _ => bodies,
+    };
     assert!(!bodies.is_empty(), "{method} {path}: no sample of its body");
     bodies.into_iter().map(|body| Sample { body: Some(body), ..bare.clone() }).collect()
 }

@@ -95,7 +95,11 @@ impl ExplainedLineView {
 }
 
 impl ExplainedAdjustmentView {
-    fn new(adjustment: &Adjustment) -> Result<Self, ApiError> {
+    /// Of an amount added to the base of a line.
+    ///
+    /// # Errors
+    /// None that a client can cause.
+    pub fn new(adjustment: &Adjustment) -> Result<Self, ApiError> {
         Ok(Self {
             adjustment_type: adjustment.kind(),
             amount: (&adjustment.amount).into(),

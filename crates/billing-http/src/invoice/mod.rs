@@ -23,6 +23,7 @@ use crate::list::{ListAnswer, Paging, map_page};
 use crate::path::PathParam;
 use crate::query::{ApiQuery, FromQuery, Query};
 use crate::wire::{FromJson, body, words_of};
+pub use explanation::ExplainedAdjustmentView;
 use explanation::ExplanationView;
 pub use view::{InvoiceBriefView, InvoiceView, LineItemView, VoidedInvoiceView};
 

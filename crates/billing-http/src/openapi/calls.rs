@@ -87,6 +87,7 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/metrics/", &[&DUPLICATE_RESOURCE]),
     ("/api/metrics/{metric_id}/archive/", &[&INVALID_OPERATION]),
     ("/api/features/", &[&DUPLICATE_RESOURCE]),
+    ("/api/plans/preview/", &[&PREPAYMENT_CANT_DETERMINE_UNITS]),
     ("/api/plans/{plan_id}/versions/", &[&DUPLICATE_RESOURCE]),
     ("/api/plans/{plan_id}/delete/", &[&INVALID_OPERATION]),
     ("/api/plan_versions/{version_id}/delete/", &[&INVALID_OPERATION]),

@@ -3,6 +3,7 @@
 mod body;
 mod change_body;
 mod filter;
+mod preview;
 mod version_body;
 mod version_view;
 mod view;
@@ -10,8 +11,8 @@ mod view;
 use actix_web::web;
 use billing_domain::id::{PlanId, PlanVersionId};
 use billing_domain::workflow::{
-    CreatePlan, CreatePlanVersion, NewPlanVersion, create_plan, create_plan_version, delete_plan, delete_plan_version,
-    update_plan, update_plan_version,
+    CreatePlan, CreatePlanVersion, NewPlanVersion, PreviewPlan, create_plan, create_plan_version, delete_plan,
+    delete_plan_version, update_plan, update_plan_version,
 };
 use billing_domain::{Error, Noun};
 
@@ -28,6 +29,7 @@ use crate::wire::{Instant, view};
 use change_body::{UpdatePlanBody, UpdatePlanVersionBody};
 use filter::PlanFilter;
 pub use filter::VersionFilter;
+use preview::PlanPreviewView;
 pub use version_body::{Fee, fees};
 pub use version_view::{Catalog, ComponentView, PlanVersionView, RecurringChargeView};
 pub use view::PlanView;
@@ -57,6 +59,10 @@ pub fn endpoints() -> Vec<Endpoint> {
             .parameters(LIST_PARAMETERS)
             .lists::<PlanView>(),
         post("/api/plans/", "Create a plan", create).takes::<CreatePlan>().answers::<PlanView>(201),
+        post("/api/plans/preview/", "Show what a plan would come to without making it", preview::show)
+            .takes::<PreviewPlan>()
+            .repeatable()
+            .answers::<PlanPreviewView>(200),
         get("/api/plans/{plan_id}/", "Show a plan", show).parameters(VERSION_PARAMETERS).answers::<PlanView>(200),
         patch("/api/plans/{plan_id}/", "Change a plan", update).takes::<UpdatePlanBody>().answers::<PlanView>(200),
         post("/api/plans/{plan_id}/delete/", "Delete a plan that nobody is subscribed to", delete)

@@ -191,7 +191,8 @@ view! {
 }
 
 impl ComponentView {
-    fn new(component: &Component, metric: &Metric, currency: &CurrencyView) -> Self {
+    /// Of a component of `metric` that is priced in `currency`.
+    pub(super) fn new(component: &Component, metric: &Metric, currency: &CurrencyView) -> Self {
         let (invoicing, reset) = (component.invoicing_interval, component.reset_interval);
         Self {
             billable_metric: metric.into(),

@@ -25,6 +25,7 @@ mod metrics;
 mod one_off_lines;
 mod payments;
 mod plan_changes;
+pub(crate) mod plan_previews;
 mod plans;
 pub(crate) mod reissues;
 mod shapes;
