@@ -23,6 +23,8 @@ pub struct Failure {
     pub code: String,
     /// What is wrong, for people.
     pub detail: String,
+    /// What is wrong with which field, by the path that the API has for it.
+    pub faults: Vec<(String, String)>,
 }
 
 impl Failure {
@@ -48,7 +50,14 @@ impl Failure {
 
     /// A failure of this kind.
     pub fn new(status: u16, code: &str, detail: &str) -> Self {
-        Self { status, code: code.to_owned(), detail: detail.to_owned() }
+        Self { status, code: code.to_owned(), detail: detail.to_owned(), faults: Vec::new() }
+    }
+
+    /// The same, of this field alone.
+    #[must_use]
+    pub fn at(self, field: &str) -> Self {
+        let faults = vec![(field.to_owned(), self.detail.clone())];
+        Self { faults, ..self }
     }
 }
 

@@ -91,26 +91,35 @@ impl Form<'_> {
 impl Field {
     /// The field with this in it.
     pub fn render(&self, value: &str, zone: &ViewerZone) -> Markup {
-        let (name, required) = (self.name, self.is_required);
-        let hinted = self.hint.map(|_| format!("{name}-hint"));
+        self.render_as(self.name, (value, None), zone)
+    }
+
+    /// The same under another name, as one of a row, with what is wrong with what stands in it.
+    pub fn render_as(&self, name: &str, (value, fault): (&str, Option<&str>), zone: &ViewerZone) -> Markup {
+        let required = self.is_required;
+        let (hint_id, fault_id) = (format!("{name}-hint"), format!("{name}-fault"));
+        let told: Vec<&str> = [fault.map(|_| &*fault_id), self.hint.map(|_| &*hint_id)].into_iter().flatten().collect();
+        let hinted = (!told.is_empty()).then(|| told.join(" "));
+        let invalid = fault.map(|_| "true");
         let field = match self.input {
             Input::Text(longest) => html! {
                 input id=(name) name=(name) maxlength=(longest) required[required] value=(value) autocomplete="off"
-                    aria-describedby=[&hinted];
+                    aria-describedby=[&hinted] aria-invalid=[invalid];
             },
             Input::Number => html! {
                 input id=(name) name=(name) inputmode="decimal" maxlength="60" required[required] value=(value)
-                    autocomplete="off" aria-describedby=[&hinted];
+                    autocomplete="off" aria-describedby=[&hinted] aria-invalid=[invalid];
             },
             Input::Instant => html! {
                 input id=(name) name=(name) type="datetime-local" step="1" required[required]
-                    value=(written(value, zone)) aria-describedby=[&hinted];
+                    value=(written(value, zone)) aria-describedby=[&hinted] aria-invalid=[invalid];
             },
             Input::Day => html! {
-                input id=(name) name=(name) type="date" required[required] value=(value) aria-describedby=[&hinted];
+                input id=(name) name=(name) type="date" required[required] value=(value) aria-describedby=[&hinted]
+                    aria-invalid=[invalid];
             },
             Input::Choice(choices) => html! {
-                select id=(name) name=(name) aria-describedby=[&hinted] {
+                select id=(name) name=(name) aria-describedby=[&hinted] aria-invalid=[invalid] {
                     @for (sent, words) in choices { option value=(sent) selected[*sent == value] { (words) } }
                 }
             },
@@ -123,7 +132,16 @@ impl Field {
                 @if may_be_empty { " " span.quiet { (text::OPTIONAL) } }
             }
             (field)
-            @if let Some(hint) = self.hint { p.hint id=[hinted] { (hint) } }
+            @if let Some(fault) = fault { p.fault id=(fault_id) { (fault) } }
+            @if let Some(hint) = self.hint { p.hint id=(hint_id) { (hint) } }
+        }
+    }
+
+    /// What stands in it at first: the first of several, and otherwise nothing.
+    pub fn first_value(&self) -> &'static str {
+        match self.input {
+            Input::Choice(choices) => choices.first().map_or("", |(sent, _)| *sent),
+            _ => "",
         }
     }
 

@@ -13,6 +13,7 @@
 //! | [`visit`] | one request: who looks, which part of the path and which fields came with it |
 //! | [`page`] | the pages, one file each |
 //! | [`form`] | forms: fields with their labels, and what is put into them as the API takes it |
+//! | [`rows`] | forms with rows, which are added and taken away without a script |
 //! | [`layout`] | what surrounds a page: head, navigation, search, and the pages of errors |
 //! | [`show`] | amounts, instants and other values as people read them |
 //! | [`zone`] | the time zone that somebody reads and writes instants in |
@@ -28,6 +29,7 @@ pub mod layout;
 pub mod page;
 pub mod permission;
 pub mod route;
+pub mod rows;
 pub mod show;
 pub mod text;
 pub mod visit;

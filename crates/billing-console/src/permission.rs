@@ -15,6 +15,8 @@ pub const ALL: &[Role] = Role::ALL;
 pub const MONEY: &[Role] = &[Owner, Finance];
 /// Who sees to what customers hold.
 pub const SUBSCRIPTIONS: &[Role] = &[Owner, Finance, Support];
+/// Who sees to what things cost.
+pub const PRICES: &[Role] = &[Owner, Finance];
 /// Who connects other programs.
 pub const ENGINEERS: &[Role] = &[Owner, Developer];
 /// Who is told when usage or spend goes too far.
@@ -25,7 +27,7 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 56] = [
+const CALLS: [(Verb, &str, &[Role]); 59] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -59,6 +61,9 @@ const CALLS: [(Verb, &str, &[Role]); 56] = [
     (Post, "/api/approvals/*/decline/", MONEY),
     (Delete, "/api/approvals/*/", MONEY),
     (Patch, "/api/organization/", MONEY),
+    (Post, "/api/plans/", PRICES),
+    (Post, "/api/plans/preview/", PRICES),
+    (Post, "/api/plans/*/versions/", PRICES),
     (Post, "/api/subscriptions/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/preview/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/cancel/", SUBSCRIPTIONS),
@@ -129,6 +134,10 @@ mod tests {
             (Owner,      Patch,  "/api/organization/",              true,  "there is this one"),
             (Owner,      Post,   "/api/invoices/x/y/void/",         false, "another depth is another call"),
             (Owner,      Post,   "/api/invoices//void/",            false, "nothing is no id"),
+            (Finance,    Post,   "/api/plans/",                     true,  "prices are money"),
+            (Developer,  Post,   "/api/plans/x/versions/",          false, "which is not theirs"),
+            (Support,    Post,   "/api/plans/preview/",             false, "nor tried out"),
+            (Owner,      Post,   "/api/plans/x/delete/",            false, "there is no page for it"),
             (Support,    Get,    "/api/audit_log/?kind=plan",       false, "it tells of what they may not do"),
             (Developer,  Get,    "/api/audit_log/?kind=plan",       true,  "they read it"),
             (Finance,    Post,   "/api/approvals/x/approve/",       true,  "finance decides too"),

@@ -8,7 +8,7 @@ use maud::Markup;
 
 use crate::api::Failure;
 use crate::page;
-use crate::permission::{ALERTS, ALL, BILLING_RUN, ENGINEERS, MONEY, OWNERS, SUBSCRIPTIONS};
+use crate::permission::{ALERTS, ALL, BILLING_RUN, ENGINEERS, MONEY, OWNERS, PRICES, SUBSCRIPTIONS};
 use crate::visit::Visit;
 
 /// How a page is asked for.
@@ -113,7 +113,11 @@ const TABLE: &[Route] = &[
     route!(Get "/console/billing_run/{customer_id}/retry/" BILLING_RUN, page::billing_run::confirm),
     route!(Post "/console/billing_run/{customer_id}/retry/" BILLING_RUN, page::billing_run::act),
     route!(Get "/console/plans/" ALL, page::plans::show),
+    route!(Get "/console/plans/new/" PRICES, page::plan_builder::ask),
+    route!(Post "/console/plans/new/" PRICES, page::plan_builder::act),
     route!(Get "/console/plans/{plan_id}/" ALL, page::plan::show),
+    route!(Get "/console/plans/{plan_id}/new_version/" PRICES, page::plan_builder::ask_version),
+    route!(Post "/console/plans/{plan_id}/new_version/" PRICES, page::plan_builder::act_version),
     route!(Get "/console/plans/{plan_id}/version/" ALL, page::plan_version::show),
     route!(Get "/console/plans/{plan_id}/compare/" ALL, page::compare_versions::show),
     route!(Get "/console/metrics/" ALL, page::metrics::show),

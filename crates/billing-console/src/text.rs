@@ -1,6 +1,10 @@
-//! Every English text of the console. Another language is another file like this one.
+//! Every English text of the console. Another language is another file like this one, and those below it.
 
 #![allow(missing_docs, reason = "each text says itself what it is")]
+
+mod plan_builder;
+
+pub use plan_builder::*;
 
 // Surroundings.
 pub const PRODUCT: &str = "Billing";
@@ -133,7 +137,7 @@ pub const RETRY_EXPLAINED: &str = "The billing run takes the customer up at once
 // Lists.
 pub const NO_CUSTOMERS: &str = "No customers yet. They are made through the API: POST /api/customers/.";
 pub const NO_INVOICES: &str = "No invoices here.";
-pub const NO_PLANS: &str = "No plans yet. They are made through the API: POST /api/plans/.";
+pub const NO_PLANS: &str = "No plans yet.";
 pub const NO_METRICS: &str = "No metrics yet. They are made through the API: POST /api/metrics/.";
 pub const NO_WEBHOOKS: &str = "No webhook endpoints. They are made through the API: POST /api/webhook_endpoints/.";
 pub const NO_EVENTS: &str = "No events.";
@@ -312,7 +316,7 @@ pub const USAGE_STAYS: &str = "is billed by the old plan";
 pub const ATTACH_ADDON: &str = "Attach an add-on";
 pub const ADDON: &str = "Add-on";
 pub const ADDON_EXPLAINED: &str = "It ends with the subscription, and renews with it when it recurs.";
-pub const NO_OTHER_PLANS: &str = "There is no other plan. Plans are made through the API: POST /api/plans/.";
+pub const NO_OTHER_PLANS: &str = "There is no other plan.";
 pub const NO_ADDONS: &str = "There are no add-ons. They are made through the API: POST /api/addons/.";
 pub const ADDON_QUANTITY_HINT: &str = "Multiplies its fees.";
 pub const CANCEL_ADDON: &str = "Cancel an add-on";

@@ -10,7 +10,7 @@ document.addEventListener("keydown", event => {
 });
 // A form that was sent is not sent again while its answer is on the way; the service would do it once all the same.
 document.addEventListener("submit", event => {
-  const button = event.target.querySelector("button[type=submit]");
+  const button = event.submitter || event.target.querySelector("button[type=submit]");
   if (button) setTimeout(() => { button.disabled = true; button.setAttribute("aria-busy", "true"); }, 0);
 });
 // Back from another page: the form can be used again.

@@ -66,7 +66,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             h2 { (text::LINES) }
             p.quiet { (text::LINES_HINT) }
             div.lines {
-                @for explained in show::items(&explained["line_items"]) { (line(explained, currency, &customer_id, &visit.viewer.zone)) }
+                @for explained in show::items(&explained["line_items"]) { (line(explained, currency, Some(&customer_id), &visit.viewer.zone)) }
                 div.sum { span { (text::TOTAL) } (show::amount(&explained["amount"], currency)) }
             }
         }

@@ -9,8 +9,8 @@ use crate::visit::escaped;
 use crate::zone::ViewerZone;
 use crate::{show, text};
 
-/// A line with everything behind it.
-pub fn line(explained: &Value, currency: &Value, customer: &str, zone: &ViewerZone) -> Markup {
+/// A line with everything behind it; `customer`: whose events stand behind it, if any do.
+pub fn line(explained: &Value, currency: &Value, customer: Option<&str>, zone: &ViewerZone) -> Markup {
     let trace = &explained["trace"];
     html! {
         details.line {
@@ -30,7 +30,7 @@ pub fn line(explained: &Value, currency: &Value, customer: &str, zone: &ViewerZo
     }
 }
 
-fn charge(line: &Value, currency: &Value, customer: &str, zone: &ViewerZone) -> Markup {
+fn charge(line: &Value, currency: &Value, customer: Option<&str>, zone: &ViewerZone) -> Markup {
     let trace = &line["trace"];
     match trace["kind"].as_str().unwrap_or_default() {
         "recurring_charge" => recurring(trace, currency),
@@ -74,7 +74,7 @@ fn recurring(trace: &Value, currency: &Value) -> Markup {
 }
 
 /// What was metered, when, and the way to the very events.
-fn metric(line: &Value, customer: &str, zone: &ViewerZone) -> Markup {
+fn metric(line: &Value, customer: Option<&str>, zone: &ViewerZone) -> Markup {
     let trace = &line["trace"];
     let metric = &trace["metric"];
     html! {
@@ -88,6 +88,8 @@ fn metric(line: &Value, customer: &str, zone: &ViewerZone) -> Markup {
             }
             @if !trace["event_count"].is_null() {
                 (fact(text::EVENT_COUNT, &html! { (show::number(&trace["event_count"])) }))
+            }
+            @if !trace["quantity"].is_null() {
                 (fact(text::QUANTITY, &html! { (show::number(&trace["quantity"])) }))
             }
             @if !trace["billed_before"].is_null() {
@@ -95,7 +97,9 @@ fn metric(line: &Value, customer: &str, zone: &ViewerZone) -> Markup {
             }
             @if let Some(reason) = trace["reason"].as_str() { (fact(text::STATUS, &html! { (reason) })) }
         }
-        p { a href={ (customer_path(customer)) "events/?line=" (escaped(&show::plain(&line["line_id"]))) } { (text::SHOW_EVENTS) } }
+        @if let Some(customer) = customer {
+            p { a href={ (customer_path(customer)) "events/?line=" (escaped(&show::plain(&line["line_id"]))) } { (text::SHOW_EVENTS) } }
+        }
     }
 }
 
@@ -219,11 +223,13 @@ mod tests {
                 "kind": "sales_tax", "rate": 20.5, "taxable": 1.51,
                 "rounding": {"exact_so_far": 0.30955, "given_before": 0, "decimals": 2, "amount": 0.31}}}],
         });
-        let shown = line(&explained, &json!({"code": "USD"}), "a/b", &ViewerZone::default()).into_string();
+        let shown = line(&explained, &json!({"code": "USD"}), Some("a/b"), &ViewerZone::default()).into_string();
         for figure in ["1.82", "1.505", "1.51", "0.30955", "0.31", "20.5 %", "1,200", "1,150", "0.01", "200"] {
             assert!(shown.contains(figure), "{figure}: {shown}");
         }
         assert!(shown.contains("&lt;b&gt;call"), "markup of others stays text");
         assert!(shown.contains("/console/customers/a%2Fb/events/?line=line_1%26"), "the way to the events: {shown}");
+        let tried = line(&explained, &json!({"code": "USD"}), None, &ViewerZone::default()).into_string();
+        assert!(!tried.contains("/events/") && tried.contains("1,150"), "nobody's events: {tried}");
     }
 }

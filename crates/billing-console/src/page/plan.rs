@@ -4,9 +4,11 @@ use maud::{Markup, html};
 use serde_json::Value;
 
 use crate::api::Failure;
-use crate::route::Outcome;
+use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
+
+const NEW_VERSION: &str = "/console/plans/{plan_id}/new_version/";
 
 /// `GET /console/plans/{plan_id}/`
 ///
@@ -25,8 +27,11 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
             div { dt { (text::ACTIVE_SUBSCRIPTIONS) } dd { (show::number(&plan["active_subscriptions"])) } }
         }
         @if let Some(words) = plan["plan_description"].as_str() { p.long { (words) } }
-        @if versions.len() > 1 {
-            p { a href={ (plan_path(&plan)) "compare/" } { (text::COMPARE_VERSIONS) } }
+        p.links {
+            @if is_open_to(visit.viewer.role, Method::Get, NEW_VERSION) {
+                a.button href={ (plan_path(&plan)) "new_version/" } { (text::NEW_VERSION) }
+            }
+            @if versions.len() > 1 { a href={ (plan_path(&plan)) "compare/" } { (text::COMPARE_VERSIONS) } }
         }
         @for version in versions { (shown(&plan, version)) }
     };

@@ -5,9 +5,11 @@ use maud::html;
 use super::{is_first, paged};
 use crate::api::Failure;
 use crate::layout::pager;
-use crate::route::Outcome;
+use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
+
+const NEW: &str = "/console/plans/new/";
 
 /// `GET /console/plans/`
 ///
@@ -18,6 +20,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let plans = show::items(&list.value);
     let content = html! {
         h1 { (text::PLANS) }
+        @if is_open_to(visit.viewer.role, Method::Get, NEW) { p { a.button href=(NEW) { (text::NEW_PLAN) } } }
         @if plans.is_empty() { p.empty { (text::NO_PLANS) } } @else { div.scroll tabindex="0" { table {
             thead { tr {
                 th { (text::NAME) } th { (text::DURATION) } th.right { (text::VERSIONS) }

@@ -130,8 +130,10 @@ async fn answer(called: Result<ServiceResponse<BoxBody>, actix_web::Error>) -> R
     if status < 400 {
         return Ok(Answer { value, next });
     }
-    let text = |field: &str| value[field].as_str().unwrap_or_default().to_owned();
-    Err(Failure { status, code: text("title"), detail: text("detail") })
+    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or_default().to_owned();
+    let faults = value["validation_errors"].as_array().into_iter().flatten();
+    let faults = faults.map(|fault| (text(fault, "attr"), text(fault, "detail"))).collect();
+    Err(Failure { status, code: text(&value, "title"), detail: text(&value, "detail"), faults })
 }
 
 /// The cursor in a `Link` header to the next part of a list.

@@ -105,6 +105,15 @@ impl Driver {
         }
     }
 
+    /// Waits until a script says yes.
+    pub(crate) fn waits(&self, script: &str) {
+        let began = Instant::now();
+        while self.script(&format!("return document.readyState === 'complete' && !!({script})")) != true {
+            assert!(began.elapsed() < Duration::from_secs(30), "it never comes true: {script}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     pub(crate) fn devtools(&self, command: &str, parameters: &Value) -> Value {
         self.post("/goog/cdp/execute", &json!({"cmd": command, "params": parameters}))
     }

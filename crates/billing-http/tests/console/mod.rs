@@ -5,6 +5,7 @@ pub(crate) mod browser;
 mod changes;
 mod forms;
 mod pages;
+mod plan_builder;
 mod sessions;
 mod who_may;
 mod zones;

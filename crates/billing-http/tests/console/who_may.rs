@@ -77,6 +77,8 @@ fn roles_open_and_do_what_the_table_says() {
         let has_money = [Role::Owner, Role::Finance].contains(role);
         assert_eq!(is_offered(invoice, "/void/\""), has_money, "{role}: what may not be done is not offered");
         assert_eq!(is_offered(invoice, "/payments/\""), has_money, "{role}");
+        assert_eq!(is_offered("/console/plans/", "/plans/new/\""), has_money, "{role}: prices are money");
+        assert_eq!(is_offered("/console/plans/{plan_id}/", "/new_version/\""), has_money, "{role}");
         let may_change = has_money || *role == Role::Support;
         for link in ["/cancel/\"", "/update/\"", "/switch_plan/\"", "/addons/\"", "/prepaid_units/\"", "/subscribe/\""]
         {
