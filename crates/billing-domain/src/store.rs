@@ -16,6 +16,8 @@ mod catalog;
 mod customer;
 mod event;
 #[cfg(feature = "service")]
+mod event_tail;
+#[cfg(feature = "service")]
 mod job;
 #[cfg(feature = "service")]
 mod member;
@@ -49,6 +51,8 @@ pub use self::customer::{
     SubscriptionRepo,
 };
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, SharedIdCursor, Window};
+#[cfg(feature = "service")]
+pub use self::event_tail::{EventWatch, ExchangedEvents, PassedEvents, TAILED_MAX, TailedEvents};
 #[cfg(feature = "service")]
 pub use self::job::{JobQueue, JobRepo};
 #[cfg(feature = "service")]

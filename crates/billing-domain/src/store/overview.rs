@@ -2,11 +2,12 @@
 
 use bigdecimal::BigDecimal;
 use time::OffsetDateTime;
+use uuid::Uuid;
 
 use crate::customer::CustomerId;
 use crate::error::Error;
 use crate::id::OrganizationId;
-use crate::store::RecentEvents;
+use crate::store::{EventWatch, ExchangedEvents, PassedEvents, RecentEvents};
 
 /// What was invoiced in one currency. Voided invoices do not count, nor do those of customers under a test clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,5 +65,16 @@ pub trait Overviews: Send + Sync {
     /// not noted yet is lost with the process: these figures are for people.
     fn note_events(&self) -> Result<(), Error> {
         Ok(())
+    }
+    /// Tells the other processes over the same store which events are `watched` in this one, and gives them what was gathered for them: what
+    /// they watch, and what they have gathered for this process since the last time. To be asked once a second or so while anything is
+    /// watched: whoever has not asked for a few seconds watches nothing any more. A store that nobody else sees has nothing to do.
+    fn exchange_events(
+        &self,
+        _process: Uuid,
+        _watched: &[EventWatch],
+        _gathered: Vec<PassedEvents>,
+    ) -> Result<ExchangedEvents, Error> {
+        Ok(ExchangedEvents::default())
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct EventRow {
 
 /// Properties as they are kept.
 #[derive(FromSqlRow)]
-pub(crate) struct KeptProperties(pub(super) Properties);
+pub(crate) struct KeptProperties(pub(crate) Properties);
 
 impl FromSql<Json, Pg> for KeptProperties {
     fn from_sql(value: PgValue<'_>) -> diesel::deserialize::Result<Self> {

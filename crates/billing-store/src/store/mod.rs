@@ -2,6 +2,7 @@
 
 mod billing_queue;
 mod deliveries;
+mod event_tails;
 mod feeds;
 mod idempotency;
 mod jobs;

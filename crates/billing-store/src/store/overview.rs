@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::id::OrganizationId;
-use billing_domain::store::{Invoiced, Overview, Overviews, Queued, RecentEvents};
+use billing_domain::store::{
+    EventWatch, ExchangedEvents, Invoiced, Overview, Overviews, PassedEvents, Queued, RecentEvents,
+};
 use diesel::prelude::*;
 use diesel::sql_types::{BigInt, Bool, Nullable, Numeric, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
@@ -99,6 +101,15 @@ impl Overviews for PgStore {
 
     fn note_events(&self) -> Result<(), Error> {
         self.note_event_tallies()
+    }
+
+    fn exchange_events(
+        &self,
+        process: Uuid,
+        watched: &[EventWatch],
+        gathered: Vec<PassedEvents>,
+    ) -> Result<ExchangedEvents, Error> {
+        self.exchange_watched_events(process, watched, &gathered)
     }
 
     fn billing_queue(&self, organization: OrganizationId, limit: u32) -> Result<Vec<Queued>, Error> {

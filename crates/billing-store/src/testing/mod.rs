@@ -224,7 +224,7 @@ statement! {
         )
         FROM information_schema.columns
         WHERE (table_schema = 'public' OR table_schema IN (SELECT schema_name FROM lanes))
-            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'event_minutes', 'uncounted_events')
+            AND table_name NOT IN ('event_arrivals', 'metric_rollups', 'hot_buckets', 'usage_rollup', 'rollup_versions', 'subscription_versions', 'counted_usage', 'message_counters', 'feed_entries', 'webhook_attempts', 'webhook_pending', 'usage_alert_marks', 'event_minutes', 'uncounted_events', 'event_watches', 'passed_events')
             AND (column_name = 'organization_id' OR table_name = 'organizations' AND column_name = 'id')"
     }
 }
@@ -388,6 +388,7 @@ pub fn columns() -> Vec<String> {
         event_corrections,
         event_minutes,
         event_names,
+        event_watches,
         events,
         features,
         feed_entries,
@@ -414,6 +415,7 @@ pub fn columns() -> Vec<String> {
         organization_audit_entries,
         organization_messages,
         organizations,
+        passed_events,
         payments,
         plan_version_features,
         plan_version_targets,

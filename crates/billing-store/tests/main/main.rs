@@ -17,6 +17,7 @@ mod custom_sql_fuzz;
 mod custom_sql_grammar;
 mod custom_sql_lost;
 mod errors;
+mod event_tails;
 mod events_with_id;
 mod feeds;
 mod hot_buckets;

@@ -138,3 +138,30 @@ diesel::table! {
         last_at -> Timestamptz,
     }
 }
+
+diesel::table! {
+    event_watches (process, organization_id, customer_id, metric_id) {
+        process -> Uuid,
+        organization_id -> Uuid,
+        customer_id -> Text,
+        metric_id -> Uuid,
+        watched_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    passed_events (position) {
+        position -> Int8,
+        watcher -> Uuid,
+        organization_id -> Uuid,
+        watched_customer_id -> Text,
+        watched_metric_id -> Uuid,
+        passed_at -> Timestamptz,
+        skipped -> Int8,
+        customer_id -> Text,
+        event_name -> Text,
+        idempotency_id -> Text,
+        time_created -> Timestamptz,
+        properties -> Json,
+    }
+}

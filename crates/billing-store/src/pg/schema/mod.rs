@@ -29,7 +29,7 @@ pub(crate) use self::event::{
     metric_rollups, rollup_versions, usage_rollup,
 };
 #[cfg(feature = "testing")]
-pub(crate) use self::event::{event_minutes, uncounted_events};
+pub(crate) use self::event::{event_minutes, event_watches, passed_events, uncounted_events};
 pub(crate) use self::invoice::{invoice_counters, invoice_lines, invoice_numbers, invoices, payments};
 pub(crate) use self::message::{feed_entries, message_counters, messages, organization_messages};
 pub(crate) use self::service::{

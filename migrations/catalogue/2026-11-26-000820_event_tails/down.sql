@@ -1,0 +1,2 @@
+DROP TABLE passed_events;
+DROP TABLE event_watches;
