@@ -69,7 +69,7 @@ const CRATES: [Floors; 3] = [
                 "answer", "backend", "client_address", "compress", "connections", "feed_signals", "key_uses", "needed_scope", "operation_id", "password", "places", "request_id", "secret", "slots", "tls", "usual_time",
                 "wire", "zone",
             ],
-            &["alert_run", "approval_view", "event_selection", "noted_call", "taxes", "usage_alert_view", "webhook_view"],
+            &["alert_run", "approval_view", "event_selection", "event_tails", "noted_call", "taxes", "usage_alert_view", "webhook_view"],
             &["billing_run", "clock_turns", "error", "job_run"],
             &["delivery"],
             &["telemetry"],

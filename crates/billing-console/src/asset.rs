@@ -2,7 +2,7 @@
 
 /// Where the assets lie. The version makes browsers ask again after an update.
 pub const STYLE_PATH: &str = concat!("/console/style-", env!("CARGO_PKG_VERSION"), ".css");
-/// The script: keys and double clicks. Everything works without it.
+/// The script: keys, double clicks, events as they come in. Everything works without it.
 pub const SCRIPT_PATH: &str = concat!("/console/script-", env!("CARGO_PKG_VERSION"), ".js");
 /// The mark of the console.
 pub const ICON_PATH: &str = "/console/icon.svg";

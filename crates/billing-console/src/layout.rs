@@ -9,13 +9,14 @@ use crate::text;
 use crate::visit::Viewer;
 
 /// What stands in the navigation of whoever may open it: path, and text.
-const NAVIGATION: [(&str, &str); 13] = [
+const NAVIGATION: [(&str, &str); 14] = [
     ("/console/", text::HOME),
     ("/console/customers/", text::CUSTOMERS),
     ("/console/invoices/", text::INVOICES),
     ("/console/approvals/", text::APPROVALS),
     ("/console/billing_run/", text::BILLING_RUN),
     ("/console/plans/", text::PLANS),
+    ("/console/events/", text::EVENTS),
     ("/console/metrics/", text::METRICS),
     ("/console/alerts/", text::ALERTS),
     ("/console/webhooks/", text::WEBHOOKS),

@@ -60,6 +60,7 @@ pub const fn table() -> &'static [Route] {
 const TABLE: &[Route] = &[
     route!(Get "/console/" ALL, page::home::show),
     route!(Get "/console/search/" ALL, page::search::show),
+    route!(Get "/console/events/" ALL, page::live_events::show),
     route!(Get "/console/customers/" ALL, page::customers::show),
     route!(Get "/console/customers/{customer_id}/" ALL, page::customer::show),
     route!(Get "/console/customers/{customer_id}/events/" ALL, page::events::show),
@@ -121,6 +122,7 @@ const TABLE: &[Route] = &[
     route!(Get "/console/plans/{plan_id}/version/" ALL, page::plan_version::show),
     route!(Get "/console/plans/{plan_id}/compare/" ALL, page::compare_versions::show),
     route!(Get "/console/metrics/" ALL, page::metrics::show),
+    route!(Get "/console/metrics/{metric_id}/" ALL, page::metric::show),
     route!(Get "/console/alerts/" ALL, page::alerts::show),
     route!(Get "/console/alerts/new/" ALERTS, page::new_alert::ask),
     route!(Post "/console/alerts/new/" ALERTS, page::new_alert::act),

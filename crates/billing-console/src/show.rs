@@ -71,13 +71,22 @@ pub fn amount(value: &Value, currency: &Value) -> Markup {
 
 /// An instant to the minute as clocks in the viewer's zone show it, and in UTC with all of its digits where one points.
 pub fn instant(value: &Value, zone: &ViewerZone) -> Markup {
+    instant_to(value, zone, "2026-01-01T00:00".len())
+}
+
+/// The same to the second.
+pub fn second(value: &Value, zone: &ViewerZone) -> Markup {
+    instant_to(value, zone, "2026-01-01T00:00:00".len())
+}
+
+fn instant_to(value: &Value, zone: &ViewerZone, characters: usize) -> Markup {
     let whole = plain(value);
     match OffsetDateTime::parse(&whole, &Rfc3339) {
         Ok(instant) => {
             let local = zone.local(instant);
             html! {
                 time datetime={ (utc(instant).replacen(' ', "T", 1).replace(" UTC", "Z")) } title=(utc(instant)) {
-                    (local.get(..16).unwrap_or_default().replace('T', " "))
+                    (local.get(..characters).unwrap_or_default().replace('T', " "))
                 }
             }
         }

@@ -1,14 +1,18 @@
 //! The events that came in, as they are kept.
 
+use std::collections::BTreeSet;
+
 use actix_web::web;
 use billing_domain::customer::CustomerId;
+use billing_domain::decimal::plain;
 use billing_domain::event::{EventState, KeptEvent, Properties};
 use billing_domain::id::{CustomerKey, LineId, MetricId};
-use billing_domain::metric::{Metric, MetricType};
-use billing_domain::store::{EventFilter, Page, PageRequest, Transaction};
+use billing_domain::metric::{Measured, Metric, MetricType};
+use billing_domain::store::{EventFilter, EventWatch, Page, PageRequest, TailedEvents, Transaction};
 use billing_domain::subscription::SubscriptionFilters;
 use billing_domain::workflow::find_line_events;
-use billing_domain::{Error, FieldCode};
+use billing_domain::{Error, FieldCode, StoreError};
+use serde_json::Value;
 use time::OffsetDateTime;
 
 use crate::app::App;
@@ -215,6 +219,52 @@ fn is_there(tx: &mut dyn Transaction, customer: CustomerKey) -> Result<bool, Err
     match tx.customers().get(customer) {
         Err(Error::NotFound(_)) => Ok(false),
         found => found.map(|_| true),
+    }
+}
+
+/// Events that came in, the latest first, as the call would list them, with the names of the metrics that they count for. Of those that count for the metric
+/// of the watch also what each brings to it; others are left out there.
+///
+/// # Errors
+/// Those of the store.
+pub fn tail_rows(
+    tx: &mut dyn Transaction,
+    watch: &EventWatch,
+    events: &TailedEvents,
+    known: &mut BTreeSet<CustomerKey>,
+) -> Result<Vec<Value>, Error> {
+    let (organization, metrics) = (tx.organization(), tx.metrics().list()?);
+    let mut strangers = BTreeSet::new();
+    let mut rows = Vec::new();
+    for event in events.events().rev() {
+        let customer = CustomerKey::derive(organization, &event.customer);
+        if !known.contains(&customer) && !strangers.contains(&customer) {
+            let joined = if is_there(tx, customer)? { &mut *known } else { &mut strangers };
+            joined.insert(customer);
+        }
+        let kept = KeptEvent { event: event.clone(), state: EventState::Counted };
+        let view = EventView::new(kept, &metrics, known.contains(&customer));
+        if watch.metric.is_some_and(|metric| !view.counts_for.contains(&metric)) {
+            continue;
+        }
+        let names = metrics.iter().filter(|metric| view.counts_for.contains(&metric.id)).map(|metric| &*metric.name);
+        let names: Vec<&str> = names.collect();
+        let watched = metrics.iter().find(|metric| watch.metric == Some(metric.id));
+        let text = serde_json::to_string(&view).map_err(|error| StoreError::Internal(error.to_string()))?;
+        let mut row: Value = serde_json::from_str(&text).map_err(|error| StoreError::Internal(error.to_string()))?;
+        row["metric_names"] = names.into();
+        row["value"] = watched.and_then(|metric| metric.measured(event)).map(brought).into();
+        rows.push(row);
+    }
+    Ok(rows)
+}
+
+/// What an event brings to a metric, as text.
+fn brought(measured: Measured) -> String {
+    match measured {
+        Measured::Event => "1".to_owned(),
+        Measured::Number(number) => plain(&number),
+        Measured::Text(text) => text,
     }
 }
 

@@ -56,6 +56,7 @@ mod event;
 mod event_correction;
 mod event_receipt;
 mod event_selection;
+mod event_tails;
 mod feature;
 mod feature_access;
 mod feed;

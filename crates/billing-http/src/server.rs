@@ -16,6 +16,7 @@ use crate::audit;
 use crate::backend::Backend;
 use crate::connections::Connections;
 use crate::console;
+use crate::event;
 use crate::feed_signals::FeedSignals;
 use crate::listen::listen;
 use crate::message;
@@ -58,7 +59,9 @@ impl Server {
         app.deliverer.show_as(message::bodies);
         let app = app.with_feed_signals(Arc::clone(&feed_signals));
         let feeds = FeedKeeping::new(feed_signals, settings.feed_days, Arc::clone(&app.deliverer));
-        let workers = Workers::start(&backend, &taxes, (alarm, ear), feeds, Arc::clone(&app.key_uses))?;
+        app.event_tails.show_as(event::tail_rows);
+        let key_uses = Arc::clone(&app.key_uses);
+        let workers = Workers::start(&backend, &taxes, (alarm, ear), feeds, key_uses, &app.event_tails)?;
         let app = web::Data::new(app);
         let (sender, receiver) = mpsc::channel();
         let (data, served) = (app.clone(), settings.clone());

@@ -15,6 +15,7 @@ use crate::backend::Backend;
 use crate::billing_run::{self, Asking, BillingRun, bill_leased};
 use crate::clock_turns::ClockTurns;
 use crate::delivery::Deliverer;
+use crate::event_tails::EventTails;
 use crate::feed_signals::FeedSignals;
 use crate::job_run;
 use crate::key_uses::KeyUses;
@@ -69,6 +70,11 @@ const KEY_USES_PAUSE: Duration = Duration::from_secs(2);
 /// How often it is noted how many events came in.
 const EVENT_TALLIES_PAUSE: Duration = Duration::from_secs(2);
 
+/// How often it is shown what came in of events that somebody watches.
+const EVENT_TAILS_PAUSE: Duration = Duration::from_millis(800);
+/// How long is rested at least between two looks, however many begin to watch.
+const EVENT_TAILS_REST: Duration = Duration::from_millis(200);
+
 /// How often months are looked for that have no room yet. There is always room for two more.
 const MONTHS_PAUSE: Duration = Duration::from_secs(3_600);
 
@@ -103,6 +109,7 @@ impl Workers {
         clock: (Alarm, Ear),
         feeds: FeedKeeping,
         key_uses: Arc<KeyUses>,
+        tails: &Arc<EventTails>,
     ) -> std::io::Result<Self> {
         make_months_ahead(backend.as_ref());
         let mut workers = Self { alarms: Vec::new(), threads: Vec::new() };
@@ -123,6 +130,7 @@ impl Workers {
         workers.add("months", MONTHS_PAUSE, Alarm::new(), backend, make_months_ahead)?;
         workers.add("key-uses", KEY_USES_PAUSE, Alarm::new(), backend, move |backend| note_uses(backend, &key_uses))?;
         workers.add("event-tallies", EVENT_TALLIES_PAUSE, Alarm::new(), backend, note_events)?;
+        workers.add_event_tails(backend, tails)?;
         workers.add_alerts(backend)?;
         let job_taxes = Arc::clone(taxes);
         workers.add("jobs", JOB_PAUSE, Alarm::new(), backend, move |backend| work_at_jobs(backend, &job_taxes))?;
@@ -142,6 +150,20 @@ impl Workers {
         }
         taxes.on_waiting(move || bells.iter().for_each(Alarm::ring));
         Ok(())
+    }
+
+    /// The one that shows events to those who watch them come in.
+    fn add_event_tails(&mut self, backend: &Arc<dyn Backend>, tails: &Arc<EventTails>) -> std::io::Result<()> {
+        let (alarm, ear) = Alarm::new();
+        let bell = alarm.clone();
+        tails.on_watch(move || bell.ring());
+        let shown = Arc::clone(tails);
+        let look = move |backend: &dyn Backend| {
+            shown.look(backend);
+            thread::sleep(EVENT_TAILS_REST);
+            false
+        };
+        self.add("event-tails", EVENT_TAILS_PAUSE, (alarm, ear), backend, look)
     }
 
     /// The one that holds figures against usage alerts.

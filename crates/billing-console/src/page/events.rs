@@ -4,6 +4,7 @@ use maud::{Markup, html};
 use serde_json::Value;
 use time::format_description::well_known::Rfc3339;
 
+use super::live_events::{Watched, live};
 use super::{customer_path, is_first, paged};
 use crate::api::Failure;
 use crate::form::{Field, Input};
@@ -88,6 +89,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         nav.path { a.long href=(customer_path(&visit.id)) { (visit.id) } }
         h1 { (text::EVENTS) }
         @if visit.query.get("line").is_some() { p { (text::EVENTS_OF_LINE) } }
+        @else if kept.is_empty() && is_first(visit) { (live(Watched::Customer(&visit.id))) }
         (filter(visit))
         @match &list {
             Err(failure) => (failed_part(failure)),

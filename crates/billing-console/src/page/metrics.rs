@@ -7,7 +7,7 @@ use super::{is_first, paged};
 use crate::api::Failure;
 use crate::layout::pager;
 use crate::route::Outcome;
-use crate::visit::Visit;
+use crate::visit::{Visit, escaped};
 use crate::{show, text};
 
 /// `GET /console/metrics/`
@@ -22,7 +22,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
         @if metrics.is_empty() { p.empty { (text::NO_METRICS) } } @else { div.scroll tabindex="0" { table {
             thead { tr { th { (text::NAME) } th { (text::EVENT) } th { (text::METRIC_KIND) } th { (text::AGGREGATION) } } }
             tbody { @for metric in metrics { tr {
-                td.long { (show::plain(&metric["metric_name"])) }
+                td.long { a href={ "/console/metrics/" (escaped(&show::plain(&metric["metric_id"]))) "/" } { (show::plain(&metric["metric_name"])) } }
                 td.long { code { (show::plain(&metric["event_name"])) } }
                 td { (show::plain(&metric["metric_type"])) }
                 td.long { (aggregation(metric)) }

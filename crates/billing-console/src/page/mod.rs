@@ -28,6 +28,8 @@ pub mod invite_user;
 pub mod invoice;
 pub mod invoice_line;
 pub mod invoices;
+pub mod live_events;
+pub mod metric;
 pub mod metrics;
 pub mod new_alert;
 pub mod new_subscription;

@@ -22,6 +22,7 @@ use crate::client_address::Network;
 use crate::connections::Connections;
 use crate::delivery::Deliverer;
 use crate::error::ApiError;
+use crate::event_tails::EventTails;
 use crate::feed_signals::FeedSignals;
 use crate::key_uses::KeyUses;
 use crate::noted_call::Show;
@@ -60,6 +61,8 @@ pub struct App {
     pub deliverer: Arc<Deliverer>,
     /// Who waits for messages.
     pub feed_signals: Arc<FeedSignals>,
+    /// Who watches events come in.
+    pub event_tails: Arc<EventTails>,
     /// What is counted about the service.
     pub telemetry: Telemetry,
     /// Those that are open.
@@ -92,6 +95,7 @@ impl App {
             taxes,
             deliverer: Arc::new(Deliverer::new(Client::new(settings.reach), settings.pepper.bytes())),
             feed_signals: Arc::default(),
+            event_tails: Arc::default(),
             telemetry: Telemetry::default(),
             connections: Arc::new(Connections::new(server_settings::places(), settings.idle_deadline)),
             show: |_, _, _, _| Ok(None),
@@ -133,6 +137,7 @@ impl App {
     pub fn drain(&self) {
         self.draining.store(true, Ordering::Relaxed);
         self.feed_signals.ring_all();
+        self.event_tails.close();
     }
 
     /// Whether the service is about to stop.

@@ -1,6 +1,7 @@
 //! The console: pages for people. Here is what needs the web server: cookies, sessions, forms and their tokens, signing in. What
 //! the pages show is rendered by `billing-console`, which asks the API in this process for everything.
 
+mod event_stream;
 mod form;
 mod in_process;
 mod invitation;
@@ -78,6 +79,7 @@ pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
     config.service(time_zone.route(web::post().to(time_zone::choose)));
     let organizations = at("/console/organizations/").route(looking().to(organization::ask));
     config.service(organizations.route(web::post().to(organization::switch)));
+    config.service(at("/console/events/stream/").route(web::get().to(event_stream::stream)));
     let mut done: Vec<&str> = Vec::new();
     for Route { path, .. } in billing_console::table() {
         if !done.contains(path) {

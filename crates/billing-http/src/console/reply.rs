@@ -1,6 +1,7 @@
 //! Answers of the console: every one says what a browser may do with it.
 
 use actix_web::HttpResponse;
+use actix_web::body::MessageBody;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, HeaderName, LOCATION, REFERRER_POLICY, X_FRAME_OPTIONS,
@@ -8,6 +9,7 @@ use actix_web::http::header::{
 use billing_console::asset::POLICY;
 
 const OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+const UNBUFFERED: (HeaderName, &str) = (HeaderName::from_static("x-accel-buffering"), "no");
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 fn answer(status: StatusCode) -> actix_web::HttpResponseBuilder {
@@ -33,6 +35,16 @@ pub fn csv(name: &str, text: String) -> HttpResponse {
     let mut answer = answer(StatusCode::OK);
     answer.content_type("text/csv; charset=utf-8; header=present").insert_header((CONTENT_DISPOSITION, kept));
     answer.body(text)
+}
+
+/// Why a page that is open gets no more: a line that its script does not read.
+pub fn refused(status: StatusCode, why: &str) -> HttpResponse {
+    answer(status).content_type("text/plain; charset=utf-8").body(why.to_owned())
+}
+
+/// Server-sent events, as they come. Proxies are asked to keep none back.
+pub fn event_stream(lines: impl MessageBody + 'static) -> HttpResponse {
+    answer(StatusCode::OK).content_type("text/event-stream").insert_header(UNBUFFERED).body(lines)
 }
 
 /// What pages load. Its address has the version in it, so it is kept.

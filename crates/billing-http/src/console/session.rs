@@ -95,7 +95,22 @@ pub enum Visitor {
 impl Visitor {
     /// Who sends this request, looked up now: a session that was ended opens nothing from then on.
     pub async fn of(request: &HttpRequest, app: &web::Data<App>, console: &Console) -> Self {
-        let Some(key) = SESSION.of(request, console.way(app, request).is_encrypted) else { return Self::Nobody };
+        match SESSION.of(request, console.way(app, request).is_encrypted) {
+            Some(key) => Self::find(app, key, true).await,
+            None => Self::Nobody,
+        }
+    }
+
+    /// The same of what no person does, but a page that is open: it keeps no session alive.
+    pub async fn of_open_page(request: &HttpRequest, app: &web::Data<App>, console: &Console) -> Self {
+        match SESSION.of(request, console.way(app, request).is_encrypted) {
+            Some(key) => Self::find(app, key, false).await,
+            None => Self::Nobody,
+        }
+    }
+
+    /// Whose session a key opens now. Where it `is_used`, that is noted.
+    pub async fn find(app: &web::Data<App>, key: KeyText, is_used: bool) -> Self {
         let prefix = key.prefix().to_owned();
         let (pepper, sent) = (app.pepper.clone(), key.clone());
         let found = app.block(None, move |backend| {
@@ -103,7 +118,7 @@ impl Visitor {
                 pepper.matches(&sent, &found.session.fingerprint.digest) && !found.session.is_over(found.now)
             });
             // After the key was looked at: who knows but the part that may be shown keeps no session alive.
-            if found.as_ref().is_some_and(|found| found.session.is_to_be_noted(found.now)) {
+            if is_used && found.as_ref().is_some_and(|found| found.session.is_to_be_noted(found.now)) {
                 backend.note_seen(&prefix)?;
             }
             Ok(found)

@@ -85,8 +85,13 @@ async fn store(
     }
     if !events.is_empty() {
         let ids: Vec<String> = events.iter().map(|event| event.idempotency_id.clone()).collect();
+        let watched = app.event_tails.copied(organization, &events);
         let ingested = app.ask(|store, reply| store.ingest_then(bearer.requester(), events, Window::Enforced, reply));
-        outcome.add(&ids, &ingested.await?);
+        let ingested = ingested.await?;
+        outcome.add(&ids, &ingested);
+        if let Some(events) = watched {
+            app.event_tails.came_in(organization, &events, &ingested);
+        }
         bearer.was_confirmed();
     }
     app.telemetry.events(organization, outcome.stored(), outcome.duplicates, outcome.failed_count);

@@ -236,6 +236,58 @@ fn finance_opens_an_invoice_and_voids_it_once() {
 }
 
 #[test]
+fn events_are_seen_as_they_come_in() {
+    let world = World::new();
+    world.customer("acme");
+    user(&world, "ada@acme.example", world.organization, Role::Reader);
+    let Some(driver) = Driver::start(format!("http://{}", world.addr())) else { return };
+    driver.open("/console/sign-in/?to=%2Fconsole%2Fevents%2F");
+    driver.write("#email", "ada@acme.example");
+    driver.write("#password", PASSWORD);
+    driver.click("button[type=submit]");
+    driver.arrives("/console/events/");
+    let shown = || driver.script("return document.querySelector('.live').innerText").to_string();
+    let until = |what: &str| {
+        let began = Instant::now();
+        while !shown().contains(what) {
+            assert!(began.elapsed() < Duration::from_secs(20), "no {what}: {}", shown());
+            thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let send = |id: &str| {
+        let body = json!({"customer_id": "acme", "event_name": "<img src=x onerror=document.title='run'>", "idempotency_id": id,
+            "time_created": ago(time::Duration::ZERO), "properties": {"<b>": "<script>document.title='run'</script>"}});
+        world.post("/api/track/", &body).ok(201);
+    };
+    driver.script("window.isTheSamePage = true");
+    until("Waiting for events.");
+    send("first");
+    until("first");
+    until("1 came in since this page was opened.");
+    driver.photograph("live-events");
+    driver.click(".live button");
+    until("Paused.");
+    send("second");
+    thread::sleep(Duration::from_secs(3));
+    assert!(!shown().contains("second"), "{}", shown());
+    driver.click(".live button");
+    until("second");
+    until("2 came in");
+    let order = "return [...document.querySelectorAll('.live tbody tr')].map(row => row.lastElementChild.innerText)";
+    assert_eq!(driver.script(order), json!(["second", "first"]), "the latest first");
+    let found = "return [document.querySelectorAll('.live img, .live b, .live script').length, document.title, window.isTheSamePage]";
+    assert_eq!(
+        driver.script(found),
+        json!([0, "Events \u{b7} Billing", true]),
+        "names are text, and nothing was loaded again"
+    );
+    let signed_out = "const form = document.querySelector('form[action=\"/console/sign-out/\"]');
+        return fetch(form.action, {method: 'POST', body: new URLSearchParams(new FormData(form))}).then(answer => answer.ok)";
+    assert_eq!(driver.script(signed_out), json!(true));
+    until("This has ended");
+}
+
+#[test]
 fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let Some(checker) = Checker::installed() else { return };
     let world = World::new();

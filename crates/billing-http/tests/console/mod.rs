@@ -7,6 +7,7 @@ mod forms;
 mod pages;
 mod plan_builder;
 mod sessions;
+mod tails;
 mod who_may;
 mod zones;
 

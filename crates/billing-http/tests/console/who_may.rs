@@ -8,12 +8,13 @@ use crate::samples::Fixture;
 use crate::support::World;
 
 /// What is named in paths, and how the fixture calls it.
-const NAMED: [(&str, &str); 11] = [
+const NAMED: [(&str, &str); 12] = [
     ("approval_id", "approval"),
     ("customer_id", "customer"),
     ("invoice_id", "invoice"),
     ("subscription_id", "subscription"),
     ("plan_id", "plan"),
+    ("metric_id", "metric"),
     ("credit_id", "credit"),
     ("credit_note_id", "credit_note"),
     ("usage_alert_id", "alert"),
