@@ -1,6 +1,5 @@
 //! Invoices and their lines.
 
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
@@ -206,29 +205,6 @@ statement! {
     }
 }
 
-statement! {
-    /// The places of the newest invoices with one of some statuses behind another place. Each status has its own part of the index: where
-    /// few invoices have one, they are not looked for among all the others.
-    ListWithStatus -> (SqlUuid, SqlUuid) {
-        "WITH wanted AS (
-            SELECT " organization: Uuid as SqlUuid; " AS organization_id, " before_at: OffsetDateTime as Timestamptz; " AS before_at,
-                " before_id: Uuid as SqlUuid; " AS before_id, " each: i64 as BigInt; " AS row_limit
-        )
-        SELECT found.customer_key, found.id
-        FROM wanted
-        CROSS JOIN unnest(" statuses: Vec<String> as Array<Text>; ") AS status
-        CROSS JOIN LATERAL (
-            SELECT customer_key, id, issued_at FROM invoices
-            WHERE invoices.organization_id = wanted.organization_id AND invoices.payment_status = status
-                AND (invoices.issued_at, invoices.id) < (wanted.before_at, wanted.before_id)
-            ORDER BY invoices.issued_at DESC, invoices.id DESC
-            LIMIT (SELECT row_limit FROM wanted)
-        ) found
-        ORDER BY found.issued_at DESC, found.id DESC
-        LIMIT " limit: i64 as BigInt; ""
-    }
-}
-
 /// An invoice with its [`LINES`] and its credit notes.
 type WithLines = (InvoiceRow, Nested<InvoiceLineRow>, Nested<BriefRow>);
 
@@ -251,15 +227,16 @@ impl PgTransaction<'_> {
         after: Option<Cursor>,
         limit: u32,
     ) -> Result<Vec<Invoice>, Error> {
-        if let (None, Some(statuses)) = (filter.customer, &filter.statuses) {
-            return self.list_invoices_with_status(statuses, after, limit);
-        }
         let is_ours = invoices::organization_id.eq(self.tenant());
-        let mut query = match filter.customer.map(CustomerKey::uuid) {
-            Some(customer) => {
+        let mut query = match (filter.customer.map(CustomerKey::uuid), &filter.statuses) {
+            (Some(customer), _) => {
                 invoices::table.filter(checked(is_ours)).filter(invoices::customer_key.eq(customer)).into_boxed()
             }
-            None => invoices::table.filter(is_ours).into_boxed(),
+            (None, None) => invoices::table.filter(is_ours).into_boxed(),
+            (None, Some(statuses)) => {
+                let is_among = among_newest(self.tenant(), statuses, after, limit);
+                invoices::table.filter(checked(is_ours)).filter(is_among).into_boxed()
+            }
         };
         if let Some(statuses) = &filter.statuses {
             query = query.filter(invoices::payment_status.eq_any(statuses.iter().map(|status| status.as_str())));
@@ -276,31 +253,34 @@ impl PgTransaction<'_> {
         let rows: Vec<WithLines> = self.query(|pg| query.load(pg))?;
         rows.into_iter().map(with_lines).collect()
     }
+}
 
-    /// Those with one of some statuses: found in the index first, and then read.
-    fn list_invoices_with_status(
-        &mut self,
-        statuses: &[PaymentStatus],
-        after: Option<Cursor>,
-        limit: u32,
-    ) -> Result<Vec<Invoice>, Error> {
-        let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), Cursor::parts);
-        let limit = i64::from(limit) + 1;
-        let statuses: BTreeSet<&str> = statuses.iter().map(|status| status.as_str()).collect();
-        let list = ListWithStatus {
-            organization: self.tenant(),
-            before_at,
-            before_id,
-            each: limit,
-            statuses: statuses.into_iter().map(str::to_owned).collect(),
-            limit,
-        };
-        let found: Vec<(Uuid, Uuid)> = self.query(|pg| list.load(pg))?;
-        let found: Vec<_> = found.into_iter().map(|(customer, id)| (customer.into(), id.into())).collect();
-        let mut invoices = self.list_by_id(&found)?;
-        invoices.sort_by_key(|invoice| Reverse(Cursor::of(invoice)));
-        Ok(invoices)
-    }
+/// Whether an invoice is among the organization's newest with one of some statuses behind a place, one more than a page of so many has. Each
+/// status has its own part of an index: where few invoices have one, they are not looked for among all the others.
+fn among_newest(
+    organization: Uuid,
+    statuses: &[PaymentStatus],
+    after: Option<Cursor>,
+    limit: u32,
+) -> Box<dyn BoxableExpression<invoices::table, Pg, SqlType = Bool>> {
+    let (before_at, before_id) = after.map_or((LATEST, Uuid::max()), Cursor::parts);
+    let statuses: BTreeSet<&str> = statuses.iter().map(|status| status.as_str()).collect();
+    let statuses: Vec<&str> = statuses.into_iter().collect();
+    let limit = i64::from(limit) + 1;
+    let is_among = sql::<Bool>("(invoices.customer_key, invoices.id) IN (SELECT found.customer_key, found.id FROM unnest(")
+        .bind::<Array<Text>, _>(statuses)
+        .sql(") AS status CROSS JOIN LATERAL (SELECT customer_key, id, issued_at FROM invoices listed WHERE listed.organization_id = ")
+        .bind::<SqlUuid, _>(organization)
+        .sql(" AND listed.payment_status = status AND (listed.issued_at, listed.id) < (")
+        .bind::<Timestamptz, _>(before_at)
+        .sql(", ")
+        .bind::<SqlUuid, _>(before_id)
+        .sql(") ORDER BY listed.issued_at DESC, listed.id DESC LIMIT ")
+        .bind::<BigInt, _>(limit)
+        .sql(") found ORDER BY found.issued_at DESC, found.id DESC LIMIT ")
+        .bind::<BigInt, _>(limit)
+        .sql(")");
+    Box::new(is_among)
 }
 
 /// When an unpaid invoice falls due: on its date, or when the reversal of a payment or the void of a credit note made it unpaid again
