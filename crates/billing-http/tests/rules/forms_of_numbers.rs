@@ -42,7 +42,10 @@ fn every_answer_to_reading_has_its_decimals_as_text_when_asked() {
             fits(&told, schema, &document).unwrap_or_else(|fault| panic!("{target}: {fault}: {told}"));
             // A draft has an id of its own each time, and usage goes on until now.
             if !["draft_invoice", "/usage/"].iter().any(|changing| target.contains(changing)) {
-                assert_eq!(with_texts(&plain.ok(200)), with_texts(&told), "{target}: all else is the same");
+                // What is at work meanwhile, such as events that are counted by minute, may come between the two.
+                let is_same = |_| with_texts(&ask("*/*").ok(200)) == with_texts(&ask(TEXT).ok(200));
+                let is_same = with_texts(&plain.ok(200)) == with_texts(&told) || (0..20).any(is_same);
+                assert!(is_same, "{target}: all else is the same: {} {told}", plain.text);
             }
             changed += u32::from(plain.text != of_texts.text);
         }
