@@ -50,7 +50,7 @@ const THROW_AWAY: [&str; 13] = [
     "min_wal_size=32MB",
     "log_checkpoints=off",
     "shared_buffers=64MB",
-    "max_connections=300",
+    "max_connections=500",
     "max_parallel_workers_per_gather=0",
 ];
 
