@@ -16,12 +16,11 @@ use crate::support::{Answer, Field};
 
 const BOB: &str = "bob@acme.example";
 
-/// Approves as somebody in whose browser these cookies are.
-fn approve(ring: &Ring, cookies: &BTreeMap<String, String>, approval: &str) -> Answer {
+/// Approves as somebody in whose browser these cookies are, and who has the form open.
+fn approve(ring: &Ring, cookies: &BTreeMap<String, String>, token: &str, approval: &str) -> Answer {
     let browser = Browser::new(&ring.world);
     browser.cookies.replace(cookies.clone());
-    let token = token(&browser.get("/console/"));
-    browser.post(&format!("/console/approvals/{approval}/"), &[("form_token", token.as_str()), ("once", "1")])
+    browser.post(&format!("/console/approvals/{approval}/"), &[("form_token", token), ("once", "1")])
 }
 
 fn look(ring: &Ring, approval: &str) -> Value {
@@ -33,7 +32,9 @@ fn approved_void_against_payment() {
     let ring = Ring::new();
     ring.world.write("PATCH", "/api/organization/", br#"{"approval_limit": 1}"#).ok(200);
     user(&ring.world, BOB, ring.world.organization, Role::Finance);
-    let cookies = Browser::signed_in(&ring.world, BOB).cookies.take();
+    let bob = Browser::signed_in(&ring.world, BOB);
+    let form = token(&bob.get("/console/"));
+    let cookies = bob.cookies.take();
     let (voided, turn) = (Cell::new(0_usize), Cell::new(0));
     ring.rounds(|customer| {
         ring.subscription(customer, &ring.plan);
@@ -41,14 +42,15 @@ fn approved_void_against_payment() {
         let void = ring.call(0, "POST", &format!("/api/invoices/{unpaid}/void/"), "{}");
         let approval = void.ok(202).id("approval_id");
         turn.set(turn.get() + 1);
-        let pause = handicap(turn.get());
+        // An approval is looked at by several before the call itself is.
+        let pause = handicap(turn.get()) * 4;
         let racers = (0..4_usize).map(|i| -> Racer<'_> {
-            let (ring, cookies, approval, unpaid) = (&ring, &cookies, &approval, &unpaid);
+            let (ring, cookies, form, approval, unpaid) = (&ring, &cookies, &form, &approval, &unpaid);
             let (approves, waits) = (i < 2, (i < 2) == (turn.get() % 2 == 0));
             Box::new(move || {
                 thread::sleep(if waits { pause } else { Duration::ZERO });
                 if approves {
-                    let status = approve(ring, cookies, approval).status;
+                    let status = approve(ring, cookies, form, approval).status;
                     assert!([303, 409].contains(&status), "{status}");
                     return None;
                 }
@@ -63,7 +65,7 @@ fn approved_void_against_payment() {
         let payments = race(racers.collect());
         // A busy machine may have said to try again.
         while look(&ring, &approval)["state"] == "approved" {
-            approve(&ring, &cookies, &approval);
+            approve(&ring, &cookies, &form, &approval);
         }
         let noted = payments.iter().filter(|answer| won(answer)).count();
         let refused = payments.iter().filter(|answer| !won(answer));
