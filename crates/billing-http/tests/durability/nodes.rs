@@ -112,7 +112,7 @@ fn a_service_goes_on_while_its_lanes_move_to_another_server_and_back() {
     let said = refused(run(&["lanes", "move", "1", "--to", "west"]));
     assert!(said.contains("there is no node west"), "{said}");
 
-    let plan = service.plan();
+    let (plan, organization) = (service.plan(), service.get("/api/organization/").id("organization_id"));
     let is_over = AtomicBool::new(false);
     let made = thread::scope(|scope| {
         let working = scope.spawn(|| {
@@ -154,14 +154,19 @@ fn a_service_goes_on_while_its_lanes_move_to_another_server_and_back() {
     assert_eq!(customers.sum::<usize>(), made, "{listed}");
     assert_eq!(text(&run(&["lanes", "check"])), "Every customer is in its lane.");
 
+    let of_one = ["audit", "--organization", &organization];
     assert_is_clean(&run(&["audit"]));
+    assert_is_clean(&run(&of_one));
+    let nobody = refused(run(&["audit", "--organization", "org_00000000000000000000000000000001"]));
+    assert!(nobody.contains("there is no such organization"), "{nobody}");
     let mut there = PgConnection::establish(&node.url(DATABASE)).expect("a connection");
     let corrupt = "SET session_replication_role = replica;
         UPDATE lane_01_m3.invoices SET amount = amount + 1 WHERE number = (SELECT max(number) FROM lane_01_m3.invoices)";
     there.batch_execute(corrupt).expect(corrupt);
-    let found = run(&["audit"]);
-    let found = String::from_utf8_lossy(&found.stdout).into_owned();
-    assert!(found.contains("invoice_is_the_sum_of_its_lines: "), "{found}");
+    for audit in [&["audit"][..], &of_one] {
+        let found = String::from_utf8_lossy(&run(audit).stdout).into_owned();
+        assert!(found.contains("invoice_is_the_sum_of_its_lines: "), "{audit:?}: {found}");
+    }
     there.batch_execute("UPDATE lane_01_m3.invoices SET amount = amount - 1 WHERE number = (SELECT max(number) FROM lane_01_m3.invoices)").expect("as it was");
 }
 

@@ -19,12 +19,27 @@ use crate::pg::sql_file::sql_file;
 use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
 
+/// The columns of an [`EntryRow`].
+type EntrySql = (
+    Timestamptz,
+    SqlUuid,
+    Nullable<SqlUuid>,
+    Nullable<Text>,
+    Text,
+    Text,
+    Text,
+    Nullable<Text>,
+    Text,
+    Text,
+    Text,
+    Nullable<Text>,
+    Nullable<Text>,
+    Nullable<Text>,
+);
+
 sql_file! {
     /// The entries of the organization's own behind a place, newest first.
-    ListOwnAuditEntries -> (
-        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
-        Nullable<Text>, Nullable<Text>, Nullable<Text>
-    ) = "list_own_audit_entries.sql" {
+    ListOwnAuditEntries -> EntrySql = "list_own_audit_entries.sql" {
         organization: Uuid as SqlUuid,
         actor: Option<String> as Nullable<Text>,
         operation: Option<String> as Nullable<Text>,
@@ -40,10 +55,7 @@ sql_file! {
 
 sql_file! {
     /// Those of a lane's customers.
-    ListAuditEntries -> (
-        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
-        Nullable<Text>, Nullable<Text>, Nullable<Text>
-    ) = "list_audit_entries.sql" {
+    ListAuditEntries -> EntrySql = "list_audit_entries.sql" {
         organization: Uuid as SqlUuid,
         actor: Option<String> as Nullable<Text>,
         operation: Option<String> as Nullable<Text>,
@@ -59,10 +71,7 @@ sql_file! {
 
 sql_file! {
     /// Those of one customer.
-    ListAuditEntriesOfCustomer -> (
-        Timestamptz, SqlUuid, Nullable<SqlUuid>, Nullable<Text>, Text, Text, Text, Nullable<Text>, Text, Text, Text,
-        Nullable<Text>, Nullable<Text>, Nullable<Text>
-    ) = "list_audit_entries_of_customer.sql" {
+    ListAuditEntriesOfCustomer -> EntrySql = "list_audit_entries_of_customer.sql" {
         customer: Uuid as SqlUuid,
         organization: Uuid as SqlUuid,
         actor: Option<String> as Nullable<Text>,
