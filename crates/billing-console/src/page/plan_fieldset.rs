@@ -50,7 +50,7 @@ impl Drawn<'_> {
                 fieldset id=(CHARGES) {
                     legend { (text::RECURRING_CHARGES) }
                     @for place in 0..rows.count(CHARGES) { (self.charge(place, visit)) }
-                    p { (pressed("add", CHARGES, CHARGES, text::ADD_CHARGE)) }
+                    p { (pressed("add", CHARGES, CHARGES, text::ADD_RECURRING_CHARGE)) }
                 }
                 @for place in 0..rows.count(COMPONENTS) { (self.component(place, visit)) }
                 p { (pressed("add", COMPONENTS, &format!("{COMPONENTS}-{}", rows.count(COMPONENTS)), text::ADD_COMPONENT)) }

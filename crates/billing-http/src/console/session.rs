@@ -95,16 +95,17 @@ pub enum Visitor {
 impl Visitor {
     /// Who sends this request, looked up now: a session that was ended opens nothing from then on.
     pub async fn of(request: &HttpRequest, app: &web::Data<App>, console: &Console) -> Self {
-        match SESSION.of(request, console.way(app, request).is_encrypted) {
-            Some(key) => Self::find(app, key, true).await,
-            None => Self::Nobody,
-        }
+        Self::of_request(request, (app, console), true).await
     }
 
     /// The same of what no person does, but a page that is open: it keeps no session alive.
     pub async fn of_open_page(request: &HttpRequest, app: &web::Data<App>, console: &Console) -> Self {
+        Self::of_request(request, (app, console), false).await
+    }
+
+    async fn of_request(request: &HttpRequest, (app, console): (&web::Data<App>, &Console), is_used: bool) -> Self {
         match SESSION.of(request, console.way(app, request).is_encrypted) {
-            Some(key) => Self::find(app, key, false).await,
+            Some(key) => Self::find(app, key, is_used).await,
             None => Self::Nobody,
         }
     }

@@ -364,7 +364,7 @@ fn prices_of_a_version_are_drawn_and_two_versions_compared() {
         let row = compared.text.split("<tr>").find(|row| row.starts_with(&format!("<td class=\"long\">{name}")));
         row.unwrap_or_else(|| panic!("no row {name}: {}", compared.text)).contains("badge open\">differs")
     };
-    let rows = ["base", "Tier 1", "Tier 2", "Currency", "Usage begins anew"].map(differs);
+    let rows = ["base", "Tier 1", "Tier 2", "Currency", "Reset interval"].map(differs);
     assert_eq!(rows, [true, false, true, false, false], "{}", compared.text);
     let thousand = compared.text.split("<tr>").find(|row| row.starts_with("<td class=\"right\">1,000</td>"));
     let thousand = thousand.expect("the bound");
