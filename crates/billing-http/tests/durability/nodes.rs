@@ -154,20 +154,31 @@ fn a_service_goes_on_while_its_lanes_move_to_another_server_and_back() {
     assert_eq!(customers.sum::<usize>(), made, "{listed}");
     assert_eq!(text(&run(&["lanes", "check"])), "Every customer is in its lane.");
 
-    let of_one = ["audit", "--organization", &organization];
+    assert_wrong_books_are_found(&run, &node, &organization);
+}
+
+/// The auditor looks at the lane on the node too, at all books and at those of one organization.
+fn assert_wrong_books_are_found(run: &dyn Fn(&[&str]) -> Output, node: &Cluster, organization: &str) {
+    let of_one = ["audit", "--organization", organization];
     assert_is_clean(&run(&["audit"]));
     assert_is_clean(&run(&of_one));
-    let nobody = refused(run(&["audit", "--organization", "org_00000000000000000000000000000001"]));
-    assert!(nobody.contains("there is no such organization"), "{nobody}");
+    let nobody = run(&["audit", "--organization", "org_00000000000000000000000000000001"]);
+    let said = String::from_utf8_lossy(&nobody.stderr);
+    assert!(!nobody.status.success() && said.contains("there is no such organization"), "{said}");
     let mut there = PgConnection::establish(&node.url(DATABASE)).expect("a connection");
-    let corrupt = "SET session_replication_role = replica;
-        UPDATE lane_01_m3.invoices SET amount = amount + 1 WHERE number = (SELECT max(number) FROM lane_01_m3.invoices)";
-    there.batch_execute(corrupt).expect(corrupt);
+    let mut add = |amount: i8| {
+        let sql = format!(
+            "SET session_replication_role = replica;
+            UPDATE lane_01_m3.invoices SET amount = amount + {amount} WHERE number = (SELECT max(number) FROM lane_01_m3.invoices)"
+        );
+        there.batch_execute(&sql).expect("changed");
+    };
+    add(1);
     for audit in [&["audit"][..], &of_one] {
         let found = String::from_utf8_lossy(&run(audit).stdout).into_owned();
         assert!(found.contains("invoice_is_the_sum_of_its_lines: "), "{audit:?}: {found}");
     }
-    there.batch_execute("UPDATE lane_01_m3.invoices SET amount = amount - 1 WHERE number = (SELECT max(number) FROM lane_01_m3.invoices)").expect("as it was");
+    add(-1);
 }
 
 /// The auditor found nothing.
