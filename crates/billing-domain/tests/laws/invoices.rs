@@ -13,7 +13,7 @@ use serde_json::Value;
 use time::{Duration, OffsetDateTime};
 
 use crate::laws;
-use crate::life::{Books, DAYS, Life, START, any_life, end};
+use crate::life::{Books, DAYS, Recorded, START, any_life, end};
 use crate::recompute::{check, exact, in_minor_units};
 
 /// An invoice is the sum of its lines, is never below nothing, and each line follows from its trace; numbers have no
@@ -82,8 +82,9 @@ fn nothing_comes_back_that_was_not_paid(books: &Books) {
 }
 
 /// What is paid by time comes to the price of the time that the subscription lasted, whatever was paid in advance: once
-/// the period is over that settles it.
-fn only_its_own_time_is_paid(life: &Life, books: &Books) {
+/// the period is over that settles it. Prepaid units are those of the record: no line tells of a change that comes to
+/// less than a minor unit.
+fn only_its_own_time_is_paid(books: &Books) {
     let mut paid: BTreeMap<String, (BigDecimal, &LineItem)> = BTreeMap::new();
     let voided = books.invoices.iter().filter(|invoice| invoice.payment_status == PaymentStatus::Voided);
     let forgiven: BTreeSet<_> = voided.flat_map(|invoice| &invoice.lines).filter_map(|line| line.record).collect();
@@ -98,7 +99,7 @@ fn only_its_own_time_is_paid(life: &Life, books: &Books) {
         }
     }
     for (sum, last) in paid.into_values() {
-        let subscription = &books.owners[&last.record.expect("a charge")];
+        let Recorded { subscription, segments } = &books.records[&last.record.expect("a charge")];
         let mut trace = serde_json::to_value(&last.trace).expect("json");
         let cancellation = subscription.cancellation.unwrap_or_default();
         let is_by_time = match trace["kind"].as_str() {
@@ -106,9 +107,11 @@ fn only_its_own_time_is_paid(life: &Life, books: &Books) {
             _ => true,
         };
         let is_settled = subscription.full.end() + Duration::days(1) < end();
-        let is_told = trace["kind"] == "recurring_charge" || !life.changes_units_later();
-        if trace["charge_behavior"] != "prorate" || !is_by_time || !is_settled || !is_told {
+        if trace["charge_behavior"] != "prorate" || !is_by_time || !is_settled {
             continue;
+        }
+        if trace["kind"] == "prepaid_usage_charge" {
+            trace["segments"].clone_from(segments);
         }
         match trace["segments"].as_array_mut() {
             Some(segments) => segments.iter_mut().for_each(|segment| cut_at(segment, subscription.period.end())),
@@ -164,7 +167,7 @@ proptest! {
         adds_up_and_explains_itself(&books);
         books.invoices.iter().for_each(adjustments_bring_the_period_to_its_target);
         nothing_comes_back_that_was_not_paid(&books);
-        only_its_own_time_is_paid(&life, &books);
+        only_its_own_time_is_paid(&books);
         credits_balance(&books);
     }
 

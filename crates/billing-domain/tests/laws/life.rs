@@ -4,12 +4,15 @@ use std::collections::BTreeMap;
 
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::Refusal;
+use billing_domain::charge::{BillingRecord, Charge};
 use billing_domain::credit::CreditLedger;
 use billing_domain::error::Error;
 use billing_domain::id::{BillingRecordId, CustomerKey, MetricId, PlanId};
 use billing_domain::invoice::Invoice;
 use billing_domain::period::{Anchors, Interval, IntervalUnit, PlanDuration};
-use billing_domain::plan::{ChargeBehavior, ChargeTiming, PrepaidCharge, PriceAdjustment, PriceAdjustmentKind};
+use billing_domain::plan::{
+    ChargeBehavior, ChargeTiming, PlanVersion, PrepaidCharge, PriceAdjustment, PriceAdjustmentKind,
+};
 use billing_domain::store::{InvoiceFilter, PageRequest, Transaction};
 use billing_domain::subscription::{
     Cancellation, FlatFeeBehavior, InvoicingBehavior, Subscription, SubscriptionStatus, SwitchUsageBehavior,
@@ -23,7 +26,7 @@ use billing_domain::workflow::{
     void_invoice,
 };
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 use time::macros::datetime;
 use time::{Duration, OffsetDateTime};
 
@@ -103,8 +106,17 @@ pub struct Books {
     pub invoices: Vec<Invoice>,
     /// Newest first.
     pub credits: Vec<CreditLedger>,
-    /// The subscription that each billing record belongs to in the end.
-    pub owners: BTreeMap<BillingRecordId, Subscription>,
+    /// Each billing record as it is in the end.
+    pub records: BTreeMap<BillingRecordId, Recorded>,
+}
+
+/// What a billing record says in the end, whatever lines tell of it.
+#[derive(Debug, PartialEq)]
+pub struct Recorded {
+    /// Whose it is.
+    pub subscription: Subscription,
+    /// Its prepaid units as a trace tells of them, each part of its time with the walk through the tiers.
+    pub segments: Value,
 }
 
 #[derive(Clone, Debug)]
@@ -226,12 +238,6 @@ pub fn any_life() -> impl Strategy<Value = Life> {
 }
 
 impl Life {
-    /// Whether prepaid units change without an invoice of their own. Where the next one then has nothing to add, no line
-    /// tells of them.
-    pub fn changes_units_later(&self) -> bool {
-        self.changes.iter().any(|(_, change)| matches!(change, Change::PrepaidUnits(_, _, false)))
-    }
-
     /// Lives it, with billing runs at these instants, in order, besides those that the changes bring with them.
     pub fn books(&self, runs: &[OffsetDateTime]) -> Books {
         self.books_by(runs, &|world, run| world.advance("acme", run))
@@ -350,16 +356,29 @@ fn books(world: &World) -> Books {
         let charged = invoices.iter().flat_map(|invoice| &invoice.lines).filter_map(|line| line.subscription);
         let listed = tx.subscriptions().list(customer)?;
         let mut ids: Vec<_> = charged.chain(listed.into_iter().map(|subscription| subscription.id)).collect();
-        let mut owners = BTreeMap::new();
+        let mut records = BTreeMap::new();
         while let Some(id) = ids.pop() {
-            let owner = tx.subscriptions().get(customer, id)?;
-            let records = tx.billing_records().list(customer, id)?;
-            owners.extend(records.into_iter().map(|record| (record.id, owner.clone())));
-            ids.extend(owner.replaced_by);
+            let subscription = tx.subscriptions().get(customer, id)?;
+            for record in tx.billing_records().list(customer, id)? {
+                let segments = segments(&record, &tx.plans().get_version(record.version)?);
+                records.insert(record.id, Recorded { subscription: subscription.clone(), segments });
+            }
+            ids.extend(subscription.replaced_by);
         }
-        Ok(Books { invoices, credits, owners })
+        Ok(Books { invoices, credits, records })
     });
     read.expect("books")
+}
+
+/// The prepaid units that the record bills itself: those before a switch were billed by another.
+fn segments(record: &BillingRecord, version: &PlanVersion) -> Value {
+    let Some(Charge::Component(component)) = version.charge(record.charge) else { return Value::Null };
+    let prepaid = record.prepaid.iter().flat_map(|prepaid| &prepaid.segments);
+    let own = prepaid.filter(|segment| segment.settled.is_none()).map(|segment| {
+        let rating = component.tiers.rate(&segment.units);
+        json!({ "window": segment.period, "fraction": segment.period.fraction_of(&record.full), "rating": rating })
+    });
+    own.collect()
 }
 
 /// Oldest first.

@@ -4,10 +4,11 @@ use bigdecimal::BigDecimal;
 use billing_domain::tier::{BatchRounding, Tier, TierPrice, TierSchedule};
 use proptest::prelude::*;
 
-/// 0 to a million, mostly with a few decimals.
+/// 0 to a million, mostly with a few decimals; some are about a minor unit, where rounding decides.
 pub fn any_amount() -> impl Strategy<Value = BigDecimal> {
     prop_oneof![
-        9 => (0..10_000_i64, 0..3_i64),
+        8 => (0..10_000_i64, 0..3_i64),
+        1 => (0..200_i64, 2..=4_i64),
         1 => (0..1_000_000_000_i64, 3..=15_i64),
     ]
     .prop_map(|(digits, scale)| BigDecimal::new(digits.into(), scale))
@@ -15,7 +16,8 @@ pub fn any_amount() -> impl Strategy<Value = BigDecimal> {
 
 pub fn any_quantity() -> impl Strategy<Value = BigDecimal> {
     prop_oneof![
-        9 => (0..3_000_i64, Just(0_i64)),
+        8 => (0..3_000_i64, Just(0_i64)),
+        1 => (0..20_i64, Just(0_i64)),
         1 => (0..3_000_000_i64, 1..=3_i64),
     ]
     .prop_map(|(digits, scale)| BigDecimal::new(digits.into(), scale))
