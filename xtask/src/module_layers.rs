@@ -21,7 +21,7 @@ const CRATES: [Floors; 3] = [
         floors: &[
             &["choice", "decimal", "id", "nearest"],
             &["country", "error", "money", "test_clock", "tier", "timezone"],
-            &["api_key", "billing_run", "currency", "idempotency", "message_type", "period", "text"],
+            &["api_key", "billing_run", "books_audit", "currency", "idempotency", "message_type", "period", "text"],
             &["address", "adjustment", "credit", "one_off_line", "payment", "tax", "user", "webhook"],
             &["customer", "organization"],
             &["access", "audit", "event", "plan"],
@@ -70,7 +70,7 @@ const CRATES: [Floors; 3] = [
                 "wire", "zone",
             ],
             &["alert_run", "approval_view", "event_selection", "event_tails", "noted_call", "taxes", "usage_alert_view", "webhook_view"],
-            &["billing_run", "clock_turns", "error", "job_run"],
+            &["billing_run", "books_audit_run", "clock_turns", "error", "job_run"],
             &["delivery"],
             &["telemetry"],
             // Requests, and who sends them.
@@ -85,7 +85,7 @@ const CRATES: [Floors; 3] = [
             // The calls: one names another's views only downwards.
             &["correction_preview", "credit_note", "job"],
             &[
-                "api_key", "billing_queue", "credit", "currency", "deprecated_access", "docs", "event", "event_correction", "event_receipt", "feature", "invoice", "metric",
+                "api_key", "billing_queue", "books_audit", "credit", "currency", "deprecated_access", "docs", "event", "event_correction", "event_receipt", "feature", "invoice", "metric",
                 "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "user", "verify_idems",
             ],
             &["access_token", "feature_access", "openapi", "plan", "usage"],

@@ -8,6 +8,7 @@
 mod servers;
 
 use std::fmt;
+use std::time::Duration;
 
 use diesel::connection::SimpleConnection;
 use diesel::sql_types::Text;
@@ -234,7 +235,7 @@ struct Found {
 /// # Errors
 /// When there is no database, or it does not have the schema of this version.
 pub fn audit_database(url: &str, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
-    audit_books(url, None, progress)
+    audit_books(url, Scope::default(), progress)
 }
 
 /// As [`audit_database`], the books of one organization alone: nothing of another one is looked at or told.
@@ -246,49 +247,80 @@ pub fn audit_organization(
     organization: Uuid,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
-    audit_books(url, Some(organization), progress)
+    audit_books(url, Scope { organization: Some(organization), check_max: None }, progress)
 }
 
-fn audit_books(
+/// As [`audit_organization`], for somebody who waits beside others at work: a check takes one processor at most, and no longer than
+/// `check_max`.
+///
+/// # Errors
+/// As [`audit_organization`]; [`AuditError::Check`] where that is not enough.
+pub fn audit_organization_beside(
     url: &str,
-    organization: Option<Uuid>,
+    organization: Uuid,
+    check_max: Duration,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
+    audit_books(url, Scope { organization: Some(organization), check_max: Some(check_max) }, progress)
+}
+
+/// Whose books, and within which bounds.
+#[derive(Clone, Copy, Default)]
+struct Scope {
+    /// `None`: everybody's.
+    organization: Option<Uuid>,
+    /// How long a check may take, on one processor; `None`: as long as it takes, on as many as there are.
+    check_max: Option<Duration>,
+}
+
+impl Scope {
+    /// Which rows of a table are the organization's.
+    fn condition(self, table: &Table) -> String {
+        let column = match table.name.as_str() {
+            ORGANIZATIONS => "id",
+            _ if table.names_organizations() => "organization_id",
+            _ => return String::new(),
+        };
+        self.organization.map_or_else(String::new, |organization| format!(" WHERE {column} = '{organization}'"))
+    }
+}
+
+fn audit_books(url: &str, scope: Scope, progress: &mut dyn FnMut(&'static str)) -> Result<Report, AuditError> {
     let mut pg = PgConnection::establish(url).map_err(AuditError::Connection)?;
     let tables: Vec<Found> = sql_query(TABLES).load(&mut pg)?;
     if tables.is_empty() {
         return Err(AuditError::NoBooks);
     }
-    if let Some(organization) = organization {
+    if let Some(organization) = scope.organization {
         let found: Vec<Found> = sql_query(ORGANIZATION).bind::<Text, _>(organization.to_string()).load(&mut pg)?;
         found.first().ok_or(AuditError::NoOrganization)?;
     }
     let lanes = lanes_of(&mut pg)?;
     if lanes.iter().all(|lane| lane.name.is_none()) {
-        let look = |pg: &mut PgConnection| audit_by(CHECKS, organization, pg, progress);
+        let look = |pg: &mut PgConnection| audit_scope(CHECKS, scope, pg, progress);
         return pg.build_transaction().repeatable_read().read_only().run(look);
     }
-    let report = audit_servers(url, &lanes, organization, progress)?;
+    let report = audit_servers(url, &lanes, scope, progress)?;
     if report.is_clean() {
         return Ok(report);
     }
-    Ok(report.also_in(&audit_servers(url, &lanes, organization, progress)?))
+    Ok(report.also_in(&audit_servers(url, &lanes, scope, progress)?))
 }
 
 /// One look at lanes of which some are on other servers.
 fn audit_servers(
     url: &str,
     lanes: &[Lane],
-    organization: Option<Uuid>,
+    scope: Scope,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
     // What it makes goes with its transaction, which goes with it.
     let mut pg = PgConnection::establish(url).map_err(AuditError::Connection)?;
     let mut servers = Servers::begin(url, &mut pg, lanes)?;
-    let tables = servers.copy(&mut pg, lanes)?;
-    let books = Books { lanes, tables, organization };
+    let tables = servers.copy(&mut pg, lanes, &|table| scope.condition(table))?;
+    let books = Books { lanes, tables, scope };
     let mut report = look(CHECKS, &mut pg, &books, progress)?;
-    if organization.is_none() {
+    if scope.organization.is_none() {
         for check in CHECKS.iter().filter(|check| OF_EACH_SERVER.contains(&check.name)) {
             for node in servers.connections() {
                 find(check, node, "", &mut report)?;
@@ -316,12 +348,21 @@ pub fn audit_by(
     pg: &mut PgConnection,
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
+    audit_scope(checks, Scope { organization, check_max: None }, pg, progress)
+}
+
+fn audit_scope(
+    checks: &[Check],
+    scope: Scope,
+    pg: &mut PgConnection,
+    progress: &mut dyn FnMut(&'static str),
+) -> Result<Report, AuditError> {
     let lanes = lanes_of(pg)?;
     if let Some((lane, node)) = lanes.iter().find_map(|lane| Some((lane, lane.name.clone()?))) {
         return Err(AuditError::OnNode { lane: lane.schema_name.clone(), node });
     }
     let tables = lanes.first().map(|lane| tables_of(pg, &lane.schema_name)).transpose()?.unwrap_or_default();
-    look(checks, pg, &Books { lanes: &lanes, tables, organization }, progress)
+    look(checks, pg, &Books { lanes: &lanes, tables, scope }, progress)
 }
 
 /// What is looked at.
@@ -329,8 +370,7 @@ struct Books<'l> {
     lanes: &'l [Lane],
     /// What each lane has.
     tables: Vec<Table>,
-    /// Whose; `None`: everybody's.
-    organization: Option<Uuid>,
+    scope: Scope,
 }
 
 impl Books<'_> {
@@ -338,15 +378,15 @@ impl Books<'_> {
     fn beginning(&self, catalogue: &[Table]) -> String {
         let is_in_one_place = self.lanes.len() <= 1 && self.lanes.iter().all(|lane| lane.name.is_none());
         let mut tables = Vec::new();
-        for table in self.tables.iter().filter(|_| !is_in_one_place || self.organization.is_some()) {
-            let condition = self.condition(table);
+        for table in self.tables.iter().filter(|_| !is_in_one_place || self.scope.organization.is_some()) {
+            let condition = self.scope.condition(table);
             let rows_of = |lane: &Lane| format!("SELECT * FROM {}{condition}", lane.table(&table.name));
             let rows: Vec<String> = self.lanes.iter().map(rows_of).collect();
             tables.push(format!("{} AS NOT MATERIALIZED ({})", table.name, rows.join(" UNION ALL ")));
         }
         let is_in_lanes = |table: &Table| self.tables.iter().any(|known| known.name == table.name);
         for table in catalogue.iter().filter(|table| !is_in_lanes(table)) {
-            let condition = self.condition(table);
+            let condition = self.scope.condition(table);
             if !condition.is_empty() {
                 let rows = format!(r#"SELECT * FROM {CATALOGUE}."{}"{condition}"#, table.name);
                 tables.push(format!("{} AS NOT MATERIALIZED ({rows})", table.name));
@@ -356,16 +396,6 @@ impl Books<'_> {
             true => String::new(),
             false => format!("WITH {} ", tables.join(", ")),
         }
-    }
-
-    /// Which rows of a table are the organization's.
-    fn condition(&self, table: &Table) -> String {
-        let column = match table.name.as_str() {
-            ORGANIZATIONS => "id",
-            _ if table.names_organizations() => "organization_id",
-            _ => return String::new(),
-        };
-        self.organization.map_or_else(String::new, |organization| format!(" WHERE {column} = '{organization}'"))
     }
 }
 
@@ -377,12 +407,17 @@ fn look(
     progress: &mut dyn FnMut(&'static str),
 ) -> Result<Report, AuditError> {
     // Figures and times in messages are spelt in one way; a long check is not a hung one.
-    let setup = "SET LOCAL TIME ZONE 'UTC'; SET LOCAL statement_timeout = 0";
-    pg.batch_execute(setup).map_err(|error| AuditError::Check("setup", error))?;
-    let catalogue = books.organization.map(|_| tables_of(pg, CATALOGUE)).transpose()?.unwrap_or_default();
+    let mut setup = "SET LOCAL TIME ZONE 'UTC'; SET LOCAL statement_timeout = 0".to_owned();
+    if let Some(check_max) = books.scope.check_max {
+        let check_max_ms = check_max.as_millis().clamp(1, i32::MAX as u128);
+        setup +=
+            &format!("; SET LOCAL statement_timeout = {check_max_ms}; SET LOCAL max_parallel_workers_per_gather = 0");
+    }
+    pg.batch_execute(&setup).map_err(|error| AuditError::Check("setup", error))?;
+    let catalogue = books.scope.organization.map(|_| tables_of(pg, CATALOGUE)).transpose()?.unwrap_or_default();
     let beginning = books.beginning(&catalogue);
     let mut report = Report::default();
-    let is_about_them = |check: &&Check| books.organization.is_none() || !OF_EACH_SERVER.contains(&check.name);
+    let is_about_them = |check: &&Check| books.scope.organization.is_none() || !OF_EACH_SERVER.contains(&check.name);
     for check in checks.iter().filter(is_about_them) {
         progress(check.name);
         find(check, pg, &beginning, &mut report)?;

@@ -183,8 +183,14 @@ impl Servers {
         self.nodes.values_mut()
     }
 
-    /// Copies what is in the lanes that are not in the catalogue's database; `pg` may only read from then on. The tables that each lane has.
-    pub(crate) fn copy(&mut self, pg: &mut PgConnection, lanes: &[Lane]) -> Result<Vec<Table>, AuditError> {
+    /// Copies what is in the lanes that are not in the catalogue's database, of each table the rows that `condition` names; `pg` may only
+    /// read from then on. The tables that each lane has.
+    pub(crate) fn copy(
+        &mut self,
+        pg: &mut PgConnection,
+        lanes: &[Lane],
+        condition: &dyn Fn(&Table) -> String,
+    ) -> Result<Vec<Table>, AuditError> {
         let mut all = Vec::new();
         for lane in lanes {
             let Some(node) = lane.name.as_ref().and_then(|name| self.nodes.get_mut(name)) else {
@@ -193,7 +199,7 @@ impl Servers {
             };
             all = tables_of(node, &lane.schema_name)?;
             for table in &all {
-                copy_table(node, pg, lane, table)?;
+                copy_table((node, pg), lane, table, &condition(table))?;
             }
         }
         pg.batch_execute("SET TRANSACTION READ ONLY")?;
@@ -202,7 +208,12 @@ impl Servers {
 }
 
 /// Copies a table or a view of a lane with its indexes, without which what is looked up row by row would take for ever.
-fn copy_table(node: &mut PgConnection, pg: &mut PgConnection, lane: &Lane, table: &Table) -> QueryResult<()> {
+fn copy_table(
+    (node, pg): (&mut PgConnection, &mut PgConnection),
+    lane: &Lane,
+    table: &Table,
+    condition: &str,
+) -> QueryResult<()> {
     let copy = lane.copy_of(&table.name);
     pg.batch_execute(&format!(
         "CREATE TEMP TABLE {} ({}) ON COMMIT DROP",
@@ -211,7 +222,7 @@ fn copy_table(node: &mut PgConnection, pg: &mut PgConnection, lane: &Lane, table
     ))?;
     let original = format!(r#""{}"."{}""#, lane.schema_name, table.name);
     node.batch_execute(&format!(
-        "DECLARE copied NO SCROLL CURSOR FOR SELECT original::text AS subject, '' AS problem FROM {original} original"
+        "DECLARE copied NO SCROLL CURSOR FOR SELECT original::text AS subject, '' AS problem FROM {original} original{condition}"
     ))?;
     loop {
         let rows: Vec<Found> = sql_query(FETCH).load(node)?;

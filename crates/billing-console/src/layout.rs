@@ -9,12 +9,13 @@ use crate::text;
 use crate::visit::Viewer;
 
 /// What stands in the navigation of whoever may open it: path, and text.
-const NAVIGATION: [(&str, &str); 14] = [
+const NAVIGATION: [(&str, &str); 15] = [
     ("/console/", text::HOME),
     ("/console/customers/", text::CUSTOMERS),
     ("/console/invoices/", text::INVOICES),
     ("/console/approvals/", text::APPROVALS),
     ("/console/billing_run/", text::BILLING_RUN),
+    ("/console/books/", text::BOOKS),
     ("/console/plans/", text::PLANS),
     ("/console/events/", text::EVENTS),
     ("/console/metrics/", text::METRICS),

@@ -27,7 +27,7 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 59] = [
+const CALLS: [(Verb, &str, &[Role]); 61] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -42,6 +42,7 @@ const CALLS: [(Verb, &str, &[Role]); 59] = [
     (Get, "/api/organization/**", ALL),
     (Get, "/api/overview/**", ALL),
     (Get, "/api/billing_queue/", ALL),
+    (Get, "/api/books_audits/**", ALL),
     (Get, "/api/webhook_endpoints/**", ALL),
     (Get, "/api/usage_alerts/**", ALL),
     (Get, "/api/test_clocks/**", ALL),
@@ -79,6 +80,7 @@ const CALLS: [(Verb, &str, &[Role]); 59] = [
     (Post, "/api/subscriptions/*/components/*/change_prepaid_units/", SUBSCRIPTIONS),
     (Post, "/api/subscriptions/*/components/*/change_prepaid_units/preview/", SUBSCRIPTIONS),
     (Post, "/api/billing_queue/*/retry/", BILLING_RUN),
+    (Post, "/api/books_audits/", BILLING_RUN),
     (Post, "/api/usage_alerts/", ALERTS),
     (Delete, "/api/usage_alerts/*/", ALERTS),
     (Post, "/api/test_clocks/*/advance/", ENGINEERS),
@@ -145,6 +147,8 @@ mod tests {
             (Reader,     Get,    "/api/approvals/",                 false, "nor what waits with it"),
             (Finance,    Get,    "/api/users/",                     false, "who is there is for owners"),
             (Owner,      Get,    "/api/users/x/sessions/",          false, "there is no page for it"),
+            (Reader,     Get,    "/api/books_audits/x/",            true,  "whether the books are right is nobody's secret"),
+            (Support,    Post,   "/api/books_audits/",              false, "having it looked at takes the database's time"),
             (Developer,  Delete, "/api/usage_alerts/x/",            true,  "an alert of theirs"),
             (Developer,  Delete, "/api/usage_alerts/",              false, "one at a time"),
         ];

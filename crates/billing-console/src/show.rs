@@ -111,9 +111,11 @@ pub fn days(from: &Value, to: &Value) -> Markup {
 /// A status, marked by what it asks of people.
 pub fn badge(status: &str) -> Markup {
     let kind = match status {
-        "paid" | "active" | "enabled" | "ready" | "done" => "good",
-        "unpaid" | "waiting" | "approved" | "not_started" | "advancing" | "grandfathered" | "retiring" => "open",
-        "overdue" | "failed" | "disabled" | "parked" => "bad",
+        "paid" | "active" | "enabled" | "ready" | "done" | "clean" => "good",
+        "unpaid" | "waiting" | "running" | "approved" | "not_started" | "advancing" | "grandfathered" | "retiring" => {
+            "open"
+        }
+        "overdue" | "failed" | "disabled" | "parked" | "breached" => "bad",
         _ => "rest",
     };
     html! { span class={ "badge " (kind) } { (status.replace('_', " ")) } }

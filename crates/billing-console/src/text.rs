@@ -2,9 +2,11 @@
 
 #![allow(missing_docs, reason = "each text says itself what it is")]
 
+mod books_audit;
 mod event_tail;
 mod plan_builder;
 
+pub use self::books_audit::*;
 pub use self::event_tail::*;
 pub use self::plan_builder::*;
 

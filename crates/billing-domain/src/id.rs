@@ -158,6 +158,10 @@ id! {
     JobId, prefix = "job_"
 }
 id! {
+    /// An audit of an organization's books.
+    BooksAuditId, prefix = "books_audit_"
+}
+id! {
     /// A message about something that became true: the same however often it is sent.
     MessageId, prefix = "msg_"
 }

@@ -221,6 +221,8 @@ pub mod api_key;
 pub mod approval;
 pub mod audit;
 pub mod billing_run;
+#[cfg(feature = "service")]
+pub mod books_audit;
 pub mod charge;
 pub mod country;
 pub mod credit;

@@ -45,6 +45,8 @@ use crate::test_clock::{TestClock, TestClockStatus};
 mod approval;
 #[cfg(feature = "service")]
 mod audit;
+#[cfg(feature = "service")]
+mod books_audit;
 mod catalog;
 mod credit_note;
 mod customer;
@@ -138,6 +140,8 @@ struct Tenant {
     audit_log: Shared<Vec<AuditEntry>>,
     #[cfg(feature = "service")]
     jobs: Shared<Vec<job::KeptJob>>,
+    #[cfg(feature = "service")]
+    books_audits: Shared<Vec<books_audit::KeptAudit>>,
     #[cfg(feature = "service")]
     alerts: Shared<usage_alert::AlertState>,
     #[cfg(feature = "service")]

@@ -12,6 +12,8 @@ mod approval;
 mod audit;
 #[cfg(feature = "service")]
 mod billing_queue;
+#[cfg(feature = "service")]
+mod books_audit;
 mod catalog;
 mod customer;
 mod event;
@@ -41,6 +43,8 @@ pub use self::approval::{ApprovalRepo, ApprovedTransaction};
 pub use self::audit::AuditRepo;
 #[cfg(feature = "service")]
 pub use self::billing_queue::{Backlog, BillingQueue, Leased, Parked};
+#[cfg(feature = "service")]
+pub use self::books_audit::{BooksAuditQueue, BooksAuditRepo};
 pub use self::catalog::{
     AddonRepo, CurrencyRepo, FeatureRepo, HeldVersion, MetricRepo, OrganizationRepo, PlanRepo, TestClockRepo,
 };
@@ -323,6 +327,9 @@ pub trait Transaction {
     #[cfg(feature = "service")]
     /// Long work in the background.
     fn jobs(&mut self) -> &mut dyn JobRepo;
+    #[cfg(feature = "service")]
+    /// Audits of the books.
+    fn books_audits(&mut self) -> &mut dyn BooksAuditRepo;
     #[cfg(feature = "service")]
     /// Usage alerts.
     fn usage_alerts(&mut self) -> &mut dyn UsageAlertRepo;

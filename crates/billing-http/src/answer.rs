@@ -15,6 +15,17 @@ impl<T: Serialize> Responder for Created<T> {
     }
 }
 
+/// 202 with what is done later.
+pub struct Accepted<T>(pub T);
+
+impl<T: Serialize> Responder for Accepted<T> {
+    type Body = BoxBody;
+
+    fn respond_to(self, _: &HttpRequest) -> HttpResponse {
+        HttpResponse::Accepted().json(self.0)
+    }
+}
+
 /// 204: it is done, and there is nothing to show.
 pub struct NoContent;
 

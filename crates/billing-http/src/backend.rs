@@ -1,12 +1,15 @@
 //! What the service needs of a store, all in one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use billing_audit::{AuditError, Report, audit_organization_beside};
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::idempotency::IdempotencyStore;
 use billing_domain::memory::MemoryStore;
 use billing_domain::store::{
-    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, JobQueue, Overviews, Store, Users,
+    AlertQueue, ApiKeyLookup, BillingQueue, BooksAuditQueue, Deliveries, EventIngest, Feeds, JobQueue, Overviews,
+    Store, Users,
 };
 use billing_domain::{Error, StoreError};
 use billing_store::{Company, Load, PgStore};
@@ -23,6 +26,7 @@ pub trait Backend:
     + Deliveries
     + AlertQueue
     + JobQueue
+    + BooksAuditQueue
     + Overviews
     + Users
 {
@@ -74,6 +78,16 @@ pub trait Backend:
         Ok(0)
     }
 
+    /// Audits the organization's books, each check within `check_max`; `progress` is told when one begins. `None`: they are in no database.
+    fn audit_books(
+        &self,
+        _organization: OrganizationId,
+        _check_max: Duration,
+        _progress: &mut dyn FnMut(&'static str),
+    ) -> Option<Result<Report, AuditError>> {
+        None
+    }
+
     /// What it is busy with, where there is something to tell.
     fn load(&self) -> Option<Load> {
         None
@@ -114,6 +128,15 @@ impl Backend for PgStore {
 
     fn last_arrival(&self, organization: OrganizationId, customer: CustomerKey) -> Result<u64, Error> {
         Self::last_arrival(self, organization, customer)
+    }
+
+    fn audit_books(
+        &self,
+        organization: OrganizationId,
+        check_max: Duration,
+        progress: &mut dyn FnMut(&'static str),
+    ) -> Option<Result<Report, AuditError>> {
+        Some(audit_organization_beside(self.database_url(), organization.uuid(), check_max, progress))
     }
 
     fn load(&self) -> Option<Load> {

@@ -33,6 +33,8 @@ pub mod backend;
 mod billing_queue;
 pub mod billing_run;
 pub mod body;
+mod books_audit;
+mod books_audit_run;
 pub mod caller;
 pub mod cli;
 pub mod client_address;

@@ -7,6 +7,7 @@ use billing_domain::api_key::KeyScope;
 const BILLING: &[&str] = &[
     "approvals",
     "billing_queue",
+    "books_audits",
     "credit_notes",
     "credits",
     "customers",

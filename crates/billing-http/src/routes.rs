@@ -2,7 +2,7 @@
 
 use crate::endpoint::Endpoint;
 use crate::{
-    access_token, addon, api_key, approval, audit, billing_queue, credit, credit_note, currency, customer,
+    access_token, addon, api_key, approval, audit, billing_queue, books_audit, credit, credit_note, currency, customer,
     deprecated_access, docs, event, event_correction, event_receipt, feature, feature_access, feed, health, invoice,
     job, metric, metric_access, organization, overview, ping, plan, subscription, subscription_preview, test_clock,
     track, usage, usage_alert, user, verify_idems, webhook,
@@ -40,6 +40,7 @@ pub fn table() -> Vec<Endpoint> {
         test_clock::endpoints(),
         overview::endpoints(),
         billing_queue::endpoints(),
+        books_audit::endpoints(),
         organization::endpoints(),
         currency::endpoints(),
         api_key::endpoints(),

@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 use crate::alert_run::AlertRun;
 use crate::backend::Backend;
 use crate::billing_run::{self, Asking, BillingRun, bill_leased};
+use crate::books_audit_run;
 use crate::clock_turns::ClockTurns;
 use crate::delivery::Deliverer;
 use crate::event_tails::EventTails;
@@ -60,6 +61,9 @@ const RESERVATION_PAUSE: Duration = Duration::from_secs(5);
 
 /// How often jobs are looked for when nothing was to be done.
 const JOB_PAUSE: Duration = Duration::from_millis(500);
+
+/// How often audits of the books are looked for when nobody had asked for one.
+const BOOKS_AUDIT_PAUSE: Duration = Duration::from_secs(1);
 
 /// How often tables are looked for that are planned by what they were.
 const STATISTICS_PAUSE: Duration = Duration::from_secs(60);
@@ -134,6 +138,7 @@ impl Workers {
         workers.add_alerts(backend)?;
         let job_taxes = Arc::clone(taxes);
         workers.add("jobs", JOB_PAUSE, Alarm::new(), backend, move |backend| work_at_jobs(backend, &job_taxes))?;
+        workers.add_books_audits(backend)?;
         workers.add_feeds(backend, feeds)?;
         Ok(workers)
     }
@@ -150,6 +155,14 @@ impl Workers {
         }
         taxes.on_waiting(move || bells.iter().for_each(Alarm::ring));
         Ok(())
+    }
+
+    /// The one that audits books. An audit may take long, and is left when the worker is sent home.
+    fn add_books_audits(&mut self, backend: &Arc<dyn Backend>) -> std::io::Result<()> {
+        let (alarm, ear) = Alarm::new();
+        let (audited, bell) = (Arc::clone(backend), alarm.clone());
+        let work = move |_: &dyn Backend| audit_books(&audited, &bell);
+        self.add("books-audits", BOOKS_AUDIT_PAUSE, (alarm, ear), backend, work)
     }
 
     /// The one that shows events to those who watch them come in.
@@ -361,6 +374,14 @@ fn settle_reservations(backend: &dyn Backend) -> bool {
 fn work_at_jobs(backend: &dyn Backend, taxes: &Taxes) -> bool {
     job_run::work_at_jobs(backend, taxes).unwrap_or_else(|error| {
         log::error!("a job could not be worked at: {error}");
+        false
+    })
+}
+
+/// Carries out the audit of books that is next; whether there may be another one.
+fn audit_books(backend: &Arc<dyn Backend>, alarm: &Alarm) -> bool {
+    books_audit_run::carry_out_next(backend, &|| alarm.is_silent()).unwrap_or_else(|error| {
+        log::error!("an audit of the books could not be carried out: {error}");
         false
     })
 }

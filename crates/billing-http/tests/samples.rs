@@ -135,6 +135,14 @@ impl Fixture {
         let ordered = json!({"filter": {"customer_id": "acme", "event_name": "never sent"}, "reason": "sample"});
         let ordered = self.post(world, "/api/events/void/", &ordered, 200);
         self.ids.insert("job", ordered["job"].id("job_id"));
+        // One that is over: none runs beside the samples.
+        world.sql(&format!(
+            "INSERT INTO books_audits (organization_id, id, state, requested_at, finished_at)
+            VALUES ('{}', gen_random_uuid(), 'clean', now(), now())",
+            self.organization.uuid()
+        ));
+        let audits = self.send(world, "GET", "/api/books_audits/", None).ok(200);
+        self.ids.insert("books_audit", audits[0].id("books_audit_id"));
         let told = self.send(world, "GET", "/api/feed/?types=customer.created&wait=20", None).ok(200);
         self.ids.insert("message", told["results"][0].id("id"));
     }
@@ -359,6 +367,7 @@ fn name_in_path(path: &str, parameter: &str) -> &'static str {
         (_, "idempotency_id") => "$event",
         (_, "approval_id") => "$approval",
         (_, "job_id") => "$job",
+        (_, "books_audit_id") => "$books_audit",
         _ => panic!("{path}: no sample of {parameter}"),
     }
 }

@@ -138,10 +138,15 @@ impl World {
 
     /// Runs SQL behind the service's back: in each lane, where there are several.
     pub fn sql(&self, statements: &str) {
-        for enter in self.store.search_paths() {
+        for enter in self.search_paths() {
             let mut pg = PgConnection::establish(self.url()).expect("a connection");
             pg.batch_execute(&format!("{enter}; {statements}")).expect(statements);
         }
+    }
+
+    /// What leads a connection to the tables of each lane.
+    pub fn search_paths(&self) -> Vec<String> {
+        self.store.search_paths()
     }
 
     /// A connection of the test's own, to read from.

@@ -16,6 +16,8 @@ use crate::told::Told;
 
 /// What all clones of a store and its workers share.
 pub(crate) struct Shared {
+    /// Where the database is, for connections of one's own; with the password.
+    pub(crate) url: String,
     /// Connections of requests that are about no customer.
     pub(crate) pool: Pool,
     /// Connections of the workers for the same, who never wait behind requests.

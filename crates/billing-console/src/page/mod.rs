@@ -8,6 +8,7 @@ pub mod attach_addon;
 pub mod audit_log;
 mod bar_chart;
 pub mod billing_run;
+pub mod books_audits;
 pub mod cancel_addon;
 pub mod cancel_subscription;
 pub(crate) mod change;

@@ -123,6 +123,8 @@ pub enum Noun {
     Event,
     /// A job.
     Job,
+    /// An audit of the books.
+    BooksAudit,
     /// A request for a second person.
     Approval,
     /// A one-off line.
@@ -164,6 +166,7 @@ impl fmt::Display for Noun {
             Self::CreditNote => "credit note",
             Self::Event => "event",
             Self::Job => "job",
+            Self::BooksAudit => "audit of the books",
             Self::Approval => "approval",
             Self::OneOffLine => "one-off line",
             Self::TestClock => "test clock",

@@ -52,6 +52,8 @@ impl OrganizationRepo for MemoryTransaction {
             #[cfg(feature = "service")]
             jobs: Shared::default(),
             #[cfg(feature = "service")]
+            books_audits: Shared::default(),
+            #[cfg(feature = "service")]
             alerts: Shared::default(),
             #[cfg(feature = "service")]
             endpoints: Shared::default(),

@@ -14,7 +14,9 @@ use crate::store::{
     Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, ApprovalRepo, AuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
+use crate::store::{
+    ApiKeyRepo, ApprovalRepo, AuditRepo, BooksAuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo,
+};
 
 /// A transaction: whatever it does, it does to its own copy.
 pub(super) struct MemoryTransaction {
@@ -142,6 +144,11 @@ impl Transaction for MemoryTransaction {
 
     #[cfg(feature = "service")]
     fn jobs(&mut self) -> &mut dyn JobRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn books_audits(&mut self) -> &mut dyn BooksAuditRepo {
         self
     }
 

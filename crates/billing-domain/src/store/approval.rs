@@ -4,9 +4,9 @@ use time::OffsetDateTime;
 use uuid::Uuid;
 
 use super::{
-    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo, EventRepo,
-    FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest,
-    PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo, CustomerRepo,
+    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page,
+    PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use crate::approval::{Approval, ApprovalState, Approved};
 use crate::error::Error;
@@ -87,6 +87,7 @@ impl Transaction for ApprovedTransaction<'_> {
         audit_log: dyn AuditRepo;
         members: dyn MemberRepo;
         jobs: dyn JobRepo;
+        books_audits: dyn BooksAuditRepo;
         usage_alerts: dyn UsageAlertRepo;
         webhooks: dyn WebhookRepo;
     }

@@ -91,6 +91,8 @@ mod renew_subscription;
 mod replay_webhooks;
 #[cfg(feature = "service")]
 mod request_approval;
+#[cfg(feature = "service")]
+mod request_books_audit;
 mod return_credits;
 mod reverse_payment;
 #[cfg(feature = "service")]
@@ -207,6 +209,8 @@ pub use remove_one_off_line::remove_one_off_line;
 pub use replay_webhooks::{Replay, replay_webhooks};
 #[cfg(feature = "service")]
 pub use request_approval::{RequestApproval, WAITING_APPROVALS_MAX, request_approval};
+#[cfg(feature = "service")]
+pub use request_books_audit::request_books_audit;
 pub use reverse_payment::{ReversePayment, reverse_payment};
 #[cfg(feature = "service")]
 pub use rotate_webhook_secret::rotate_webhook_secret;

@@ -24,7 +24,9 @@ use crate::store::{
     SubscriptionRepo, TestClockRepo, Transaction,
 };
 #[cfg(feature = "service")]
-use crate::store::{ApiKeyRepo, ApprovalRepo, AuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo};
+use crate::store::{
+    ApiKeyRepo, ApprovalRepo, AuditRepo, BooksAuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo,
+};
 
 /// What a change would come to.
 #[derive(Clone, Debug)]
@@ -158,6 +160,7 @@ impl Transaction for IssueWitness<'_> {
         members: dyn MemberRepo;
         #[cfg(feature = "service")]
         jobs: dyn JobRepo;
+        books_audits: dyn BooksAuditRepo;
         #[cfg(feature = "service")]
         usage_alerts: dyn UsageAlertRepo;
         #[cfg(feature = "service")]

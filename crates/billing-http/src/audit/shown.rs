@@ -2,8 +2,8 @@
 
 use billing_domain::api_key::KeyKind;
 use billing_domain::id::{
-    ApprovalId, CreditId, CreditNoteId, CustomerKey, JobId, MetricId, OneOffLineId, PlanId, PlanVersionId,
-    SubscriptionId, TestClockId, UsageAlertId, UserId, WebhookEndpointId,
+    ApprovalId, BooksAuditId, CreditId, CreditNoteId, CustomerKey, JobId, MetricId, OneOffLineId, PlanId,
+    PlanVersionId, SubscriptionId, TestClockId, UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::store::Transaction;
 use billing_domain::workflow::find_member;
@@ -13,6 +13,7 @@ use time::OffsetDateTime;
 
 use crate::api_key::{ApiKeyView, KeyView};
 use crate::approval_view::ApprovalView;
+use crate::books_audit::BooksAuditView;
 use crate::credit::CreditView;
 use crate::credit_note::CreditNoteView;
 use crate::customer::{CustomerView, OneOffLineView};
@@ -117,6 +118,10 @@ fn of_catalog(tx: &mut dyn Transaction, (kind, named): (&str, &str), now: Offset
             let Ok(id) = named.parse::<JobId>() else { return Ok(None) };
             let job = tx.jobs().get(id)?;
             text(id, &JobView::load(tx, job)?)
+        }
+        "books_audit" => {
+            let Ok(id) = named.parse::<BooksAuditId>() else { return Ok(None) };
+            text(id, &BooksAuditView::load(tx, id)?)
         }
         "usage_alert" => {
             let Ok(id) = named.parse::<UsageAlertId>() else { return Ok(None) };

@@ -39,6 +39,7 @@ const NOUNS: &[(&str, &str)] = &[
     ("test_clocks",             "Months in a moment, for some customers."),
     ("overview",                "How all of it stands this morning."),
     ("billing_queue",           "Whose billing is due, and whose failed."),
+    ("books_audits",            "Whether all that is stored adds up."),
     ("organization",            "Who issues invoices, and the settings of all this."),
     ("currencies",              "What prices are in."),
     ("api_keys",                "Who may call."),

@@ -5,9 +5,9 @@ use std::str::FromStr;
 use bigdecimal::{BigDecimal, Zero};
 use billing_domain::customer::CustomerId;
 use billing_domain::id::{
-    AddonId, AddonSubscriptionId, AddonVersionId, ApprovalId, AuditEntryId, CreditId, CreditNoteId, EventCorrectionId,
-    FeatureId, InvoiceId, JobId, LineId, MessageId, MetricId, OneOffLineId, OrganizationId, PaymentId, PlanId,
-    PlanVersionId, SubscriptionId, TestClockId, UsageAlertId, UserId, WebhookEndpointId,
+    AddonId, AddonSubscriptionId, AddonVersionId, ApprovalId, AuditEntryId, BooksAuditId, CreditId, CreditNoteId,
+    EventCorrectionId, FeatureId, InvoiceId, JobId, LineId, MessageId, MetricId, OneOffLineId, OrganizationId,
+    PaymentId, PlanId, PlanVersionId, SubscriptionId, TestClockId, UsageAlertId, UserId, WebhookEndpointId,
 };
 use billing_domain::{FieldCode, FieldErrors};
 use serde_json::Value;
@@ -104,6 +104,7 @@ ids!(
     InvoiceId,
     ApprovalId,
     JobId,
+    BooksAuditId,
     MessageId,
     MetricId,
     OrganizationId,

@@ -30,6 +30,11 @@ impl Alarm {
         }
     }
 
+    /// Whether the worker was sent home.
+    pub fn is_silent(&self) -> bool {
+        self.0.lock().is_ok_and(|sender| sender.is_none())
+    }
+
     /// Sends the worker home.
     pub fn silence(&self) {
         if let Ok(mut sender) = self.0.lock() {

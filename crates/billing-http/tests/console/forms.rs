@@ -1,5 +1,7 @@
 //! What forms send, and what comes of it: each does what the call of the API does, once.
 
+use std::time::{Duration, Instant};
+
 use billing_domain::user::Role;
 use serde_json::{Value, json};
 
@@ -327,4 +329,40 @@ fn failed_billing_is_shown_and_tried_again() {
     let again = world.post("/api/billing_queue/acme/retry/", &Value::Null).ok(200);
     assert_eq!(again, json!({"customer_id": "acme", "had_failed": false}));
     assert_eq!(world.post("/api/billing_queue/nobody/retry/", &Value::Null).status, 404);
+}
+
+#[test]
+fn books_are_audited_from_their_page() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = "/console/books/";
+    assert!(owner.get(path).text.contains("Nobody has had the books audited yet."));
+    let last = || {
+        let began = Instant::now();
+        loop {
+            let last = world.get("/api/books_audits/").ok(200)[0].clone();
+            if last["state"] != "running" {
+                return last;
+            }
+            assert!(began.elapsed() < Duration::from_secs(60), "it does not end: {last}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    assert_eq!(fill(&owner, "/console/books/run/", &[]).header("location"), path);
+    let clean = last();
+    let page = owner.get(path).text;
+    assert!(page.contains("Everything adds up") && page.contains("Audit now"), "{page}");
+    world.sql("SET session_replication_role = replica; UPDATE invoices SET amount = amount + 1");
+    fill(&owner, "/console/books/run/", &[]);
+    assert_eq!(last()["state"], "breached");
+    let page = owner.get(path).text;
+    for shown in ["Something does not add up", "invoice is the sum of its lines", "its lines add up to"] {
+        assert!(page.contains(shown), "{shown}: {page}");
+    }
+    let before = format!("{path}{}/", clean.id("books_audit_id"));
+    assert!(page.contains(&before), "the one before is there too");
+    assert!(owner.get(&before).text.contains("Everything adds up"));
+    user(&world, "reader@acme.example", world.organization, Role::Reader);
+    let reader = Browser::signed_in(&world, "reader@acme.example").get(path).text;
+    assert!(reader.contains("Something does not add up") && !reader.contains("Audit now"), "readers look: {reader}");
 }

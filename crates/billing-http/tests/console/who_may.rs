@@ -8,8 +8,9 @@ use crate::samples::Fixture;
 use crate::support::World;
 
 /// What is named in paths, and how the fixture calls it.
-const NAMED: [(&str, &str); 12] = [
+const NAMED: [(&str, &str); 13] = [
     ("approval_id", "approval"),
+    ("books_audit_id", "books_audit"),
     ("customer_id", "customer"),
     ("invoice_id", "invoice"),
     ("subscription_id", "subscription"),

@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use billing_domain::api_key::{ApiKey, Fingerprint};
+use billing_domain::books_audit::{BooksAudit, BooksBreach};
 use billing_domain::event::{Event, Ingested};
 use billing_domain::id::{CustomerKey, JobId, OrganizationId, TestClockId, UserId, WebhookEndpointId};
 use billing_domain::idempotency::{Answer, Claim, IdempotencyStore, KeptAnswer};
 use billing_domain::job::Job;
 use billing_domain::store::{
-    AlertQueue, ApiKeyLookup, Backlog, BillingQueue, ClaimedWork, Deliveries, DeliveryRecord, EndpointStanding,
-    EventIngest, Feeds, JobQueue, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked, Placed, Queued,
-    RecentEvents, Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
+    AlertQueue, ApiKeyLookup, Backlog, BillingQueue, BooksAuditQueue, ClaimedWork, Deliveries, DeliveryRecord,
+    EndpointStanding, EventIngest, Feeds, JobQueue, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked,
+    Placed, Queued, RecentEvents, Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
 };
 use billing_domain::user::{Invited, Role, Session, SignedIn, User};
 use billing_domain::{Error, StoreError};
@@ -254,6 +255,22 @@ impl AlertQueue for Broken {
     }
 
     fn on_marks(&self, _: Box<dyn Fn() + Send + Sync>) {}
+}
+
+impl BooksAuditQueue for Broken {
+    fn lease_books_audit(&self, _: time::Duration) -> Result<Option<(OrganizationId, BooksAudit)>, Error> {
+        self.fail()
+    }
+
+    fn keep_books_audit(
+        &self,
+        _: OrganizationId,
+        _: &BooksAudit,
+        _: &[BooksBreach],
+        _: time::Duration,
+    ) -> Result<bool, Error> {
+        self.fail()
+    }
 }
 
 impl JobQueue for Broken {

@@ -74,7 +74,7 @@ fn a_list_takes_as_many_statements_however_long_it_is() {
         let never_sent = json!({"customer_id": customer, "filter": {"event_name": "never sent"}, "reason": "none"});
         world.post("/api/events/void/", &never_sent).ok(200);
     };
-    let lists = ["customers", "invoices", "plans", "addons", "metrics", "jobs"];
+    let lists = ["customers", "invoices", "plans", "addons", "metrics", "jobs", "books_audits"];
     let count = || lists.map(|list| world.statements(|| world.get(&format!("/api/{list}/"))));
     (0..2).for_each(join);
     let few = count();

@@ -3,6 +3,7 @@
 mod access;
 mod addons;
 mod approvals;
+mod books_audits;
 mod change_previews;
 mod changes;
 mod cloud_events;

@@ -18,6 +18,8 @@ const NOT_ABOUT_A_CUSTOMER: &[&str] = &[
     "/api/approvals/",
     // When it is billed, and not what.
     "/api/billing_queue/",
+    // It changes nothing.
+    "/api/books_audits/",
     "/api/currencies/",
     "/api/events/",
     "/api/features/",

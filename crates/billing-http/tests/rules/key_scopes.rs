@@ -33,6 +33,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("",     "/api/invoices/",                 "billing"),
     ("",     "/api/payments/",                 "billing"),
     ("",     "/api/billing_queue/",            "billing"),
+    ("",     "/api/books_audits/",             "billing"),
     ("",     "/api/credits/",                  "billing"),
     ("",     "/api/credit_notes/",             "billing"),
 ];

@@ -19,9 +19,9 @@ use billing_domain::invoice::{Invoice, InvoiceSummary, NewInvoice, PaymentStatus
 use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditNoteFilter, CreditRepo, CurrencyRepo,
-    CustomerRepo, EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo, JobRepo,
-    MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SearchedBy,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditNoteFilter, CreditRepo,
+    CurrencyRepo, CustomerRepo, EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo,
+    JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SearchedBy,
     SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
@@ -126,6 +126,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         test_clocks: TestClockRepo,
         webhooks: WebhookRepo,
         jobs: JobRepo,
+        books_audits: BooksAuditRepo,
         members: MemberRepo,
         approvals: ApprovalRepo,
         audit_log: AuditRepo,

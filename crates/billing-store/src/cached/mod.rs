@@ -12,9 +12,9 @@ use billing_domain::Error;
 use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
-    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo,
+    CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo,
+    PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -130,6 +130,7 @@ impl Transaction for CachedTransaction<'_, '_> {
         messages: MessageRepo,
         webhooks: WebhookRepo,
         jobs: JobRepo,
+        books_audits: BooksAuditRepo,
         members: MemberRepo,
         approvals: ApprovalRepo,
         audit_log: AuditRepo,

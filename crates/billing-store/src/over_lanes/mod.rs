@@ -10,9 +10,9 @@ mod methods;
 
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
-    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo,
+    CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo,
+    PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::{Error, Noun};
 use uuid::Uuid;
@@ -164,6 +164,7 @@ impl Transaction for OverLanes<'_, '_> {
         addons: AddonRepo,
         webhooks: WebhookRepo,
         jobs: JobRepo,
+        books_audits: BooksAuditRepo,
         approvals: ApprovalRepo,
         members: MemberRepo,
     }

@@ -5,6 +5,7 @@ pub(crate) mod api_key;
 mod approval;
 pub(crate) mod audit;
 pub(crate) mod billing_record;
+pub(crate) mod books_audit;
 pub(crate) mod credit;
 pub(crate) mod credit_note;
 pub(crate) mod currency;

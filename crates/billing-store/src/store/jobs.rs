@@ -44,7 +44,7 @@ statement! {
 }
 
 /// In whole milliseconds, as far as leases go.
-fn milliseconds(lease: Duration) -> i64 {
+pub(super) fn milliseconds(lease: Duration) -> i64 {
     i64::try_from(lease.whole_milliseconds()).unwrap_or(i64::MAX)
 }
 

@@ -1,6 +1,7 @@
 //! The store as others see it: connecting, health, durability, and the doors that need no scope.
 
 mod billing_queue;
+mod books_audits;
 mod deliveries;
 mod event_tails;
 mod feeds;
@@ -233,6 +234,7 @@ impl PgStore {
         let workers = (WRITERS + KEY_WORKERS + QUESTION_WORKERS + ANSWER_WORKERS) as u32;
         let worker_pool = Pool::on_demand(&address, workers, expect_same_statements);
         let shared = Arc::new(Shared {
+            url: url.to_owned(),
             lanes: Lanes::open(&address, (&pool, pool_size), (&worker_pool, workers))?,
             pool,
             worker_pool,
@@ -245,6 +247,11 @@ impl PgStore {
         });
         let queues = Arc::new(Queues::open(&shared)?);
         Ok(Self { shared, queues })
+    }
+
+    /// Where its database is, for whoever needs a connection of their own. The password is in it: it is not for logs.
+    pub fn database_url(&self) -> &str {
+        &self.shared.url
     }
 
     /// Whether the database at `url` has tables of this service, of whatever version.

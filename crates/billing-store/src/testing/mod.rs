@@ -212,6 +212,8 @@ statement! {
                         WHEN table_name = 'usage_alerts' THEN '(to_jsonb(t) - ''is_introduced'')::text'
                         WHEN table_name = 'jobs' THEN
                             '(to_jsonb(t) - ''{state,finished_at,customers_done,customers_after,events_after,failure,leased_until}''::text[])::text'
+                        WHEN table_name = 'books_audits' THEN
+                            '(to_jsonb(t) - ''{state,finished_at,attempts,checks_done,breaches_found,breaches,failure,leased_until}''::text[])::text'
                         WHEN table_name = 'api_keys' THEN '(to_jsonb(t) - ''last_used_at'')::text'
                         WHEN table_name = 'webhook_endpoints' THEN
                             '(to_jsonb(t) - ''{position,leased_to,leased_until,served_at,failing_since}''::text[])::text'
@@ -374,6 +376,7 @@ pub fn columns() -> Vec<String> {
         audit_entries,
         billing_due,
         billing_records,
+        books_audits,
         catalog_versions,
         catalogue_position,
         components,

@@ -16,9 +16,9 @@ use billing_domain::id::{BillingRecordId, CustomerKey, InvoiceId, OrganizationId
 use billing_domain::invoice::NewInvoice;
 use billing_domain::message::Message;
 use billing_domain::store::{
-    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, PlanRepo,
-    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo,
+    CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo,
+    PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::usage::SeenUsage;
 use billing_domain::{Error, StoreError};
@@ -295,6 +295,7 @@ impl Transaction for PgTransaction<'_> {
         usage_alerts: UsageAlertRepo,
         webhooks: WebhookRepo,
         jobs: JobRepo,
+        books_audits: BooksAuditRepo,
         members: MemberRepo,
         approvals: ApprovalRepo,
         audit_log: AuditRepo,

@@ -60,6 +60,7 @@ const INTERNAL: &[&str] = &[
     "audit_entries_pkey",
     "billing_due_pkey",
     "billing_records_pkey",
+    "books_audits_pkey",
     "catalog_versions_pkey",
     "catalogue_position_pkey",
     "components_metric_id_key",

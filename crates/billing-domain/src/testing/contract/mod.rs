@@ -18,6 +18,7 @@ mod approval;
 mod audit;
 mod billing_queue;
 mod billing_record;
+mod books_audit;
 mod catalog;
 mod credit;
 mod credit_note;
@@ -57,8 +58,8 @@ use crate::id::{CustomerKey, OrganizationId};
 use crate::idempotency::IdempotencyStore;
 use crate::plan::{Plan, PlanVersion};
 use crate::store::{
-    AlertQueue, ApiKeyLookup, BillingQueue, Deliveries, EventIngest, Feeds, JobQueue, Overviews, Scope, Store,
-    Transaction, Users,
+    AlertQueue, ApiKeyLookup, BillingQueue, BooksAuditQueue, Deliveries, EventIngest, Feeds, JobQueue, Overviews,
+    Scope, Store, Transaction, Users,
 };
 
 /// A store under test, seen from all its sides.
@@ -82,6 +83,8 @@ pub struct Harness<'s> {
     pub alerts: &'s dyn AlertQueue,
     /// Its jobs, as whoever does them sees them.
     pub jobs: &'s dyn JobQueue,
+    /// Its audits of the books, as whoever carries them out sees them.
+    pub books_audits: &'s dyn BooksAuditQueue,
     /// How organizations stand.
     pub overviews: &'s dyn Overviews,
     /// The people who sign in.
@@ -101,6 +104,7 @@ impl<'s> Harness<'s> {
             + Deliveries
             + AlertQueue
             + JobQueue
+            + BooksAuditQueue
             + Overviews
             + Users,
     {
@@ -114,6 +118,7 @@ impl<'s> Harness<'s> {
             deliveries: store,
             alerts: store,
             jobs: store,
+            books_audits: store,
             overviews: store,
             users: store,
         }
@@ -343,6 +348,11 @@ cases! {
     }
     approval {
         keeps_approvals,
+    }
+    books_audit {
+        keeps_audits,
+        one_at_a_time,
+        drops_what_is_old,
     }
     job {
         keeps_jobs,

@@ -33,7 +33,7 @@ pub(crate) use self::event::{event_minutes, event_watches, passed_events, uncoun
 pub(crate) use self::invoice::{invoice_counters, invoice_lines, invoice_numbers, invoices, payments};
 pub(crate) use self::message::{feed_entries, message_counters, messages, organization_messages};
 pub(crate) use self::service::{
-    api_keys, approvals, idempotency_keys, jobs, key_pepper, lane_reservations, lane_tokens, lanes, nodes,
+    api_keys, approvals, books_audits, idempotency_keys, jobs, key_pepper, lane_reservations, lane_tokens, lanes, nodes,
 };
 #[cfg(feature = "testing")]
 pub(crate) use self::service::{catalogue_position, returned_numbers};

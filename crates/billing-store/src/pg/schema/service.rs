@@ -41,6 +41,22 @@ diesel::table! {
 }
 
 diesel::table! {
+    books_audits (organization_id, id) {
+        organization_id -> Uuid,
+        id -> Uuid,
+        state -> Text,
+        requested_at -> Timestamptz,
+        finished_at -> Nullable<Timestamptz>,
+        attempts -> Int8,
+        checks_done -> Int8,
+        breaches_found -> Int8,
+        breaches -> Jsonb,
+        failure -> Nullable<Text>,
+        leased_until -> Nullable<Timestamptz>,
+    }
+}
+
+diesel::table! {
     idempotency_keys (organization_id, key) {
         organization_id -> Uuid,
         key -> Text,
