@@ -50,7 +50,8 @@ cargo xtask bench many-metrics   imports, calls and roll-ups being filled in whe
     options: --seconds, --profile, --output as above
 cargo xtask bench usage   usage of many days that no roll-up tells, from the events and remembered; options: --profile, --output
 cargo xtask bench alerts  what usage alerts about 1,000 customers cost whoever sends events, in turns with and without them, and how
-    soon they are told; options: --seconds, --profile, --output";
+    soon they are told; options: --seconds, --profile, --output
+cargo xtask bench lanes   what calls take of the processors with customers in 1, 4 and 16 lanes, and on 2 and 3 servers; options as before";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -74,6 +75,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["tidy"] => house_rules(),
         ["bench", "billing", ref options @ ..] => bench::billing::run(options),
         ["bench", "alerts", ref options @ ..] => bench::alerts::run(options),
+        ["bench", "lanes", ref options @ ..] => bench::lanes::run(options),
         ["bench", "usage", ref options @ ..] => bench::usage::run(options),
         ["bench", "many-metrics", ref options @ ..] => bench::many_metrics::run(options),
         ["bench", ref options @ ..] => bench::run(options),

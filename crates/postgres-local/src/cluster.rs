@@ -125,6 +125,19 @@ impl Cluster {
         Self::temporary_with(run_folder, (&binaries, &account), settings, make)
     }
 
+    /// As [`Cluster::temporary_sending`], which waits for the disk as a kept one does: for measuring, and for programs that work on nothing
+    /// else.
+    ///
+    /// # Errors
+    /// As [`Cluster::temporary`].
+    pub fn temporary_durable() -> Result<Self, Error> {
+        let (binaries, account) = (Binaries::newest()?, Account::for_server()?);
+        let run_folder = RunFolder::create(&account)?;
+        let settings = settings::durable_sending(run_folder.path());
+        let make = |cluster: &Path| initialise_temporary(&binaries, &account, cluster);
+        Self::temporary_with(run_folder, (&binaries, &account), settings, make)
+    }
+
     /// A throw-away cluster in `run_folder`; `make` fills the cluster's own empty folder.
     pub(crate) fn temporary_in(
         run_folder: RunFolder,

@@ -31,7 +31,8 @@ const DURABLE: [&str; 11] = [
     "checkpoint_timeout=30min",
     "max_wal_size=4GB",
     "min_wal_size=256MB",
-    "max_connections=100",
+    // Divided into lanes, each of which keeps some.
+    "max_connections=500",
     "work_mem=16MB",
     "random_page_cost=1.1",
     "log_checkpoints=off",
@@ -73,6 +74,14 @@ pub(crate) fn durable(socket_folder: &Path) -> Vec<String> {
     settings.push(format!("shared_buffers={}MB", cache / MIB));
     settings.push(format!("effective_cache_size={}MB", (memory / 2).max(cache) / MIB));
     settings.push(format!("maintenance_work_mem={}MB", (memory / 32).clamp(32 * MIB, 512 * MIB) / MIB));
+    settings
+}
+
+/// As [`durable`], of a server that many processes and other servers connect to.
+pub(crate) fn durable_sending(socket_folder: &Path) -> Vec<String> {
+    let mut settings = durable(socket_folder);
+    settings.extend(SENDING.map(str::to_owned));
+    settings.push("max_locks_per_transaction=256".to_owned());
     settings
 }
 

@@ -12,26 +12,19 @@ use super::batch::{Batch, CUSTOMERS, Spread, last_second};
 use super::beside::{mean, median};
 use super::report::{Report, Row};
 use super::stage::{KEY, Stage};
+use super::worked::Worked;
 use super::{Options, create, load, machine, none_refused};
 
 /// Turns with alerts, each between two without.
 const TURNS: usize = 7;
 /// Events in a request, and clients that send them.
-const LOADS: [(u64, usize); 2] = [(1, 64), (100, 16)];
+pub(super) const LOADS: [(u64, usize); 2] = [(1, 64), (100, 16)];
 /// Connections that make customers.
 const MAKERS: u64 = 4;
 /// Between two events that reach a threshold.
 const PROBE_EVERY: Duration = Duration::from_millis(250);
 /// For everything to have been looked at.
 const PATIENCE: Duration = Duration::from_secs(120);
-
-/// What one turn came to: events a second, and microseconds of a processor for each, of the server and of Postgres.
-#[derive(Clone, Copy)]
-struct Turn {
-    rate: f64,
-    server_us: f64,
-    postgres_us: f64,
-}
 
 /// Runs everything.
 ///
@@ -80,8 +73,8 @@ pub fn run(arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 /// The ratios are those of each turn to the mean of its neighbours without alerts, of which the middle one is told.
-fn tell(report: &mut Report, size: u64, without: &[Turn], with: &[Turn]) {
-    let ratio = |of: fn(&Turn) -> f64| {
+fn tell(report: &mut Report, size: u64, without: &[Worked], with: &[Worked]) {
+    let ratio = |of: fn(&Worked) -> f64| {
         let beside = without.windows(2).map(|pair| mean(&[of(&pair[0]), of(&pair[1])]));
         let ratios: Vec<f64> = with.iter().map(of).zip(beside).map(|(with, without)| with / without).collect();
         println!("{size} events each, ratios of the turns: {ratios:.2?}");
@@ -89,7 +82,7 @@ fn tell(report: &mut Report, size: u64, without: &[Turn], with: &[Turn]) {
     };
     let (rate, server, postgres) =
         (ratio(|turn| turn.rate), ratio(|turn| turn.server_us), ratio(|turn| turn.postgres_us));
-    let middle = |turns: &[Turn], of: fn(&Turn) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>());
+    let middle = |turns: &[Worked], of: fn(&Worked) -> f64| median(&turns.iter().map(of).collect::<Vec<_>>());
     let name = format!("{size} events each");
     let row =
         Row::rate(format!("{CUSTOMERS} customers under alerts, {name}"), middle(with, |turn| turn.rate), "events");
@@ -107,7 +100,7 @@ fn tell(report: &mut Report, size: u64, without: &[Turn], with: &[Turn]) {
 }
 
 /// A metric that everybody's events count, one for events that reach thresholds, and customers with a subscription to both.
-fn set_up(stage: &Stage) -> anyhow::Result<[String; 2]> {
+pub(super) fn set_up(stage: &Stage) -> anyhow::Result<[String; 2]> {
     let metric = |name: &str| made(stage, "/api/metrics/", &json!({"event_name": name}), "metric_id");
     let metrics = [metric("event_1")?, metric("probe")?];
     let tiers = json!([{"type": "per_unit", "range_start": 0, "cost_per_batch": "0.01", "metric_units_per_batch": 1}]);
@@ -163,18 +156,12 @@ fn wait_until_looked_at(stage: &Stage) -> anyhow::Result<()> {
 }
 
 /// Sends as many events as are taken, evenly over the customers.
-fn track(stage: &Stage, options: &Options, size: u64, clients: usize) -> anyhow::Result<Turn> {
+pub(super) fn track(stage: &Stage, options: &Options, size: u64, clients: usize) -> anyhow::Result<Worked> {
     let batch = Batch::new(size, Spread::Uniform, 1);
-    let worked = || Ok::<_, anyhow::Error>((stage.service.cpu_seconds()?, stage.postgres_cpu_seconds()?));
-    let before = worked()?;
     let request = |client, n, request: &mut Vec<u8>| batch.make(client, n, request);
-    let outcome = none_refused(load::closed(stage.service.addr, clients, options.span, &request)?)?;
-    let after = worked()?;
-    let each_us = |seconds: f64| seconds * 1e6 / (outcome.answered * size).max(1) as f64;
-    Ok(Turn {
-        rate: outcome.rate() * size as f64,
-        server_us: each_us(after.0 - before.0),
-        postgres_us: each_us(after.1 - before.1),
+    Worked::measure(stage, || {
+        let outcome = none_refused(load::closed(stage.service.addr, clients, options.span, &request)?)?;
+        Ok(outcome.answered * size)
     })
 }
 
@@ -184,7 +171,7 @@ fn track_and_probe(
     options: &Options,
     (size, clients): (u64, usize),
     probes: &mut u64,
-) -> anyhow::Result<(Turn, Vec<f64>)> {
+) -> anyhow::Result<(Worked, Vec<f64>)> {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let probing = scope.spawn(|| {

@@ -6,6 +6,7 @@ pub mod alerts;
 pub mod batch;
 pub mod beside;
 pub mod billing;
+pub mod lanes;
 mod limits;
 pub mod load;
 pub mod many_metrics;
@@ -13,6 +14,7 @@ mod report;
 pub mod stage;
 mod track;
 pub mod usage;
+mod worked;
 
 use std::fs;
 use std::net::SocketAddr;

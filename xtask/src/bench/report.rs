@@ -144,7 +144,12 @@ impl Report {
     pub fn note(&mut self, name: &str, value: impl Into<Value>) {
         let value = value.into();
         println!("{name}: {value}");
-        self.notes.push((name.to_owned(), value));
+        self.keep(name, value);
+    }
+
+    /// Adds a fact that was shown already.
+    pub fn keep(&mut self, name: &str, value: impl Into<Value>) {
+        self.notes.push((name.to_owned(), value.into()));
     }
 
     /// Writes everything as JSON.

@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use cargo_metadata::MetadataCommand;
 use postgres_local::Cluster;
 
@@ -125,9 +125,11 @@ pub struct Stage {
     /// Answers a constant at `/constant`, and after one look-up by primary key at `/lookup`.
     pub baseline: Process,
     url: String,
-    cluster: Cluster,
+    /// Home first, then the nodes.
+    clusters: Vec<Cluster>,
     folder: PathBuf,
-    postgres_folder: PathBuf,
+    /// Where each cluster has its data.
+    postgres_folders: Vec<PathBuf>,
     programs: PathBuf,
 }
 
@@ -137,21 +139,54 @@ impl Stage {
     /// # Errors
     /// What does not build or start.
     pub fn set(profile: &str) -> anyhow::Result<Self> {
-        let programs = build(profile)?;
-        let folder = std::env::temp_dir().join(format!("billing-bench-{}", std::process::id()));
+        let (programs, folder) = (build(profile)?, folder());
         let cluster = Cluster::persistent(&folder)?;
         cluster.create_database_if_absent(DATABASE)?;
-        let url = cluster.url(DATABASE);
+        Self::serve(programs, folder, vec![cluster])
+    }
+
+    /// As [`Stage::set`], with customers in so many lanes on so many servers in turn, all of them on this machine and removed
+    /// with it.
+    ///
+    /// # Errors
+    /// What does not build, start or move.
+    pub fn divided(profile: &str, lanes: u32, servers: usize) -> anyhow::Result<Self> {
+        let (programs, folder) = (build(profile)?, folder());
+        std::fs::create_dir_all(&folder)?;
+        let clusters = (0..servers)
+            .map(|_| {
+                let cluster = Cluster::temporary_durable()?;
+                cluster.create_database_if_absent(DATABASE)?;
+                anyhow::Ok(cluster)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let run = |arguments: &[&str]| {
+            let mut command = program(&programs, &clusters[0].url(DATABASE), &folder);
+            let output = command.args(arguments).output()?;
+            ensure!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+            Ok(())
+        };
+        run(&["--lanes", &lanes.to_string(), "migrate"])?;
+        for (number, node) in clusters.iter().enumerate().skip(1) {
+            let (name, host) = (node_name(number), socket_folder(&node.url(DATABASE))?);
+            run(&["lanes", "add-node", &name, "--host", &host, "--database", DATABASE])?;
+            for lane in (0..lanes).filter(|lane| *lane as usize % servers == number) {
+                run(&["lanes", "move", &lane.to_string(), "--to", &name])?;
+            }
+        }
+        Self::serve(programs, folder, clusters)
+    }
+
+    /// Starts the servers over what has been prepared.
+    fn serve(programs: PathBuf, folder: PathBuf, clusters: Vec<Cluster>) -> anyhow::Result<Self> {
+        let url = clusters[0].url(DATABASE);
         let (served, compared) = (free_addr()?, free_addr()?);
         let service = Process::start(
-            Command::new(programs.join("billing-http"))
+            program(&programs, &url, &folder)
                 .args(["serve", "--addr", &served.to_string()])
-                .env("DATABASE_URL", &url)
-                .env("BILLING_DATA_DIR", &folder)
                 .env("BILLING_BOOTSTRAP_API_KEY", KEY)
                 // Receivers are on this machine.
-                .env("BILLING_WEBHOOKS_ALLOW_PRIVATE", "true")
-                .env("RUST_LOG", "warn"),
+                .env("BILLING_WEBHOOKS_ALLOW_PRIVATE", "true"),
             served,
             "/api/ping/",
         )?;
@@ -160,10 +195,12 @@ impl Stage {
             compared,
             "/lookup",
         )?;
-        let postgres_folder = PathBuf::new();
-        let mut stage = Self { service, baseline, url, cluster, folder, postgres_folder, programs };
-        stage.postgres_folder = stage.sql("SHOW data_directory;")?.into();
-        Ok(stage)
+        let data_directory = |cluster: &Cluster| {
+            let psql = psql(&cluster.url(DATABASE)).args(["-c", "SHOW data_directory"]).spawn()?;
+            Ok(PathBuf::from(finish(psql)?))
+        };
+        let postgres_folders = clusters.iter().map(data_directory).collect::<anyhow::Result<_>>()?;
+        Ok(Self { service, baseline, url, clusters, folder, postgres_folders, programs })
     }
 
     /// Runs an SQL script; what it prints, one value a line.
@@ -198,10 +235,13 @@ impl Stage {
     /// # Errors
     /// What Postgres says, or when the system does not tell.
     pub fn postgres_cpu_seconds(&self) -> anyhow::Result<f64> {
-        let postmaster = self.postmaster()?;
-        let main = stat(postmaster).context("Postgres has gone")?;
-        let of_children = children(postmaster)?.map(|(_, child)| child.ticks).sum::<u64>();
-        Ok((main.ticks + main.ticks_of_children + of_children) as f64 / TICKS_PER_SECOND)
+        let mut ticks = 0;
+        for postmaster in self.postmasters()? {
+            let main = stat(postmaster).context("Postgres has gone")?;
+            let of_children = children(postmaster)?.map(|(_, child)| child.ticks).sum::<u64>();
+            ticks += main.ticks + main.ticks_of_children + of_children;
+        }
+        Ok(ticks as f64 / TICKS_PER_SECOND)
     }
 
     /// What each process of Postgres has of memory of its own, in MiB, without what they share.
@@ -210,19 +250,24 @@ impl Stage {
     /// When the system does not tell.
     pub fn postgres_memory_mib(&self) -> anyhow::Result<Vec<(u32, u64)>> {
         let of = |(process, _)| Some((process, status_mib(process, "RssAnon:")?));
-        Ok(children(self.postmaster()?)?.filter_map(of).collect())
+        let mut all = Vec::new();
+        for postmaster in self.postmasters()? {
+            all.extend(children(postmaster)?.filter_map(of));
+        }
+        Ok(all)
     }
 
-    fn postmaster(&self) -> anyhow::Result<u32> {
-        let pid_file = std::fs::read_to_string(self.postgres_folder.join("postmaster.pid"))?;
-        Ok(pid_file.lines().next().context("an empty postmaster.pid")?.trim().parse()?)
+    fn postmasters(&self) -> anyhow::Result<Vec<u32>> {
+        let of = |folder: &PathBuf| {
+            let pid_file = std::fs::read_to_string(folder.join("postmaster.pid"))?;
+            Ok(pid_file.lines().next().context("an empty postmaster.pid")?.trim().parse()?)
+        };
+        self.postgres_folders.iter().map(of).collect()
     }
 
     /// The program itself, for a command beside the service.
     pub fn program(&self) -> Command {
-        let mut command = Command::new(self.programs.join("billing-http"));
-        command.env("DATABASE_URL", &self.url).env("BILLING_DATA_DIR", &self.folder).env("RUST_LOG", "warn");
-        command
+        program(&self.programs, &self.url, &self.folder)
     }
 
     /// A folder for files that go away with the stage.
@@ -235,10 +280,7 @@ impl Stage {
     }
 
     fn psql_command(&self) -> Command {
-        let mut command = Command::new("psql");
-        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", &self.url]);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        command
+        psql(&self.url)
     }
 
     /// Stops everything and removes the data.
@@ -246,11 +288,39 @@ impl Stage {
     /// # Errors
     /// When Postgres does not stop.
     pub fn clear(self) -> anyhow::Result<()> {
-        let Self { service, baseline, cluster, folder, .. } = self;
+        let Self { service, baseline, clusters, folder, .. } = self;
         drop((service, baseline));
-        cluster.stop()?;
+        clusters.into_iter().try_for_each(Cluster::stop)?;
         std::fs::remove_dir_all(folder).context("the data of the benchmark stays")
     }
+}
+
+fn folder() -> PathBuf {
+    std::env::temp_dir().join(format!("billing-bench-{}", std::process::id()))
+}
+
+/// The program itself over a database.
+fn program(programs: &Path, url: &str, folder: &Path) -> Command {
+    let mut command = Command::new(programs.join("billing-http"));
+    command.env("DATABASE_URL", url).env("BILLING_DATA_DIR", folder).env("RUST_LOG", "warn");
+    command
+}
+
+fn psql(url: &str) -> Command {
+    let mut command = Command::new("psql");
+    command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", url]);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn node_name(number: usize) -> String {
+    format!("node{number}")
+}
+
+/// The folder of a server's socket, by which it is called like a host.
+fn socket_folder(url: &str) -> anyhow::Result<String> {
+    let host = url.split(['?', '&']).find_map(|part| part.strip_prefix("host="));
+    Ok(host.context("a server without a socket")?.replace("%2F", "/"))
 }
 
 fn finish(psql: Child) -> anyhow::Result<String> {
