@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use billing_domain::StoreError;
 use billing_domain::id::CustomerKey;
+use diesel::sql_types::Integer;
 use diesel::{PgConnection, QueryResult, RunQueryDsl};
 
 use crate::custom_sql::Reader;
@@ -23,11 +24,15 @@ use crate::pg::node::{Node, has_nodes};
 use crate::pg::place::{Identity, Place};
 use crate::pg::pool::{Address, Allowance, Pool, expect_same_statements};
 use crate::pg::replica::{Replica, position};
+use crate::pg::statement::statement;
 use crate::remembered::{IngestCache, Uncounted};
 use crate::rollup::top_bits;
 
 /// Connections of lanes beside those of requests and workers that are at work: for custom metrics, and what lies idle for the next.
 const MORE_CONNECTIONS: u32 = 16;
+/// Connections that each of several lanes keeps for those who come to it again and again: of workers who go from lane to lane two may be in the same
+/// one, and a few requests. To open one costs fifty times what is asked on it, so with fewer nearly all work is opening and closing.
+const CONNECTIONS_OF_A_LANE: u32 = 6;
 
 /// Connections of the catalogue for those who are in a lane on a node: their statements there are short.
 const HOME_CONNECTIONS: u32 = 8;
@@ -38,6 +43,11 @@ const ON_ITS_WAY_MAX: Duration = Duration::from_secs(5);
 const ADDRESS_STANDS_FOR: Duration = Duration::from_secs(1);
 /// How long between two looks at where it is.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+statement! {
+    /// How many connections the server takes.
+    ConnectionsMax -> Integer { "SELECT current_setting('max_connections')::integer" }
+}
 
 /// One lane, in one place.
 pub(crate) struct Lane {
@@ -178,7 +188,8 @@ impl Drop for Lanes {
 
 impl Lanes {
     /// The lanes of the directory, with connections to each: at most so many for `requests` and for `workers`, and as many in all of
-    /// them together as requests and workers use at the same time; what nobody uses is closed again after a while.
+    /// them together as requests and workers use at the same time and as lie there in each for the next, if the server takes so many; what
+    /// nobody uses is closed again after a while.
     pub(crate) fn open(
         catalogue: &Address,
         (pool, requests): (&Pool, u32),
@@ -190,7 +201,13 @@ impl Lanes {
         let bits = bits(rows.len()).filter(|_| is_in_order);
         let bits = bits.ok_or_else(|| StoreError::Internal("the directory of lanes is not whole".to_owned()))?;
         let is_addressed = rows.iter().any(|row| !row.place.is_home());
-        let allowance = Allowance::of(requests + workers + MORE_CONNECTIONS);
+        let at_a_time = requests + workers + MORE_CONNECTIONS;
+        let wanted = at_a_time
+            .saturating_add(CONNECTIONS_OF_A_LANE.saturating_mul(u32::try_from(rows.len()).unwrap_or(u32::MAX)));
+        let room: i32 = pool.run(|pg| ConnectionsMax {}.get_result(pg)).map_err(Failure::into_store_error)?;
+        // The rest is for home, for other programs, and for whoever looks after the server.
+        let room = u32::try_from(room).unwrap_or_default() / 4 * 3;
+        let allowance = Allowance::of(wanted.min(room.saturating_sub(requests + workers)).max(at_a_time));
         let home = Pool::on_demand(catalogue, HOME_CONNECTIONS, |_| Ok(()));
         let mut opening = Opening {
             catalogue: catalogue.clone(),

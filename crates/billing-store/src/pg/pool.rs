@@ -122,7 +122,9 @@ impl Allowance {
     fn open_one(self: &Arc<Self>) -> Opened {
         if self.open.fetch_add(1, Ordering::SeqCst) >= self.most {
             let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            let idle = pools.iter().filter(|pool| pool.state().idle_connections > 0).find_map(r2d2::Pool::try_get);
+            let idle = |pool: &&r2d2::Pool<Manager>| pool.state().idle_connections;
+            // Where most lie there the next is missed least.
+            let idle = pools.iter().filter(|pool| idle(pool) > 0).max_by_key(idle).and_then(r2d2::Pool::try_get);
             if let Some(mut idle) = idle {
                 // Its pool throws it away when it comes back.
                 idle.is_broken = true;
