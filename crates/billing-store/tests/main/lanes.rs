@@ -207,7 +207,7 @@ fn many_lanes_open_no_more_connections_than_are_used() {
 #[test]
 fn lanes_that_are_come_back_to_keep_their_connections() {
     let store = TestStore::with_lanes(16);
-    (0..3).for_each(|_| visit_lanes(&store));
+    (0..8).for_each(|_| visit_lanes(&store));
     let now = query(store.url(), "SELECT clock_timestamp()::text AS value").remove(0);
     (0..3).for_each(|_| visit_lanes(&store));
     // Now and then more meet in one lane than ever before.
