@@ -10,6 +10,8 @@ use crate::samples::{Fixture, Sample, samples};
 use crate::support::World;
 
 const LOG: &str = "/api/audit_log/";
+/// Names nothing and takes nothing: there is nothing to refuse.
+const ASKS_FOR_NOTHING_WRONG: &str = "/api/books_audits/";
 
 /// Calls that are no GET and change nothing, or take in usage: what they do is in the events themselves.
 const UNNOTED: &[&str] = &[
@@ -103,7 +105,7 @@ fn whatever_changes_nothing_has_none() {
         }
     }
     assert_eq!(entries(&world, &fixture, "").len(), before, "reads");
-    for row in changing() {
+    for row in changing().filter(|row| row.path != ASKS_FOR_NOTHING_WRONG) {
         // Names of nothing, and a body that is none.
         let path = row.path.split('/').map(|part| if part.starts_with('{') { "nothing" } else { part });
         let path = path.collect::<Vec<_>>().join("/");
