@@ -68,8 +68,16 @@ fn what_was_filled_or_changed_is_planned_anew() {
     assert_eq!(store.refresh_statistics(), Ok(0), "one process at a time");
     pg.batch_execute("COMMIT; BEGIN; LOCK events_2024_02 IN SHARE UPDATE EXCLUSIVE MODE").expect("locked");
     store.refresh_statistics().expect("a table that is locked is no failure");
+    let is_known = || query(store.url(), GATHERED).contains(&"events_2024_02 8100".to_owned());
+    assert!(!is_known(), "it is locked");
     pg.batch_execute("COMMIT").expect("done");
-    assert!(store.refresh_statistics().expect("gathered") >= 1, "it has waited");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while !is_known() {
+        // The server tells of changes with a delay.
+        assert!(Instant::now() < deadline, "it has waited");
+        store.refresh_statistics().expect("gathered");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
