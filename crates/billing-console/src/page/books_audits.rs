@@ -94,15 +94,6 @@ fn result(audit: &Value, zone: &ViewerZone) -> Markup {
     let in_all = &audit["breaches_found"];
     html! {
         section {
-            div.cards.small {
-                div.card.alarm[matches!(state, "breached" | "failed")] {
-                    h2 { (text::RESULT) }
-                    p.figure { (verdict(state)) }
-                    @if state == "running" { p.quiet { a href="" { (text::LOOK_AGAIN) } } }
-                }
-                div.card { h2 { (text::CHECKS_DONE) } p.figure { (show::number(&audit["checks_done"])) } }
-                div.card { h2 { (text::BREACHES) } p.figure { (show::number(in_all)) } }
-            }
             dl.facts {
                 div { dt { (text::ASKED_FOR_AT) } dd { (show::instant(&audit["requested_at"], zone)) } }
                 @if !audit["finished_at"].is_null() {
@@ -111,6 +102,15 @@ fn result(audit: &Value, zone: &ViewerZone) -> Markup {
                 @if !audit["failure"].is_null() {
                     div { dt { (text::REASON) } dd.long { (show::plain(&audit["failure"])) } }
                 }
+            }
+            div.cards.small {
+                div.card.alarm[matches!(state, "breached" | "failed")] {
+                    h2 { (text::RESULT) }
+                    p.figure { (verdict(state)) }
+                    @if state == "running" { p.quiet { a href="" { (text::LOOK_AGAIN) } } }
+                }
+                div.card { h2 { (text::CHECKS_DONE) } p.figure { (show::number(&audit["checks_done"])) } }
+                div.card { h2 { (text::BREACHES) } p.figure { (show::number(in_all)) } }
             }
             @if !breaches.is_empty() {
                 h2 { (text::WHAT_IS_WRONG) }
