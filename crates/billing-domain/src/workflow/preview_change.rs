@@ -160,6 +160,7 @@ impl Transaction for IssueWitness<'_> {
         members: dyn MemberRepo;
         #[cfg(feature = "service")]
         jobs: dyn JobRepo;
+        #[cfg(feature = "service")]
         books_audits: dyn BooksAuditRepo;
         #[cfg(feature = "service")]
         usage_alerts: dyn UsageAlertRepo;
