@@ -134,6 +134,7 @@ fn all<'l>(stage: &'l Stage, tenant: &'l Tenant) -> anyhow::Result<Vec<Named<'l>
         ("subscription creations", loads::creations(tenant, 16)),
         ("gzip bombs", loads::gzip_bombs(tenant, 16)?),
         ("empty gzip members", loads::empty_members(tenant, 8)?),
+        ("audits of the books", loads::audits(tenant)),
     ])
 }
 

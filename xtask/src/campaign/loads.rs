@@ -129,6 +129,18 @@ pub fn long_advance(tenant: &Tenant) -> Attack<'_> {
     }))
 }
 
+/// Audits of the tenant's books, one after the other.
+pub fn audits(tenant: &Tenant) -> Attack<'_> {
+    Attack::Other(Box::new(move |done| {
+        while !done.load(Ordering::Relaxed) {
+            // While one runs, that is the answer.
+            tenant.post("/api/books_audits/", &json!({}))?;
+            thread::sleep(Duration::from_millis(100));
+        }
+        Ok(())
+    }))
+}
+
 /// New customers, each with a subscription.
 pub fn creations(tenant: &Tenant, clients: usize) -> Attack<'_> {
     Attack::Calls(

@@ -1,12 +1,10 @@
 //! Requests for approvals.
 
-use std::cmp::Reverse;
-
 use time::OffsetDateTime;
 
-use super::transaction::MemoryTransaction;
+use super::transaction::{MemoryTransaction, newest_page};
 use crate::approval::{Approval, ApprovalState};
-use crate::error::{Error, FieldError, Noun};
+use crate::error::{Error, Noun};
 use crate::id::ApprovalId;
 use crate::store::{ApprovalRepo, Page, PageRequest};
 
@@ -27,17 +25,9 @@ impl ApprovalRepo for MemoryTransaction {
         now: OffsetDateTime,
         page: &PageRequest,
     ) -> Result<Page<Approval>, Error> {
-        let bad = || FieldError::bad_cursor();
-        let after: Option<ApprovalId> =
-            page.after.as_deref().map(|text| text.parse().map_err(|_| bad())).transpose()?;
-        let mut found: Vec<Approval> = self.tenant()?.approvals.iter().cloned().collect();
-        found.sort_by_key(|kept| Reverse(kept.id));
-        found.retain(|kept| state.is_none_or(|state| kept.state_at(now) == state));
-        found.retain(|kept| after.is_none_or(|after| kept.id < after));
-        let is_last = found.len() <= page.limit as usize;
-        found.truncate(page.limit as usize);
-        let next = found.last().filter(|_| !is_last).map(|kept| kept.id.to_string());
-        Ok(Page { items: found, next })
+        let kept = self.tenant()?.approvals.iter();
+        let found = kept.filter(|kept| state.is_none_or(|state| kept.state_at(now) == state));
+        newest_page(found.cloned().collect(), |kept| kept.id, page)
     }
 
     fn update(&mut self, approval: &Approval) -> Result<(), Error> {

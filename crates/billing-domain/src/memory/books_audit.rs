@@ -5,9 +5,9 @@ use std::cmp::Reverse;
 use time::{Duration, OffsetDateTime};
 
 use super::MemoryStore;
-use super::transaction::MemoryTransaction;
+use super::transaction::{MemoryTransaction, newest_page};
 use crate::books_audit::{BooksAudit, BooksAuditState, BooksBreach};
-use crate::error::{Error, FieldError, Noun};
+use crate::error::{Error, Noun};
 use crate::id::{BooksAuditId, OrganizationId};
 use crate::store::{BooksAuditQueue, BooksAuditRepo, Page, PageRequest};
 
@@ -54,14 +54,8 @@ impl BooksAuditRepo for MemoryTransaction {
     }
 
     fn list(&mut self, page: &PageRequest) -> Result<Page<BooksAudit>, Error> {
-        let after = page.after.as_deref().map(|text| text.parse().map_err(|_| FieldError::bad_cursor()));
-        let after: Option<BooksAuditId> = after.transpose()?;
-        let mut audits: Vec<BooksAudit> = self.tenant()?.books_audits.iter().map(|kept| kept.audit.clone()).collect();
-        audits.retain(|audit| after.is_none_or(|after| audit.id < after));
-        let is_last = audits.len() <= page.limit as usize;
-        audits.truncate(page.limit as usize);
-        let next = audits.last().filter(|_| !is_last).map(|audit| audit.id.to_string());
-        Ok(Page { items: audits, next })
+        let audits = self.tenant()?.books_audits.iter().map(|kept| kept.audit.clone());
+        newest_page(audits.collect(), |audit| audit.id, page)
     }
 }
 
@@ -94,7 +88,8 @@ impl BooksAuditQueue for MemoryStore {
         let mut state = self.lock();
         let now = state.now;
         let Some(tenant) = state.tenants.get_mut(&organization) else { return Ok(false) };
-        let running = tenant.books_audits.iter_mut().find(|kept| kept.audit.id == audit.id && kept.is_running());
+        let is_it = |kept: &&mut KeptAudit| (kept.audit.id, kept.audit.attempts) == (audit.id, audit.attempts);
+        let running = tenant.books_audits.iter_mut().find(|kept| is_it(kept) && kept.is_running());
         let Some(kept) = running else { return Ok(false) };
         let is_running = audit.state == BooksAuditState::Running;
         kept.audit = BooksAudit { finished_at: (!is_running).then_some(now), ..audit.clone() };

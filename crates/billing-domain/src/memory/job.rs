@@ -1,12 +1,10 @@
 //! Jobs.
 
-use std::cmp::Reverse;
-
 use time::{Duration, OffsetDateTime};
 
 use super::MemoryStore;
-use super::transaction::MemoryTransaction;
-use crate::error::{Error, FieldError, Noun};
+use super::transaction::{MemoryTransaction, newest_page};
+use crate::error::{Error, Noun};
 use crate::id::{JobId, OrganizationId};
 use crate::job::{Job, JobState};
 use crate::store::{JobQueue, JobRepo, Page, PageRequest};
@@ -30,15 +28,8 @@ impl JobRepo for MemoryTransaction {
     }
 
     fn list(&mut self, page: &PageRequest) -> Result<Page<Job>, Error> {
-        let after: Option<JobId> =
-            page.after.as_deref().map(|text| text.parse().map_err(|_| bad_cursor())).transpose()?;
-        let mut jobs: Vec<Job> = self.tenant()?.jobs.iter().map(|kept| kept.job.clone()).collect();
-        jobs.sort_by_key(|job| Reverse(job.id));
-        jobs.retain(|job| after.is_none_or(|after| job.id < after));
-        let is_last = jobs.len() <= page.limit as usize;
-        jobs.truncate(page.limit as usize);
-        let next = jobs.last().filter(|_| !is_last).map(|job| job.id.to_string());
-        Ok(Page { items: jobs, next })
+        let jobs = self.tenant()?.jobs.iter().map(|kept| kept.job.clone());
+        newest_page(jobs.collect(), |job| job.id, page)
     }
 
     fn cancel(&mut self, id: JobId, at: OffsetDateTime) -> Result<(), Error> {
@@ -51,10 +42,6 @@ impl JobRepo for MemoryTransaction {
         }
         Ok(())
     }
-}
-
-fn bad_cursor() -> FieldError {
-    FieldError::bad_cursor()
 }
 
 impl JobQueue for MemoryStore {

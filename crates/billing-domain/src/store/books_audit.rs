@@ -31,7 +31,7 @@ pub trait BooksAuditQueue: Send + Sync {
     /// Leases the audit that is next for so long, and counts that it is begun; `None` while somebody is at one.
     fn lease_books_audit(&self, lease: Duration) -> Result<Option<(OrganizationId, BooksAudit)>, Error>;
     /// Notes how far a leased audit is, and keeps it for so long; one that came to its end is left with what it found, and has ended now.
-    /// Whether it was still running.
+    /// Whether it was still running, and nobody had begun it anew.
     fn keep_books_audit(
         &self,
         organization: OrganizationId,

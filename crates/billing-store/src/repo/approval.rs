@@ -13,6 +13,7 @@ use uuid::Uuid;
 
 use crate::pg::column::{choice, count};
 use crate::pg::schema::approvals;
+use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable, AsChangeset)]
@@ -139,12 +140,10 @@ impl ApprovalRepo for PgTransaction<'_> {
             query = query.filter(approvals::id.lt(after.uuid()));
         }
         let query = query.order(approvals::id.desc()).limit(i64::from(page.limit) + 1).select(ApprovalRow::as_select());
-        let mut rows: Vec<ApprovalRow> = self.query(|pg| query.load(pg))?;
-        let is_last = rows.len() <= page.limit as usize;
-        rows.truncate(page.limit as usize);
-        let items = rows.into_iter().map(Approval::try_from).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| !is_last).map(|approval| approval.id.to_string());
-        Ok(Page { items, next })
+        let rows: Vec<ApprovalRow> = self.query(|pg| query.load(pg))?;
+        let found =
+            rows.into_iter().map(|row| Approval::try_from(row).map(|approval| (approval.id.to_string(), approval)));
+        Ok(page_of(found.collect::<Result<_, _>>()?, page.limit))
     }
 
     fn update(&mut self, approval: &Approval) -> Result<(), Error> {

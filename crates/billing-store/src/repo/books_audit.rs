@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::pg::column::{choice, count, from_json, stored_count};
 use crate::pg::schema::books_audits;
+use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -101,11 +102,8 @@ impl BooksAuditRepo for PgTransaction<'_> {
         }
         let limit = i64::from(page.limit) + 1;
         let query = query.order(books_audits::id.desc()).limit(limit).select(BooksAuditRow::as_select());
-        let mut rows: Vec<BooksAuditRow> = self.query(|pg| query.load(pg))?;
-        let is_last = rows.len() <= page.limit as usize;
-        rows.truncate(page.limit as usize);
-        let items = rows.into_iter().map(BooksAudit::try_from).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| !is_last).map(|audit| audit.id.to_string());
-        Ok(Page { items, next })
+        let rows: Vec<BooksAuditRow> = self.query(|pg| query.load(pg))?;
+        let found = rows.into_iter().map(|row| BooksAudit::try_from(row).map(|audit| (audit.id.to_string(), audit)));
+        Ok(page_of(found.collect::<Result<_, _>>()?, page.limit))
     }
 }

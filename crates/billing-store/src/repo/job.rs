@@ -12,6 +12,7 @@ use uuid::Uuid;
 
 use crate::pg::column::{choice, count, from_json, stored_count, to_json};
 use crate::pg::schema::jobs;
+use crate::repo::customer::page_of;
 use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
@@ -84,12 +85,9 @@ impl JobRepo for PgTransaction<'_> {
             query = query.filter(jobs::id.lt(after.uuid()));
         }
         let query = query.order(jobs::id.desc()).limit(i64::from(page.limit) + 1).select(JobRow::as_select());
-        let mut rows: Vec<JobRow> = self.query(|pg| query.load(pg))?;
-        let is_last = rows.len() <= page.limit as usize;
-        rows.truncate(page.limit as usize);
-        let items = rows.into_iter().map(Job::try_from).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| !is_last).map(|job| job.id.to_string());
-        Ok(Page { items, next })
+        let rows: Vec<JobRow> = self.query(|pg| query.load(pg))?;
+        let found = rows.into_iter().map(|row| Job::try_from(row).map(|job| (job.id.to_string(), job)));
+        Ok(page_of(found.collect::<Result<_, _>>()?, page.limit))
     }
 
     fn cancel(&mut self, id: JobId, at: OffsetDateTime) -> Result<(), Error> {

@@ -33,14 +33,14 @@ statement! {
 }
 
 statement! {
-    /// Notes how far an audit is that still runs, and leases it for as long again; one that came to its end is left.
+    /// Notes how far an audit is that still runs and that nobody has begun anew, and leases it for as long again; one that came to its end is left.
     KeepBooksAudit -> SqlUuid {
         "UPDATE books_audits
         SET state = " state: String as Text; ", finished_at = CASE WHEN " has_ended: bool as Bool; " THEN statement_timestamp() END,
             checks_done = " checks_done: i64 as BigInt; ", breaches_found = " breaches_found: i64 as BigInt; ",
             breaches = " breaches: Value as Jsonb; ", failure = " failure: Option<String> as Nullable<Text>; ",
             leased_until = clock_timestamp() + make_interval(secs => " lease_ms: i64 as BigInt; "::double precision / 1000)
-        WHERE organization_id = " organization: Uuid as SqlUuid; " AND id = " id: Uuid as SqlUuid; " AND state = 'running'
+        WHERE organization_id = " organization: Uuid as SqlUuid; " AND id = " id: Uuid as SqlUuid; " AND state = 'running' AND attempts = " attempts: i64 as BigInt; "
         RETURNING id"
     }
 }
@@ -75,6 +75,7 @@ impl BooksAuditQueue for PgStore {
             lease_ms: if has_ended { 0 } else { milliseconds(lease) },
             organization: organization.uuid(),
             id: audit.id.uuid(),
+            attempts: stored_count(audit.attempts)?,
         };
         let kept = self.shared.worker_pool.run(|pg| statement.clone().load(pg));
         let kept: Vec<Uuid> = kept.map_err(Failure::into_error)?;

@@ -106,6 +106,8 @@ pub(super) fn one_at_a_time(harness: &Harness<'_>) {
     assert_eq!(harness.books_audits.keep_books_audit(tenant.id, &on, &[], Duration::ZERO), Ok(true));
     let again = lease(harness, tenant.id).expect("it was left");
     assert_eq!(again.attempts, 2, "and begun once more");
+    assert_eq!(harness.books_audits.keep_books_audit(tenant.id, &on, &[], LEASE), Ok(false), "it is another's now");
+    assert_eq!(get(&tenant, first.id), again, "who does not touch it");
     end(harness, tenant.id, &again, &[]);
     assert_eq!(harness.books_audits.keep_books_audit(tenant.id, &on, &[], LEASE), Ok(false), "it is over");
     assert_eq!(get(&tenant, first.id).state, BooksAuditState::Clean, "and stays so");
