@@ -89,7 +89,7 @@ const CRATES: [Floors; 3] = [
                 "metric_access", "organization", "overview", "ping", "test_clock", "track", "usage_alert", "user", "verify_idems",
             ],
             &["access_token", "feature_access", "openapi", "plan", "usage"],
-            &["addon", "health"],
+            &["addon", "health", "metric_preview"],
             &["subscription"],
             &["customer"],
             &["message", "subscription_preview"],

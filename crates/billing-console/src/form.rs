@@ -16,6 +16,8 @@ use crate::zone::ViewerZone;
 pub enum Input {
     /// A line of at most so many characters.
     Text(u16),
+    /// Several lines.
+    Lines,
     /// A number, exact as it is typed.
     Number,
     /// An instant, in the viewer's time zone.
@@ -105,6 +107,10 @@ impl Field {
             Input::Text(longest) => html! {
                 input id=(name) name=(name) maxlength=(longest) required[required] value=(value) autocomplete="off"
                     aria-describedby=[&hinted] aria-invalid=[invalid];
+            },
+            Input::Lines => html! {
+                textarea id=(name) name=(name) rows="8" required[required] spellcheck="false" autocomplete="off"
+                    aria-describedby=[&hinted] aria-invalid=[invalid] { (value) }
             },
             Input::Number => html! {
                 input id=(name) name=(name) inputmode="decimal" maxlength="60" required[required] value=(value)

@@ -27,7 +27,7 @@ pub const BILLING_RUN: &[Role] = &[Owner, Finance, Developer];
 pub const OWNERS: &[Role] = &[Owner];
 
 /// Calls, and by whom: `*` is one part of a path, and a path that ends in `**` is all below it.
-const CALLS: [(Verb, &str, &[Role]); 61] = [
+const CALLS: [(Verb, &str, &[Role]); 62] = [
     (Get, "/api/customers/**", ALL),
     (Get, "/api/invoices/**", ALL),
     (Get, "/api/subscriptions/**", ALL),
@@ -81,6 +81,7 @@ const CALLS: [(Verb, &str, &[Role]); 61] = [
     (Post, "/api/subscriptions/*/components/*/change_prepaid_units/preview/", SUBSCRIPTIONS),
     (Post, "/api/billing_queue/*/retry/", BILLING_RUN),
     (Post, "/api/books_audits/", BILLING_RUN),
+    (Post, "/api/metrics/preview/", ALERTS),
     (Post, "/api/usage_alerts/", ALERTS),
     (Delete, "/api/usage_alerts/*/", ALERTS),
     (Post, "/api/test_clocks/*/advance/", ENGINEERS),

@@ -126,6 +126,8 @@ const TABLE: &[Route] = &[
     route!(Get "/console/plans/{plan_id}/version/" ALL, page::plan_version::show),
     route!(Get "/console/plans/{plan_id}/compare/" ALL, page::compare_versions::show),
     route!(Get "/console/metrics/" ALL, page::metrics::show),
+    route!(Get "/console/metrics/try/" ALERTS, page::try_metric::ask),
+    route!(Post "/console/metrics/try/" ALERTS, page::try_metric::act),
     route!(Get "/console/metrics/{metric_id}/" ALL, page::metric::show),
     route!(Get "/console/alerts/" ALL, page::alerts::show),
     route!(Get "/console/alerts/new/" ALERTS, page::new_alert::ask),

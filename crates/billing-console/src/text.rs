@@ -5,10 +5,12 @@
 mod books_audit;
 mod event_tail;
 mod plan_builder;
+mod try_metric;
 
 pub use self::books_audit::*;
 pub use self::event_tail::*;
 pub use self::plan_builder::*;
+pub use self::try_metric::*;
 
 // Surroundings.
 pub const PRODUCT: &str = "Billing";

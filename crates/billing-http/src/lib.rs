@@ -78,6 +78,7 @@ mod listen;
 pub mod message;
 mod metric;
 mod metric_access;
+mod metric_preview;
 pub mod middleware;
 mod needed_scope;
 mod noted_call;

@@ -19,6 +19,7 @@ const OTHERS: &[(&str, &str, &str)] = &[
     ("POST", "/api/customers/{customer_id}/one_off_lines/", "create_one_off_line"),
     ("POST", "/api/plans/{plan_id}/versions/",          "create_plan_version"),
     ("POST", "/api/plans/preview/",                     "preview_plan"),
+    ("POST", "/api/metrics/preview/",                   "preview_metric"),
     ("POST", "/api/subscriptions/add/",                 "add_subscription"),
     ("POST", "/api/subscriptions/{subscription_id}/switch_plan/", "switch_plan"),
     ("POST", "/api/subscriptions/{subscription_id}/components/{metric_id}/change_prepaid_units/", "change_prepaid_units"),

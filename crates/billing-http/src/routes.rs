@@ -4,8 +4,8 @@ use crate::endpoint::Endpoint;
 use crate::{
     access_token, addon, api_key, approval, audit, billing_queue, books_audit, credit, credit_note, currency, customer,
     deprecated_access, docs, event, event_correction, event_receipt, feature, feature_access, feed, health, invoice,
-    job, metric, metric_access, organization, overview, ping, plan, subscription, subscription_preview, test_clock,
-    track, usage, usage_alert, user, verify_idems, webhook,
+    job, metric, metric_access, metric_preview, organization, overview, ping, plan, subscription, subscription_preview,
+    test_clock, track, usage, usage_alert, user, verify_idems, webhook,
 };
 
 /// The table, resource by resource.
@@ -22,6 +22,7 @@ pub fn table() -> Vec<Endpoint> {
         metric_access::endpoints(),
         usage::endpoints(),
         metric::endpoints(),
+        metric_preview::endpoints(),
         feature::endpoints(),
         feature_access::endpoints(),
         deprecated_access::endpoints(),

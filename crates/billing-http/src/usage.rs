@@ -5,7 +5,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use billing_domain::period::Period;
 use billing_domain::store::Transaction;
 use billing_domain::usage::Usage;
-use billing_domain::workflow::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, measure_usage};
+use billing_domain::workflow::{MeasureUsage, MeasuredUsage, Moment, UsageSpan, UsageWindow, measure_usage};
 use billing_domain::{FieldErrors, decimal};
 use serde_json::Value;
 
@@ -15,6 +15,7 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;
 use crate::query::{ApiQuery, FromQuery, Query};
+use crate::wire::{Described, Schema, Schemas};
 use crate::wire::{FromJson, Instant, Number, StartDate, UntilDate, view, words_of};
 use crate::zone::IanaZone;
 
@@ -51,10 +52,12 @@ pub fn endpoints() -> Vec<Endpoint> {
 words_of! { UsageWindow }
 
 /// The first instant, or a day.
-struct StartMoment(Moment);
+#[derive(Clone, Copy, Debug)]
+pub struct StartMoment(pub Moment);
 
 /// The first instant behind the end, or a day.
-struct EndMoment(Moment);
+#[derive(Clone, Copy, Debug)]
+pub struct EndMoment(pub Moment);
 
 /// Whether a text is a date without a time.
 fn is_date(value: &Value) -> bool {
@@ -77,6 +80,18 @@ impl FromJson for EndMoment {
     }
 }
 
+impl Described for StartMoment {
+    fn describe(schemas: &mut Schemas) -> Schema {
+        StartDate::describe(schemas)
+    }
+}
+
+impl Described for EndMoment {
+    fn describe(schemas: &mut Schemas) -> Schema {
+        UntilDate::describe(schemas)
+    }
+}
+
 /// The question, out of a query string.
 struct Question(MeasureUsage);
 
@@ -92,7 +107,8 @@ impl FromQuery for Question {
                 (Some(window), Some(timezone), Some(filters)),
             ) => {
                 let end = end.map(|EndMoment(end)| end);
-                Some(Self(MeasureUsage { customer, metric, filters, start, end, window, timezone }))
+                let span = UsageSpan { customer, filters, start, end, window, timezone };
+                Some(Self(MeasureUsage { metric, span }))
             }
             _ => None,
         };
@@ -184,8 +200,8 @@ async fn show(
     ApiQuery(Question(question)): ApiQuery<Question>,
     request: HttpRequest,
 ) -> Result<HttpResponse, ApiError> {
-    let window = question.window;
-    let customer = question.customer.clone();
+    let window = question.span.window;
+    let customer = question.span.customer.clone();
     let measure = move |tx: &mut dyn Transaction, _| measure_usage(tx, &question, IanaZone::find);
     let measured = app.read_customer(&bearer, &customer, measure).await?;
     let view = UsageView::new(&measured, window);

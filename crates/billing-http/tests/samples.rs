@@ -330,6 +330,10 @@ pub fn samples(endpoint: &Endpoint) -> Vec<Sample> {
     // A preview takes what its call takes; that of a plan also says what is used of it.
     let bodies = bodies(method, path.strip_suffix("preview/").unwrap_or(path));
     let bodies: Vec<Value> = match path {
+        "/api/metrics/preview/" => bodies
+            .into_iter()
+            .map(|metric| json!({"metric": metric, "customer_id": "$customer", "start": "2024-01-01", "end": "2024-01-31"}))
+            .collect(),
         "/api/plans/preview/" => bodies
             .into_iter()
             .map(|plan| json!({"plan": plan, "usage": [{"metric_id": "$metric", "quantity": 5}]}))

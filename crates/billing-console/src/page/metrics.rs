@@ -6,9 +6,11 @@ use serde_json::Value;
 use super::{is_first, paged};
 use crate::api::Failure;
 use crate::layout::pager;
-use crate::route::Outcome;
+use crate::route::{Method, Outcome, is_open_to};
 use crate::visit::{Visit, escaped};
 use crate::{show, text};
+
+const TRY: &str = "/console/metrics/try/";
 
 /// `GET /console/metrics/`
 ///
@@ -19,6 +21,7 @@ pub async fn show<'v>(visit: &'v Visit<'v>) -> Result<Outcome, Failure> {
     let metrics = show::items(&list.value);
     let content = html! {
         h1 { (text::METRICS) }
+        @if is_open_to(visit.viewer.role, Method::Get, TRY) { p.links { a.button.quiet href=(TRY) { (text::TRY_A_QUERY) } } }
         @if metrics.is_empty() { p.empty { (text::NO_METRICS) } } @else { div.scroll tabindex="0" { table {
             thead { tr { th { (text::NAME) } th { (text::EVENT) } th { (text::METRIC_KIND) } th { (text::AGGREGATION) } } }
             tbody { @for metric in metrics { tr {

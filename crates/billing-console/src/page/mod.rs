@@ -57,6 +57,7 @@ pub mod switch_plan;
 pub mod test_clock;
 pub mod test_clocks;
 pub mod time_zone;
+pub mod try_metric;
 pub mod update_subscription;
 pub mod usage;
 pub mod users;

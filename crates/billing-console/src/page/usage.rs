@@ -86,7 +86,8 @@ fn chart(days: &[Value], title: &str) -> Markup {
     bar_chart(&bars, &ends, title)
 }
 
-fn table(days: &[Value]) -> Markup {
+/// Days with what was used on each, the last first.
+pub(super) fn table(days: &[Value]) -> Markup {
     html! {
         div.scroll tabindex="0" { table {
             thead { tr { th { (text::SINCE) } th.right { (text::QUANTITY) } th.right { (text::EVENTS) } } }

@@ -5,7 +5,7 @@ use time::OffsetDateTime;
 use super::tell::tell_of_organization;
 use crate::custom_sql::CustomUsageRequest;
 use crate::error::{Error, FieldCode, FieldError, FieldErrors, Refusal};
-use crate::id::CustomerKey;
+use crate::id::{CustomerKey, MetricId};
 use crate::message::{MessageType, Subject};
 use crate::metric::{Measure, Metric, MetricFilters};
 use crate::period::Period;
@@ -63,6 +63,20 @@ impl CreateMetric {
         errors.keep_all("", self.filters.check());
         errors.finish(())
     }
+
+    /// The metric as it would be.
+    pub(super) fn build(&self, id: MetricId, now: OffsetDateTime) -> Metric {
+        Metric {
+            id,
+            name: self.name.clone().unwrap_or_else(|| name_of(self)),
+            event_name: self.event_name.clone(),
+            measure: self.measure.clone(),
+            filters: self.filters.clone(),
+            is_cost_metric: self.is_cost_metric,
+            created_at: now,
+            archived_at: None,
+        }
+    }
 }
 
 /// Creates a metric. Events that came before it count too.
@@ -71,16 +85,7 @@ impl CreateMetric {
 /// Bad names or filters; [`Refusal::DuplicateResource`] when a metric has the name already.
 pub fn create_metric(tx: &mut dyn Transaction, command: &CreateMetric, now: OffsetDateTime) -> Result<Metric, Error> {
     command.check()?;
-    let metric = Metric {
-        id: tx.new_uuid().into(),
-        name: command.name.clone().unwrap_or_else(|| name_of(command)),
-        event_name: command.event_name.clone(),
-        measure: command.measure.clone(),
-        filters: command.filters.clone(),
-        is_cost_metric: command.is_cost_metric,
-        created_at: now,
-        archived_at: None,
-    };
+    let metric = command.build(tx.new_uuid().into(), now);
     if tx.metrics().list()?.iter().any(|other| other.archived_at.is_none() && other.name == metric.name) {
         return Err(Refusal::DuplicateResource("A metric with this name already exists").into());
     }

@@ -1,6 +1,6 @@
 //! Measures usage window by window.
 
-use time::{Date, OffsetDateTime, PrimitiveDateTime, Time};
+use time::{Date, Duration, OffsetDateTime, PrimitiveDateTime, Time};
 
 use crate::customer::{Customer, CustomerId};
 use crate::error::{Error, FieldCode, FieldError};
@@ -21,10 +21,17 @@ pub const CUSTOM_WINDOWS_MAX: usize = 31;
 /// The question.
 #[derive(Clone, Debug)]
 pub struct MeasureUsage {
-    /// Whose usage.
-    pub customer: CustomerId,
     /// Of what.
     pub metric: MetricId,
+    /// Whose, and of which time.
+    pub span: UsageSpan,
+}
+
+/// Whose usage of which time, and how that is divided.
+#[derive(Clone, Debug)]
+pub struct UsageSpan {
+    /// Whose usage.
+    pub customer: CustomerId,
     /// Only events that have all of these properties count.
     pub filters: SubscriptionFilters,
     /// The first instant.
@@ -67,13 +74,13 @@ impl UsageWindow {
             // Counted in time that passes: the clock may jump on the way.
             Self::Hour => {
                 let past = local.time() - Time::from_hms(local.hour(), 0, 0).unwrap_or(Time::MIDNIGHT);
-                instant.checked_add(time::Duration::HOUR - past)?
+                instant.checked_add(Duration::HOUR - past)?
             }
             Self::Day => midnight(local.date().next_day()?),
             Self::Month => midnight(first_of_next_month(local)?),
         };
         // A zone may skip a whole day at its date line: the boundary after that.
-        if next > instant { Some(next) } else { instant.checked_add(time::Duration::HOUR) }
+        if next > instant { Some(next) } else { instant.checked_add(Duration::HOUR) }
     }
 }
 
@@ -110,28 +117,49 @@ pub fn measure_usage<Z: Zone>(
     command: &MeasureUsage,
     zone: impl Fn(&str) -> Option<Z>,
 ) -> Result<MeasuredUsage, Error> {
-    let key = CustomerKey::derive(tx.organization(), &command.customer);
-    let customer = tx.customers().get(key).map_err(|error| error.at_field("customer_id"))?;
+    let customer = find_customer(tx, &command.span)?;
     let metric = tx.metrics().get(command.metric).map_err(|error| error.at_field("metric_id"))?;
-    let name = command.timezone.clone().unwrap_or_else(|| customer.timezone.clone());
+    measure(tx, (customer, metric), &command.span, Duration::MAX, zone)
+}
+
+/// Whose usage is asked for.
+pub(super) fn find_customer(tx: &mut dyn Transaction, span: &UsageSpan) -> Result<Customer, Error> {
+    let key = CustomerKey::derive(tx.organization(), &span.customer);
+    tx.customers().get(key).map_err(|error| error.at_field("customer_id"))
+}
+
+/// The usage of a metric, whether it was made or not, over at most so long.
+pub(super) fn measure<Z: Zone>(
+    tx: &mut dyn Transaction,
+    (customer, metric): (Customer, Metric),
+    span: &UsageSpan,
+    longest: Duration,
+    zone: impl Fn(&str) -> Option<Z>,
+) -> Result<MeasuredUsage, Error> {
+    let key = customer.key;
+    let name = span.timezone.clone().unwrap_or_else(|| customer.timezone.clone());
     let zone =
         zone(&name).ok_or_else(|| FieldError::new("timezone", FieldCode::InvalidChoice, timezone::unknown(&name)))?;
     let at = |moment: Moment| match moment {
         Moment::Instant(instant) => instant,
         Moment::Midnight(date) => instant_at(&zone, date.midnight()),
     };
-    let start = at(command.start);
+    let start = at(span.start);
     let now = tx.customers().now(key)? + MICROSECOND;
-    let end = command.end.map_or_else(|| now.max(start), at);
+    let end = span.end.map_or_else(|| now.max(start), at);
     let whole = Period::new(start, end)
         .map_err(|_| FieldError::new("end", FieldCode::MinValue, "The end is before the start."))?;
-    let periods = divide(whole, command.window, &zone)?;
+    if whole.end() - whole.start() > longest {
+        let detail = format!("At most {} days are looked at.", longest.whole_days());
+        return Err(FieldError::new("end", FieldCode::MaxValue, detail).into());
+    }
+    let periods = divide(whole, span.window, &zone)?;
 
     let full = metric.measure.full(whole.start(), &whole);
     let request = |period: &Period| UsageRequest {
         customer: key,
         metric: metric.clone(),
-        filters: command.filters.clone(),
+        filters: span.filters.clone(),
         // Nobody has used a level in the time to come.
         period: if matches!(metric.measure, Measure::Gauge(_)) { period.cut_at(now) } else { *period },
         full,
@@ -144,7 +172,7 @@ pub fn measure_usage<Z: Zone>(
     let mut usages = super::usages::usages(tx, &requests)?.into_iter();
     let total = (whole, usages.next().unwrap_or_else(Usage::zero));
     let mut windows: Vec<_> = periods.into_iter().zip(usages).collect();
-    if command.end.is_none() {
+    if span.end.is_none() {
         leave_out_now(&mut windows);
     }
     Ok(MeasuredUsage { customer, metric, timezone: name, total, windows })
@@ -177,8 +205,8 @@ fn divide(whole: Period, window: Option<UsageWindow>, zone: &dyn Zone) -> Result
 
 #[cfg(test)]
 mod tests {
+    use time::UtcOffset;
     use time::macros::{datetime, offset};
-    use time::{Duration, UtcOffset};
 
     use super::*;
 

@@ -76,6 +76,7 @@ mod preview_change;
 mod preview_corrections;
 #[cfg(feature = "service")]
 mod preview_matching_corrections;
+mod preview_metric;
 mod preview_plan;
 mod read_event_receipt;
 mod read_statement;
@@ -183,7 +184,7 @@ pub use find_subscriptions::FindSubscriptions;
 pub use invite_user::{InviteUser, invite_user};
 pub use list_billable_usage::{BillableUsage, ComponentUsage, ListBillableUsage, MeteredBy, list_billable_usage};
 pub use list_subscriptions::{ListedSubscriptions, list_subscriptions};
-pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageWindow, WINDOWS_MAX, measure_usage};
+pub use measure_usage::{MeasureUsage, MeasuredUsage, Moment, UsageSpan, UsageWindow, WINDOWS_MAX, measure_usage};
 pub use note_payment::{NotePayment, note_payment};
 pub use note_tax_quote::{TaxAnswer, TaxQuestion, note_tax_quote, tax_question};
 #[cfg(feature = "service")]
@@ -194,6 +195,7 @@ pub use preview_corrections::{CorrectionsPreview, LineCorrection, Outlook, Recou
 pub use preview_matching_corrections::{
     MatchingPreview, MoneyChange, customers_with_matching_events, preview_matching_corrections,
 };
+pub use preview_metric::{METRIC_PREVIEW_MAX, PreviewMetric, preview_metric};
 pub use preview_plan::{PlanPreview, PreviewPlan, preview_plan};
 pub use read_event_receipt::{
     BilledOn, CountedFor, CountsForNothing, EventReceipt, ReadEventReceipt, read_event_receipt,

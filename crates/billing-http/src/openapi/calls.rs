@@ -85,6 +85,7 @@ const RULES: &[(&str, &[&Code])] = &[
     ("/api/events/void/", OF_A_CORRECTION),
     ("/api/events/amend/", OF_A_CORRECTION),
     ("/api/metrics/", &[&DUPLICATE_RESOURCE]),
+    ("/api/metrics/preview/", &[&CUSTOM_METRIC_FAILED]),
     ("/api/metrics/{metric_id}/archive/", &[&INVALID_OPERATION]),
     ("/api/features/", &[&DUPLICATE_RESOURCE]),
     ("/api/plans/preview/", &[&PREPAYMENT_CANT_DETERMINE_UNITS]),

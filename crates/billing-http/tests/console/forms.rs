@@ -366,3 +366,48 @@ fn books_are_audited_from_their_page() {
     let reader = Browser::signed_in(&world, "reader@acme.example").get(path).text;
     assert!(reader.contains("Something does not add up") && !reader.contains("Audit now"), "readers look: {reader}");
 }
+
+#[test]
+fn a_query_is_tried_and_stays_in_its_form() {
+    let (world, _) = world();
+    let owner = Browser::signed_in(&world, OWNER);
+    let path = "/console/metrics/try/";
+    assert!(owner.get("/console/metrics/").text.contains(path), "there is a way to it");
+    for n in 0..3 {
+        world
+            .post("/api/track/", &crate::support::event("acme", &format!("<{n}>"), &ago(time::Duration::hours(1))))
+            .ok(201);
+    }
+    let form = owner.get(path);
+    assert!(form.text.contains("<textarea"), "{}", form.text);
+    let own = token(&form);
+    let start = ago(time::Duration::days(3));
+    let sent = |query: &str| {
+        let fields = [
+            ("form_token", own.as_str()),
+            ("once", "a"),
+            ("custom_sql", query),
+            ("customer_id", "acme"),
+            ("start", &start[..10]),
+        ];
+        owner.post(path, &fields)
+    };
+    let query =
+        "SELECT COUNT(*) AS usage_qty FROM events WHERE time_created >= start_date AND time_created <= end_date";
+    let tried = sent(query);
+    assert_eq!(tried.status, 200, "{}", tried.text);
+    assert!(
+        tried.text.contains("What it comes to") && tried.text.contains("<p class=\"figure\">3</p>"),
+        "{}",
+        tried.text
+    );
+    assert!(tried.text.contains("time_created &gt;= start_date"), "what was typed is still there");
+    let wrong = sent("SELECT <b> FROM events");
+    assert_eq!(wrong.status, 200, "{}", wrong.text);
+    assert!(
+        wrong.text.contains("cannot be read as a SELECT") && wrong.text.contains("SELECT &lt;b&gt; FROM events"),
+        "{}",
+        wrong.text
+    );
+    assert_eq!(world.get("/api/metrics/").ok(200).as_array().map(Vec::len), Some(1), "nothing is made");
+}

@@ -22,6 +22,7 @@ mod levels;
 mod listen;
 mod lists;
 mod matching;
+mod metric_previews;
 mod metrics;
 mod one_off_lines;
 mod payments;

@@ -20,6 +20,7 @@ const UNNOTED: &[&str] = &[
     "/api/verify_idems_received/",
     "/api/webhook_endpoints/{webhook_endpoint_id}/test/",
     "/api/invoices/{invoice_id}/corrections/preview/",
+    "/api/metrics/preview/",
     "/api/plans/preview/",
     "/api/subscriptions/preview/",
     "/api/subscriptions/{subscription_id}/switch_plan/preview/",
