@@ -53,6 +53,7 @@ pub const CHECKS: &[Check] = checks![
     "one_off_lines_are_billed_once",
     "nothing_comes_back_unpaid",
     "subscription_settled_what_its_lines_show",
+    "invoiced_is_summed_by_hour",
     "invoice_is_paid_by_its_payments",
     "credit_notes_take_what_their_lines_charged",
     "credit_note_numbers_have_no_gap",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Zero};
 use time::Duration;
 
 use super::{MemoryStore, Tenant};
@@ -34,7 +34,8 @@ impl Overviews for MemoryStore {
                 }
             }
         }
-        let invoiced = by_code.into_iter().map(|(code, [this_month, last_month, last_month_so_far])| Invoiced {
+        let invoiced = by_code.into_iter().filter(|(_, sums)| sums.iter().any(|sum| !sum.is_zero()));
+        let invoiced = invoiced.map(|(code, [this_month, last_month, last_month_so_far])| Invoiced {
             currency_code: code.to_owned(),
             this_month,
             last_month,

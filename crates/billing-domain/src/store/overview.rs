@@ -25,7 +25,7 @@ pub struct Invoiced {
 /// How an organization stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Overview {
-    /// By the code of the currency.
+    /// By the code of the currency, those of which all came to nothing left out.
     pub invoiced: Vec<Invoiced>,
     /// Customers in real time whose billing is due.
     pub customers_due: u64,

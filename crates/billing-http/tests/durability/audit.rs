@@ -120,6 +120,11 @@ fn in_real_time(world: &World, plan: &str) {
             "time_created": crate::support::ago(time::Duration::hours(2)), "properties": {"n": n + 1, "region": region}})
     });
     world.post("/api/track/", &json!({"batch": events.collect::<Vec<_>>()})).ok(201);
+    let [_, voided] = [12.5, 7.25].map(|amount| {
+        let charge = json!({"name": "device", "amount": amount, "invoice_now": true});
+        world.post("/api/customers/real/one_off_lines/", &charge).ok(201).id("invoice_id")
+    });
+    world.post(&format!("/api/invoices/{voided}/void/"), &json!({})).ok(200);
 }
 
 /// A customer who was deleted.
@@ -323,6 +328,9 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE billing_records SET end_at = '2024-04-28' WHERE end_at = '2024-04-30'", "intervals_follow_the_calendar"),
     ("UPDATE subscriptions SET settled_tax = settled_tax + 0.01", "subscription_settled_what_its_lines_show"),
     ("UPDATE subscriptions SET settled_adjustments = 0", "subscription_settled_what_its_lines_show"),
+    ("UPDATE invoiced_hours SET amount = amount + 0.01", "invoiced_is_summed_by_hour"),
+    ("DELETE FROM invoiced_hours", "invoiced_is_summed_by_hour"),
+    ("UPDATE invoices SET payment_status = 'unpaid', voided_at = NULL FROM customers WHERE customers.customer_key = invoices.customer_key AND customer_id = 'real'", "invoiced_is_summed_by_hour"),
     ("UPDATE payments SET amount = amount + 1 WHERE kind <> 'returned'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments WHERE kind = 'reversal'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments", "invoice_is_paid_by_its_payments"),

@@ -20,6 +20,8 @@ use crate::pg::statement::statement;
 const SHARED_OUT: &str = "event_names";
 /// Rows that are a key range's.
 const BY_KEY_RANGE: &str = "event_arrivals";
+/// Sums of what customers own: those of a lane are added up anew.
+const ADDED_UP: &str = "invoiced_hours";
 /// Of lanes that are on nodes, and a lane that is divided is on none.
 const EMPTY: &str = "lane_tokens";
 /// The table that is divided by months.
@@ -124,7 +126,8 @@ pub(crate) fn all_tables(pg: &mut PgConnection, lane: &str) -> QueryResult<Vec<T
 pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Failure> {
     let mut tables = all_tables(pg, lane)?;
     tables.retain(|table| table.name != EMPTY);
-    let is_known = |table: &&Table| table.has_customers || [SHARED_OUT, BY_KEY_RANGE].contains(&table.name.as_str());
+    let is_known =
+        |table: &&Table| table.has_customers || [SHARED_OUT, BY_KEY_RANGE, ADDED_UP].contains(&table.name.as_str());
     match tables.iter().find(|table| !is_known(table)) {
         // Whoever adds such a table says here how it is divided.
         Some(table) => Err(StoreError::Internal(format!("nobody says how {} is divided", table.name)).into()),
@@ -233,6 +236,17 @@ impl Part<'_> {
                         key_range << greatest({bits} - range_bits, 0), ((key_range + 1) << greatest({bits} - range_bits, 0)) - 1
                     ) part
                 WHERE part >> (greatest({bits}, range_bits) - {bits}) = {number}"
+            );
+        }
+        if self.table.name == ADDED_UP {
+            return format!(
+                "INSERT INTO {name} (organization_id, hour, currency_code, writer, amount)
+                SELECT invoice.organization_id, date_trunc('hour', invoice.issued_at, 'UTC'), invoice.currency_code, 0, sum(invoice.amount)
+                FROM {aside}.invoices invoice
+                JOIN {aside}.customers customer USING (customer_key)
+                WHERE customer_key BETWEEN '{first}' AND '{last}'
+                    AND invoice.payment_status <> 'voided' AND customer.test_clock_id IS NULL
+                GROUP BY 1, 2, 3"
             );
         }
         format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {aside}.{name}")

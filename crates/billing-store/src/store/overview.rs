@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use bigdecimal::BigDecimal;
+use bigdecimal::{BigDecimal, Zero};
 use billing_domain::Error;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{
@@ -20,23 +20,27 @@ use crate::pg::error::Failure;
 use crate::pg::statement::statement;
 
 statement! {
-    /// What was invoiced by currency, in this month, in the one before, and in that as early as it is in this one, without what was voided and without customers under a
-    /// test clock, whose money is none.
+    /// What was invoiced by currency, in this month, in the one before, and in that as early as it is in this one: sums of hours, and the invoices of the hour in
+    /// which that was.
     SumInvoiced -> (Text, Numeric, Numeric, Numeric) {
-        "SELECT currency_code, coalesce(sum(amount) FILTER (WHERE issued_at >= month.start), 0),
-            coalesce(sum(amount) FILTER (WHERE issued_at < month.start), 0),
-            coalesce(sum(amount) FILTER (
-                WHERE issued_at < month.start
-                    AND issued_at - date_trunc('month', month.start - interval '1 day', 'UTC') <= statement_timestamp() - month.start
-            ), 0)
-        FROM invoices
-        JOIN customers USING (organization_id, customer_key)
-        CROSS JOIN (SELECT date_trunc('month', statement_timestamp(), 'UTC') AS start) month
-        WHERE organization_id = " organization: Uuid as SqlUuid; "
-            AND test_clock_id IS NULL
-            AND issued_at >= date_trunc('month', month.start - interval '1 day', 'UTC')
-            AND issued_at < date_trunc('month', month.start + interval '32 days', 'UTC')
-            AND payment_status <> 'voided'
+        "WITH month AS (
+            SELECT start, before, least(start, before + make_interval(secs => extract(epoch FROM statement_timestamp() - start)::double precision)) AS cut
+            FROM (SELECT date_trunc('month', statement_timestamp(), 'UTC') AS start) this
+            CROSS JOIN LATERAL (SELECT date_trunc('month', start - interval '1 day', 'UTC') AS before) last
+        )
+        SELECT currency_code, coalesce(sum(amount) FILTER (WHERE hour >= start), 0), coalesce(sum(amount) FILTER (WHERE hour < start), 0),
+            coalesce(sum(amount) FILTER (WHERE hour < date_trunc('hour', cut, 'UTC')), 0) + coalesce(sum(of_this_hour), 0)
+        FROM month CROSS JOIN LATERAL (
+            SELECT currency_code, hour, amount, NULL::numeric AS of_this_hour
+            FROM invoiced_hours
+            WHERE organization_id = " organization: Uuid as SqlUuid; " AND hour >= before AND hour < date_trunc('month', start + interval '32 days', 'UTC')
+            UNION ALL
+            SELECT currency_code, NULL, NULL, amount
+            FROM invoices
+            JOIN customers USING (organization_id, customer_key)
+            WHERE organization_id = " organization_again: Uuid as SqlUuid; " AND issued_at >= date_trunc('hour', cut, 'UTC') AND issued_at <= cut
+                AND issued_at < start AND test_clock_id IS NULL AND payment_status <> 'voided'
+        ) summed
         GROUP BY currency_code"
     }
 }
@@ -132,7 +136,9 @@ impl Overviews for PgStore {
         let mut overview = Overview::default();
         let mut invoiced: BTreeMap<String, [BigDecimal; 3]> = BTreeMap::new();
         for lane in self.shared.lanes.all() {
-            let sum = |lane: &Lane| lane.pool.run(|pg| SumInvoiced { organization }.load::<SumRow>(pg));
+            let sum = |lane: &Lane| {
+                lane.pool.run(|pg| SumInvoiced { organization, organization_again: organization }.load::<SumRow>(pg))
+            };
             let sums = self.shared.lanes.with(lane, sum);
             for (code, this_month, last_month, so_far) in sums.map_err(Failure::into_error)? {
                 let sums = invoiced.entry(code).or_default();
@@ -150,6 +156,8 @@ impl Overviews for PgStore {
         }
         overview.invoiced = invoiced
             .into_iter()
+            // Of what was voided altogether there is a sum too.
+            .filter(|(_, sums)| sums.iter().any(|sum| !sum.is_zero()))
             .map(|(currency_code, [this_month, last_month, last_month_so_far])| Invoiced {
                 currency_code,
                 this_month,

@@ -402,6 +402,7 @@ pub fn columns() -> Vec<String> {
         invoice_counters,
         invoice_lines,
         invoice_numbers,
+        invoiced_hours,
         invoices,
         invoicing_counts,
         jobs,

@@ -244,11 +244,24 @@ fn one_lane() -> TestStore {
     store
 }
 
+/// What some schemas say of what was invoiced, hour by hour.
+fn invoiced(url: &str, schemas: &[String]) -> Vec<String> {
+    let all: Vec<String> = schemas.iter().map(|schema| format!("SELECT * FROM {schema}.invoiced_hours")).collect();
+    let all = all.join(" UNION ALL ");
+    let sums = format!(
+        "SELECT concat_ws(' ', organization_id, hour, currency_code, trim_scale(sum(amount))) AS value FROM ({all}) every
+        GROUP BY organization_id, hour, currency_code HAVING sum(amount) <> 0 ORDER BY 1"
+    );
+    query(url, &sums)
+}
+
 #[test]
 fn a_split_moves_every_row_into_its_lane_and_loses_none() {
     let store = one_lane();
     let url = store.url().to_owned();
     let before = digests(&url, SCHEMAS);
+    let summed = invoiced(&url, &["public".to_owned()]);
+    assert!(!summed.is_empty());
     for (lanes, why) in [(1, "it has one"), (3, "bits tell no three apart"), (128, "too many")] {
         assert!(PgStore::split(&url, lanes, &mut |_| {}).is_err(), "{why}");
     }
@@ -256,6 +269,8 @@ fn a_split_moves_every_row_into_its_lane_and_loses_none() {
     let done = PgStore::split(&url, 8, &mut |_| {}).expect("a split");
     assert!(done.rows > 1_000 && done.verified > 10, "{done:?}");
     assert_eq!(digests(&url, SCHEMAS), before);
+    let lanes: Vec<String> = (0..8).map(|number| format!("lane_{number:02}")).collect();
+    assert_eq!(invoiced(&url, &lanes), summed, "sums are added up anew");
     assert!(store.ping().is_err(), "whoever was connected to the one lane finds nothing any more");
     let refused = store.run(&Scope::Organization(uuid::Uuid::nil().into()), &mut |tx, _| {
         tx.customers().list(&PageRequest::first()).map(drop)

@@ -3,13 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use bigdecimal::BigDecimal;
 use billing_domain::Error;
 use billing_domain::audit::AuditFilter;
 use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::invoice::PaymentStatus;
 use billing_domain::store::{
-    CreditNoteFilter, InvoiceFilter, Page, PageRequest, Scope, SearchedBy, Store, Transaction,
+    CreditNoteFilter, InvoiceFilter, Overviews, Page, PageRequest, Scope, SearchedBy, Store, Transaction,
 };
 use billing_domain::testing::build::{self, Ids};
 use billing_store::PgStore;
@@ -96,14 +97,21 @@ fn rows_read(url: &str) -> u64 {
 
 /// Does something in a process of its own, and answers how many rows were read for it: servers tell of that when a connection ends.
 fn rows_read_by(url: &str, organization: OrganizationId, work: impl Fn(&mut dyn Transaction)) -> u64 {
-    let look = |work: &dyn Fn(&mut dyn Transaction)| {
-        let store = PgStore::connect(url, 1).expect("a process");
-        let (before, began) = (settled(url), Instant::now());
-        let looked = (&store as &dyn Store).run(&Scope::Organization(organization), &mut |tx, _| {
+    rows_read_of_store(url, &|store| {
+        let looked = (store as &dyn Store).run(&Scope::Organization(organization), &mut |tx, _| {
             work(tx);
             Ok(())
         });
         looked.expect("read");
+    })
+}
+
+/// [`rows_read_by`], of the whole store.
+fn rows_read_of_store(url: &str, work: &dyn Fn(&PgStore)) -> u64 {
+    let look = |work: &dyn Fn(&PgStore)| {
+        let store = PgStore::connect(url, 1).expect("a process");
+        let (before, began) = (settled(url), Instant::now());
+        work(&store);
         drop(store);
         while rows_read(url) == before && began.elapsed() < Duration::from_secs(2) {
             thread::sleep(Duration::from_millis(10));
@@ -112,7 +120,7 @@ fn rows_read_by(url: &str, organization: OrganizationId, work: impl Fn(&mut dyn 
     };
     // What is read before anything is asked for is not the list's.
     let nothing = look(&|_| {});
-    look(&work).saturating_sub(nothing)
+    look(work).saturating_sub(nothing)
 }
 
 /// [`rows_read`], once it stands still.
@@ -243,6 +251,27 @@ fn lists_of_documents_read_no_more_than_they_show() {
         assert!(read <= ROWS_EACH * shown as u64 + 20, "{why}: {read} rows are read to show {shown}");
     }
     pages_leave_none_out(url, organization);
+}
+
+/// All invoices of [`billed`] as if they were issued now, and their sums as the trigger would have them, which these rows came past.
+const ISSUED_NOW: &str = "BEGIN;
+    SET LOCAL session_replication_role = replica;
+    UPDATE invoices SET issued_at = date_trunc('month', statement_timestamp(), 'UTC');
+    INSERT INTO invoiced_hours
+    SELECT organization_id, issued_at, 'USD', 1, sum(amount) FROM invoices WHERE payment_status <> 'voided' GROUP BY 1, 2;
+    COMMIT";
+
+#[test]
+fn what_was_invoiced_is_told_without_reading_invoices() {
+    let (store, organization, _) = billed();
+    [ISSUED_NOW, "VACUUM ANALYZE"].iter().for_each(|made| execute(store.url(), made).expect("made"));
+    let read = rows_read_of_store(store.url(), &|store| {
+        let invoiced = store.overview(organization).expect("read").invoiced;
+        assert_eq!(invoiced.len(), 1);
+        let all_but_voided = BigDecimal::from(CUSTOMERS - CUSTOMERS / 1000);
+        assert_eq!(invoiced[0].this_month, all_but_voided);
+    });
+    assert!(read <= 20, "{read} rows are read for the sums of {CUSTOMERS} invoices");
 }
 
 /// Pages of invoices with some statuses have those that the pages of all have, in their order.

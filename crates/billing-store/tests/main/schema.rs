@@ -25,6 +25,7 @@ pub const CUSTOMER_OWNED: &[&str] = &[
     "events",
     "hot_buckets",
     "invoice_lines",
+    "invoiced_hours",
     "invoices",
     "invoicing_counts",
     "lane_tokens",
@@ -39,7 +40,7 @@ pub const CUSTOMER_OWNED: &[&str] = &[
 ];
 
 /// Those of them that are not one customer's.
-const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names", "lane_tokens"];
+const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names", "invoiced_hours", "lane_tokens"];
 
 /// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
 const NAMING_CUSTOMERS: &[&str] = &[
@@ -81,6 +82,7 @@ const INTERNAL: &[&str] = &[
     "invoice_counters_pkey",
     "invoice_lines_pkey",
     "invoice_numbers_pkey",
+    "invoiced_hours_pkey",
     "invoices_pkey",
     "invoicing_counts_pkey",
     "jobs_pkey",

@@ -40,6 +40,16 @@ diesel::table! {
 }
 
 diesel::table! {
+    invoiced_hours (organization_id, hour, currency_code, writer) {
+        organization_id -> Uuid,
+        hour -> Timestamptz,
+        currency_code -> Text,
+        writer -> Int4,
+        amount -> Numeric,
+    }
+}
+
+diesel::table! {
     invoices (customer_key, id) {
         customer_key -> Uuid,
         id -> Uuid,

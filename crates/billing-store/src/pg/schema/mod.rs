@@ -30,6 +30,8 @@ pub(crate) use self::event::{
 };
 #[cfg(feature = "testing")]
 pub(crate) use self::event::{event_minutes, event_watches, passed_events, uncounted_events};
+#[cfg(feature = "testing")]
+pub(crate) use self::invoice::invoiced_hours;
 pub(crate) use self::invoice::{invoice_counters, invoice_lines, invoice_numbers, invoices, payments};
 pub(crate) use self::message::{feed_entries, message_counters, messages, organization_messages};
 pub(crate) use self::service::{
