@@ -1,8 +1,8 @@
 //! Batchers: callers leave what they want and go on; workers serve what has come in, as much of it at once as fits into one batch.
 //!
 //! Each organization has a queue of its own, and the queues take turns: whoever asks for much waits behind itself. In company a
-//! batch is small, so that a turn is short; where it is so cheap to ask that one organization could keep all processors at it, that
-//! organization rests in company before its next turn.
+//! batch is small, so that a turn is short; and an organization that has many callers at a time rests in company for as long as its turn
+//! took before the next one, since each of them keeps processors busy besides, however little it asks for.
 //!
 //! There is no timer. A worker that is free takes what is there, if only one job; what comes in while it is busy it takes
 //! together as soon as it is free again. So a lone caller never waits, and a crowd shares statements and commits. The other
@@ -43,8 +43,25 @@ pub(crate) struct Batcher<J> {
     company: Arc<Company>,
     /// Jobs that waited longer are told that everybody is busy; `None`: they wait as long as it takes.
     timeout: Option<Duration>,
-    /// How long an organization waits in company for its next turn, when one was not enough for it.
-    rest: Duration,
+    /// How long an organization with many callers at a time waits at least for its next turn in company; `None`: it does not.
+    rest: Option<Duration>,
+}
+
+/// So many callers in one turn are a crowd, which rests in company.
+const CROWD: usize = 4;
+
+/// What a worker takes at once; nothing, where there is nothing for it.
+struct Turn<J> {
+    owner: Owner,
+    jobs: Vec<Waiting<J>>,
+    /// How long the organization rests at least behind it, if it does.
+    rest: Option<Duration>,
+}
+
+impl<J> Turn<J> {
+    fn of_nobody() -> Self {
+        Self { owner: None, jobs: Vec::new(), rest: None }
+    }
 }
 
 impl<J: Job> Batcher<J> {
@@ -57,12 +74,13 @@ impl<J: Job> Batcher<J> {
     pub(crate) fn without_timeout(weight_max: usize, company: &Arc<Company>) -> Self {
         let queue = Queue::with_room(weight_max);
         let company = Arc::clone(company);
-        Self { queue: Mutex::new(queue), filled: Condvar::new(), company, timeout: None, rest: Duration::ZERO }
+        Self { queue: Mutex::new(queue), filled: Condvar::new(), company, timeout: None, rest: None }
     }
 
-    /// The same, where an organization of which more waits than one turn is for waits so long for the next, in company.
-    pub(crate) fn resting(self, rest: Duration) -> Self {
-        Self { rest, ..self }
+    /// The same, where in company an organization with many callers waits for its next turn for as long as this one took, and at least
+    /// so long.
+    pub(crate) fn resting(self, least: Duration) -> Self {
+        Self { rest: Some(least), ..self }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue<J>> {
@@ -124,7 +142,7 @@ impl<J: Job> Batcher<J> {
 
     /// What the next worker serves: of the organization whose turn it is the job that waited longest, and those that go with it,
     /// in their order. Empty after a while without any for it; `None` once the batcher is closed.
-    fn take(&self) -> Option<Vec<Waiting<J>>> {
+    fn take(&self) -> Option<Turn<J>> {
         let mut queue = self.lock();
         if queue.is_closed {
             return None;
@@ -135,12 +153,11 @@ impl<J: Job> Batcher<J> {
             queue.is_watched |= watches;
             queue = self.filled.wait_timeout(queue, idle).unwrap_or_else(PoisonError::into_inner).0;
             queue.is_watched &= !watches;
-            return Some(Vec::new());
+            return Some(Turn::of_nobody());
         }
-        let Some((owner, mut jobs)) = queue.next() else { return Some(Vec::new()) };
-        let Some(first) = jobs.pop_front() else { return Some(Vec::new()) };
-        let now = Instant::now();
-        let is_company = self.company.is_company(now);
+        let Some((owner, mut jobs)) = queue.next() else { return Some(Turn::of_nobody()) };
+        let Some(first) = jobs.pop_front() else { return Some(Turn::of_nobody()) };
+        let is_company = self.company.is_company(Instant::now());
         let mut budget = BatchBudget::new(is_company);
         first.job.joins_batch(&first.job, &mut budget);
         let mut weight = first.weight;
@@ -155,9 +172,6 @@ impl<J: Job> Batcher<J> {
         }
         if !left.is_empty() {
             queue.waiting.push((owner, left));
-            if is_company {
-                queue.rest(owner, now + self.rest);
-            }
         }
         queue.release(owner, weight);
         queue.busy += 1;
@@ -165,13 +179,15 @@ impl<J: Job> Batcher<J> {
             // Whoever was told of them may be this very worker.
             self.call(&queue);
         }
-        Some(taken)
+        let rest = self.rest.filter(|_| is_company && taken.len() >= CROWD);
+        Some(Turn { owner, jobs: taken, rest })
     }
 
-    fn work(&self, taken: Vec<Waiting<J>>, serve: impl FnOnce(Vec<J>)) {
+    fn work(&self, turn: Turn<J>, serve: impl FnOnce(Vec<J>)) {
+        let began = Instant::now();
         let is_late = |since: Instant| self.timeout.is_some_and(|timeout| since.elapsed() > timeout);
-        let mut jobs = Vec::with_capacity(taken.len());
-        for Waiting { job, since, .. } in taken {
+        let mut jobs = Vec::with_capacity(turn.jobs.len());
+        for Waiting { job, since, .. } in turn.jobs {
             match is_late(since) {
                 true => job.refuse(StoreError::PoolExhausted.into()),
                 false => jobs.push(job),
@@ -181,12 +197,16 @@ impl<J: Job> Batcher<J> {
         if !jobs.is_empty() && catch_unwind(AssertUnwindSafe(|| serve(jobs))).is_err() {
             log::error!("a worker panicked");
         }
-        self.finish();
+        self.finish(turn.rest.map(|least| (turn.owner, least.max(began.elapsed()))));
     }
 
-    /// A worker has served what it took.
-    fn finish(&self) {
-        self.lock().busy -= 1;
+    /// A worker has served what it took; whose that was rests for so long, if anybody does.
+    fn finish(&self, rest: Option<(Owner, Duration)>) {
+        let mut queue = self.lock();
+        queue.busy -= 1;
+        if let Some((owner, rest)) = rest {
+            queue.rest(owner, Instant::now() + rest);
+        }
     }
 }
 
@@ -232,9 +252,9 @@ pub(crate) fn spawn_workers<J: Job>(
     for _ in 0..workers {
         let (batcher, serve) = (Arc::clone(batcher), serve.clone());
         let work = move || {
-            while let Some(taken) = batcher.take() {
-                if !taken.is_empty() {
-                    batcher.work(taken, &serve);
+            while let Some(turn) = batcher.take() {
+                if !turn.jobs.is_empty() {
+                    batcher.work(turn, &serve);
                 }
             }
         };

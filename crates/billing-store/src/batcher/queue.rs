@@ -117,7 +117,7 @@ impl<J> Queue<J> {
         self.resting.push((owner, until));
     }
 
-    fn rests_until(&self, owner: &Owner) -> Option<Instant> {
+    pub(super) fn rests_until(&self, owner: &Owner) -> Option<Instant> {
         self.resting.iter().find(|(resting, _)| resting == owner).map(|(_, until)| *until)
     }
 

@@ -27,8 +27,8 @@ fn batcher(weight_max: usize) -> Batcher<Numbered> {
     Batcher::without_timeout(weight_max, &Arc::default())
 }
 
-fn numbers(taken: Option<Vec<Waiting<Numbered>>>) -> Vec<u32> {
-    taken.expect("an open batcher").into_iter().map(|waiting| waiting.job.1).collect()
+fn numbers(turn: Option<Turn<Numbered>>) -> Vec<u32> {
+    turn.expect("an open batcher").jobs.into_iter().map(|waiting| waiting.job.1).collect()
 }
 
 /// What the next worker takes, however long that takes.
@@ -51,37 +51,63 @@ fn one_worker_takes_all_until_somebody_has_waited_for_long() {
     submit(&[2, 3]);
     assert_eq!(take(&batcher), [2, 3]);
     assert!(began.elapsed() >= SECOND_WORKER_DELAY, "the first worker might have come back");
-    batcher.finish();
+    batcher.finish(None);
     submit(&[4, 5, 6, 7]);
-    batcher.finish();
+    batcher.finish(None);
     assert_eq!(numbers(batcher.take()), [4, 5, 6], "as many as fit, at once: nobody else is at work");
-    batcher.finish();
+    batcher.finish(None);
     assert_eq!(numbers(batcher.take()), [7]);
 }
 
 #[test]
-fn in_company_whoever_asks_without_end_rests_and_nobody_else_does() {
-    let company = Arc::<Company>::default();
-    let batcher = Batcher::without_timeout(100, &company).resting(Duration::from_secs(3_600));
-    let submit = |of: u128, job: u32| batcher.submit(Numbered(of, job), 1);
-    (1..=6).for_each(|job| submit(1, job));
-    assert_eq!(numbers(batcher.take()), [1, 2, 3]);
-    batcher.finish();
-    assert!(batcher.lock().idle().is_zero(), "alone, nobody rests");
-    for n in [1, 2] {
-        company.note(organization(n), Instant::now());
+fn in_company_whoever_has_many_callers_rests_as_long_as_they_took() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    #[rustfmt::skip]
+    let cases = [
+        // rests, callers at a time, company, rests, why
+        (None,                 9, true,  false, "it is not asked of this batcher"),
+        (Some(HOUR),           9, false, false, "alone, nobody rests"),
+        (Some(HOUR),           3, true,  false, "few callers: they would only be answered later"),
+        (Some(HOUR),           4, true,  true,  "a crowd"),
+        (Some(HOUR),           9, true,  true,  "of which more waits than one turn is for"),
+        (Some(Duration::ZERO), 9, true,  true,  "for as long as the turn took"),
+    ];
+    for (least, callers, is_company, rests, why) in cases {
+        let company = Arc::<Company>::default();
+        let batcher = Batcher { rest: least, ..Batcher::without_timeout(100, &company) };
+        if is_company {
+            [1, 2].iter().for_each(|n| company.note(organization(*n), Instant::now()));
+        }
+        (0..callers).for_each(|job| batcher.submit(Crowded(1, job), 1));
+        let turn = batcher.take().expect("an open batcher");
+        let began = Instant::now();
+        batcher.work(turn, |_| thread::sleep(Duration::from_millis(20)));
+        batcher.submit(Crowded(1, 100), 1);
+        let until = batcher.lock().rests_until(&Some(organization(1)));
+        assert_eq!(until.is_some(), rests, "{why}");
+        assert!(
+            until.is_none_or(|until| until >= began + Duration::from_millis(40)),
+            "{why}: no shorter than its turn"
+        );
+        batcher.submit(Crowded(2, 10), 1);
+        let next = batcher.take().expect("an open batcher").jobs;
+        assert_eq!(next[0].job.0, 2, "{why}: others are served at once");
     }
-    assert_eq!(numbers(batcher.take()), [4, 5], "more waits than one turn is for");
-    batcher.finish();
-    assert!(!batcher.lock().idle().is_zero() && batcher.lock().next().is_none(), "it rests");
-    submit(2, 10);
-    assert_eq!(numbers(batcher.take()), [10], "others are served at once");
-    batcher.finish();
-    submit(2, 11);
-    assert_eq!(numbers(batcher.take()), [11], "and again: one turn is enough for them");
-    batcher.finish();
-    batcher.lock().rest(Some(organization(1)), Instant::now());
-    assert_eq!(take(&batcher), [6], "when it has rested");
+}
+
+/// A job of somebody, of which six go together.
+struct Crowded(u128, u32);
+
+impl Job for Crowded {
+    fn organization(&self) -> Owner {
+        Some(organization(self.0))
+    }
+
+    fn joins_batch(&self, _: &Self, budget: &mut BatchBudget) -> bool {
+        budget.take(1, PartsMax { alone: 100, in_company: 6 })
+    }
+
+    fn refuse(self, _: Error) {}
 }
 
 #[test]
@@ -89,7 +115,7 @@ fn organizations_take_turns() {
     let company = Arc::<Company>::default();
     let batcher = Batcher::without_timeout(100, &company);
     let served = || {
-        batcher.finish();
+        batcher.finish(None);
         numbers(batcher.take())
     };
     (1..=5).for_each(|job| batcher.submit(Numbered(1, job), 1));
@@ -133,8 +159,8 @@ fn nothing_overtakes_what_does_not_fit() {
     }
     let taken = || {
         let taken = batcher.take().expect("an open batcher");
-        batcher.finish();
-        taken.into_iter().map(|waiting| waiting.job.0).collect::<Vec<_>>()
+        batcher.finish(None);
+        taken.jobs.into_iter().map(|waiting| waiting.job.0).collect::<Vec<_>>()
     };
     assert_eq!(taken(), [1], "the third would fit, and may be about the same as the second");
     assert_eq!(taken(), [2, 3]);
@@ -182,7 +208,7 @@ fn whoever_waits_is_served_while_a_worker_hangs() {
             let mut served = Vec::new();
             while served.len() < 20 {
                 served.extend(take(&batcher));
-                batcher.finish();
+                batcher.finish(None);
             }
             served
         });

@@ -67,8 +67,10 @@ const KEY_WORKERS: usize = 2;
 const QUESTION_WORKERS: usize = 2;
 /// Workers that look for answers under idempotency keys: one may hang with its connection.
 const ANSWER_WORKERS: usize = 2;
-/// How long an organization that asks questions about usage without end waits for its next turn in company, and one that asks for
-/// answers under idempotency keys: to ask again costs so little that it would take processors and database from others.
+/// How long an organization that sends events in many calls at a time, or asks many questions about usage, or for many answers under
+/// idempotency keys, waits at least for its next turn in company: a call costs so little that it would take processors and database from
+/// others.
+const ARRIVALS_REST: Duration = Duration::ZERO;
 const QUESTIONS_REST: Duration = Duration::from_millis(1);
 const ANSWERS_REST: Duration = Duration::from_millis(4);
 /// Most memory that waiting events may take; beyond that callers are told to come back.
@@ -102,7 +104,9 @@ impl Queues {
         let company = Arc::default();
         let queues = Self {
             arrivals: (0..WRITERS)
-                .map(|_| Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS, &company)))
+                .map(|_| {
+                    Arc::new(Batcher::without_timeout(WAITING_BYTES_MAX / WRITERS, &company).resting(ARRIVALS_REST))
+                })
                 .collect(),
             keys: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX)),
             questions: Arc::new(Batcher::with_timeout(WAITING_MAX, &company, CHECK_OUT_MAX).resting(QUESTIONS_REST)),
