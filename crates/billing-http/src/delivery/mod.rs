@@ -2,7 +2,7 @@
 //!
 //! A process leases the endpoints that have something to be sent, and serves each on a thread of its own, turn by turn: what is to be
 //! sent again and what the feed has behind the endpoint's position is read, sent a few at a time, each customer's messages one after
-//! the other, and what came of it is written at once. Endpoints that fail have half of the lanes at most, and an organization has a
+//! the other, and what came of it is written at once. While a turn is sent that goes through the feed, the one behind it is read. Endpoints that fail have half of the lanes at most, and an organization has a
 //! quarter at most. A process that dies in between leaves its leases to run out; what it had sent and not written is sent once more,
 //! under the same ids.
 
@@ -75,6 +75,16 @@ pub struct Deliverer {
     bell: OnceLock<Box<dyn Fn() + Send + Sync>>,
     bodies: OnceLock<Box<Bodies>>,
     figures: Mutex<Figures>,
+}
+
+/// How an endpoint goes on behind a turn.
+enum Next {
+    /// With what was read meanwhile.
+    Read(Turn),
+    /// With what there is.
+    Look,
+    /// Not at once.
+    Leave,
 }
 
 /// Messages as they are sent, in their order.
@@ -190,7 +200,7 @@ impl Deliverer {
     pub fn go_round(&self, backend: &dyn Backend, now: OffsetDateTime) -> Result<usize, Error> {
         let leased = self.lease(backend, now);
         for (_, place) in &leased {
-            let turned = self.turn(backend, *place, (&Clock::at(now), TURN_MIN), &self.client.session());
+            let turned = self.turn(backend, *place, (&Clock::at(now), TURN_MIN, None), &self.client.session());
             backend.release_endpoint(self.owner, place.0, place.1)?;
             turned?;
         }
@@ -235,12 +245,13 @@ impl Deliverer {
     fn serve(&self, backend: &dyn Backend, place: Place) {
         let began = Instant::now();
         let turns = AssertUnwindSafe(|| {
-            let (mut size, session) = (TURN_MIN, self.client.session());
+            let (mut size, mut ahead, session) = (TURN_MIN, None, self.client.session());
             while !self.is_stopping.load(Ordering::Relaxed) && began.elapsed() < LANE_TIME {
                 let clock = Clock::at(OffsetDateTime::now_utc());
-                match self.turn(backend, place, (&clock, size), &session) {
-                    Ok(true) => size = size_behind(size, clock.elapsed()),
-                    Ok(false) => break,
+                match self.turn(backend, place, (&clock, size, ahead.take()), &session) {
+                    Ok(Next::Read(turn)) => (size, ahead) = (size_behind(size, clock.elapsed()), Some(turn)),
+                    Ok(Next::Look) => size = size_behind(size, clock.elapsed()),
+                    Ok(Next::Leave) => break,
                     Err(error) => {
                         log::error!("messages could not be sent webhook_endpoint_id={} error={error}", place.1);
                         break;
@@ -263,33 +274,49 @@ impl Deliverer {
         self.wake();
     }
 
-    /// Sends what is to be sent to an endpoint that is leased, some at a time; whether to go on at once.
+    /// What is to be sent to an endpoint next, `size` messages at most; `None`: nothing, or it was deleted.
+    fn read(
+        &self,
+        store: &dyn Store,
+        (organization, endpoint): Place,
+        wanted: (&Clock, u32, Option<u64>),
+    ) -> Result<Option<Turn>, Error> {
+        let bodies =
+            self.bodies.get().ok_or_else(|| StoreError::Internal("nothing says how messages look".to_owned()))?;
+        let _alone = lock(&self.at_database);
+        let read = store
+            .run_for(&Scope::Organization(organization), |tx, _| Turn::read(tx, endpoint, wanted, bodies.as_ref()));
+        match read {
+            Err(Error::NotFound(_)) => Ok(None),
+            read => read,
+        }
+    }
+
+    /// Sends what is to be sent to an endpoint that is leased, some at a time, and reads what is behind it meanwhile; how to go on.
     fn turn(
         &self,
         backend: &dyn Backend,
         place: Place,
-        (clock, size): (&Clock, u32),
+        (clock, size, ahead): (&Clock, u32, Option<Turn>),
         session: &Session,
-    ) -> Result<bool, Error> {
+    ) -> Result<Next, Error> {
         let (organization, endpoint) = place;
         let store: &dyn Store = backend;
-        let read = {
-            let bodies =
-                self.bodies.get().ok_or_else(|| StoreError::Internal("nothing says how messages look".to_owned()))?;
-            let _alone = lock(&self.at_database);
-            store.run_for(&Scope::Organization(organization), |tx, _| {
-                Turn::read(tx, endpoint, (clock, size), bodies.as_ref())
-            })
+        let read = match ahead {
+            None => self.read(store, place, (clock, size, None))?,
+            ahead => ahead,
         };
-        let turn = match read {
-            // It was deleted.
-            Err(Error::NotFound(_)) => return Ok(false),
-            read => read?,
-        };
-        let Some(turn) = turn else { return Ok(false) };
+        let Some(turn) = read else { return Ok(Next::Leave) };
         let addressee = Addressee::new(&self.client, &self.sealer, (organization, &turn.endpoint), clock.now());
         let may_go_on = || !self.is_stopping.load(Ordering::Relaxed);
-        let done = turn.send(clock, may_go_on, |letter| addressee.send(session, letter, clock));
+        let next_from = turn.next_from(size);
+        let (done, ahead) = thread::scope(|threads| {
+            let read = |from| self.read(store, place, (clock, size, Some(from)));
+            let thread = thread::Builder::new().name("webhook-read".to_owned());
+            let reading = next_from.and_then(|from| thread.spawn_scoped(threads, move || read(from)).ok());
+            let done = turn.send(clock, may_go_on, |letter| addressee.send(session, letter, clock));
+            (done, reading.and_then(|reading| reading.join().ok()))
+        });
         let Done { record, is_gone, attempts } = done;
         lock(&self.figures).count(endpoint, attempts);
         let is_kept = {
@@ -303,9 +330,14 @@ impl Deliverer {
                 place,
                 if is_gone { "It answered 410." } else { "Every attempt has failed for five days." },
             )?;
-            return Ok(false);
+            return Ok(Next::Leave);
         }
-        Ok(is_kept && record.failing_since.is_none())
+        Ok(match (is_kept && record.failing_since.is_none(), ahead) {
+            (false, _) => Next::Leave,
+            // What failed, or was not sent for want of time, comes first; and what could not be read is tried again.
+            (true, Some(Ok(Some(turn)))) if record.pending.is_empty() => Next::Read(turn),
+            (true, _) => Next::Look,
+        })
     }
 
     /// Disables an endpoint, and says so.

@@ -54,15 +54,15 @@ pub struct Done {
 }
 
 impl Turn {
-    /// What is to be sent to an endpoint by `clock`, `size` messages at most: what is due again, and behind that what the feed has.
-    /// `None`: nothing is.
+    /// What is to be sent to an endpoint by `clock`, `size` messages at most: what is due again, and behind that what the feed has, from
+    /// the endpoint's position on or from that which the turn before reaches (`from`). `None`: nothing is.
     ///
     /// # Errors
     /// Those of the store.
     pub fn read(
         tx: &mut dyn Transaction,
         id: WebhookEndpointId,
-        (clock, size): (&Clock, u32),
+        (clock, size, from): (&Clock, u32, Option<u64>),
         bodies: &Bodies,
     ) -> Result<Option<Self>, Error> {
         let endpoint = tx.webhooks().get(id)?;
@@ -82,9 +82,10 @@ impl Turn {
         let room = size - u32::try_from(found.len()).unwrap_or(size);
         let mut reached = None;
         if room > 0 {
-            let wanted = FeedRequest { after: endpoint.position, types: endpoint.event_types.clone(), limit: room };
+            let after = from.unwrap_or(endpoint.position);
+            let wanted = FeedRequest { after, types: endpoint.event_types.clone(), limit: room };
             let page = tx.messages().list(&wanted)?;
-            reached = Some((endpoint.position, page.reached)).filter(|(from, to)| from != to);
+            reached = Some((after, page.reached)).filter(|(from, to)| from != to);
             let fresh =
                 |(position, message): (u64, Message)| (PendingDelivery::new(position, message.id, now), false, message);
             found.extend(page.messages.into_iter().map(fresh));
@@ -99,6 +100,15 @@ impl Turn {
         let turn = Self { endpoint, jobs: jobs.collect(), reached, lost: waiting.into_keys().collect() };
         let is_idle = turn.jobs.is_empty() && turn.lost.is_empty() && turn.reached.is_none();
         Ok((!is_idle).then_some(turn))
+    }
+
+    /// From where the turn behind this one of `size` messages goes on, if there may be more and it may be read before this one is put down:
+    /// where everything is sent for the first time, to an endpoint that does not fail.
+    pub fn next_from(&self, size: u32) -> Option<u64> {
+        let is_plain = self.endpoint.failing_since.is_none()
+            && self.lost.is_empty()
+            && self.jobs.iter().all(|job| !job.is_waiting);
+        self.reached.filter(|_| is_plain && self.jobs.len() >= size as usize).map(|(_, to)| to)
     }
 
     /// Sends everything, each customer's messages one after the other, until there is no more time or `may_go_on` says no.

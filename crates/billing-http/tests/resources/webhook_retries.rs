@@ -99,6 +99,63 @@ fn what_fails_is_tried_again_until_the_endpoint_is_disabled() {
 }
 
 #[test]
+fn turns_that_are_read_ahead_bring_everything_once_and_in_each_customers_order() {
+    const EACH: usize = 60;
+    let (world, receiver) = (world(), Receiver::new());
+    let names = ["one", "two", "three", "four"];
+    names.iter().for_each(|name| customer(&world, name));
+    for amount in 1..=EACH {
+        for name in names {
+            let credit = json!({"customer_id": name, "amount": amount, "currency_code": "USD"});
+            world.post("/api/credits/", &credit).ok(201);
+        }
+    }
+    let endpoint = register(&world, &receiver, json!({"event_types": ["credit.created"]}));
+    let all = EACH * names.len();
+    let replay = || {
+        let since = json!({"since": crate::support::ago(Duration::HOUR)});
+        world.post(&path_of(&endpoint, "replay/"), &since).ok(200);
+    };
+    until("all is placed", || {
+        world.get("/api/feed/?types=credit.created&limit=1000").ok(200)["results"]
+            .as_array()
+            .is_some_and(|told| told.len() == all)
+    });
+    replay();
+    let came = receiver.wait_for(all);
+    for name in names {
+        let of_customer =
+            came.iter().map(|message| message.json()).filter(|told| told["data"]["customer"]["customer_id"] == name);
+        let amounts: Vec<Option<f64>> = of_customer.map(|told| told["data"]["amount"].as_f64()).collect();
+        assert_eq!(
+            amounts,
+            (1..=EACH).map(|amount| Some(amount as f64)).collect::<Vec<_>>(),
+            "{name}, in order, each once"
+        );
+    }
+    assert_eq!(attempts(&world, &endpoint, all).len(), all, "and so it was written down");
+
+    // What fails in the middle is sent again, and nothing behind it is lost.
+    receiver.answers("500 No", "out of order");
+    replay();
+    receiver.wait_for(all + 40);
+    receiver.answers("204 No Content", "");
+    let taken = || {
+        let tried = world.get(&path_of(&endpoint, "deliveries/?limit=1000")).ok(200);
+        let mut taken = BTreeMap::<String, usize>::new();
+        let took = |one: &&Value| one["status"] == 204;
+        tried
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter(took)
+            .for_each(|one| *taken.entry(one.id("message_id")).or_default() += 1);
+        taken
+    };
+    until("everything was taken twice", || taken().values().filter(|times| **times == 2).count() == all);
+}
+
+#[test]
 fn an_endpoint_is_left_alone_as_long_as_it_asks_for() {
     let hour = OffsetDateTime::now_utc() + Duration::HOUR;
     let date = hour.format(&time::format_description::well_known::Rfc2822).expect("a date").replace("+0000", "GMT");
