@@ -51,7 +51,9 @@ cargo xtask bench many-metrics   imports, calls and roll-ups being filled in whe
 cargo xtask bench usage   usage of many days that no roll-up tells, from the events and remembered; options: --profile, --output
 cargo xtask bench alerts  what usage alerts about 1,000 customers cost whoever sends events, in turns with and without them, and how
     soon they are told; options: --seconds, --profile, --output
-cargo xtask bench lanes   what calls take of the processors with customers in 1, 4 and 16 lanes, and on 2 and 3 servers; options as before";
+cargo xtask bench lanes   what calls take of the processors with customers in 1, 4 and 16 lanes, and on 2 and 3 servers; options as before
+cargo xtask bench console how long each page of the console takes with 1,000 customers and with 100,000, who have 10,000,000 events; ten minutes,
+    8 GB of disk; options: --profile, --output";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -75,6 +77,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["tidy"] => house_rules(),
         ["bench", "billing", ref options @ ..] => bench::billing::run(options),
         ["bench", "alerts", ref options @ ..] => bench::alerts::run(options),
+        ["bench", "console", ref options @ ..] => bench::console::run(options),
         ["bench", "lanes", ref options @ ..] => bench::lanes::run(options),
         ["bench", "usage", ref options @ ..] => bench::usage::run(options),
         ["bench", "many-metrics", ref options @ ..] => bench::many_metrics::run(options),

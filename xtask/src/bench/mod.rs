@@ -6,6 +6,7 @@ pub mod alerts;
 pub mod batch;
 pub mod beside;
 pub mod billing;
+pub mod console;
 pub mod lanes;
 mod limits;
 pub mod load;
