@@ -80,7 +80,7 @@ pub struct Deliverer {
 /// How an endpoint goes on behind a turn.
 enum Next {
     /// With what was read meanwhile.
-    Read(Turn),
+    Read(Box<Turn>),
     /// With what there is.
     Look,
     /// Not at once.
@@ -249,7 +249,7 @@ impl Deliverer {
             while !self.is_stopping.load(Ordering::Relaxed) && began.elapsed() < LANE_TIME {
                 let clock = Clock::at(OffsetDateTime::now_utc());
                 match self.turn(backend, place, (&clock, size, ahead.take()), &session) {
-                    Ok(Next::Read(turn)) => (size, ahead) = (size_behind(size, clock.elapsed()), Some(turn)),
+                    Ok(Next::Read(turn)) => (size, ahead) = (size_behind(size, clock.elapsed()), Some(*turn)),
                     Ok(Next::Look) => size = size_behind(size, clock.elapsed()),
                     Ok(Next::Leave) => break,
                     Err(error) => {
@@ -335,7 +335,7 @@ impl Deliverer {
         Ok(match (is_kept && record.failing_since.is_none(), ahead) {
             (false, _) => Next::Leave,
             // What failed, or was not sent for want of time, comes first; and what could not be read is tried again.
-            (true, Some(Ok(Some(turn)))) if record.pending.is_empty() => Next::Read(turn),
+            (true, Some(Ok(Some(turn)))) if record.pending.is_empty() => Next::Read(Box::new(turn)),
             (true, _) => Next::Look,
         })
     }

@@ -78,25 +78,25 @@ fn in_company_whoever_has_many_callers_rests_as_long_as_they_took() {
         if is_company {
             [1, 2].iter().for_each(|n| company.note(organization(*n), Instant::now()));
         }
-        (0..callers).for_each(|job| batcher.submit(Crowded(1, job), 1));
+        (0..callers).for_each(|_| batcher.submit(Crowded(1), 1));
         let turn = batcher.take().expect("an open batcher");
         let began = Instant::now();
         batcher.work(turn, |_| thread::sleep(Duration::from_millis(20)));
-        batcher.submit(Crowded(1, 100), 1);
+        batcher.submit(Crowded(1), 1);
         let until = batcher.lock().rests_until(&Some(organization(1)));
         assert_eq!(until.is_some(), rests, "{why}");
         assert!(
             until.is_none_or(|until| until >= began + Duration::from_millis(40)),
             "{why}: no shorter than its turn"
         );
-        batcher.submit(Crowded(2, 10), 1);
+        batcher.submit(Crowded(2), 1);
         let next = batcher.take().expect("an open batcher").jobs;
         assert_eq!(next[0].job.0, 2, "{why}: others are served at once");
     }
 }
 
 /// A job of somebody, of which six go together.
-struct Crowded(u128, u32);
+struct Crowded(u128);
 
 impl Job for Crowded {
     fn organization(&self) -> Owner {
