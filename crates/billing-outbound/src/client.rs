@@ -10,12 +10,12 @@ use std::time::{Duration, SystemTime};
 
 use rustls::crypto::ring;
 use ureq::config::Config;
-use ureq::http::Uri;
 use ureq::http::header::RETRY_AFTER;
+use ureq::http::{Response, Uri};
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 use ureq::unversioned::resolver::{ResolvedSocketAddrs, Resolver};
 use ureq::unversioned::transport::{Connector, DefaultConnector, NextTimeout};
-use ureq::{Agent, Error, Timeout};
+use ureq::{Agent, Body, Error, Timeout};
 
 use crate::address::refusal_of;
 use crate::destination::{Destination, Reach};
@@ -137,6 +137,19 @@ impl Client {
     ) -> Result<Answer, Failure> {
         post(&self.agent, to, (headers, body), timeout)
     }
+
+    /// Gets what is there, within `timeout` and never more than [`TIMEOUT`].
+    ///
+    /// # Errors
+    /// As [`Client::post`].
+    pub fn get(&self, to: &Destination, headers: &[(&str, &str)], timeout: Duration) -> Result<Answer, Failure> {
+        let mut request = self.agent.get(to.uri());
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
+        answer(request.call().map_err(failure)?)
+    }
 }
 
 /// An agent that keeps so many connections.
@@ -176,7 +189,11 @@ pub(crate) fn post(
         request = request.header(*name, *value);
     }
     let request = request.config().timeout_global(Some(timeout.min(TIMEOUT))).build();
-    let mut response = request.send(body).map_err(failure)?;
+    answer(request.send(body).map_err(failure)?)
+}
+
+/// Reads an answer to its end, or to the most that is read.
+fn answer(mut response: Response<Body>) -> Result<Answer, Failure> {
     let status = response.status().as_u16();
     let retry_after = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
     let retry_after = retry_after.and_then(|value| wait_of(value.trim(), SystemTime::now()));

@@ -1,6 +1,7 @@
 //! Addresses as others name them.
 
 use std::fmt;
+use std::net::IpAddr;
 
 use ureq::http::Uri;
 
@@ -80,6 +81,17 @@ impl Destination {
         &self.0
     }
 
+    /// Whether it is called over HTTPS.
+    pub fn is_encrypted(&self) -> bool {
+        self.0.scheme_str() == Some("https")
+    }
+
+    /// Whether it names this machine.
+    pub fn is_local(&self) -> bool {
+        let host = self.host().trim_start_matches('[').trim_end_matches(']');
+        host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+
     /// Its host, for logs: what comes behind it may be a secret.
     pub fn host(&self) -> &str {
         self.0.host().unwrap_or_default()
@@ -125,6 +137,20 @@ mod tests {
         for (text, public, anywhere, why) in cases {
             assert_eq!(Destination::parse(text, Reach::Public).map(drop), public, "{text:?}: {why}");
             assert_eq!(Destination::parse(text, Reach::Anywhere).map(drop), anywhere, "{text:?}: {why}");
+        }
+        #[rustfmt::skip]
+        let cases = [
+            // text,                       encrypted, local, why
+            ("https://example.com/",       true,      false, "somebody's"),
+            ("http://127.0.0.1:9/",        false,     true,  "this machine"),
+            ("http://[::1]:9/",            false,     true,  "this machine"),
+            ("https://localhost/",         true,      true,  "by name"),
+            ("http://10.0.0.1/",           false,     false, "a neighbour's"),
+            ("http://localhost.example/",  false,     false, "a name that begins like it"),
+        ];
+        for (text, encrypted, local, why) in cases {
+            let destination = Destination::parse(text, Reach::Anywhere).expect(why);
+            assert_eq!((destination.is_encrypted(), destination.is_local()), (encrypted, local), "{text}: {why}");
         }
         let long = format!("https://example.com/{}", "a".repeat(DESTINATION_CHARACTERS_MAX));
         assert_eq!(Destination::parse(&long, Reach::Anywhere), Err(BadDestination::TooLong));

@@ -90,6 +90,26 @@ fn a_call_arrives_with_its_headers_and_comes_back_with_its_answer() {
 }
 
 #[test]
+fn what_is_there_is_got_within_the_same_bounds() {
+    let (addr, heads) = server(answer_with("HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\n{}"));
+    let (near, url) = (Client::new(Reach::Anywhere), format!("http://{addr}/keys?a=b"));
+    let answer = near.get(&to(&url), &[("accept", "application/json")], LONG).expect("an answer");
+    assert_eq!((answer.status, answer.body.as_slice(), answer.is_cut), (200, b"{}".as_slice(), false));
+    let head = heads.recv().expect("a request");
+    assert!(head.starts_with("GET /keys?a=b HTTP/1.1\r\n") && head.contains("accept: application/json\r\n"), "{head}");
+    let far = Client::new(Reach::Public).get(&to(&url), &[], LONG);
+    assert!(far.is_err(), "this machine is not the public internet: {far:?}");
+    let long = "a".repeat(ANSWER_BYTES_MAX + 1);
+    let (addr, _heads) =
+        server(answer_with(&format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{long}", long.len())));
+    let answer = near.get(&to(&format!("http://{addr}/")), &[], LONG).expect("an answer");
+    assert!(answer.is_cut && answer.body.len() == ANSWER_BYTES_MAX, "as much as is read of any answer");
+    let (addr, _heads) = server(|_| thread::sleep(2 * SHORT));
+    let slow = near.get(&to(&format!("http://{addr}/")), &[], SHORT);
+    assert_eq!(slow, Err(Failure::TimedOut), "and it ends in time");
+}
+
+#[test]
 fn a_large_body_arrives_whole() {
     let (addr, heads) = server(answer_with("HTTP/1.1 204 No Content\r\n\r\n"));
     let body: String = (0..100_000).map(|number| format!("{number},")).collect();
