@@ -15,6 +15,8 @@ choices! {
         ApiKey = "api_key",
         /// A person who signed in.
         User = "user",
+        /// A provider that people sign in with, by what it says of one of them.
+        IdentityProvider = "identity_provider",
     }
 }
 
@@ -23,9 +25,9 @@ choices! {
 pub struct Actor {
     /// What they are.
     pub kind: ActorKind,
-    /// The prefix of the key, or the id of the user.
+    /// The prefix of the key, the id of the user, or the issuer.
     pub id: String,
-    /// The name of the key, or the address of the user.
+    /// The name of the key, the address of the user, or the subject that the issuer spoke of.
     pub name: String,
 }
 
@@ -38,6 +40,13 @@ impl Actor {
     /// This user.
     pub fn user(id: UserId, email: &str) -> Self {
         Self { kind: ActorKind::User, id: id.to_string(), name: email.to_owned() }
+    }
+
+    /// The provider that has vouched for this account.
+    #[cfg(feature = "service")]
+    pub fn identity_provider(identity: &crate::user::Identity) -> Self {
+        let (issuer, subject) = (identity.issuer.clone(), identity.subject.clone());
+        Self { kind: ActorKind::IdentityProvider, id: issuer, name: subject }
     }
 }
 

@@ -54,6 +54,8 @@ mod event;
 #[cfg(feature = "service")]
 mod idempotency;
 #[cfg(feature = "service")]
+mod identity;
+#[cfg(feature = "service")]
 mod job;
 #[cfg(feature = "service")]
 mod member;

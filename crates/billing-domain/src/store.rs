@@ -20,6 +20,8 @@ mod event;
 #[cfg(feature = "service")]
 mod event_tail;
 #[cfg(feature = "service")]
+mod identity;
+#[cfg(feature = "service")]
 mod job;
 #[cfg(feature = "service")]
 mod member;
@@ -57,6 +59,8 @@ pub use self::customer::{
 pub use self::event::{EventCursor, EventFilter, EventIngest, EventRepo, SharedIdCursor, Window};
 #[cfg(feature = "service")]
 pub use self::event_tail::{EventWatch, ExchangedEvents, PassedEvents, TAILED_MAX, TailedEvents};
+#[cfg(feature = "service")]
+pub use self::identity::IdentityRepo;
 #[cfg(feature = "service")]
 pub use self::job::{JobQueue, JobRepo};
 #[cfg(feature = "service")]
@@ -324,6 +328,9 @@ pub trait Transaction {
     #[cfg(feature = "service")]
     /// Users of the organization.
     fn members(&mut self) -> &mut dyn MemberRepo;
+    #[cfg(feature = "service")]
+    /// Accounts of providers, and roles by their groups.
+    fn identities(&mut self) -> &mut dyn IdentityRepo;
     #[cfg(feature = "service")]
     /// Long work in the background.
     fn jobs(&mut self) -> &mut dyn JobRepo;

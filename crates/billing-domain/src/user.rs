@@ -40,7 +40,7 @@ pub struct User {
     pub id: UserId,
     /// Its address in lower case, unique in the whole store.
     pub email: String,
-    /// The password as its hash says, parameters and salt included.
+    /// The password as its hash says, parameters and salt included; empty where there is none, and nobody signs in with one.
     pub password_hash: String,
     /// Where it belongs, by the name of the organization.
     pub memberships: Vec<Membership>,
@@ -146,10 +146,56 @@ pub struct Invited {
     pub invitation: Invitation,
     /// Who invites.
     pub organization_name: String,
-    /// Whether there is a user with the address already, who has a password.
+    /// Whether there is a user with the address already.
     pub is_user: bool,
     /// The present instant.
     pub now: OffsetDateTime,
+}
+
+/// An account of an OpenID provider. Issuer and subject name it for ever; its address may change, and may become somebody else's.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Identity {
+    /// The provider, as it calls itself.
+    pub issuer: String,
+    /// The account, as the provider calls it.
+    pub subject: String,
+}
+
+impl Identity {
+    /// Longest subject that is taken, in characters: what the specification allows.
+    pub const SUBJECT_CHARACTERS_MAX: usize = 255;
+}
+
+/// What a user is in an organization, and who said so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeldRole {
+    /// The role.
+    pub role: Role,
+    /// The issuer by whose groups it was given; `None`: a person gave it.
+    pub issuer: Option<String>,
+}
+
+/// Somebody who was sent to the provider, and is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SignInAttempt {
+    /// What the store knows of the cookie of the browser that was sent.
+    pub fingerprint: Fingerprint,
+    /// The user who links an account; `None`: whoever comes back signs in.
+    pub linking: Option<UserId>,
+    /// The page to go to then.
+    pub destination: String,
+    /// Since when.
+    pub created_at: OffsetDateTime,
+}
+
+impl SignInAttempt {
+    /// How long it is waited for.
+    pub const LASTS: Duration = Duration::minutes(10);
+
+    /// Whether nobody is waited for any more. The last instant is too late.
+    pub fn is_over(&self, now: OffsetDateTime) -> bool {
+        now >= self.created_at + Self::LASTS
+    }
 }
 
 /// The address as it is kept: case and surrounding space do not make another user.

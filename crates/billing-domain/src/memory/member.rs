@@ -28,12 +28,14 @@ impl MemberRepo for MemoryTransaction {
     fn set_role(&mut self, user: UserId, role: Role) -> Result<(), Error> {
         let organization = self.organization;
         self.member(user)?.roles.insert(organization, role);
+        self.state.people.givers.remove(&(user, organization));
         Ok(())
     }
 
     fn remove(&mut self, user: UserId) -> Result<(), Error> {
         let organization = self.organization;
         self.member(user)?.roles.remove(&organization);
+        self.state.people.givers.remove(&(user, organization));
         let sessions = &mut self.state.people.sessions;
         sessions.retain(|_, session| session.user != user || session.organization != organization);
         Ok(())
@@ -83,6 +85,8 @@ impl MemberRepo for MemoryTransaction {
         let made = || Account::new(id, password_hash);
         let account = self.state.people.accounts.entry(email.to_owned()).or_insert_with(made);
         account.roles.insert(organization, role);
-        Ok((account.id, is_new))
+        let id = account.id;
+        self.state.people.givers.remove(&(id, organization));
+        Ok((id, is_new))
     }
 }

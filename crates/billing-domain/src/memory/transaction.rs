@@ -21,7 +21,7 @@ use crate::store::{
 };
 #[cfg(feature = "service")]
 use crate::store::{
-    ApiKeyRepo, ApprovalRepo, AuditRepo, BooksAuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo,
+    ApiKeyRepo, ApprovalRepo, AuditRepo, BooksAuditRepo, IdentityRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo,
 };
 
 /// A transaction: whatever it does, it does to its own copy.
@@ -161,6 +161,11 @@ impl Transaction for MemoryTransaction {
 
     #[cfg(feature = "service")]
     fn members(&mut self) -> &mut dyn MemberRepo {
+        self
+    }
+
+    #[cfg(feature = "service")]
+    fn identities(&mut self) -> &mut dyn IdentityRepo {
         self
     }
 

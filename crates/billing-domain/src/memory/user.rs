@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use time::OffsetDateTime;
+
 use super::{MemoryStore, State};
 use crate::api_key::Fingerprint;
 use crate::error::{Error, Noun};
 use crate::id::{OrganizationId, UserId};
 use crate::store::Users;
-use crate::user::{Invitation, Invited, Membership, Role, Session, SignedIn, User};
+use crate::user::{Identity, Invitation, Invited, Membership, Role, Session, SignInAttempt, SignedIn, User};
 
 /// Everybody, whatever organization they belong to.
 #[derive(Clone, Debug, Default)]
@@ -18,12 +20,18 @@ pub(super) struct People {
     pub sessions: BTreeMap<String, Session>,
     /// By prefix.
     pub invitations: BTreeMap<String, Invitation>,
+    /// Whom accounts of providers are linked with.
+    pub identities: BTreeMap<Identity, UserId>,
+    /// The issuer of the groups that have given a role.
+    pub givers: BTreeMap<(UserId, OrganizationId), String>,
+    /// By prefix.
+    pub attempts: BTreeMap<String, SignInAttempt>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Account {
     pub id: UserId,
-    password_hash: String,
+    pub password_hash: String,
     timezone: Option<String>,
     pub roles: BTreeMap<OrganizationId, Role>,
 }
@@ -36,6 +44,17 @@ impl Account {
 }
 
 impl State {
+    fn user(&self, email: &str) -> Result<Option<User>, Error> {
+        let Some(account) = self.people.accounts.get(email) else { return Ok(None) };
+        let memberships = account.roles.iter().map(|(organization, role)| self.membership(*organization, *role));
+        let mut memberships: Vec<Membership> = memberships.collect::<Result<_, _>>()?;
+        memberships.sort_by(|a, b| {
+            (&a.organization_name, a.organization.uuid()).cmp(&(&b.organization_name, b.organization.uuid()))
+        });
+        let password_hash = account.password_hash.clone();
+        Ok(Some(User { id: account.id, email: email.to_owned(), password_hash, memberships }))
+    }
+
     fn membership(&self, organization: OrganizationId, role: Role) -> Result<Membership, Error> {
         let organization_name = self.tenant(organization)?.organization.name.clone();
         Ok(Membership { organization, organization_name, role })
@@ -48,15 +67,7 @@ impl Users for MemoryStore {
     }
 
     fn find_user(&self, email: &str) -> Result<Option<User>, Error> {
-        let state = self.lock();
-        let Some(account) = state.people.accounts.get(email) else { return Ok(None) };
-        let memberships = account.roles.iter().map(|(organization, role)| state.membership(*organization, *role));
-        let mut memberships: Vec<Membership> = memberships.collect::<Result<_, _>>()?;
-        memberships.sort_by(|a, b| {
-            (&a.organization_name, a.organization.uuid()).cmp(&(&b.organization_name, b.organization.uuid()))
-        });
-        let password_hash = account.password_hash.clone();
-        Ok(Some(User { id: account.id, email: email.to_owned(), password_hash, memberships }))
+        self.lock().user(email)
     }
 
     fn put_user(
@@ -71,7 +82,10 @@ impl Users for MemoryStore {
         let id = state.new_uuid().into();
         let is_new = !state.people.accounts.contains_key(email);
         let made = || Account::new(id, password_hash);
-        state.people.accounts.entry(email.to_owned()).or_insert_with(made).roles.insert(organization, role);
+        let account = state.people.accounts.entry(email.to_owned()).or_insert_with(made);
+        account.roles.insert(organization, role);
+        let id = account.id;
+        state.people.givers.remove(&(id, organization));
         Ok(is_new)
     }
 
@@ -96,6 +110,7 @@ impl Users for MemoryStore {
         let mut state = self.lock();
         let Some(account) = state.people.accounts.get_mut(email) else { return Ok(false) };
         let (id, was_member) = (account.id, account.roles.remove(&organization).is_some());
+        state.people.givers.remove(&(id, organization));
         state.people.sessions.retain(|_, session| session.user != id || session.organization != organization);
         Ok(was_member)
     }
@@ -198,5 +213,45 @@ impl Users for MemoryStore {
             state.people.sessions.values().filter(|session| session.user == user).cloned().collect();
         sessions.sort_by(|a, b| (b.created_at, &b.fingerprint.prefix).cmp(&(a.created_at, &a.fingerprint.prefix)));
         Ok(sessions)
+    }
+
+    fn find_linked(&self, identity: &Identity) -> Result<Option<User>, Error> {
+        let state = self.lock();
+        let Some(id) = state.people.identities.get(identity) else { return Ok(None) };
+        let found = state.people.accounts.iter().find(|(_, account)| account.id == *id);
+        found.map_or(Ok(None), |(email, _)| state.user(email))
+    }
+
+    fn list_identities(&self, user: UserId) -> Result<Vec<Identity>, Error> {
+        let state = self.lock();
+        let linked = state.people.identities.iter().filter(|(_, linked)| **linked == user);
+        Ok(linked.map(|(identity, _)| identity.clone()).collect())
+    }
+
+    fn list_given(&self, user: UserId, issuer: &str) -> Result<Vec<OrganizationId>, Error> {
+        let state = self.lock();
+        let given = state.people.givers.iter().filter(|((of, _), giver)| *of == user && *giver == issuer);
+        Ok(given.map(|((_, organization), _)| *organization).collect())
+    }
+
+    fn begin_attempt(
+        &self,
+        fingerprint: &Fingerprint,
+        linking: Option<UserId>,
+        destination: &str,
+    ) -> Result<(), Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        state.people.attempts.retain(|_, attempt| !attempt.is_over(now));
+        let (fingerprint, destination) = (fingerprint.clone(), destination.to_owned());
+        let attempt = SignInAttempt { fingerprint, linking, destination, created_at: now };
+        state.people.attempts.insert(attempt.fingerprint.prefix.clone(), attempt);
+        Ok(())
+    }
+
+    fn take_attempt(&self, prefix: &str) -> Result<Option<(SignInAttempt, OffsetDateTime)>, Error> {
+        let mut state = self.lock();
+        let now = state.now;
+        Ok(state.people.attempts.remove(prefix).map(|attempt| (attempt, now)))
     }
 }

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::{
     AddonRepo, ApiKeyRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo, CustomerRepo,
-    EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page,
-    PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    EventRepo, FeatureRepo, IdentityRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo,
+    Page, PageRequest, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use crate::approval::{Approval, ApprovalState, Approved};
 use crate::error::Error;
@@ -86,6 +86,7 @@ impl Transaction for ApprovedTransaction<'_> {
         approvals: dyn ApprovalRepo;
         audit_log: dyn AuditRepo;
         members: dyn MemberRepo;
+        identities: dyn IdentityRepo;
         jobs: dyn JobRepo;
         books_audits: dyn BooksAuditRepo;
         usage_alerts: dyn UsageAlertRepo;

@@ -1,9 +1,11 @@
 //! Users and their sessions, which are found before an organization is known.
 
+use time::OffsetDateTime;
+
 use crate::api_key::Fingerprint;
 use crate::error::Error;
 use crate::id::{OrganizationId, UserId};
-use crate::user::{Invited, Role, Session, SignedIn, User};
+use crate::user::{Identity, Invited, Role, Session, SignInAttempt, SignedIn, User};
 
 /// Keeps who signs in. Addresses come as [`normal_email`](crate::user::normal_email) gives them.
 pub trait Users: Send + Sync {
@@ -56,6 +58,17 @@ pub trait Users: Send + Sync {
     fn end_session(&self, user: UserId, prefix: &str) -> Result<bool, Error>;
     /// The invitation with this prefix, over or not.
     fn find_invitation(&self, prefix: &str) -> Result<Option<Invited>, Error>;
+    /// The user whom an account of a provider is linked with.
+    fn find_linked(&self, identity: &Identity) -> Result<Option<User>, Error>;
+    /// The accounts that a user is linked with, by issuer.
+    fn list_identities(&self, user: UserId) -> Result<Vec<Identity>, Error>;
+    /// The organizations in which the groups of an issuer have given a user its role.
+    fn list_given(&self, user: UserId, issuer: &str) -> Result<Vec<OrganizationId>, Error>;
+    /// Keeps that somebody was sent to the provider; whoever is not waited for any more is forgotten.
+    fn begin_attempt(&self, fingerprint: &Fingerprint, linking: Option<UserId>, destination: &str)
+    -> Result<(), Error>;
+    /// Takes who was sent, and the present instant: nobody else finds it any more, in whatever process.
+    fn take_attempt(&self, prefix: &str) -> Result<Option<(SignInAttempt, OffsetDateTime)>, Error>;
     /// The sessions of a user, newest first, those that are over included.
     fn list_sessions(&self, user: UserId) -> Result<Vec<Session>, Error>;
 }

@@ -96,7 +96,7 @@ pub fn withdraw_approval(
 /// Refuses a program, and whoever asked.
 fn expect_other_person(approval: &Approval, by: &Actor) -> Result<(), Refusal> {
     match by.kind {
-        ActorKind::ApiKey => Err(Refusal::NotAPerson),
+        ActorKind::ApiKey | ActorKind::IdentityProvider => Err(Refusal::NotAPerson),
         ActorKind::User if is_same(&approval.requested_by, by) => Err(Refusal::OwnRequest),
         ActorKind::User => Ok(()),
     }

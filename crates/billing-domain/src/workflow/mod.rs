@@ -10,6 +10,8 @@ mod account;
 mod advance_test_clock;
 mod analyze_costs;
 #[cfg(feature = "service")]
+mod apply_group_role;
+#[cfg(feature = "service")]
 mod approve_request;
 mod archive_metric;
 mod attach_addon;
@@ -126,6 +128,8 @@ pub use advance_test_clock::{
     AdvanceTestClock, INTERVALS_MAX, advance_customer, advance_test_clock, fail_test_clock, finish_test_clock,
 };
 pub use analyze_costs::{ANALYZED_DAYS_MAX, AnalyzeCosts, AnalyzedDay, CostAnalysis, analyze_costs};
+#[cfg(feature = "service")]
+pub use apply_group_role::{AppliedRole, ApplyGroupRole, apply_group_role};
 #[cfg(feature = "service")]
 pub use approve_request::{approve_request, conclude_approval, decline_approval, withdraw_approval};
 pub use archive_metric::archive_metric;

@@ -25,7 +25,7 @@ use crate::store::{
 };
 #[cfg(feature = "service")]
 use crate::store::{
-    ApiKeyRepo, ApprovalRepo, AuditRepo, BooksAuditRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo,
+    ApiKeyRepo, ApprovalRepo, AuditRepo, BooksAuditRepo, IdentityRepo, JobRepo, MemberRepo, UsageAlertRepo, WebhookRepo,
 };
 
 /// What a change would come to.
@@ -158,6 +158,8 @@ impl Transaction for IssueWitness<'_> {
         audit_log: dyn AuditRepo;
         #[cfg(feature = "service")]
         members: dyn MemberRepo;
+        #[cfg(feature = "service")]
+        identities: dyn IdentityRepo;
         #[cfg(feature = "service")]
         jobs: dyn JobRepo;
         #[cfg(feature = "service")]

@@ -14,7 +14,7 @@ use billing_domain::store::{
     EndpointStanding, EventIngest, Feeds, JobQueue, LeaseRequest, Leased, MarkedCustomer, Overview, Overviews, Parked,
     Placed, Queued, RecentEvents, Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
 };
-use billing_domain::user::{Invited, Role, Session, SignedIn, User};
+use billing_domain::user::{Identity, Invited, Role, Session, SignInAttempt, SignedIn, User};
 use billing_domain::{Error, StoreError};
 use billing_http::caller::Pepper;
 use billing_http::cli::Cli;
@@ -169,6 +169,26 @@ impl Users for Broken {
     }
 
     fn list_sessions(&self, _: UserId) -> Result<Vec<Session>, Error> {
+        self.fail()
+    }
+
+    fn find_linked(&self, _: &Identity) -> Result<Option<User>, Error> {
+        self.fail()
+    }
+
+    fn list_identities(&self, _: UserId) -> Result<Vec<Identity>, Error> {
+        self.fail()
+    }
+
+    fn list_given(&self, _: UserId, _: &str) -> Result<Vec<OrganizationId>, Error> {
+        self.fail()
+    }
+
+    fn begin_attempt(&self, _: &Fingerprint, _: Option<UserId>, _: &str) -> Result<(), Error> {
+        self.fail()
+    }
+
+    fn take_attempt(&self, _: &str) -> Result<Option<(SignInAttempt, OffsetDateTime)>, Error> {
         self.fail()
     }
 }

@@ -20,9 +20,9 @@ use billing_domain::message::Message;
 use billing_domain::payment::Payment;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditNoteFilter, CreditRepo,
-    CurrencyRepo, CustomerRepo, EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, InvoiceFilter, InvoiceRepo,
-    JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest, PlanRepo, Renderer, SearchedBy,
-    SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    CurrencyRepo, CustomerRepo, EventFilter, EventRepo, FeatureRepo, FeedPage, FeedRequest, IdentityRepo,
+    InvoiceFilter, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo, Page, PageRequest,
+    PlanRepo, Renderer, SearchedBy, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::subscription::Subscription;
 use billing_domain::usage::{SeenUsage, UsageRequest};
@@ -128,6 +128,7 @@ impl Transaction for BatchTransaction<'_, '_> {
         jobs: JobRepo,
         books_audits: BooksAuditRepo,
         members: MemberRepo,
+        identities: IdentityRepo,
         approvals: ApprovalRepo,
         audit_log: AuditRepo,
     }

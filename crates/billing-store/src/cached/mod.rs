@@ -13,8 +13,8 @@ use billing_domain::customer::Customer;
 use billing_domain::id::OrganizationId;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo,
-    CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo,
-    PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    CustomerRepo, EventRepo, FeatureRepo, IdentityRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo,
+    OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use time::OffsetDateTime;
 use uuid::Uuid;
@@ -132,6 +132,7 @@ impl Transaction for CachedTransaction<'_, '_> {
         jobs: JobRepo,
         books_audits: BooksAuditRepo,
         members: MemberRepo,
+        identities: IdentityRepo,
         approvals: ApprovalRepo,
         audit_log: AuditRepo,
     }

@@ -11,8 +11,8 @@ mod methods;
 use billing_domain::id::{CustomerKey, OrganizationId};
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo,
-    CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo,
-    PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    CustomerRepo, EventRepo, FeatureRepo, IdentityRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo,
+    OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::{Error, Noun};
 use uuid::Uuid;
@@ -167,5 +167,6 @@ impl Transaction for OverLanes<'_, '_> {
         books_audits: BooksAuditRepo,
         approvals: ApprovalRepo,
         members: MemberRepo,
+        identities: IdentityRepo,
     }
 }

@@ -71,7 +71,8 @@ impl MemberRepo for PgTransaction<'_> {
 
     fn set_role(&mut self, user: UserId, role: Role) -> Result<(), Error> {
         let target = memberships::table.find((user.uuid(), self.tenant()));
-        let set = self.query(|pg| diesel::update(target).set(memberships::role.eq(role.as_str())).execute(pg))?;
+        let by_hand = (memberships::role.eq(role.as_str()), memberships::issuer.eq(None::<String>));
+        let set = self.query(|pg| diesel::update(target).set(by_hand).execute(pg))?;
         expect_one(set, Noun::User)
     }
 

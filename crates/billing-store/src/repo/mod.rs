@@ -16,6 +16,7 @@ mod event_list;
 mod event_recount;
 pub(crate) mod feature;
 pub(crate) mod idempotency;
+pub(crate) mod identity;
 pub(crate) mod invoice;
 pub(crate) mod job;
 pub(crate) mod key_pepper;

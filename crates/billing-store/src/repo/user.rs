@@ -58,8 +58,16 @@ pub(crate) fn has_any(pg: &mut PgConnection) -> QueryResult<bool> {
 }
 
 pub(crate) fn find(pg: &mut PgConnection, email: &str) -> Result<Option<User>, Failure> {
-    let found = users::table.filter(users::email.eq(email)).select((users::id, users::password_hash));
-    let Some((id, password_hash)) = found.first::<(Uuid, String)>(pg).optional()? else { return Ok(None) };
+    let found = users::table.filter(users::email.eq(email)).select((users::id, users::email, users::password_hash));
+    let found = found.first(pg).optional()?;
+    found.map(|row| with_memberships(pg, row)).transpose()
+}
+
+/// A user with everything that it belongs to.
+pub(crate) fn with_memberships(
+    pg: &mut PgConnection,
+    (id, email, password_hash): (Uuid, String, String),
+) -> Result<User, Failure> {
     let belongs = memberships::table
         .inner_join(organizations::table.on(organizations::id.eq(memberships::organization_id)))
         .filter(memberships::user_id.eq(id))
@@ -67,7 +75,7 @@ pub(crate) fn find(pg: &mut PgConnection, email: &str) -> Result<Option<User>, F
         .select((organizations::id, organizations::name, memberships::role));
     let rows: Vec<(Uuid, String, String)> = belongs.load(pg)?;
     let memberships = rows.into_iter().map(membership).collect::<Result<_, _>>()?;
-    Ok(Some(User { id: id.into(), email: email.to_owned(), password_hash, memberships }))
+    Ok(User { id: id.into(), email, password_hash, memberships })
 }
 
 /// Whether the user was made.
@@ -109,7 +117,8 @@ pub(crate) fn put_member(
         ))
         .on_conflict((memberships::user_id, memberships::organization_id))
         .do_update()
-        .set(memberships::role.eq(role.as_str()))
+        // It is a person's now.
+        .set((memberships::role.eq(role.as_str()), memberships::issuer.eq(None::<String>)))
         .execute(pg)?;
     Ok((id, made == 1))
 }

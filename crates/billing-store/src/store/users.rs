@@ -4,12 +4,13 @@ use billing_domain::Error;
 use billing_domain::api_key::Fingerprint;
 use billing_domain::id::{OrganizationId, UserId};
 use billing_domain::store::Users;
-use billing_domain::user::{Invited, Role, Session, SignedIn, User};
+use billing_domain::user::{Identity, Invited, Role, Session, SignInAttempt, SignedIn, User};
 use diesel::PgConnection;
+use time::OffsetDateTime;
 
 use super::PgStore;
 use crate::pg::error::Failure;
-use crate::repo::{member, user};
+use crate::repo::{identity, member, user};
 
 impl PgStore {
     fn on_users<T>(&self, work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Error> {
@@ -90,5 +91,30 @@ impl Users for PgStore {
 
     fn list_sessions(&self, user: UserId) -> Result<Vec<Session>, Error> {
         self.on_users(|pg| Ok(user::list_sessions(pg, user)?))
+    }
+
+    fn find_linked(&self, linked: &Identity) -> Result<Option<User>, Error> {
+        self.on_users(|pg| identity::find_linked(pg, linked))
+    }
+
+    fn list_identities(&self, user: UserId) -> Result<Vec<Identity>, Error> {
+        self.on_users(|pg| Ok(identity::list(pg, user)?))
+    }
+
+    fn list_given(&self, user: UserId, issuer: &str) -> Result<Vec<OrganizationId>, Error> {
+        self.on_users(|pg| Ok(identity::list_given(pg, user, issuer)?))
+    }
+
+    fn begin_attempt(
+        &self,
+        fingerprint: &Fingerprint,
+        linking: Option<UserId>,
+        destination: &str,
+    ) -> Result<(), Error> {
+        self.on_users(|pg| Ok(identity::begin_attempt(pg, fingerprint, linking, destination)?))
+    }
+
+    fn take_attempt(&self, prefix: &str) -> Result<Option<(SignInAttempt, OffsetDateTime)>, Error> {
+        self.on_users(|pg| Ok(identity::take_attempt(pg, prefix)?))
     }
 }

@@ -17,8 +17,8 @@ use billing_domain::invoice::NewInvoice;
 use billing_domain::message::Message;
 use billing_domain::store::{
     AddonRepo, ApiKeyRepo, ApprovalRepo, AuditRepo, BillingRecordRepo, BooksAuditRepo, CreditRepo, CurrencyRepo,
-    CustomerRepo, EventRepo, FeatureRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo, OrganizationRepo,
-    PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
+    CustomerRepo, EventRepo, FeatureRepo, IdentityRepo, InvoiceRepo, JobRepo, MemberRepo, MessageRepo, MetricRepo,
+    OrganizationRepo, PlanRepo, SubscriptionRepo, TestClockRepo, Transaction, UsageAlertRepo, WebhookRepo,
 };
 use billing_domain::usage::SeenUsage;
 use billing_domain::{Error, StoreError};
@@ -297,6 +297,7 @@ impl Transaction for PgTransaction<'_> {
         jobs: JobRepo,
         books_audits: BooksAuditRepo,
         members: MemberRepo,
+        identities: IdentityRepo,
         approvals: ApprovalRepo,
         audit_log: AuditRepo,
     }

@@ -94,8 +94,8 @@ fn hot_tables_and_months_have_settings_of_their_own() {
     #[rustfmt::skip]
     let seldom_changed = [
         "__diesel_schema_migrations", "api_keys", "components", "currencies", "features", "ingest_key_ranges", "key_pepper", "lanes", "memberships", "metrics", "nodes",
-        "organizations", "plan_version_features", "plan_version_targets", "plan_versions", "plans", "recurring_charges", "test_clocks",
-        "usage_alerts", "user_invitations", "user_sessions", "users",
+        "organizations", "plan_version_features", "plan_version_targets", "plan_versions", "plans", "recurring_charges", "sign_in_attempts", "test_clocks",
+        "usage_alerts", "user_identities", "user_invitations", "user_sessions", "users",
     ];
     assert_eq!(without, seldom_changed, "a table that is filled by customers' doing has settings");
     let month = "SELECT 'set' AS value FROM pg_class WHERE relname = 'events_2024_02' AND reloptions IS NOT NULL";

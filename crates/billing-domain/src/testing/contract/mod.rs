@@ -27,6 +27,7 @@ mod customer;
 mod event;
 mod event_correction;
 mod idempotency;
+mod identity;
 mod invoice;
 mod job;
 mod member;
@@ -212,6 +213,12 @@ cases! {
         keeps_members,
         ends_sessions_of_members,
         keeps_invitations,
+    }
+    identity {
+        signs_up_and_links,
+        takes_links_away,
+        gives_roles_by_groups,
+        waits_for_whoever_was_sent,
     }
     usage_alert {
         keeps_alerts,

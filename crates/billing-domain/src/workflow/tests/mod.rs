@@ -20,6 +20,8 @@ mod custom;
 #[cfg(feature = "custom-sql")]
 mod daily;
 mod fully_billed;
+#[cfg(feature = "service")]
+mod group_roles;
 mod invoice;
 mod late;
 mod meetings;

@@ -42,10 +42,17 @@ pub(crate) use self::service::{catalogue_position, returned_numbers};
 #[cfg(feature = "testing")]
 pub(crate) use self::usage_alert::usage_alert_marks;
 pub(crate) use self::usage_alert::{usage_alert_firings, usage_alerts};
-pub(crate) use self::user::{memberships, user_invitations, user_sessions, users};
+pub(crate) use self::user::{memberships, sign_in_attempts, user_identities, user_invitations, user_sessions, users};
 pub(crate) use self::webhook::{webhook_attempts, webhook_endpoints, webhook_pending};
 
-diesel::allow_tables_to_appear_in_same_query!(memberships, organizations, user_invitations, user_sessions, users);
+diesel::allow_tables_to_appear_in_same_query!(
+    memberships,
+    organizations,
+    user_identities,
+    user_invitations,
+    user_sessions,
+    users
+);
 diesel::allow_tables_to_appear_in_same_query!(
     api_keys,
     billing_due,

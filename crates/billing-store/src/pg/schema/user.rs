@@ -5,6 +5,26 @@ diesel::table! {
         user_id -> Uuid,
         organization_id -> Uuid,
         role -> Text,
+        issuer -> Nullable<Text>,
+    }
+}
+
+diesel::table! {
+    sign_in_attempts (prefix) {
+        prefix -> Text,
+        digest -> Bytea,
+        linking -> Nullable<Uuid>,
+        destination -> Text,
+        created_at -> Timestamptz,
+    }
+}
+
+diesel::table! {
+    user_identities (issuer, subject) {
+        issuer -> Text,
+        subject -> Text,
+        user_id -> Uuid,
+        created_at -> Timestamptz,
     }
 }
 
