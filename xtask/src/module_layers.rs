@@ -74,8 +74,10 @@ const CRATES: [Floors; 3] = [
             &["delivery"],
             &["telemetry"],
             // Requests, and who sends them.
-            &["caller", "path", "settings", "unread", "worker"],
-            &["body", "first_link", "startup"],
+            &["caller", "path", "unread", "worker"],
+            &["body", "first_link", "openid"],
+            &["settings"],
+            &["startup"],
             &["server_settings"],
             &["app", "query"],
             &["idempotency", "list"],

@@ -14,6 +14,7 @@
 //! | [`app`], [`backend`] | what handlers have: a store, and a bounded way to block on it |
 //! | [`server`], [`worker`], [`middleware`], [`tls`] | the running service and what surrounds a request |
 //! | [`console`] | pages for people, over the calls of the API: sessions, signing in, what `billing-console` renders |
+//! | [`openid`] | signing in with an OpenID provider: its settings, and the conversation with it |
 //! | [`docs`] | the interactive description, and an example of every call |
 //! | [`taxes`] | tax providers that are asked over HTTP |
 //! | [`telemetry`] | what the service counts about itself |
@@ -83,6 +84,7 @@ pub mod middleware;
 mod needed_scope;
 mod noted_call;
 pub mod openapi;
+pub mod openid;
 mod operation_id;
 mod organization;
 mod overview;
