@@ -74,6 +74,7 @@ pub fn page(viewer: &Viewer, path: &str, title: &str, content: &Markup) -> Strin
                         p { (viewer.role.as_str()) " \u{b7} " (viewer.organization_name) }
                         @if viewer.has_others { a href="/console/organizations/" { (text::SWITCH_ORGANIZATION) } }
                         a href="/console/time_zone/" { (text::YOUR_TIME_ZONE) }
+                        a href="/console/identities/" { (text::WAYS_TO_SIGN_IN) }
                         a href="/console/sessions/" { (text::SESSIONS) }
                         a href="/docs/" { (text::API_DOCUMENTS) }
                         form method="post" action="/console/sign-out/" {

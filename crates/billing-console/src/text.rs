@@ -4,11 +4,13 @@
 
 mod books_audit;
 mod event_tail;
+mod openid;
 mod plan_builder;
 mod try_metric;
 
 pub use self::books_audit::*;
 pub use self::event_tail::*;
+pub use self::openid::*;
 pub use self::plan_builder::*;
 pub use self::try_metric::*;
 
@@ -73,7 +75,9 @@ pub const WELCOME_HINT: &str =
 pub const MAKE_USER: &str = "Make user and sign in";
 pub const INVITATION: &str = "Invitation";
 pub const INVITATION_TO: &str = "You are invited to";
-pub const INVITATION_KNOWN_HINT: &str = "You have a password here already: it is that one.";
+pub const INVITATION_KNOWN_HINT: &str =
+    "You have a password here already: it is that one. Without one, sign in first, and open this link again.";
+pub const INVITATION_SIGNED_IN_HINT: &str = "You are signed in with this address.";
 pub const ACCEPT_INVITATION: &str = "Accept and sign in";
 pub const INVITATION_IS_OVER: &str =
     "This invitation was taken or replaced, or its time is over. Ask whoever invited you for another one.";

@@ -11,6 +11,7 @@ use billing_outbound::Reach;
 use crate::caller::Pepper;
 use crate::client_address::Network;
 use crate::first_link::FirstLink;
+use crate::openid::OpenIdSettings;
 
 /// Most open connections of one worker.
 pub const CONNECTIONS_MAX: usize = 2_000;
@@ -55,6 +56,8 @@ pub struct ServerSettings {
     pub has_console: bool,
     /// The proxies that are believed about where a request comes from.
     pub trusted_proxies: Vec<Network>,
+    /// The provider that people may sign in with, beside their passwords.
+    pub openid: Option<OpenIdSettings>,
     /// What makes the first user, where there is none.
     pub first_link: Option<Arc<FirstLink>>,
     /// Whether the disk of the database is full, where that can be told from here.
@@ -84,6 +87,7 @@ impl ServerSettings {
             feed_days: FEED_DAYS_USUAL,
             has_console: true,
             trusted_proxies: Vec::new(),
+            openid: None,
             first_link: None,
             is_disk_full: None,
         }

@@ -8,6 +8,7 @@ use billing_outbound::Reach;
 use clap::{Args, ValueEnum};
 
 use crate::client_address::Network;
+use crate::openid::OpenIdFlags;
 use crate::secret::{file_named, has_password, secret};
 use crate::telemetry::log::LogFormat;
 use crate::tls::TlsFiles;
@@ -67,6 +68,9 @@ pub struct Settings {
     /// Whether there are pages for people under /console/; `off`: `/` says where the API is described.
     #[arg(long, env = "BILLING_CONSOLE", value_enum, default_value_t, global = true)]
     pub console: Switch,
+    /// The provider that people may sign in with.
+    #[command(flatten)]
+    pub openid: OpenIdFlags,
     /// The proxies that are believed about where a request comes from and whether it was encrypted: addresses or networks,
     /// with commas between them.
     #[arg(long, env = "BILLING_TRUSTED_PROXIES", value_delimiter = ',', global = true)]

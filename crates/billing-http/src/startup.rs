@@ -248,6 +248,20 @@ impl Opened {
         }
     }
 
+    /// Looks whether there are all of these organizations.
+    ///
+    /// # Errors
+    /// The first that there is not; those of the store.
+    pub fn check_organizations(&self, named: impl Iterator<Item = OrganizationId>) -> anyhow::Result<()> {
+        let all = self.store.list_organizations()?;
+        for organization in named {
+            if !all.contains(&organization) {
+                bail!("there is no organization {organization}{}", self.listed()?);
+            }
+        }
+        Ok(())
+    }
+
     /// All organizations, oldest first.
     ///
     /// # Errors

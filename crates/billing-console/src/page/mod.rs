@@ -37,6 +37,7 @@ pub mod new_subscription;
 pub mod new_webhook;
 pub mod note_payment;
 pub mod one_off_lines;
+pub mod openid;
 pub mod organizations;
 pub mod plan;
 pub mod plan_builder;

@@ -5,10 +5,11 @@ use maud::{Markup, html};
 
 use crate::layout::form_token;
 use crate::text;
-use crate::visit::Viewer;
+use crate::visit::{Viewer, escaped};
 
-/// The form to sign in with, and then go to `to`. `wrong` says what was wrong the last time.
-pub fn form(token: &str, to: &str, email: &str, wrong: Option<&str>) -> Markup {
+/// The form to sign in with, and then go to `to`; beside it the provider of this host, where one is set. `wrong` says what was wrong
+/// the last time.
+pub fn form(token: &str, to: &str, email: &str, provider: Option<&str>, wrong: Option<&str>) -> Markup {
     html! {
         (notice(wrong))
         form.act method="post" action="/console/sign-in/" {
@@ -21,6 +22,9 @@ pub fn form(token: &str, to: &str, email: &str, wrong: Option<&str>) -> Markup {
             input id="password" name="password" type="password" required maxlength="200" autocomplete="current-password"
                 autofocus[!email.is_empty()];
             button type="submit" { (text::SIGN_IN) }
+        }
+        @if let Some(host) = provider {
+            p { a.button.quiet href={ "/console/oidc/sign-in/?to=" (escaped(to)) } { (text::SIGN_IN_WITH) " " (host) } }
         }
         p.quiet { a href="/docs/" { (text::API_DOCUMENTS) } }
     }
@@ -44,17 +48,29 @@ pub fn welcome(token: &str, action: &str, email: &str, wrong: Option<&str>) -> M
     }
 }
 
-/// The form that takes an invitation: to an address and an organization, with a role. `is_user`: the address has a password already.
+/// How whoever takes an invitation shows who they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// They are new, and choose a password.
+    NewPassword,
+    /// They are a user already, with a password.
+    Password,
+    /// They are signed in as the user who is invited.
+    Session,
+}
+
+/// The form that takes an invitation: to an address and an organization, with a role.
 pub fn invitation(
     token: &str,
     action: &str,
     (email, organization, role): (&str, &str, Role),
-    is_user: bool,
+    proof: Proof,
     wrong: Option<&str>,
 ) -> Markup {
-    let (hint, completion) = match is_user {
-        true => (text::INVITATION_KNOWN_HINT, "current-password"),
-        false => (text::PASSWORD_HINT, "new-password"),
+    let (hint, completion) = match proof {
+        Proof::NewPassword => (text::PASSWORD_HINT, "new-password"),
+        Proof::Password => (text::INVITATION_KNOWN_HINT, "current-password"),
+        Proof::Session => (text::INVITATION_SIGNED_IN_HINT, ""),
     };
     html! {
         p { (text::INVITATION_TO) " " strong { (organization) } " (" (role.as_str()) ")." }
@@ -63,9 +79,11 @@ pub fn invitation(
             (form_token(token))
             label for="email" { (text::EMAIL) }
             input id="email" type="email" readonly autocomplete="username" value=(email);
-            label for="password" { (text::PASSWORD) }
-            input id="password" name="password" type="password" required minlength="12" maxlength="200" autocomplete=(completion)
-                aria-describedby="password-hint";
+            @if proof != Proof::Session {
+                label for="password" { (text::PASSWORD) }
+                input id="password" name="password" type="password" required minlength="12" maxlength="200" autocomplete=(completion)
+                    aria-describedby="password-hint";
+            }
             p.hint id="password-hint" { (hint) }
             button type="submit" { (text::ACCEPT_INVITATION) }
         }

@@ -350,10 +350,15 @@ fn report_json(report: &Report) -> Value {
 fn serve(settings: &Settings) -> anyhow::Result<()> {
     // A bad certificate is told before a database is started.
     let tls = settings.tls().map(|files| files.load()).transpose()?;
+    let openid = settings.openid.read()?;
     // As is an address that is taken, before a key is made and shown for nothing.
     drop(TcpListener::bind(settings.addr).with_context(|| format!("cannot listen on {}", settings.addr))?);
     let mut opened = Opened::open(settings)?;
     let mut given_up = opened.cluster.as_mut().map(watch).transpose()?;
+    // Before a key is made and shown for nothing.
+    if let Some(openid) = &openid {
+        opened.check_organizations(openid.roles.organizations()).context("BILLING_OIDC_ROLES")?;
+    }
     let first_key = opened.bootstrap(settings)?;
     let (first_link, first_page) = user::first_link(&opened, settings)?.unzip();
     let connections = usize::try_from(settings.pool_size)?;
@@ -363,6 +368,7 @@ fn serve(settings: &Settings) -> anyhow::Result<()> {
     server.feed_days = settings.feed_days;
     server.has_console = settings.console == Switch::On;
     server.trusted_proxies.clone_from(&settings.trusted_proxies);
+    server.openid = openid;
     server.first_link = first_link.map(Arc::new);
     server.is_disk_full = opened.cluster.is_some().then(|| disk_check(settings.data_dir()));
     let system = System::new();

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use actix_web::{HttpRequest, HttpResponse, ResponseError, web};
-use billing_console::page::sign_in as pages;
+use billing_console::page::sign_in::{self as pages, Proof};
 use billing_console::{layout, text};
 use billing_domain::audit::{Actor, Change};
 use billing_domain::store::Scope;
@@ -11,7 +11,7 @@ use billing_domain::user::{Invited, Member};
 use billing_domain::workflow::accept_invitation;
 
 use super::form::Form;
-use super::session::begin;
+use super::session::{Visitor, begin};
 use super::sign_in::{Blank, add_cookie, hashed, is_ours, known, link_of};
 use super::{Console, reply};
 use crate::app::App;
@@ -23,7 +23,10 @@ use crate::request_id;
 /// `GET /console/invitation/{link}/`
 pub async fn ask(request: HttpRequest, app: web::Data<App>, console: web::Data<Console>) -> HttpResponse {
     match open(&request, &app).await {
-        Ok(Some(invited)) => page(&request, &app, &console, &invited, 200, None),
+        Ok(Some(invited)) => {
+            let proof = proof_of(&request, &app, &console, &invited).await;
+            page(&request, &app, &console, (&invited, proof), 200, None)
+        }
         Ok(None) => over(),
         Err(error) => error.error_response(),
     }
@@ -42,7 +45,8 @@ pub async fn accept(
         Err(error) => return error.error_response(),
     };
     let way = console.way(&app, &request);
-    let again = |status, wrong| page(&request, &app, &console, &invited, status, Some(wrong));
+    let proof = proof_of(&request, &app, &console, &invited).await;
+    let again = |status, wrong| page(&request, &app, &console, (&invited, proof), status, Some(wrong));
     let email = &invited.invitation.email;
     if !is_ours(&request, &app, way.is_encrypted, &form) {
         return again(403, text::FORM_IS_FOREIGN);
@@ -52,7 +56,9 @@ pub async fn accept(
     }
     let password = form.0.0.iter().find(|(name, _)| name == "password").map(|(_, value)| value.clone());
     let password = password.unwrap_or_default();
-    let proven = if invited.is_user {
+    let proven = if proof == Proof::Session {
+        Ok(None)
+    } else if invited.is_user {
         match known(&app, &console, email, password).await {
             Ok(Some(_)) => Ok(None),
             Ok(None) => return again(401, text::WRONG_PASSWORD),
@@ -80,6 +86,17 @@ pub async fn accept(
             answer
         }
         Err(error) => error.error_response(),
+    }
+}
+
+/// How whoever opens an invitation shows who they are. Somebody without a password, whom a provider vouches for, has a session.
+async fn proof_of(request: &HttpRequest, app: &web::Data<App>, console: &Console, invited: &Invited) -> Proof {
+    if !invited.is_user {
+        return Proof::NewPassword;
+    }
+    match Visitor::of(request, app, console).await {
+        Visitor::Known(session) if session.signed_in.email == invited.invitation.email => Proof::Session,
+        _ => Proof::Password,
     }
 }
 
@@ -125,7 +142,7 @@ fn page(
     request: &HttpRequest,
     app: &App,
     console: &Console,
-    invited: &Invited,
+    (invited, proof): (&Invited, Proof),
     status: u16,
     wrong: Option<&str>,
 ) -> HttpResponse {
@@ -133,9 +150,9 @@ fn page(
         Ok(blank) => blank,
         Err(error) => return error.error_response(),
     };
-    let Invited { invitation, organization_name, is_user, .. } = invited;
+    let Invited { invitation, organization_name, .. } = invited;
     let offered = (invitation.email.as_str(), organization_name.as_str(), invitation.role);
-    let content = pages::invitation(&blank.token, request.path(), offered, *is_user, wrong);
+    let content = pages::invitation(&blank.token, request.path(), offered, proof, wrong);
     let mut answer = reply::html(status, layout::bare(text::INVITATION, &content));
     add_cookie(&mut answer, &blank.cookie);
     answer

@@ -3,8 +3,12 @@
 
 mod event_stream;
 mod form;
+mod identities;
 mod in_process;
 mod invitation;
+mod openid;
+mod openid_failed;
+mod openid_user;
 mod organization;
 mod reply;
 mod session;
@@ -26,6 +30,7 @@ use crate::caller::KeyText;
 use crate::client_address::{Way, way_of};
 use crate::endpoint::Matched;
 use crate::first_link::FirstLink;
+use crate::openid::Provider;
 use crate::request_id;
 use crate::server_settings::ServerSettings;
 use form::Form;
@@ -39,6 +44,8 @@ pub use in_process::call_inside;
 pub struct Console {
     throttle: Throttle,
     first_link: Option<Arc<FirstLink>>,
+    /// Whom people may sign in with beside their passwords.
+    provider: Option<Arc<Provider>>,
     /// Two passwords are hashed at once: each takes 19 MB and a processor.
     hashing: tokio::sync::Semaphore,
 }
@@ -49,6 +56,7 @@ impl Console {
         Self {
             throttle: Throttle::default(),
             first_link: settings.first_link.clone(),
+            provider: settings.openid.clone().map(|openid| Arc::new(Provider::new(openid))),
             hashing: tokio::sync::Semaphore::new(2),
         }
     }
@@ -72,6 +80,11 @@ pub fn configure(config: &mut web::ServiceConfig, console: web::Data<Console>) {
     config.service(welcome.route(looking().to(sign_in::welcome)).route(web::post().to(sign_in::make_owner)));
     let invited = at("/console/invitation/{link}/");
     config.service(invited.route(looking().to(invitation::ask)).route(web::post().to(invitation::accept)));
+    config.service(at("/console/oidc/sign-in/").route(looking().to(openid::start)));
+    config.service(at("/console/oidc/callback/").route(web::get().to(openid::callback)));
+    config.service(at("/console/identities/").route(looking().to(identities::ask)));
+    config.service(at("/console/identities/link/").route(web::post().to(identities::link)));
+    config.service(at("/console/identities/unlink/").route(web::post().to(identities::unlink)));
     config.service(at("/console/sign-out/").route(web::post().to(sign_out::sign_out)));
     config.service(at("/console/sessions/").route(looking().to(sign_out::sessions)));
     config.service(at("/console/sessions/{prefix}/").route(web::post().to(sign_out::end)));

@@ -36,6 +36,9 @@ pub const SESSION: Named = Named { secure: "__Host-session", plain: "session", s
 /// Before there is a session: what the forms to sign in with belong to.
 pub const BEFORE: Named = Named { secure: "__Host-before", plain: "before", same_site: SameSite::Strict };
 
+/// Who was sent to the provider. They come back by a link from there, with which it is sent along.
+pub const SENT: Named = Named { secure: "__Host-openid", plain: "openid", same_site: SameSite::Lax };
+
 impl Named {
     fn name(self, is_encrypted: bool) -> &'static str {
         if is_encrypted { self.secure } else { self.plain }

@@ -40,7 +40,7 @@ pub(super) fn is_ours(request: &HttpRequest, app: &App, is_encrypted: bool, form
 }
 
 /// Where to go once one is signed in: a page of the console that was asked for, and nothing that leads elsewhere.
-fn destination(query: &Fields) -> String {
+pub(super) fn destination(query: &Fields) -> String {
     let asked = query.get("to").unwrap_or_default();
     let is_page = asked.starts_with("/console/") && !asked.contains(['\\', '\r', '\n']) && !asked.contains("//");
     if is_page { asked.to_owned() } else { "/console/".to_owned() }
@@ -64,7 +64,8 @@ async fn page(
         Err(error) => return error.error_response(),
     };
     let to = destination(&Fields::parse(request.query_string()));
-    let content = pages::form(&blank.token, &to, email, wrong);
+    let provider = console.provider.as_ref().map(|provider| provider.settings().host());
+    let content = pages::form(&blank.token, &to, email, provider, wrong);
     let mut answer = reply::html(status, layout::bare(text::SIGN_IN, &content));
     add_cookie(&mut answer, &blank.cookie);
     answer

@@ -48,14 +48,27 @@ impl Throttle {
             (Key::Both(network(address), account.to_owned()), OF_BOTH_MAX),
             (Key::Account(account.to_owned()), OF_ACCOUNT_MAX),
         ];
-        limits.into_iter().all(|(key, most)| {
-            let (tries, until) = counters.entry(key).or_insert((0, now + WINDOW));
-            if *until <= now {
-                (*tries, *until) = (0, now + WINDOW);
-            }
-            *tries = tries.saturating_add(1);
-            *tries <= most
-        })
+        limits.into_iter().all(|(key, most)| is_below(counters.entry(key).or_insert((0, now + WINDOW)), most, now))
+    }
+
+    /// Counts a try on an account that is not known yet, and says whether it may be made.
+    pub fn may_come(&self, address: Option<IpAddr>, now: Instant) -> bool {
+        let mut counters = self.lock();
+        if counters.len() >= COUNTERS_MAX {
+            counters.retain(|_, (_, until)| *until > now);
+        }
+        let key = Key::Address(network(address));
+        if counters.len() >= COUNTERS_MAX && !counters.contains_key(&key) {
+            return false;
+        }
+        is_below(counters.entry(key).or_insert((0, now + WINDOW)), OF_ADDRESS_MAX, now)
+    }
+
+    /// Forgets such a try, of somebody who has signed in.
+    pub fn came(&self, address: Option<IpAddr>) {
+        if let Some((tries, _)) = self.lock().get_mut(&Key::Address(network(address))) {
+            *tries = tries.saturating_sub(1);
+        }
     }
 
     /// Forgets the tries of somebody who has signed in.
@@ -68,6 +81,15 @@ impl Throttle {
             }
         }
     }
+}
+
+/// Counts one more, and says whether that is not too many.
+fn is_below((tries, until): &mut (u32, Instant), most: u32, now: Instant) -> bool {
+    if *until <= now {
+        (*tries, *until) = (0, now + WINDOW);
+    }
+    *tries = tries.saturating_add(1);
+    *tries <= most
 }
 
 /// What one sender has of addresses: of version 6 the whole network of 64 bits that a house is given.
@@ -107,6 +129,20 @@ mod tests {
         for _ in 0..10 * OF_ADDRESS_MAX {
             assert!(throttle.may_try(None, "ada", now));
             throttle.succeeded(None, "ada");
+        }
+    }
+
+    #[test]
+    fn tries_on_accounts_that_are_not_known_yet_count_for_their_address() {
+        let throttle = Throttle::default();
+        let now = Instant::now();
+        let address = |last: u8| Some(IpAddr::from([192, 0, 2, last]));
+        assert_eq!((0..100).filter(|_| throttle.may_come(address(1), now)).count(), OF_ADDRESS_MAX as usize);
+        assert!(!throttle.may_try(address(1), "ada", now), "nor with a password");
+        assert!(throttle.may_come(address(2), now) && throttle.may_come(address(1), now + WINDOW));
+        for _ in 0..10 * OF_ADDRESS_MAX {
+            assert!(throttle.may_come(address(3), now));
+            throttle.came(address(3));
         }
     }
 

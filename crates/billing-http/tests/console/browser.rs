@@ -309,6 +309,7 @@ fn every_page_fits_the_screen_and_an_accessibility_checker_finds_nothing() {
     let grouped = "/console/search/?q=event%20of%20First";
     let others = [
         "/console/sessions/",
+        "/console/identities/",
         "/console/organizations/",
         "/console/time_zone/",
         "/console/nothing/",

@@ -49,6 +49,38 @@ fn flags_that_mean_nothing_to_a_command_are_refused() {
 }
 
 #[test]
+fn a_provider_to_sign_in_with_that_is_set_in_part_is_refused_by_the_name_of_what_is_missing() {
+    let folder = data_dir();
+    let whole = [
+        ("BILLING_OIDC_ISSUER", "https://login.example.com"),
+        ("BILLING_OIDC_CLIENT_ID", "billing"),
+        ("BILLING_OIDC_CLIENT_SECRET", "known to nobody"),
+        ("BILLING_OIDC_ROLES", "admins=org_00000000000000000000000000000001:owner"),
+        ("BILLING_CONSOLE_URL", "https://billing.example.com"),
+    ];
+    for (missing, _) in whole {
+        let others = whole.into_iter().filter(|(name, _)| *name != missing);
+        let refused = program(folder.path()).envs(others).output().expect("it runs");
+        let said = said(&refused);
+        assert!(
+            !refused.status.success() && said.contains(missing) && !said.contains("known to nobody"),
+            "{missing}: {said}"
+        );
+    }
+    let addr = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a free port");
+    let mut command = program(folder.path());
+    let refused = command.envs(whole).env("BILLING_ADDR", addr.to_string()).output().expect("it runs");
+    let told = said(&refused);
+    assert!(!refused.status.success() && told.contains("BILLING_OIDC_ROLES: there is no organization org_"), "{told}");
+    assert!(refused.stdout.is_empty(), "no key was made that nobody will see again: {refused:?}");
+    let help = text(&program(folder.path()).args(["serve", "--help"]).output().expect("it runs"));
+    assert!(
+        help.contains("--oidc-client-secret-file") && !help.contains("--oidc-client-secret "),
+        "no flag has a secret: {help}"
+    );
+}
+
+#[test]
 fn what_is_there_is_told_as_json_too() {
     let folder = data_dir();
     let service = Service::start(folder.path(), None);

@@ -10,6 +10,7 @@ use ureq::Agent;
 use ureq::http::Request;
 
 use super::commands::{KEY, Service, data_dir, program, text};
+use crate::console::openid_provider::{CLIENT_ID, CLIENT_SECRET, Person, Provider};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 /// What callers send, and nobody may read in a log.
@@ -260,4 +261,60 @@ fn renewals_and_customers_who_cannot_be_billed_are_told() {
     let parked = of(&lines, "billing parked");
     assert!(parked.len() == 1 && parked[0]["failures"] == 8, "{told}");
     assert!(parked[0]["error"].as_str().is_some_and(|error| error.contains("on purpose")), "{parked:?}");
+}
+
+#[test]
+fn the_log_tells_why_a_provider_signs_nobody_in_and_no_secret_of_it() {
+    let folder = data_dir();
+    drop(Service::start(folder.path(), None));
+    let listed = text(&program(folder.path()).arg("list-organizations").output().expect("it runs"));
+    let organization = listed.split_whitespace().next().expect("an id");
+    let person = Person { subject: "subject-of-ada", email: "ada@canary.example", groups: vec!["admins"] };
+    let provider = Provider::new(person);
+    let log = tempfile::NamedTempFile::new().expect("a file");
+    let mut command = program(folder.path());
+    let roles = format!("admins={organization}:owner");
+    command.env("BILLING_LOG", "json");
+    command.env("RUST_LOG", "info,billing_http=trace,billing_store=trace,billing_domain=trace,billing_outbound=trace");
+    command.env("BILLING_OIDC_ISSUER", &provider.issuer).env("BILLING_OIDC_CLIENT_ID", CLIENT_ID);
+    command.env("BILLING_OIDC_CLIENT_SECRET", CLIENT_SECRET).env("BILLING_OIDC_ROLES", roles);
+    command.env("BILLING_CONSOLE_URL", "https://billing.example");
+    let mut service = Service::run(command, log.reopen().expect("a file").into());
+    let agent: Agent = Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
+    let mut secrets = vec![CLIENT_SECRET.to_owned(), "eyJ".to_owned(), "opaque".to_owned(), "a description".to_owned()];
+    // Signed in, sent again, a token that is not good, and a code that is not taken.
+    for (forge, status, again) in [(false, 303, 400), (true, 502, 400)] {
+        provider.forges(move |token| {
+            if forge {
+                token.claims["nonce"] = "canary-nonce".into();
+            }
+        });
+        let sent = agent.get(format!("{}/console/oidc/sign-in/", service.url)).call().expect("an answer");
+        let header = |name: &str| sent.headers().get(name).map_or("", |value| value.to_str().expect("text")).to_owned();
+        let (url, cookie) = (header("location"), header("set-cookie"));
+        let cookie = cookie.split(';').next().expect("a cookie").to_owned();
+        let back = provider.visit(&url);
+        for expected in [status, again] {
+            let url = format!("{}{back}", service.url);
+            let answer = agent.get(url).header("cookie", cookie.as_str()).call().expect("an answer");
+            assert_eq!(answer.status().as_u16(), expected);
+            assert!(!answer.headers().get("location").is_some_and(|to| to.to_str().expect("text").contains("code")));
+        }
+        let values = url.split(['?', '&']).chain(back.split(['?', '&'])).filter_map(|pair| pair.split_once('='));
+        let secret = values.filter(|(name, _)| ["state", "nonce", "code", "code_challenge"].contains(name));
+        secrets.extend(secret.map(|(_, value)| value.to_owned()));
+        secrets.push(cookie.split('.').nth(1).expect("a secret part").to_owned());
+    }
+    assert!(secrets.len() >= 4 + 2 * 6, "all of them are looked for: {secrets:?}");
+    service.stop();
+    let mut text = String::new();
+    log.reopen().expect("a file").read_to_string(&mut text).expect("text");
+    assert!(
+        text.contains("nobody was signed in with the OpenID provider") && text.contains("its nonce is another one"),
+        "{text}"
+    );
+    secrets.extend(["canary-nonce".to_owned(), "canary.example".to_owned()]);
+    for secret in secrets {
+        assert!(!text.contains(&secret), "{secret} is in the log: {text}");
+    }
 }
