@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(8);
 /// The provider that people may sign in to the console with.
 #[derive(Args, Clone, Debug, Default)]
 pub struct OpenIdFlags {
-    /// An OpenID provider that people may sign in to the console with, as https://login.example.com.
+    /// An OpenID provider that people may sign in to the console with, as `https://login.example.com`.
     #[arg(long, env = "BILLING_OIDC_ISSUER", global = true)]
     oidc_issuer: Option<String>,
     /// What the provider calls this service.
@@ -39,7 +39,7 @@ pub struct OpenIdFlags {
     /// A file with the certificates, in PEM, of the authorities that vouch for the provider [default: those that Mozilla trusts].
     #[arg(long, env = "BILLING_OIDC_CA_FILE", global = true)]
     oidc_ca_file: Option<PathBuf>,
-    /// Where people reach this service, as https://billing.example.com: what the provider sends them back to.
+    /// Where people reach this service, as `https://billing.example.com`: what the provider sends them back to.
     #[arg(long, env = "BILLING_CONSOLE_URL", global = true)]
     console_url: Option<String>,
 }
