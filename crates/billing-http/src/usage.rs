@@ -15,8 +15,7 @@ use crate::endpoint::{Endpoint, Parameter, get};
 use crate::error::ApiError;
 use crate::metric_access::MetricBriefView;
 use crate::query::{ApiQuery, FromQuery, Query};
-use crate::wire::{Described, Schema, Schemas};
-use crate::wire::{FromJson, Instant, Number, StartDate, UntilDate, view, words_of};
+use crate::wire::{Described, FromJson, Instant, Number, Schema, Schemas, StartDate, UntilDate, view, words_of};
 use crate::zone::IanaZone;
 
 const PARAMETERS: &[Parameter] = &[

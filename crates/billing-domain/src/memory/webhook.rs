@@ -191,12 +191,12 @@ impl Deliveries for MemoryStore {
         organization: OrganizationId,
         endpoint: WebhookEndpointId,
         record: &DeliveryRecord,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<WebhookEndpoint>, Error> {
         let mut state = self.lock();
-        let Some(tenant) = state.tenants.get_mut(&organization) else { return Ok(false) };
-        let Ok(state) = tenant.endpoint(endpoint) else { return Ok(false) };
+        let Some(tenant) = state.tenants.get_mut(&organization) else { return Ok(None) };
+        let Ok(state) = tenant.endpoint(endpoint) else { return Ok(None) };
         if state.lease.is_none_or(|(holder, _)| holder != owner) {
-            return Ok(false);
+            return Ok(None);
         }
         if let Some((from, to)) = record.reached
             && state.endpoint.position == from
@@ -209,7 +209,7 @@ impl Deliveries for MemoryStore {
             state.pending.remove(message);
         }
         state.pending.extend(record.pending.iter().map(|pending| (pending.message, pending.clone())));
-        Ok(true)
+        Ok(Some(state.endpoint.clone()))
     }
 
     fn list_standings(&self, limit: u32) -> Result<Vec<EndpointStanding>, Error> {

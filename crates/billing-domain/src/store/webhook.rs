@@ -142,14 +142,15 @@ pub trait Deliveries: Send + Sync {
         organization: OrganizationId,
         endpoint: WebhookEndpointId,
     ) -> Result<(), Error>;
-    /// Keeps what a turn at an endpoint came to, if it is still leased to `owner`; whether it is.
+    /// Keeps what a turn at an endpoint came to, if it is still leased to `owner`; the endpoint as it stands then, `None` where it is
+    /// not leased.
     fn record_deliveries(
         &self,
         owner: Uuid,
         organization: OrganizationId,
         endpoint: WebhookEndpointId,
         record: &DeliveryRecord,
-    ) -> Result<bool, Error>;
+    ) -> Result<Option<WebhookEndpoint>, Error>;
     /// How the endpoints stand that are behind, failing or disabled: the longest failing first, then the furthest behind; at most `limit`.
     fn list_standings(&self, limit: u32) -> Result<Vec<EndpointStanding>, Error>;
     /// Drops attempts that were made before an instant, at most `limit`; how many.

@@ -309,7 +309,7 @@ impl Deliverer {
         let Some(turn) = read else { return Ok(Next::Leave) };
         let addressee = Addressee::new(&self.client, &self.sealer, (organization, &turn.endpoint), clock.now());
         let may_go_on = || !self.is_stopping.load(Ordering::Relaxed);
-        let next_from = turn.next_from(size);
+        let next_from = turn.next_from();
         let (done, ahead) = thread::scope(|threads| {
             let read = |from| self.read(store, place, (clock, size, Some(from)));
             let thread = thread::Builder::new().name("webhook-read".to_owned());
@@ -319,7 +319,7 @@ impl Deliverer {
         });
         let Done { record, is_gone, attempts } = done;
         lock(&self.figures).count(endpoint, attempts);
-        let is_kept = {
+        let stands = {
             let _alone = lock(&self.at_database);
             backend.record_deliveries(self.owner, organization, endpoint, &record)?
         };
@@ -332,11 +332,13 @@ impl Deliverer {
             )?;
             return Ok(Next::Leave);
         }
-        Ok(match (is_kept && record.failing_since.is_none(), ahead) {
-            (false, _) => Next::Leave,
+        Ok(match (stands.filter(|_| record.failing_since.is_none()), ahead) {
+            (None, _) => Next::Leave,
             // What failed, or was not sent for want of time, comes first; and what could not be read is tried again.
-            (true, Some(Ok(Some(turn)))) if record.pending.is_empty() => Next::Read(Box::new(turn)),
-            (true, _) => Next::Look,
+            (Some(stands), Some(Ok(Some(turn)))) if record.pending.is_empty() && turn.follows(&stands) => {
+                Next::Read(Box::new(turn))
+            }
+            (Some(_), _) => Next::Look,
         })
     }
 

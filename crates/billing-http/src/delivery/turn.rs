@@ -28,6 +28,8 @@ pub struct Turn {
     /// The endpoint.
     pub endpoint: WebhookEndpoint,
     jobs: Vec<Job>,
+    /// Whether there may be more behind it: it has as many messages as were asked for.
+    is_full: bool,
     /// From where to where it goes through the feed.
     reached: Option<(u64, u64)>,
     /// Messages that wait and are not kept any more.
@@ -97,18 +99,27 @@ impl Turn {
             customer: message.customer,
             body,
         });
-        let turn = Self { endpoint, jobs: jobs.collect(), reached, lost: waiting.into_keys().collect() };
+        let jobs: Vec<Job> = jobs.collect();
+        let is_full = jobs.len() >= size as usize;
+        let turn = Self { endpoint, jobs, is_full, reached, lost: waiting.into_keys().collect() };
         let is_idle = turn.jobs.is_empty() && turn.lost.is_empty() && turn.reached.is_none();
         Ok((!is_idle).then_some(turn))
     }
 
-    /// From where the turn behind this one of `size` messages goes on, if there may be more and it may be read before this one is put down:
-    /// where everything is sent for the first time, to an endpoint that does not fail.
-    pub fn next_from(&self, size: u32) -> Option<u64> {
+    /// From where the turn behind this one goes on, if there may be more and it may be read before this one is put down: where everything
+    /// is sent for the first time, to an endpoint that does not fail.
+    pub fn next_from(&self) -> Option<u64> {
         let is_plain = self.endpoint.failing_since.is_none()
             && self.lost.is_empty()
             && self.jobs.iter().all(|job| !job.is_waiting);
-        self.reached.filter(|_| is_plain && self.jobs.len() >= size as usize).map(|(_, to)| to)
+        self.reached.filter(|_| is_plain && self.is_full).map(|(_, to)| to)
+    }
+
+    /// Whether it is still what comes next at the endpoint as it stands now: nobody has changed it meanwhile, or had messages sent again.
+    pub fn follows(&self, stands: &WebhookEndpoint) -> bool {
+        let WebhookEndpoint { position, failing_since, .. } = *stands;
+        let read = WebhookEndpoint { position, failing_since, ..self.endpoint.clone() };
+        read == *stands && self.reached.is_some_and(|(from, _)| from == position)
     }
 
     /// Sends everything, each customer's messages one after the other, until there is no more time or `may_go_on` says no.
@@ -118,7 +129,7 @@ impl Turn {
         may_go_on: impl Fn() -> bool + Sync,
         send: impl Fn(&Letter) -> Outcome + Sync,
     ) -> Done {
-        let Self { endpoint, jobs, reached, lost } = self;
+        let Self { endpoint, jobs, reached, lost, .. } = self;
         let in_flight = if endpoint.failing_since.is_some() { 1 } else { IN_FLIGHT_MAX };
         let queues = Mutex::new(by_customer(jobs));
         let next = || queues.lock().unwrap_or_else(PoisonError::into_inner).pop_front();

@@ -15,6 +15,7 @@ use billing_domain::store::{
     Placed, Queued, RecentEvents, Renderer, Reply, Requester, Scope, Store, Users, Window, Work,
 };
 use billing_domain::user::{Identity, Invited, Role, Session, SignInAttempt, SignedIn, User};
+use billing_domain::webhook::WebhookEndpoint;
 use billing_domain::{Error, StoreError};
 use billing_http::caller::Pepper;
 use billing_http::cli::Cli;
@@ -326,7 +327,7 @@ impl Deliveries for Broken {
         _: OrganizationId,
         _: WebhookEndpointId,
         _: &DeliveryRecord,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<WebhookEndpoint>, Error> {
         self.fail()
     }
 

@@ -110,17 +110,18 @@ fn turns_that_are_read_ahead_bring_everything_once_and_in_each_customers_order()
             world.post("/api/credits/", &credit).ok(201);
         }
     }
-    let endpoint = register(&world, &receiver, json!({"event_types": ["credit.created"]}));
     let all = EACH * names.len();
-    let replay = || {
-        let since = json!({"since": crate::support::ago(Duration::HOUR)});
-        world.post(&path_of(&endpoint, "replay/"), &since).ok(200);
-    };
+    // What is placed later would be sent besides.
     until("all is placed", || {
         world.get("/api/feed/?types=credit.created&limit=1000").ok(200)["results"]
             .as_array()
             .is_some_and(|told| told.len() == all)
     });
+    let endpoint = register(&world, &receiver, json!({"event_types": ["credit.created"]}));
+    let replay = || {
+        let since = json!({"since": crate::support::ago(Duration::HOUR)});
+        world.post(&path_of(&endpoint, "replay/"), &since).ok(200);
+    };
     replay();
     let came = receiver.wait_for(all);
     for name in names {
@@ -153,6 +154,29 @@ fn turns_that_are_read_ahead_bring_everything_once_and_in_each_customers_order()
         taken
     };
     until("everything was taken twice", || taken().values().filter(|times| **times == 2).count() == all);
+}
+
+#[test]
+fn what_was_read_ahead_is_not_sent_to_an_endpoint_that_was_changed_meanwhile() {
+    const FIRST_TURN: usize = 32;
+    let (world, old, new) = (world(), Receiver::new(), Receiver::new());
+    let count = 3 * FIRST_TURN;
+    (0..count).for_each(|n| customer(&world, &format!("c{n}")));
+    let told = || world.get("/api/feed/?types=customer.created&limit=1000").ok(200)["results"].clone();
+    until("all is placed", || told().as_array().is_some_and(|told| told.len() == count));
+    old.hangs(true);
+    let endpoint = register(&world, &old, json!({"event_types": ["customer.created"]}));
+    let since = json!({"since": crate::support::ago(Duration::HOUR)});
+    world.post(&path_of(&endpoint, "replay/"), &since).ok(200);
+    old.wait_for(1);
+    // By then what is behind it has been read.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    world.write("PATCH", &path_of(&endpoint, ""), json!({"url": new.url}).to_string().as_bytes()).ok(200);
+    old.hangs(false);
+    new.wait_for(count - FIRST_TURN);
+    let both: Vec<String> = old.received().iter().chain(&new.received()).map(|one| one.id().to_owned()).collect();
+    assert_eq!((old.received().len(), new.received().len()), (FIRST_TURN, count - FIRST_TURN));
+    assert_eq!(both.iter().collect::<std::collections::BTreeSet<_>>().len(), count, "each once");
 }
 
 #[test]

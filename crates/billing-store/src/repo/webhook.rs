@@ -19,7 +19,7 @@ use crate::transaction::PgTransaction;
 
 #[derive(Queryable, Selectable, Insertable)]
 #[diesel(table_name = webhook_endpoints, check_for_backend(Pg))]
-struct EndpointRow {
+pub(crate) struct EndpointRow {
     organization_id: Uuid,
     id: Uuid,
     url: String,

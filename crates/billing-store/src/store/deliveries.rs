@@ -3,7 +3,7 @@
 use billing_domain::Error;
 use billing_domain::id::{OrganizationId, WebhookEndpointId};
 use billing_domain::store::{Deliveries, DeliveryRecord, EndpointStanding, LeaseRequest};
-use billing_domain::webhook::DeliveryAttempt;
+use billing_domain::webhook::{DeliveryAttempt, WebhookEndpoint};
 use diesel::prelude::*;
 use diesel::sql_types::{Array, BigInt, Bool, Nullable, Text, Timestamptz, Uuid as SqlUuid};
 use time::{Duration, OffsetDateTime};
@@ -12,9 +12,9 @@ use uuid::Uuid;
 use super::PgStore;
 use crate::pg::column::{count, stored_count};
 use crate::pg::error::Failure;
-use crate::pg::schema::webhook_pending;
+use crate::pg::schema::{webhook_endpoints, webhook_pending};
 use crate::pg::statement::statement;
-use crate::repo::webhook::PutPending;
+use crate::repo::webhook::{EndpointRow, PutPending};
 
 statement! {
     /// Leases enabled endpoints that have something to be sent, so many of each organization; those that another process looks at right
@@ -201,7 +201,7 @@ impl Deliveries for PgStore {
         organization: OrganizationId,
         endpoint: WebhookEndpointId,
         record: &DeliveryRecord,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<WebhookEndpoint>, Error> {
         let (tenant, id) = (organization.uuid(), endpoint.uuid());
         let place = |position: u64| stored_count::<i64>(position);
         let from = record.reached.map(|(from, _)| place(from)).transpose()?;
@@ -212,7 +212,7 @@ impl Deliveries for PgStore {
             let failing_since = record.failing_since;
             let moved = MoveOn { from, to, failing_since, organization: tenant, endpoint: id, owner };
             if moved.load::<Uuid>(pg)?.is_empty() {
-                return Ok(false);
+                return Ok(None);
             }
             if !record.attempts.is_empty() {
                 InsertAttempts::new(tenant, id, &record.attempts).load::<i64>(pg)?;
@@ -226,9 +226,10 @@ impl Deliveries for PgStore {
             if !record.pending.is_empty() {
                 pending.clone().load::<Uuid>(pg)?;
             }
-            Ok(true)
+            let stands = webhook_endpoints::table.find((tenant, id)).select(EndpointRow::as_select());
+            Ok(Some(stands.first::<EndpointRow>(pg)?))
         });
-        recorded.map_err(Failure::into_error)
+        recorded.map_err(Failure::into_error)?.map(TryInto::try_into).transpose()
     }
 
     fn list_standings(&self, limit: u32) -> Result<Vec<EndpointStanding>, Error> {

@@ -166,9 +166,10 @@ pub(super) fn leases_endpoints_to_one_at_a_time(harness: &Harness<'_>) {
     let mut turn = DeliveryRecord::new(Some(at(3)));
     (turn.reached, turn.attempts, turn.pending) =
         (Some((0, 2)), vec![failed.clone(), taken.clone()], vec![again.clone()]);
-    assert!(!record(one, &turn), "it is not one's any more");
-    assert!(record(other, &turn));
+    assert_eq!(record(one, &turn), None, "it is not one's any more");
+    let stands = record(other, &turn);
     let kept = || on(&tenant, |webhooks| webhooks.get(made.id));
+    assert_eq!(stands, Some(kept()), "as it stands behind the turn");
     assert_eq!((kept().position, kept().failing_since), (2, Some(at(3))));
     let listed = |message, page: PageRequest| on(&tenant, |webhooks| webhooks.list_attempts(made.id, message, &page));
     let whole = Page { items: vec![taken.clone(), failed.clone()], next: None };
@@ -191,12 +192,12 @@ pub(super) fn leases_endpoints_to_one_at_a_time(harness: &Harness<'_>) {
     assert_eq!(lease(one, true, 4), [place], "what waits is due");
     let mut turn = DeliveryRecord::new(None);
     (turn.reached, turn.settled) = (Some((0, 1)), vec![messages[0]]);
-    assert!(record(one, &turn));
+    assert!(record(one, &turn).is_some());
     assert_eq!((kept().position, kept().failing_since), (2, None), "it had moved on from there");
     assert_eq!(on(&tenant, |webhooks| webhooks.list_pending(made.id, at(9), 9)), []);
     assert!(harness.deliveries.drop_attempts(at(9), 1).expect("dropped") >= 1);
     on(&tenant, |webhooks| webhooks.delete(made.id));
-    assert!(!record(one, &turn), "it is gone");
+    assert_eq!(record(one, &turn), None, "it is gone");
     let unknown = WebhookEndpointId::from(Uuid::from_u128(3));
     assert_eq!(harness.deliveries.release_endpoint(one, tenant.id, unknown), Ok(()));
     leases_so_many_of_each(harness);
