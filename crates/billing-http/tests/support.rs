@@ -41,6 +41,26 @@ const COPY_CUSTOMERS: &str = "
     END
     $$";
 
+/// Moves all customers from their test clocks to real time, where what has become due since waits for somebody to bill it,
+/// and what was invoiced under the clock counts as invoiced.
+pub const LEAVE_TEST_CLOCKS: &str = "
+    BEGIN;
+    INSERT INTO billing_due (customer_key, organization_id, due_at)
+    SELECT record.customer_key, record.organization_id, min(next_invoicing_at)
+    FROM billing_records record
+    JOIN customers customer USING (customer_key)
+    WHERE test_clock_id IS NOT NULL AND next_invoicing_at IS NOT NULL
+    GROUP BY 1, 2;
+    INSERT INTO invoiced_hours AS known (organization_id, hour, currency_code, writer, amount)
+    SELECT invoice.organization_id, date_trunc('hour', issued_at, 'UTC'), currency_code, 0, sum(amount)
+    FROM invoices invoice
+    JOIN customers customer USING (customer_key)
+    WHERE test_clock_id IS NOT NULL AND payment_status <> 'voided'
+    GROUP BY 1, 2, 3
+    ON CONFLICT (organization_id, hour, currency_code, writer) DO UPDATE SET amount = known.amount + excluded.amount;
+    UPDATE customers SET test_clock_id = NULL WHERE test_clock_id IS NOT NULL;
+    COMMIT;";
+
 /// The store on a database, as another process has it.
 pub fn connect(url: &str, connections: u32) -> PgStore {
     // A machine that is at many tests at once is waited for.
@@ -113,12 +133,7 @@ impl World {
     /// waits for somebody to bill it.
     pub fn fall_behind(&mut self) {
         self.stop();
-        self.sql(
-            "UPDATE customers SET test_clock_id = NULL;
-            INSERT INTO billing_due (customer_key, organization_id, due_at)
-            SELECT customer_key, organization_id, min(next_invoicing_at) FROM billing_records
-            WHERE next_invoicing_at IS NOT NULL GROUP BY 1, 2;",
-        );
+        self.sql(LEAVE_TEST_CLOCKS);
     }
 
     /// Settings for when it is started again.

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use super::acknowledged::Process;
 use crate::rules::catching_up::daily_plan;
+use crate::support::LEAVE_TEST_CLOCKS;
 
 /// Customers whose billing is due when the first process starts: enough to be in the middle of at every kill.
 const CUSTOMERS_PER_KILL: u64 = 25;
@@ -50,15 +51,7 @@ fn neglected_customers(server: &Process, pg: &mut PgConnection, customers: u64) 
         server.post(&format!("/api/customers/{id}/one_off_lines/"), &json!({"name": "set-up", "amount": 5}));
     }
     // They leave their clock, and find that it is late.
-    pg.batch_execute(
-        "BEGIN;
-        UPDATE customers SET test_clock_id = NULL;
-        INSERT INTO billing_due (customer_key, organization_id, due_at)
-        SELECT customer_key, organization_id, min(next_invoicing_at) FROM billing_records
-        WHERE next_invoicing_at IS NOT NULL GROUP BY 1, 2;
-        COMMIT;",
-    )
-    .expect("neglected");
+    pg.batch_execute(LEAVE_TEST_CLOCKS).expect("neglected");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use time::{Duration, OffsetDateTime};
 
 use super::races::{Ring, rounds};
-use crate::support::{Answer, Field, connect};
+use crate::support::{Answer, Field, LEAVE_TEST_CLOCKS, connect};
 
 /// Racers of each side.
 const RACERS: usize = 4;
@@ -185,15 +185,7 @@ fn renew_against_renew_by_the_queue() {
         let body = json!({"customer_id": customer, "plan_id": ring.plan, "start_date": start});
         ring.world.post("/api/subscriptions/", &body).ok(200);
         // It leaves its clock, and finds that it is late. The workers of both servers are awake, too.
-        ring.world.sql(
-            "BEGIN;
-            INSERT INTO billing_due (customer_key, organization_id, due_at)
-            SELECT record.customer_key, record.organization_id, min(next_invoicing_at)
-            FROM billing_records record JOIN customers USING (customer_key)
-            WHERE test_clock_id IS NOT NULL AND next_invoicing_at IS NOT NULL GROUP BY 1, 2;
-            UPDATE customers SET test_clock_id = NULL;
-            COMMIT;",
-        );
+        ring.world.sql(LEAVE_TEST_CLOCKS);
         let backends: Vec<Arc<dyn Backend>> = stores.iter().map(|store| Arc::new(store.clone()) as _).collect();
         let by_the_queue = (0..RACERS).map(|i| -> Racer<'_> {
             let backend = backends[i % 2].clone();
