@@ -156,7 +156,7 @@ fn from_database(kind: &DatabaseErrorKind, information: &(dyn DatabaseErrorInfor
         DatabaseErrorKind::UniqueViolation
         | DatabaseErrorKind::ExclusionViolation
         | DatabaseErrorKind::CheckViolation => {
-            let constraint = information.constraint_name().unwrap_or_default();
+            let constraint = declared(information.constraint_name().unwrap_or_default());
             match REFUSALS.iter().find(|(name, _)| *name == constraint) {
                 Some((_, refusal)) => Error::from(refusal.clone()).into(),
                 None => StoreError::Internal(message.to_owned()).into(),
@@ -165,6 +165,12 @@ fn from_database(kind: &DatabaseErrorKind, information: &(dyn DatabaseErrorInfor
         DatabaseErrorKind::Unknown => from_message(message),
         _ => StoreError::Internal(message.to_owned()).into(),
     }
+}
+
+/// A constraint as a migration calls it: on a table that an engine keeps rows in there is a number behind.
+fn declared(constraint: &str) -> &str {
+    let name = constraint.trim_end_matches(|c: char| c.is_ascii_digit());
+    name.strip_suffix('_').filter(|_| name.len() < constraint.len()).unwrap_or(constraint)
 }
 
 /// What is not found by its name, as the server says.
@@ -194,6 +200,21 @@ fn from_message(message: &str) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_constraint_is_known_wherever_its_table_is() {
+        #[rustfmt::skip]
+        let cases = [
+            // constraint,                       declared,                       why
+            ("customers_pkey",                   "customers_pkey",               "as a migration has it"),
+            ("customers_pkey_102016",            "customers_pkey",               "on what an engine keeps its rows in"),
+            ("subscriptions_overlap_excl_102031", "subscriptions_overlap_excl",  "an exclusion"),
+            ("key2",                             "key2",                         "a number that is part of the name"),
+        ];
+        for (constraint, expected, why) in cases {
+            assert_eq!(declared(constraint), expected, "{why}");
+        }
+    }
 
     #[test]
     fn a_full_disk_is_known_by_its_message() {
