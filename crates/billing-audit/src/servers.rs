@@ -15,9 +15,24 @@ const FETCH: &str = "FETCH 5000 FROM copied";
 
 /// Every lane, and the server that it is on where that is another.
 const DIRECTORY: &str = "
-    SELECT lane.number, lane.schema_name, node.name, node.host, node.port, node.database_name, node.system_identifier, node.database_number
+    SELECT lane.number, lane.schema_name, lane.schema_name AS here, node.name, node.host, node.port, node.database_name, node.system_identifier, node.database_number
     FROM lanes lane
     LEFT JOIN nodes node ON node.name = lane.node_name
+    ORDER BY lane.number";
+
+/// Whether Citus may have placed lanes.
+const HAS_ENGINE: &str = "SELECT count(*) AS count FROM pg_extension WHERE extname = 'citus'";
+
+/// [`DIRECTORY`] where it may: its own tables say where those are. There the service has views of what it keeps their rows in.
+const PLACED: &str = "
+    SELECT lane.number, lane.schema_name, lane.schema_name || CASE WHEN shard.shardid IS NULL THEN '' ELSE '_here' END AS here, node.name,
+        coalesce(engine.nodename, node.host) AS host, coalesce(engine.nodeport, node.port) AS port,
+        node.database_name, node.system_identifier, node.database_number
+    FROM lanes lane
+    LEFT JOIN pg_dist_shard shard ON shard.logicalrelid = to_regclass(quote_ident(lane.schema_name) || '.customers')
+    LEFT JOIN pg_dist_placement placement ON placement.shardid = shard.shardid AND placement.shardstate = 1
+    LEFT JOIN pg_dist_node engine ON engine.groupid = placement.groupid AND engine.groupid <> 0 AND engine.noderole = 'primary'
+    LEFT JOIN nodes node ON node.name = coalesce('citus_' || engine.groupid, lane.node_name)
     ORDER BY lane.number";
 
 /// Values are written as they are read again, whatever the servers are set to.
@@ -40,6 +55,8 @@ const TABLES: &str = r#"
     SELECT relation.relname::text AS name,
         (SELECT string_agg(format('%I %s', attname, format_type(atttypid, atttypmod)), ', ' ORDER BY attnum)
             FROM pg_attribute WHERE attrelid = relation.oid AND attnum > 0 AND NOT attisdropped) AS columns,
+        (SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum)
+            FROM pg_attribute WHERE attrelid = relation.oid AND attnum > 0 AND NOT attisdropped) AS names,
         (SELECT string_agg(regexp_replace(pg_get_indexdef(indexrelid), '^CREATE (UNIQUE )?INDEX \S+ ON (ONLY )?\S+ ', ''), '; ')
             FROM pg_index WHERE indrelid = relation.oid) AS indexes
     FROM pg_class relation
@@ -54,6 +71,9 @@ pub(crate) struct Lane {
     number: i16,
     #[diesel(sql_type = Text)]
     pub(crate) schema_name: String,
+    /// The schema that its rows are read from.
+    #[diesel(sql_type = Text)]
+    here: String,
     #[diesel(sql_type = Nullable<Text>)]
     pub(crate) name: Option<String>,
     #[diesel(sql_type = Nullable<Text>)]
@@ -101,9 +121,15 @@ impl Lane {
     pub(crate) fn table(&self, name: &str) -> String {
         match self.name {
             Some(_) => self.copy_of(name),
-            None => format!(r#""{}"."{name}""#, self.schema_name),
+            None => format!(r#""{}"."{name}""#, self.here),
         }
     }
+}
+
+#[derive(QueryableByName)]
+struct Count {
+    #[diesel(sql_type = BigInt)]
+    count: i64,
 }
 
 #[derive(QueryableByName)]
@@ -121,6 +147,9 @@ pub(crate) struct Table {
     pub(crate) name: String,
     #[diesel(sql_type = Text)]
     columns: String,
+    /// Of the columns.
+    #[diesel(sql_type = Text)]
+    names: String,
     #[diesel(sql_type = Nullable<Text>)]
     indexes: Option<String>,
 }
@@ -134,7 +163,8 @@ impl Table {
 
 /// All lanes, in order.
 pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<Lane>> {
-    sql_query(DIRECTORY).load(pg)
+    let engines: Count = sql_query(HAS_ENGINE).get_result(pg)?;
+    sql_query(if engines.count == 0 { DIRECTORY } else { PLACED }).load(pg)
 }
 
 /// The tables and views of a schema.
@@ -220,7 +250,7 @@ fn copy_table(
         copy.trim_start_matches("pg_temp."),
         table.columns
     ))?;
-    let original = format!(r#""{}"."{}""#, lane.schema_name, table.name);
+    let original = format!(r#"(SELECT {} FROM "{}"."{}")"#, table.names, lane.here, table.name);
     node.batch_execute(&format!(
         "DECLARE copied NO SCROLL CURSOR FOR SELECT original::text AS subject, '' AS problem FROM {original} original{condition}"
     ))?;

@@ -14,13 +14,16 @@ use std::time::{Duration, Instant};
 use billing_domain::StoreError;
 use billing_domain::id::CustomerKey;
 use diesel::sql_types::Integer;
-use diesel::{PgConnection, QueryResult, RunQueryDsl};
+use diesel::{Connection, PgConnection, QueryResult, RunQueryDsl};
 
-use crate::custom_sql::Reader;
+use crate::custom_sql::{self, Reader};
+use crate::pg::citus;
 use crate::pg::deadline;
 use crate::pg::error::Failure;
 use crate::pg::lane::{CATALOGUE, HasTable, LaneRow, bits, directory};
+use crate::pg::month::Month;
 use crate::pg::node::{Node, has_nodes};
+use crate::pg::partition;
 use crate::pg::place::{Identity, Place};
 use crate::pg::pool::{Address, Allowance, Pool, expect_same_statements};
 use crate::pg::replica::{Replica, position};
@@ -60,6 +63,8 @@ pub(crate) struct Lane {
     pub(crate) place: Place,
     /// The copy of the catalogue that it has on its node; `None`: it is in the catalogue's database.
     pub(crate) replica: Option<Arc<Replica>>,
+    /// What an engine has placed, if one has.
+    placed: Option<Placed>,
     /// Connections of requests.
     pub(crate) pool: Pool,
     /// Connections of the workers, who never wait behind requests.
@@ -72,6 +77,14 @@ pub(crate) struct Lane {
     missed_since: Mutex<Option<Instant>>,
     /// The same lane in the place where it was found later. Whoever is at work with it here still may be.
     moved_to: OnceLock<Box<Self>>,
+}
+
+/// A lane that an engine places.
+struct Placed {
+    /// Its schema as the engine has it.
+    schema: String,
+    /// Connections of the coordinator, where tables of lanes are made.
+    home: Pool,
 }
 
 /// What lanes are opened with.
@@ -110,19 +123,20 @@ pub(crate) struct Lanes {
 impl Opening {
     /// A lane with connections to where it is: none is made before it is needed.
     fn open(&mut self, row: LaneRow) -> Lane {
-        let LaneRow { number, schema, role, place, node } = row;
+        let LaneRow { number, schema, role, place, node, placed } = row;
         let number = usize::try_from(number).unwrap_or_default();
         let replica = node.as_ref().map(|node| self.replica_of(node));
         let (place, identity) = node.map_or((place, self.identity), |node| (node.place(), Some(node.identity())));
         let in_schema = self.catalogue.clone().at(&place, identity).in_schema(&schema).within(&self.allowance);
+        let placed = placed.map(|schema| Placed { schema, home: self.home.clone() });
         // Custom metrics read nothing of the catalogue.
         let reader = Reader::new(&in_schema);
-        let address = in_schema.on_node(replica.clone()).with_role(role.clone());
+        let address = in_schema.on_node(replica.clone()).with_role(role.clone()).placed(placed.is_some());
         let pool = Pool::on_demand(&address, self.requests, |_| Ok(()));
         let worker_pool = Pool::on_demand(&address, self.workers, expect_same_statements);
         let ingest = IngestCache::one_of(self.count);
         let (missed_since, moved_to) = <_>::default();
-        Lane { number, schema, role, place, replica, pool, worker_pool, reader, ingest, missed_since, moved_to }
+        Lane { number, schema, role, place, replica, placed, pool, worker_pool, reader, ingest, missed_since, moved_to }
     }
 
     /// The one lane of a database that was not made with more: it shares the catalogue's connections.
@@ -134,6 +148,7 @@ impl Opening {
             role,
             place,
             replica: None,
+            placed: None,
             pool: pool.clone(),
             worker_pool: worker_pool.clone(),
             reader: Reader::new(&self.catalogue),
@@ -174,9 +189,39 @@ impl Lane {
         (&self.schema, &self.role, &self.place) == (&row.schema, &row.role, &place)
     }
 
-    /// Whether what its customers own is here.
+    /// Whether what its customers own is here. Where an engine has put it here, what is worked with is made if that is missing.
     fn is_here(&self) -> Result<bool, Failure> {
-        self.worker_pool.run(|pg| HasTable { name: "customers".to_owned() }.get_result(pg))
+        match &self.placed {
+            None => self.worker_pool.run(|pg| HasTable { name: "customers".to_owned() }.get_result(pg)),
+            Some(placed) => placed.arrange(&self.worker_pool),
+        }
+    }
+
+    /// Makes a month's table of events, unless it exists.
+    pub(crate) fn create_month(&self, month: Month) -> Result<(), Failure> {
+        let Some(Placed { schema, home }) = &self.placed else {
+            return self.worker_pool.transact_again(|pg| Ok(partition::create(pg, month)?));
+        };
+        home.transact_again(|pg| Ok(citus::create_month(pg, schema, month)?))?;
+        self.worker_pool.transact_again(|pg| Ok(citus::show_month(pg, schema, month)?))
+    }
+}
+
+impl Placed {
+    /// Whether the lane is where these connections go; if it is, there is from here on what is worked with.
+    fn arrange(&self, pool: &Pool) -> Result<bool, Failure> {
+        let described = self.home.run(|pg| citus::describe(pg, &self.schema))?;
+        pool.try_run_anywhere(|pg| {
+            pg.transaction(|pg| {
+                if !citus::is_placed_here(pg, &self.schema)? {
+                    return Ok(false);
+                }
+                if citus::arrange(pg, &self.schema, &described, false)? {
+                    custom_sql::prepare(pg);
+                }
+                Ok(true)
+            })
+        })
     }
 }
 
@@ -263,6 +308,16 @@ impl Lanes {
                 None => return Err(Failure::Missing(message)),
             }
         }
+    }
+
+    /// A lane where it is, with what is worked with there, as far as that can be found out: an engine may have moved it since it was worked with
+    /// last.
+    pub(crate) fn found<'l>(&'l self, lane: &'l Lane) -> &'l Lane {
+        if lane.placed.is_none() {
+            return lane;
+        }
+        let look = |lane: &'l Lane| lane.worker_pool.try_read(|_| Ok(())).map(|()| lane);
+        self.with(lane, look).unwrap_or_else(|_| lane.newest())
     }
 
     /// Waits until a lane is to be found somewhere; `None`: where it was.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use billing_domain::store::Scope;
+use diesel::{Connection, PgConnection};
 
 use crate::issued::Issued;
 use crate::lanes::{Lane, Lanes};
@@ -50,7 +51,10 @@ impl Shared {
                 continue;
             }
             seen.push(Arc::clone(replica));
-            lane.worker_pool.transact_again(|pg| Ok(lock_key_ranges(pg, key_ranges.all())?))?;
+            let wait = |pg: &mut PgConnection| {
+                pg.transaction(|pg| -> Result<(), Failure> { Ok(lock_key_ranges(pg, key_ranges.all())?) })
+            };
+            lane.worker_pool.try_run_anywhere(wait)?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub(super) fn answer(shared: &Shared, lane: &Lane, mut jobs: Vec<PendingQuestion
     else {
         return jobs;
     };
-    let outcomes = lane.worker_pool.try_run(|pg| {
+    let outcomes = lane.worker_pool.try_read(|pg| {
         let mut tx = PgTransaction::new(pg, shared, organization, Some(lane));
         let outcomes = Snapshot::read(&mut tx, prefetch.clone()).map(|mut snapshot| {
             let outcome = |job| snapshot.without_statements(|snapshot| outcome(snapshot, job));

@@ -102,7 +102,7 @@ impl Lane {
     /// Makes what is missing in the lane, and remembers that it is there.
     pub(super) fn make_ready(&self, organization: Uuid, missing: &Preparation) -> Result<(), Failure> {
         for month in &missing.months {
-            self.worker_pool.transact_again(|pg| Ok(partition::create(pg, *month)?))?;
+            self.create_month(*month)?;
         }
         if !missing.months.is_empty() {
             partition::wait_for_readers(&self.worker_pool)?;
@@ -122,7 +122,7 @@ impl Lane {
         let known = self.pool.run(partition::list)?;
         let missing: Vec<Month> = Month::range(months).filter(|month| !known.contains(month)).collect();
         for month in &missing {
-            self.pool.transact(|pg| Ok(partition::create(pg, *month)?))?;
+            self.create_month(*month)?;
         }
         partition::wait_for_readers(&self.pool)?;
         let made = missing.len();

@@ -19,6 +19,7 @@ use diesel::sql_types::{Bool, Integer, Text};
 
 use super::{CountUncopied, CreateSlot, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
 use crate::pg::catalogue_copy::{self, SUBSCRIPTION};
+use crate::pg::citus;
 use crate::pg::error::Failure;
 use crate::pg::lock::{LockClass, lock_for_connection};
 use crate::pg::migration;
@@ -71,34 +72,52 @@ pub(crate) fn add(
         let message = "a node's name has at most 31 small letters, digits and underscores, and begins with a letter";
         return Err(StoreError::Internal(message.to_owned()));
     }
-    let connect = |url: &str| PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()));
-    let place = Place::of(node.host, i32::from(node.port), node.database);
-    let node_url = place.url(url);
-    let (mut home, mut there) = (connect(url)?, connect(&node_url)?);
+    let mut home = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let added = (|| -> Result<(), Failure> {
-        lock_for_connection(&mut home, LockClass::Migration)?;
-        let identity = expect_usable(&mut home, &mut there)?;
-        progress("making the catalogue's tables");
-        migration::make_catalogue(&node_url)?;
-        left(&mut there);
-        let is_subscribed = (HasSubscription { name: SUBSCRIPTION.to_owned() }).get_result(&mut there)?;
-        there.transaction(|pg| catalogue_copy::prepare(pg, is_subscribed))?;
-        progress("publishing the catalogue");
-        home.transaction(|pg| publish(pg, node, identity))?;
-        if !is_subscribed {
-            progress("copying the catalogue");
-            let slot = slot_of(node, Identity::read(&mut home)?);
-            DropSlot { name: slot.clone() }.execute(&mut home)?;
-            CreateSlot { name: slot.clone() }.get_result::<String>(&mut home)?;
-            let conninfo = url.replace('\'', "''");
-            there.batch_execute(&format!(
-                "CREATE SUBSCRIPTION {SUBSCRIPTION} CONNECTION '{conninfo}' PUBLICATION {SUBSCRIPTION}
-                WITH (create_slot = false, slot_name = '{slot}', synchronous_commit = 'on')"
-            ))?;
+        if citus::is_there(&mut home)? {
+            return refused(format!(
+                "nodes are the engine's here: have it add this one (SELECT citus_add_node('{}', {})), and run `billing-http migrate`, which gives \
+                it its copy of the catalogue",
+                node.host, node.port
+            ));
         }
-        wait_for_copy(&mut home, &mut there, progress)
+        lock_for_connection(&mut home, LockClass::Migration)?;
+        copy_to((url, &mut home), node, left, progress)
     })();
     added.map_err(Failure::into_store_error)
+}
+
+/// Gives a node its copy, beside nobody else who migrates.
+pub(super) fn copy_to(
+    (url, home): (&str, &mut PgConnection),
+    node: &NewNode<'_>,
+    left: impl Fn(&mut PgConnection),
+    progress: &mut dyn FnMut(&str),
+) -> Result<(), Failure> {
+    let node_url = Place::of(node.host, i32::from(node.port), node.database).url(url);
+    let there = PgConnection::establish(&node_url).map_err(|error| StoreError::Unavailable(error.to_string()));
+    let mut there = there?;
+    citus::keep_what_is_made(&mut there)?;
+    let identity = expect_usable(home, &mut there)?;
+    progress("making the catalogue's tables");
+    migration::make_catalogue(&node_url)?;
+    left(&mut there);
+    let is_subscribed = (HasSubscription { name: SUBSCRIPTION.to_owned() }).get_result(&mut there)?;
+    there.transaction(|pg| catalogue_copy::prepare(pg, is_subscribed))?;
+    progress("publishing the catalogue");
+    home.transaction(|pg| publish(pg, node, identity))?;
+    if !is_subscribed {
+        progress("copying the catalogue");
+        let slot = slot_of(node, Identity::read(home)?);
+        DropSlot { name: slot.clone() }.execute(home)?;
+        CreateSlot { name: slot.clone() }.get_result::<String>(home)?;
+        let conninfo = url.replace('\'', "''");
+        there.batch_execute(&format!(
+            "CREATE SUBSCRIPTION {SUBSCRIPTION} CONNECTION '{conninfo}' PUBLICATION {SUBSCRIPTION}
+            WITH (create_slot = false, slot_name = '{slot}', synchronous_commit = 'on')"
+        ))?;
+    }
+    wait_for_copy(home, &mut there, progress)
 }
 
 /// Whether a node can be called so: the name becomes part of others.

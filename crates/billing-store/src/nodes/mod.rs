@@ -2,6 +2,7 @@
 
 mod add;
 mod moving;
+mod placed;
 
 use diesel::sql_types::{BigInt, Bool, Integer, Text};
 
@@ -10,6 +11,7 @@ use crate::pg::statement::statement;
 pub(crate) use self::add::{NewNode, add};
 pub use self::moving::Moved;
 pub(crate) use self::moving::move_lane;
+pub(crate) use self::placed::follow_the_engine;
 
 /// How long is waited for a copy that makes no progress, in seconds.
 const STUCK_MAX_SECONDS: u64 = 60;

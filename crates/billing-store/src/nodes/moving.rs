@@ -24,6 +24,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text, Uuid as SqlUuid};
 use uuid::Uuid;
 
+use super::placed::move_placed;
 use super::{CountUncopied, CreateSlot, DropSlot, HasSubscription, STUCK_MAX_SECONDS};
 use crate::pg::error::Failure;
 use crate::pg::lane::{CATALOGUE, HasTable, LaneRow, directory};
@@ -156,6 +157,9 @@ pub(crate) fn move_lane(
         let mut home = connected?;
         lock_for_connection(&mut home, LockClass::Migration)?;
         let row = find_lane(&mut home, number)?;
+        if row.placed.is_some() {
+            return move_placed((url, &mut home), (&row, to), left, progress);
+        }
         let node = to.map(|name| find_node(&mut home, name)).transpose()?;
         let name = |node: &Option<Node>| node.as_ref().map(|node| node.name.clone());
         if name(&row.node) == name(&node) {

@@ -6,8 +6,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Array, Bool, Text};
 
 use super::error::Failure;
-use super::node::Node;
-use super::schema::nodes;
+use super::node::{self, Node};
 use super::statement::statement;
 
 /// The tables of the catalogue that every node has a copy of. All others are asked for at home.
@@ -85,7 +84,7 @@ statement! {
 /// Every node; none where the catalogue is older than they are.
 pub(crate) fn all_nodes(home: &mut PgConnection) -> QueryResult<Vec<Node>> {
     match (HasTable { name: "public.nodes".to_owned() }).get_result(home)? {
-        true => nodes::table.order(nodes::name).load(home),
+        true => node::all(home),
         false => Ok(Vec::new()),
     }
 }
@@ -95,7 +94,9 @@ pub(crate) fn connect(home_url: &str, node: &Node) -> Result<PgConnection, Store
     let connected = PgConnection::establish(&node.place().url(home_url));
     let mut there = connected.map_err(|error| StoreError::Unavailable(error.to_string()))?;
     node.identity().expect(&mut there).map_err(Failure::into_store_error)?;
-    let path = there.batch_execute(&format!("SET search_path = public, {AT_HOME}; SET client_min_messages = warning"));
+    let path = there.batch_execute(&format!(
+        "SET search_path = public, {AT_HOME}; SET client_min_messages = warning; SET citus.enable_ddl_propagation = off"
+    ));
     path.map_err(|error| Failure::from(error).into_store_error())?;
     Ok(there)
 }

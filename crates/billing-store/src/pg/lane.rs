@@ -6,6 +6,7 @@ use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 use uuid::Uuid;
 
+use super::citus;
 use super::node::Node;
 use super::place::Place;
 use super::schema::{lanes, nodes};
@@ -17,22 +18,27 @@ const LANES_MAX: u16 = 64;
 pub(crate) const CATALOGUE: &str = "public";
 
 /// A row of the directory.
-#[derive(Queryable)]
 pub(crate) struct LaneRow {
     pub(crate) number: i16,
-    /// Where all is that the lane's customers own.
+    /// Where the service works with all that the lane's customers own.
     pub(crate) schema: String,
     /// As whom the service works there; `None`: as itself.
     pub(crate) role: Option<String>,
     pub(crate) place: Place,
     /// The node that it is on; `None`: it is in the catalogue's database.
     pub(crate) node: Option<Node>,
+    /// The schema that an engine has placed; `None`: none has.
+    pub(crate) placed: Option<String>,
 }
 
 impl LaneRow {
     /// Whether it is where the catalogue is, and worked with as that is.
     pub(crate) fn is_with_the_catalogue(&self) -> bool {
-        self.schema == CATALOGUE && self.role.is_none() && self.place.is_home() && self.node.is_none()
+        self.schema == CATALOGUE
+            && self.role.is_none()
+            && self.place.is_home()
+            && self.node.is_none()
+            && self.placed.is_none()
     }
 }
 
@@ -71,14 +77,28 @@ pub(crate) fn lane_schema(number: usize) -> String {
     format!("lane_{number:02}")
 }
 
-/// Every lane, by number.
-pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
+/// A row as it is written down.
+type Written = (i16, String, Option<String>, Place, Option<Node>);
+
+/// Every lane as it is written down, by number: of those that an engine places that is not where they are.
+pub(crate) fn written(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
     let place = (lanes::host, lanes::port, lanes::database_name);
-    lanes::table
+    let rows: Vec<Written> = lanes::table
         .left_join(nodes::table)
         .order(lanes::number)
         .select((lanes::number, lanes::schema_name, lanes::role_name, place, nodes::all_columns.nullable()))
-        .load(pg)
+        .load(pg)?;
+    let row = |(number, schema, role, place, node)| LaneRow { number, schema, role, place, node, placed: None };
+    Ok(rows.into_iter().map(row).collect())
+}
+
+/// Every lane where it is, by number.
+pub(crate) fn directory(pg: &mut PgConnection) -> QueryResult<Vec<LaneRow>> {
+    let mut rows = written(pg)?;
+    if citus::is_there(pg)? {
+        citus::place(pg, &mut rows)?;
+    }
+    Ok(rows)
 }
 
 /// How many top bits of a key tell so many lanes apart; `None`: so many cannot be.
@@ -98,7 +118,7 @@ pub(crate) fn bounds(number: usize, bits: u8) -> (Uuid, Uuid) {
 
 /// The schemas of the lanes there are; none: the database has no customers' tables yet.
 pub(crate) fn schemas(pg: &mut PgConnection) -> QueryResult<Vec<String>> {
-    let known = directory(pg)?;
+    let known = written(pg)?;
     if known.is_empty() && (HasCustomers {}).get_result(pg)? {
         return Ok(vec![CATALOGUE.to_owned()]);
     }

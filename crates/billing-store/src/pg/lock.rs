@@ -26,6 +26,8 @@ pub(crate) enum LockClass {
     Statistics = 6,
     /// Giving messages their places.
     Messages = 7,
+    /// Making what the service works with on a node that an engine has put a lane on.
+    Arrangement = 8,
 }
 
 impl LockClass {
@@ -66,6 +68,11 @@ pub(crate) fn lock_customer(pg: &mut PgConnection, customer: Uuid) -> QueryResul
 /// Waits until nobody else changes the organization's catalogue; held until the transaction ends.
 pub(crate) fn lock_catalog(pg: &mut PgConnection, organization: Uuid) -> QueryResult<()> {
     Lock { class: LockClass::Catalog.key(), number: last_four_bytes(organization) }.execute(pg).map(drop)
+}
+
+/// Waits for the class as a whole; held until the transaction ends.
+pub(crate) fn lock(pg: &mut PgConnection, class: LockClass) -> QueryResult<()> {
+    Lock { class: class.key(), number: 0 }.execute(pg).map(drop)
 }
 
 /// Whether nobody else has the class as a whole; if so it is held until the transaction ends.

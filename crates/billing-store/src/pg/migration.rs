@@ -13,6 +13,7 @@ use diesel::sql_types::Bool;
 use diesel_migrations::{EmbeddedMigrations, MigrationHarness, embed_migrations};
 
 use crate::pg::catalogue_copy;
+use crate::pg::citus;
 use crate::pg::error::Failure;
 use crate::pg::lane::{self, HasTable};
 use crate::pg::lock::{LockClass, lock_for_connection};
@@ -83,6 +84,7 @@ pub(crate) fn migrate(
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
     let lock = lock_for_connection(&mut connection, LockClass::Migration);
     lock.map_err(as_store_error)?;
+    citus::keep_what_is_made(&mut connection).map_err(as_store_error)?;
     refuse_older(&mut connection)?;
     let (mut applied, mut nodes) = migrate_catalogue(url, &mut connection)?;
     let schemas = lane::schemas(&mut connection).map_err(as_store_error)?;
@@ -92,6 +94,11 @@ pub(crate) fn migrate(
     let planned = lane::planned(schemas, lanes)?;
     let directory = lane::directory(&mut connection).map_err(as_store_error)?;
     for schema in planned.schemas() {
+        if directory.iter().any(|row| row.placed.as_deref() == Some(schema)) {
+            let versions = migrate_placed(&mut connection, schema)?;
+            applied.extend(versions.into_iter().filter(|version| !applied.contains(version)).collect::<Vec<_>>());
+            continue;
+        }
         let node = directory.iter().find(|row| row.schema == schema).and_then(|row| row.node.as_ref());
         let place = match node.map(|node| nodes.iter_mut().find(|(name, _)| *name == node.name)) {
             None => &mut connection,
@@ -137,6 +144,14 @@ fn migrate_catalogue(url: &str, home: &mut PgConnection) -> Result<(Vec<String>,
     Ok((applied, nodes))
 }
 
+/// Applies what a lane lacks that an engine has placed, which has it on the lane's node too.
+fn migrate_placed(home: &mut PgConnection, schema: &str) -> Result<Vec<String>, StoreError> {
+    citus::make_on_nodes(home, true).map_err(as_store_error)?;
+    let versions = enter_lane(home, schema);
+    citus::make_on_nodes(home, false).map_err(as_store_error)?;
+    versions
+}
+
 /// Makes a lane if it is not there, and applies what is missing in it; the connection looks there first from now on.
 fn enter_lane(connection: &mut PgConnection, schema: &str) -> Result<Vec<String>, StoreError> {
     // Whoever may not make schemas can still work in those that are there.
@@ -158,6 +173,7 @@ pub(crate) fn make_lane(url: &str, schema: &str, left: impl Fn(&mut PgConnection
 /// Makes the tables of the catalogue in a database of its own, or brings them up to date.
 pub(crate) fn make_catalogue(url: &str) -> Result<Vec<String>, StoreError> {
     let mut connection = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    citus::keep_what_is_made(&mut connection).map_err(as_store_error)?;
     refuse_older(&mut connection)?;
     apply(&mut connection, CATALOGUE)
 }

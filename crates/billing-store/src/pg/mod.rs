@@ -1,6 +1,7 @@
 //! Postgres as such: connections, prepared statements, the schema, what errors mean. Knows nothing of the store above it.
 
 pub(crate) mod catalogue_copy;
+pub(crate) mod citus;
 pub(crate) mod column;
 pub(crate) mod conflict_cooldown;
 pub(crate) mod deadline;

@@ -4,7 +4,9 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 use diesel::sql_types::{Bool, Text};
 
+use super::citus;
 use super::place::{Identity, Place};
+use super::schema::nodes;
 use super::statement::statement;
 
 /// A row of the directory of nodes.
@@ -24,12 +26,32 @@ impl Node {
         Place::of(&self.host, self.port, &self.database_name)
     }
 
+    /// Takes another address for where it is.
+    pub(crate) fn is_at(&mut self, host: &str, port: i32) {
+        (self.host, self.port) = (host.to_owned(), port);
+    }
+
+    /// A server that is no node: no connection to it is taken for one.
+    pub(crate) fn strange(name: &str, host: &str, port: i32) -> Self {
+        let (name, host, database_name) = (name.to_owned(), host.to_owned(), String::new());
+        Self { name, host, port, database_name, system_identifier: 0, database_number: 0 }
+    }
+
     /// Which database must be found there.
     pub(crate) fn identity(&self) -> Identity {
         // Postgres has no number of a database beyond that.
         let database = u32::try_from(self.database_number).unwrap_or_default();
         Identity { server: self.system_identifier, database }
     }
+}
+
+/// Every node, by name. Those of an engine are where that has them.
+pub(crate) fn all(pg: &mut PgConnection) -> QueryResult<Vec<Node>> {
+    let mut all = nodes::table.order(nodes::name).load(pg)?;
+    if citus::is_there(pg)? {
+        citus::address(pg, &mut all)?;
+    }
+    Ok(all)
 }
 
 statement! {

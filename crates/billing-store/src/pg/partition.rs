@@ -12,6 +12,13 @@ use super::month::Month;
 use super::pool::Pool;
 use super::statement::statement;
 
+/// The table of events itself: where an engine has placed the lane, `events` is a view of it.
+const EVENTS: &str = "coalesce(
+    (SELECT refobjid::regclass FROM pg_rewrite
+        JOIN pg_depend ON classid = 'pg_rewrite'::regclass AND objid = pg_rewrite.oid AND refclassid = 'pg_class'::regclass AND refobjid <> ev_class
+        WHERE ev_class = 'events'::regclass LIMIT 1),
+    'events'::regclass)";
+
 statement! {
     /// Makes one month's partition, unless it exists.
     CreatePartition -> Text { "SELECT create_events_partition(" month_start: OffsetDateTime as Timestamptz; ")::text" }
@@ -22,7 +29,7 @@ statement! {
     FindUnindexed -> Text {
         "SELECT partition.inhrelid::regclass::text
         FROM pg_inherits partition
-        WHERE partition.inhparent = 'events'::regclass
+        WHERE partition.inhparent = " [EVENTS] "
             AND (
                 NOT EXISTS (
                     SELECT FROM pg_index i
@@ -44,9 +51,12 @@ statement! {
 }
 
 statement! {
-    /// The partitions there are.
+    /// The partitions there are; where an engine has placed the lane, the views of them.
     ListPartitions -> Text {
-        "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass"
+        "SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = 'events'::regclass
+        UNION ALL
+        SELECT month.relname FROM pg_class events JOIN pg_class month ON month.relnamespace = events.relnamespace AND month.relkind = 'v'
+        WHERE events.oid = 'events'::regclass AND events.relkind = 'v'"
     }
 }
 
@@ -55,7 +65,7 @@ statement! {
     /// whoever plans a statement about it has from before it looks for the months until its transaction ends.
     ListReaders -> Text {
         "SELECT DISTINCT virtualtransaction FROM pg_locks
-        WHERE relation = 'events'::regclass AND granted AND pid <> pg_backend_pid()
+        WHERE relation = " [EVENTS] " AND granted AND pid <> pg_backend_pid()
             AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     }
 }

@@ -29,6 +29,12 @@ impl Place {
         Self { host: Some(host.to_owned()), port: Some(port), database: Some(database.to_owned()) }
     }
 
+    /// The same server, and another database there.
+    #[cfg(feature = "testing")]
+    pub(crate) fn of_database(self, database: &str) -> Self {
+        Self { database: Some(database.to_owned()), ..self }
+    }
+
     /// The URL that leads there, of one that leads to the catalogue.
     ///
     /// The directory lets no character through that a URL or a list of parameters would have to quote.

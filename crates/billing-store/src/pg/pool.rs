@@ -11,6 +11,7 @@ use diesel::{Connection as _, PgConnection, QueryResult, RunQueryDsl};
 use r2d2::{HandleError, ManageConnection};
 use scheduled_thread_pool::ScheduledThreadPool;
 
+use crate::pg::citus;
 use crate::pg::error::{Failure, unreachable};
 use crate::pg::migration;
 use crate::pg::place::{Identity, Place, search_path};
@@ -69,12 +70,22 @@ pub(crate) struct Address {
     allowance: Option<Arc<Allowance>>,
     /// The copy of the catalogue that is there; `None`: it is the catalogue itself.
     replica: Option<Arc<Replica>>,
+    /// Whether an engine has put the lane there.
+    is_placed: bool,
 }
 
 impl Address {
     /// The database at `url`, where its user looks by itself.
     pub(crate) fn of(url: &str) -> Self {
-        Self { url: url.to_owned(), schema: None, role: None, identity: None, allowance: None, replica: None }
+        Self {
+            url: url.to_owned(),
+            schema: None,
+            role: None,
+            identity: None,
+            allowance: None,
+            replica: None,
+            is_placed: false,
+        }
     }
 
     /// The same database, looking in a schema first and then in the catalogue's.
@@ -90,6 +101,11 @@ impl Address {
     /// The same, on a node, which has a copy of the catalogue.
     pub(crate) fn on_node(self, replica: Option<Arc<Replica>>) -> Self {
         Self { replica, ..self }
+    }
+
+    /// The same, of a lane that an engine places, or does not.
+    pub(crate) fn placed(self, is_placed: bool) -> Self {
+        Self { is_placed, ..self }
     }
 
     /// The same, sharing an allowance with others.
@@ -166,6 +182,9 @@ impl Connection {
         address.identity.map_or(Ok(()), |identity| identity.expect(&mut pg))?;
         if let Some(schema) = &address.schema {
             pg.batch_execute(&search_path(schema))?;
+        }
+        if address.is_placed {
+            pg.batch_execute(citus::ON_THE_OWNER)?;
         }
         if address.replica.is_some() {
             migration::expect_customers_versions(&mut pg)?;
@@ -269,6 +288,8 @@ pub(crate) struct Pool {
     made: Arc<AtomicU64>,
     /// Whether a commit is believed only when the server knows of it.
     pub(crate) is_confirming: bool,
+    /// Whether it is looked at the beginning of each transaction whether the lane is still here.
+    pub(super) is_placed: bool,
     replica: Option<Arc<Replica>>,
 }
 
@@ -311,7 +332,8 @@ impl Pool {
         if let Some(allowance) = &address.allowance {
             allowance.pools.lock().unwrap_or_else(PoisonError::into_inner).push(inner.clone());
         }
-        Self { inner, made, is_confirming: address.identity.is_some(), replica: address.replica.clone() }
+        let (is_confirming, replica) = (address.identity.is_some(), address.replica.clone());
+        Self { inner, made, is_confirming, is_placed: address.is_placed, replica }
     }
 
     /// How many connections have been made so far, those among them that are closed again. Any of them that is in use has
@@ -372,8 +394,29 @@ impl Pool {
         self.try_run(|pg| Ok(work(pg)?))
     }
 
-    /// [`Pool::run`] of what can fail in other ways too.
-    pub(crate) fn try_run<T>(
+    /// [`Pool::run`] of what can fail in other ways too. What an engine may move meanwhile stays until it is done.
+    pub(crate) fn try_run<T>(&self, work: impl FnMut(&mut PgConnection) -> Result<T, Failure>) -> Result<T, Failure> {
+        match self.is_placed {
+            true => self.transact_again(work),
+            false => self.try_run_anywhere(work),
+        }
+    }
+
+    /// [`Pool::try_run`] of one statement that reads: what an engine moves meanwhile was here when it began.
+    pub(crate) fn try_read<T>(
+        &self,
+        mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        self.try_run_anywhere(|pg| {
+            if self.is_placed {
+                citus::expect_here(pg, false)?;
+            }
+            work(pg)
+        })
+    }
+
+    /// [`Pool::try_run`], also where the lane may not be any more.
+    pub(crate) fn try_run_anywhere<T>(
         &self,
         mut work: impl FnMut(&mut PgConnection) -> Result<T, Failure>,
     ) -> Result<T, Failure> {

@@ -16,6 +16,15 @@ use super::statement::statement;
 /// Smaller tables are read quickly whatever is known of them.
 const PAGES_MIN: i64 = 8;
 
+/// The schema that is looked at: that of the catalogue, or that of a lane, where an engine has placed that the one with its tables.
+pub(crate) const NAMESPACE: &str = "coalesce(
+    (SELECT tables.relnamespace FROM pg_class views
+        JOIN pg_rewrite ON ev_class = views.oid
+        JOIN pg_depend ON classid = 'pg_rewrite'::regclass AND objid = pg_rewrite.oid AND refclassid = 'pg_class'::regclass AND refobjid <> ev_class
+        JOIN pg_class tables ON tables.oid = refobjid
+        WHERE views.oid = to_regclass('customers') AND views.relkind = 'v' LIMIT 1),
+    to_regnamespace(quote_ident(current_schema())))";
+
 statement! {
     /// The tables of which what is known is not of what they hold, the largest first: those of which nothing was gathered
     /// since the statistics of the server began, that have grown by a fifth, or of which a tenth of the rows have changed. The
@@ -25,7 +34,7 @@ statement! {
         FROM (
             SELECT oid, relpages, reltuples, pg_relation_size(oid) / current_setting('block_size')::bigint AS pages
             FROM pg_class
-            WHERE relkind = 'r' AND relnamespace = to_regnamespace(quote_ident(current_schema())) AND pg_has_role(relowner, 'USAGE')
+            WHERE relkind = 'r' AND relnamespace = " [NAMESPACE] " AND pg_has_role(relowner, 'USAGE')
         ) relation
         WHERE relation.pages >= " pages_min: i64 as BigInt; " AND (
             coalesce(pg_stat_get_last_analyze_time(relation.oid), pg_stat_get_last_autoanalyze_time(relation.oid)) IS NULL

@@ -2,6 +2,7 @@
 
 use diesel::PgConnection;
 
+use super::citus;
 use super::error::Failure;
 use super::place::Ending;
 use super::pool::Pool;
@@ -75,6 +76,9 @@ impl Pool {
                     Isolation::OneSnapshot => pg.build_transaction().repeatable_read().read_only(),
                 };
                 let (value, ending) = builder.run(|pg| -> Result<_, Failure> {
+                    if self.is_placed {
+                        citus::expect_here(pg, matches!(isolation, Isolation::ReadCommitted))?;
+                    }
                     let value = work(pg)?;
                     let ending = if is_confirming { Some(Ending::begin(pg)?) } else { None };
                     is_committing = true;

@@ -19,7 +19,6 @@ use super::event_recount::Recount;
 use crate::pg::column::{JsonText, count, unreadable};
 use crate::pg::error::Failure;
 use crate::pg::month::Month;
-use crate::pg::partition;
 use crate::pg::schema::{event_corrections, events};
 use crate::pg::statement::statement;
 use crate::rollup::enter_key_ranges;
@@ -275,7 +274,7 @@ impl PgTransaction<'_> {
         let amended = corrections.iter().filter_map(|correction| correction.after.as_ref());
         let months: BTreeSet<Month> = amended.map(|after| Month::of(after.time_created)).collect();
         for month in months.into_iter().filter(|month| !lane.ingest.has_month(*month)) {
-            let made = lane.worker_pool.transact_again(|pg| Ok(partition::create(pg, month)?));
+            let made = lane.create_month(month);
             made.map_err(Failure::into_error)?;
         }
         Ok(())

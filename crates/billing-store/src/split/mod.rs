@@ -19,6 +19,7 @@ use diesel::connection::SimpleConnection;
 use diesel::prelude::*;
 
 use self::statements::{Digest, Table, digest, move_aside, tables};
+use crate::pg::citus;
 use crate::pg::error::Failure;
 use crate::pg::lane::{bits, bounds, directory, lane_schema};
 use crate::pg::lock::{LockClass, lock_for_connection};
@@ -60,7 +61,8 @@ pub(crate) fn split(
     if bits(lanes).is_none() || lanes == 1 {
         return Err(StoreError::Internal("one lane can be split into 2, 4, 8, 16, 32 or 64".to_owned()));
     }
-    let pg = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    let mut pg = PgConnection::establish(url).map_err(|error| StoreError::Unavailable(error.to_string()))?;
+    citus::keep_what_is_made(&mut pg).map_err(|error| Failure::from(error).into_store_error())?;
     let mut splitter = Splitter { pg, lanes };
     splitter.run(url, left, progress).map_err(Failure::into_store_error)
 }

@@ -12,9 +12,9 @@ use crate::pg::column::count;
 use crate::pg::error::Failure;
 use crate::pg::lane::bounds;
 use crate::pg::migration;
-use crate::pg::node::Node;
-use crate::pg::schema::nodes;
+use crate::pg::node;
 use crate::pg::statement::statement;
+use crate::pg::statistics::NAMESPACE;
 
 /// A lane as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ statement! {
     Measure -> (BigInt, BigInt) {
         "SELECT (SELECT count(*) FROM customers), coalesce(sum(pg_total_relation_size(oid)), 0)::bigint
         FROM pg_class
-        WHERE relnamespace = to_regnamespace(quote_ident(current_schema())) AND relkind = 'r' AND " ones: i64 as BigInt; " = 1"
+        WHERE relnamespace = " [NAMESPACE] " AND relkind = 'r' AND " ones: i64 as BigInt; " = 1"
     }
 }
 
@@ -54,8 +54,8 @@ statement! {
     ListOwned -> Text {
         "SELECT class.relname::text
         FROM pg_class class JOIN pg_attribute attribute ON attribute.attrelid = class.oid AND attribute.attname = 'customer_key'
-        WHERE class.relnamespace = to_regnamespace(quote_ident(current_schema())) AND class.relkind IN ('r', 'p')
-            AND NOT class.relispartition AND NOT attribute.attisdropped AND class.relname <> ALL (" but: Vec<String> as diesel::sql_types::Array<Text>; ")
+        WHERE class.relnamespace = " [NAMESPACE] " AND class.relkind IN ('r', 'p')
+            AND to_regclass(quote_ident(class.relname)) IS NOT NULL AND NOT class.relispartition AND NOT attribute.attisdropped AND class.relname <> ALL (" but: Vec<String> as diesel::sql_types::Array<Text>; ")
         ORDER BY 1"
     }
 }
@@ -104,7 +104,7 @@ impl PgStore {
     /// # Errors
     /// Those of the catalogue's connections.
     pub fn nodes(&self) -> Result<Vec<(String, String)>, Error> {
-        let all = self.shared.pool.run(|pg| nodes::table.order(nodes::name).load::<Node>(pg));
+        let all = self.shared.pool.run(node::all);
         let all = all.map_err(Failure::into_error)?;
         Ok(all.into_iter().map(|node| (node.name.clone(), node.place().to_string())).collect())
     }
@@ -118,6 +118,7 @@ impl PgStore {
         let (lanes, mut faults) = (&self.shared.lanes, Vec::new());
         let versions = migration::customers_versions()?;
         for lane in lanes.all() {
+            let lane = lanes.found(lane);
             progress(count(lane.number as i64)?);
             match expect_versions(&lane.pool, &versions) {
                 Err(StoreError::Internal(fault)) => faults.push(format!("lane {}: {fault}", lane.number)),

@@ -222,6 +222,13 @@ fn ping_lane(lane: &Lane) -> Result<(), StoreError> {
     }
 }
 
+/// Brings everything up to date, and lanes to where an engine places them.
+fn migrate(url: &str, lanes: Option<u16>) -> Result<Vec<String>, StoreError> {
+    let applied = migration::migrate(url, lanes, custom_sql::prepare)?;
+    nodes::follow_the_engine(url, !applied.is_empty(), custom_sql::prepare)?;
+    Ok(applied)
+}
+
 impl PgStore {
     /// Connects to the database at `url`, with at most `pool_size` connections.
     ///
@@ -272,7 +279,7 @@ impl PgStore {
     /// # Errors
     /// [`StoreError::Unavailable`], or [`StoreError::Internal`] with the migration that failed; it left no trace.
     pub fn migrate(url: &str) -> Result<Vec<String>, StoreError> {
-        migration::migrate(url, None, custom_sql::prepare)
+        migrate(url, None)
     }
 
     /// [`PgStore::migrate`], dividing the customers of a new database into so many lanes: 1, 2, 4 .. 64. Their number is fixed from then
@@ -281,7 +288,7 @@ impl PgStore {
     /// # Errors
     /// As [`PgStore::migrate`], and [`StoreError::Internal`] when the database has another number of lanes.
     pub fn migrate_into_lanes(url: &str, lanes: u16) -> Result<Vec<String>, StoreError> {
-        migration::migrate(url, Some(lanes), custom_sql::prepare)
+        migrate(url, Some(lanes))
     }
 
     /// Divides the customers of the database at `url`, which has one lane, into so many: 2, 4, 8 .. 64. Nobody may work on it
@@ -448,7 +455,7 @@ impl PgStore {
         let mut gathered = self.shared.pool.refresh_statistics()?;
         if self.shared.lanes.only().is_none() {
             for lane in self.shared.lanes.all() {
-                gathered += lane.pool.refresh_statistics()?;
+                gathered += self.shared.lanes.found(lane).pool.refresh_statistics()?;
             }
         }
         Ok(gathered)
