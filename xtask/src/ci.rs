@@ -18,6 +18,12 @@ const RENEWAL_RACE_ROUNDS: &str = "20";
 const MAIN_TESTS: [&str; 5] = ["test", "--workspace", "--test", "main", "--"];
 /// How many lanes tests are run with besides one.
 const LANES: &str = "4";
+/// What kills servers of a cluster, where it may.
+const KILLS: &str = "durability::citus::a_node_that_dies";
+/// What is tried with customers in lanes.
+const LANES_OF: [&str; 4] = ["rules::every_route", "rules::isolation", "resources::lists::long", "durability::lives"];
+/// What is tried besides where a cluster has them.
+const ON_CITUS: [&str; 3] = ["durability::citus", "durability::lanes::books_over_lanes", "docs::guides"];
 /// Where programs run in browsers.
 const WASM: &str = "wasm32-unknown-unknown";
 /// A feature that needs more than a bare machine has.
@@ -26,6 +32,7 @@ const FEATURES_LEFT_OUT: [&str; 2] = ["default", "tls"];
 pub fn run_all() -> anyhow::Result<()> {
     step("tests", || cargo(&["test", "--workspace"], &[]))?;
     step("lanes", lanes)?;
+    step("citus", citus)?;
     step("codes", codes)?;
     step("races", races)?;
     lint()
@@ -41,7 +48,23 @@ pub fn races() -> anyhow::Result<()> {
 /// Every route, both tenants, the lists and random lives, with customers in several lanes, in each of which the service works as a role that has no
 /// rights on the others: a statement that crosses lanes fails.
 pub fn lanes() -> anyhow::Result<()> {
-    with_lanes(&["rules::every_route", "rules::isolation", "resources::lists::long", "durability::lives"])
+    with_lanes(&LANES_OF)
+}
+
+/// The same with lanes on a Citus cluster, besides the guides, the figures of lanes beside those of one, and lanes that are moved. Where there is no cluster
+/// nothing is done, which is said, unless there has to be one.
+pub fn citus() -> anyhow::Result<()> {
+    let Ok(cluster) = env::var("CITUS_URL") else {
+        if env::var("CITUS").as_deref() == Ok("1") {
+            bail!("CITUS=1, and CITUS_URL names no database of a cluster");
+        }
+        println!("SKIPPED: lanes on a Citus cluster, since CITUS_URL names none");
+        return Ok(());
+    };
+    let tests = [&ON_CITUS[..], &LANES_OF, &["--test-threads", "2", "--skip", KILLS]].concat();
+    cargo(&[&MAIN_TESTS, &tests[..]].concat(), &[("BILLING_TEST_LANES", LANES), ("BILLING_TEST_CLUSTER", &cluster)])?;
+    // A server that it kills is that of all databases.
+    cargo(&[&MAIN_TESTS[..], &[KILLS]].concat(), &[])
 }
 
 /// Runs tests of the service and of the store with customers in several lanes.

@@ -26,6 +26,7 @@ cargo xtask ci        everything that continuous integration runs
 cargo xtask lint      the same without the tests
 cargo xtask codes     holds the documented error codes against those that a run of all tests has seen
 cargo xtask lanes     every route, long lists and random lives with customers in 4 lanes; a minute
+cargo xtask citus     the same, the guides and moves on a Citus cluster, of which CITUS_URL is the URL of a database; minutes
 cargo xtask races     the calls that race for one customer, 200 rounds of each pair: minutes
 cargo xtask tidy      the house rules of layering and tidiness only
 cargo xtask licences  the licences of all dependencies only
@@ -73,6 +74,7 @@ fn run(arguments: &[String]) -> anyhow::Result<()> {
         ["lint"] => ci::lint(),
         ["codes"] => ci::codes(),
         ["lanes"] => ci::lanes(),
+        ["citus"] => ci::citus(),
         ["races"] => ci::races(),
         ["tidy"] => house_rules(),
         ["bench", "billing", ref options @ ..] => bench::billing::run(options),

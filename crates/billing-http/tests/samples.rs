@@ -136,7 +136,7 @@ impl Fixture {
         let ordered = self.post(world, "/api/events/void/", &ordered, 200);
         self.ids.insert("job", ordered["job"].id("job_id"));
         // One that is over: none runs beside the samples.
-        world.sql(&format!(
+        world.sql_at_home(&format!(
             "INSERT INTO books_audits (organization_id, id, state, requested_at, finished_at)
             VALUES ('{}', gen_random_uuid(), 'clean', now(), now())",
             self.organization.uuid()

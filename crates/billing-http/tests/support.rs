@@ -153,10 +153,13 @@ impl World {
 
     /// Runs SQL behind the service's back: in each lane, where there are several.
     pub fn sql(&self, statements: &str) {
-        for enter in self.search_paths() {
-            let mut pg = PgConnection::establish(self.url()).expect("a connection");
-            pg.batch_execute(&format!("{enter}; {statements}")).expect(statements);
-        }
+        self.store.in_every_lane(statements);
+    }
+
+    /// Runs SQL behind the service's back once, where the catalogue is.
+    pub fn sql_at_home(&self, statements: &str) {
+        let mut pg = PgConnection::establish(self.url()).expect("a connection");
+        pg.batch_execute(statements).expect(statements);
     }
 
     /// What leads a connection to the tables of each lane.

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::support::World;
 
-fn printed(world: &World, arguments: &[&str]) -> (bool, String) {
+pub(super) fn printed(world: &World, arguments: &[&str]) -> (bool, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_billing-http"))
         .args(arguments)
         .env("DATABASE_URL", world.url())

@@ -6,6 +6,7 @@ mod approval_races;
 mod audit;
 mod billing_batches;
 mod billing_run;
+mod citus;
 mod clock_turns;
 mod command_line;
 mod commands;

@@ -75,6 +75,23 @@ impl Service {
     }
 }
 
+/// Makes one customer after the other, each with a subscription and an event, until it is over; how many. Each call is told apart by a key.
+pub(super) fn keep_working(plan: &str, is_over: &AtomicBool, post: &dyn Fn(&str, &Value, &str)) -> usize {
+    let mut made = 0;
+    while !is_over.load(Ordering::SeqCst) {
+        let customer = format!("c{made}");
+        let body = json!({"customer_id": customer, "email": format!("{made}@acme.io")});
+        post("/api/customers/", &body, &format!("customer-{made}"));
+        let subscription = json!({"customer_id": customer, "plan_id": plan, "start_date": &now()[..10]});
+        post("/api/subscriptions/", &subscription, &format!("subscription-{made}"));
+        let sent = event(&customer, &format!("e{made}"), &now());
+        post("/api/track/", &json!({"batch": [sent]}), &format!("event-{made}"));
+        made += 1;
+        thread::sleep(Duration::from_millis(5));
+    }
+    made
+}
+
 fn count(value: &Value) -> usize {
     value.as_array().map_or(0, Vec::len)
 }
@@ -116,18 +133,9 @@ fn a_service_goes_on_while_its_lanes_move_to_another_server_and_back() {
     let is_over = AtomicBool::new(false);
     let made = thread::scope(|scope| {
         let working = scope.spawn(|| {
-            let mut made = 0;
-            while !is_over.load(Ordering::SeqCst) {
-                let customer = format!("c{made}");
-                service.post("/api/customers/", &json!({"customer_id": customer, "email": format!("{made}@acme.io")}));
-                let subscription = json!({"customer_id": customer, "plan_id": plan, "start_date": &now()[..10]});
-                service.post("/api/subscriptions/", &subscription);
-                let sent = event(&customer, &format!("e{made}"), &now());
-                service.post("/api/track/", &json!({"batch": [sent]}));
-                made += 1;
-                thread::sleep(Duration::from_millis(5));
-            }
-            made
+            keep_working(&plan, &is_over, &|path, body, _| {
+                service.post(path, body);
+            })
         });
         let moves = ["east", "home", "east"].map(|to| {
             let output = run(&["lanes", "move", "1", "--to", to]);

@@ -1,5 +1,6 @@
 //! A database of its own for every test, in a throw-away cluster that all tests of a process share.
 
+mod cluster;
 mod statements;
 
 use std::cell::RefCell;
@@ -26,6 +27,7 @@ use crate::pg::statement::statement;
 use crate::reservation::{Holder, KeyReserved, reserve_credit_note_number, reserve_email, reserve_key, write_token};
 use crate::{PgStore, custom_sql};
 
+pub use self::cluster::ClusterDatabase;
 pub use self::statements::{count_statements, listen_to_statements, statements_heard, statements_sent};
 
 /// Most rows of roll-ups that one transaction writes.
@@ -40,7 +42,14 @@ const POOL_SIZE: u32 = 12;
 pub struct TestStore {
     // In the order of dropping: connections before their database.
     store: PgStore,
-    database: TestDatabase,
+    database: Database,
+}
+
+/// Where the store's tables are.
+enum Database {
+    /// In the throw-away cluster.
+    Local(TestDatabase),
+    OnCluster(ClusterDatabase),
 }
 
 impl TestStore {
@@ -57,11 +66,16 @@ impl TestStore {
     }
 
     /// A store whose customers are divided into lanes. In each of several the service works as a role that has no rights on any
-    /// other.
+    /// other. Several are on the Citus cluster of `BILLING_TEST_CLUSTER`, if that names one: there, as the service itself.
     ///
     /// # Panics
     /// As [`TestStore::new`].
     pub fn with_lanes(lanes: u16) -> Self {
+        if lanes > 1
+            && let Ok(cluster) = std::env::var(cluster::CLUSTER)
+        {
+            return Self::on_cluster(&cluster, lanes);
+        }
         let migrate = |url: &str| {
             PgStore::migrate_into_lanes(url, lanes).map_err(|error| error.to_string())?;
             if lanes == 1 { Ok(()) } else { wall_off(url).map_err(|error| error.to_string()) }
@@ -69,8 +83,34 @@ impl TestStore {
         let name = if lanes == 1 { MIGRATIONS_HASH.to_owned() } else { format!("{MIGRATIONS_HASH}{lanes}{WALL_OFF}") };
         let database = postgres_local::testing::database(&name, &migrate);
         let database = database.unwrap_or_else(|error| panic!("{error}"));
+        Self::over(Database::Local(database))
+    }
+
+    /// A store with lanes on a Citus cluster, of which `cluster` is the URL of a database.
+    ///
+    /// # Panics
+    /// When a server does not answer or a migration fails.
+    pub fn on_cluster(cluster: &str, lanes: u16) -> Self {
+        let database = ClusterDatabase::new(cluster).unwrap_or_else(|error| panic!("{cluster}: {error}"));
+        PgStore::migrate_into_lanes(database.url(), lanes).unwrap_or_else(|error| panic!("{error}"));
+        Self::over(Database::OnCluster(database))
+    }
+
+    fn over(database: Database) -> Self {
         let store = PgStore::connect(database.url(), POOL_SIZE).unwrap_or_else(|error| panic!("{error}"));
         Self { store, database }
+    }
+
+    /// Runs statements in every lane, wherever that is.
+    ///
+    /// # Panics
+    /// With what a server says.
+    pub fn in_every_lane(&self, statements: &str) {
+        for lane in self.store.shared.lanes.all() {
+            let mut pg = PgConnection::establish(&lane.place.url(self.url())).unwrap_or_else(|error| panic!("{error}"));
+            let enter = crate::pg::place::search_path(&lane.schema);
+            pg.batch_execute(&format!("{enter}; {statements}")).unwrap_or_else(|error| panic!("{statements}: {error}"));
+        }
     }
 
     /// Where the database is, for connections of the test's own.
@@ -98,6 +138,15 @@ impl TestStore {
     /// A clone of the store, to be given away.
     pub fn store(&self) -> PgStore {
         self.store.clone()
+    }
+}
+
+impl Database {
+    fn url(&self) -> &str {
+        match self {
+            Self::Local(database) => database.url(),
+            Self::OnCluster(database) => database.url(),
+        }
     }
 }
 
