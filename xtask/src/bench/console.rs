@@ -9,7 +9,7 @@ use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use serde_json::{Value, json};
 use ureq::Agent;
 use ureq::http::Response;
@@ -232,13 +232,13 @@ impl<'s> Visitor<'s> {
         let mut looked = 0;
         while let Some((_, path)) = found.get(looked).filter(|_| looked < PAGES_MAX) {
             let (answer, text) = self.get(path)?;
-            ensure!(answer.status() == 200, "{path} answered {}", answer.status());
+            ensure!(is_page(path, &answer), "{path} answered {}", answer.status());
             for link in text.split("href=\"").skip(1).filter_map(|rest| rest.split('"').next()) {
                 let link = link.replace("&amp;", "&");
                 let link = link.split('#').next().unwrap_or_default();
-                let is_page = link.starts_with("/console/") && !link.contains("/asset") && !link.contains("csv");
+                let is_of_console = link.starts_with("/console/") && !link.contains("/asset") && !link.contains("csv");
                 let shape = shape_of(link);
-                if is_page && found.iter().all(|(known, _)| *known != shape) {
+                if is_of_console && found.iter().all(|(known, _)| *known != shape) {
                     found.push((shape, link.to_owned()));
                 }
             }
@@ -254,15 +254,20 @@ impl<'s> Visitor<'s> {
         for round in 0..TIMES + 2 {
             let began = Instant::now();
             let (answer, _) = self.get(path)?;
-            if answer.status() != 200 {
-                bail!("{path} answered {}", answer.status());
-            }
+            ensure!(is_page(path, &answer), "{path} answered {}", answer.status());
             if round >= 2 {
                 took.push(milliseconds(began.elapsed()));
             }
         }
         Ok(median(&took))
     }
+}
+
+/// Whether it is the page asked for, or leads to the only thing that was searched for.
+fn is_page(path: &str, answer: &Response<()>) -> bool {
+    let leads_on = path.starts_with("/console/search/") && answer.status() == 303;
+    answer.status() == 200
+        || leads_on && answer.headers().get("location").is_some_and(|to| !to.as_bytes().ends_with(b"/sign-in/"))
 }
 
 fn milliseconds(took: Duration) -> f64 {
