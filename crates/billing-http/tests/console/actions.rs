@@ -21,7 +21,7 @@ fn world() -> (World, String, String) {
 }
 
 /// Opens a form and sends it with these fields, twice at once and once more: as double clicks and reloads do. All answers.
-fn send_thrice(world: &World, browser: &Browser<'_>, path: &str, fields: &[(&str, &str)]) -> Vec<(u16, String)> {
+fn send_thrice(world: &World, browser: &Browser, path: &str, fields: &[(&str, &str)]) -> Vec<(u16, String)> {
     let page = browser.get(path);
     assert_eq!(page.status, 200, "{}", page.text);
     let (token, once) = (token(&page), hidden(&page, "once"));

@@ -38,7 +38,7 @@ fn invoices(world: &World) -> Vec<Value> {
 }
 
 /// Looks at a change, and then makes it by the form that is shown with it, twice. What was looked at, and what the first came to.
-fn change(world: &World, browser: &Browser<'_>, path: &str, fields: &[(&str, &str)]) -> (Answer, Answer) {
+fn change(world: &World, browser: &Browser, path: &str, fields: &[(&str, &str)]) -> (Answer, Answer) {
     let form = browser.get(path);
     assert_eq!(form.status, 200, "{path}: {}", form.text);
     assert!(!form.text.contains("name=\"once\""), "{path}: nothing can be done before it was looked at");

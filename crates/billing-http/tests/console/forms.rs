@@ -24,7 +24,7 @@ fn world() -> (World, String) {
 }
 
 /// Fills a form in and sends it, twice: the second time is a double click. What the first came to.
-fn fill(browser: &Browser<'_>, path: &str, fields: &[(&str, &str)]) -> Answer {
+fn fill(browser: &Browser, path: &str, fields: &[(&str, &str)]) -> Answer {
     let page = browser.get(path);
     assert_eq!(page.status, 200, "{path}: {}", page.text);
     for (name, _) in fields {

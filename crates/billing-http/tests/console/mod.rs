@@ -42,21 +42,27 @@ pub fn user(world: &World, email: &str, organization: OrganizationId, role: Role
 }
 
 /// A browser: it keeps cookies, and follows nothing by itself.
-pub struct Browser<'w> {
-    world: &'w World,
+pub struct Browser {
+    /// Host and port.
+    at: String,
     agent: Agent,
     pub cookies: RefCell<BTreeMap<String, String>>,
     pub headers: Vec<(&'static str, String)>,
 }
 
-impl<'w> Browser<'w> {
-    pub fn new(world: &'w World) -> Self {
+impl Browser {
+    pub fn new(world: &World) -> Self {
+        Self::at(&world.addr().to_string())
+    }
+
+    /// Of the service that listens there.
+    pub fn at(addr: &str) -> Self {
         let agent = Agent::config_builder().http_status_as_error(false).max_redirects(0).build().into();
-        Self { world, agent, cookies: RefCell::default(), headers: Vec::new() }
+        Self { at: addr.to_owned(), agent, cookies: RefCell::default(), headers: Vec::new() }
     }
 
     /// Of somebody who is signed in.
-    pub fn signed_in(world: &'w World, email: &str) -> Self {
+    pub fn signed_in(world: &World, email: &str) -> Self {
         let browser = Self::new(world);
         let answer = browser.sign_in(email, PASSWORD);
         assert_eq!((answer.status, answer.header("location")), (303, "/console/"), "{}", answer.text);
@@ -82,7 +88,16 @@ impl<'w> Browser<'w> {
     }
 
     fn send(&self, method: &str, path: &str, form: Option<String>) -> Answer {
-        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.world.addr()));
+        self.try_send(method, path, form).expect("an answer")
+    }
+
+    /// The same where the service may be gone before it has answered.
+    pub fn try_get(&self, path: &str) -> Option<Answer> {
+        self.try_send("GET", path, None)
+    }
+
+    fn try_send(&self, method: &str, path: &str, form: Option<String>) -> Option<Answer> {
+        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.at));
         let cookies: Vec<String> =
             self.cookies.borrow().iter().map(|(name, value)| format!("{name}={value}")).collect();
         if !cookies.is_empty() {
@@ -95,7 +110,7 @@ impl<'w> Browser<'w> {
             request = request.header("content-type", "application/x-www-form-urlencoded");
         }
         let request = request.body(form.unwrap_or_default().into_bytes()).expect("a request");
-        let mut response = self.agent.run(request).expect("an answer");
+        let mut response = self.agent.run(request).ok()?;
         for cookie in response.headers().get_all("set-cookie") {
             let text = cookie.to_str().expect("text").to_owned();
             let (name, value) = text.split(';').next().and_then(|pair| pair.split_once('=')).expect("a cookie");
@@ -104,8 +119,8 @@ impl<'w> Browser<'w> {
                 false => drop(self.cookies.borrow_mut().insert(name.to_owned(), value.to_owned())),
             }
         }
-        let text = response.body_mut().read_to_string().expect("text");
-        Answer { status: response.status().as_u16(), headers: response.headers().clone(), text }
+        let text = response.body_mut().read_to_string().ok()?;
+        Some(Answer { status: response.status().as_u16(), headers: response.headers().clone(), text })
     }
 }
 

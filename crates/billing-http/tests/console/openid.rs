@@ -52,19 +52,19 @@ impl OpenIdWorld {
     }
 
     /// Goes to the provider and comes back.
-    pub fn come(&self, browser: &Browser<'_>) -> Answer {
+    pub fn come(&self, browser: &Browser) -> Answer {
         browser.get(&self.sent(browser))
     }
 
     /// Goes to the provider: the path and query to come back with.
-    pub fn sent(&self, browser: &Browser<'_>) -> String {
+    pub fn sent(&self, browser: &Browser) -> String {
         let answer = browser.get(START);
         assert_eq!(answer.status, 303, "{}", answer.text);
         self.provider.visit(answer.header("location"))
     }
 
     /// Links the account at the provider with the user who is signed in.
-    fn link(&self, browser: &Browser<'_>) -> Answer {
+    fn link(&self, browser: &Browser) -> Answer {
         let form = browser.get(WAYS);
         let leaving = browser.post("/console/identities/link/", &[("form_token", &token(&form))]);
         assert_eq!(leaving.status, 200, "{}", leaving.text);
@@ -84,7 +84,7 @@ impl OpenIdWorld {
     }
 }
 
-pub(super) fn is_signed_in(browser: &Browser<'_>) -> bool {
+pub(super) fn is_signed_in(browser: &Browser) -> bool {
     browser.get("/console/").status == 200
 }
 
@@ -285,7 +285,7 @@ fn an_address_links_nothing_and_a_user_who_is_signed_in_does() {
     let by_provider = Browser::new(world);
     assert_eq!(here.come(&by_provider).status, 303);
     assert_eq!(here.roles(ADA), [(first, Role::Owner)]);
-    let unlink = |browser: &Browser<'_>| {
+    let unlink = |browser: &Browser| {
         let form = browser.get(WAYS);
         browser.post("/console/identities/unlink/", &[("form_token", &token(&form))])
     };

@@ -67,7 +67,7 @@ fn whoever_comes_back_otherwise_than_they_were_sent_is_not_signed_in() {
         let back = here.sent(&browser);
         (browser, back)
     };
-    let expect = |browser: &Browser<'_>, path: &str, code: &str, why: &str| {
+    let expect = |browser: &Browser, path: &str, code: &str, why: &str| {
         let answer = browser.get(path);
         assert!(answer.status >= 400 && answer.text.contains(code), "{why}: {}", answer.text);
         assert!(!is_signed_in(browser), "{why}");

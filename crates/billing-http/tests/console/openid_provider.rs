@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -14,9 +14,13 @@ use hmac::{Hmac, KeyInit, Mac};
 use ring::rand::SystemRandom;
 use ring::rsa::{KeyPair as RsaKeyPair, PublicKeyComponents};
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair, RSA_PKCS1_SHA256};
+use rustls::crypto::ring::default_provider as ring_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use ureq::Agent;
+use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 pub const CLIENT_ID: &str = "billing";
 pub const CLIENT_SECRET: &str = "the secret of the client: %&+/";
@@ -83,7 +87,23 @@ struct State {
 /// A provider; it takes no connections any more when it is dropped.
 pub struct Provider {
     pub issuer: String,
+    /// What vouches for it, in PEM, where it is spoken with by TLS.
+    pub authority: Option<String>,
     state: Arc<Mutex<State>>,
+}
+
+/// A certificate for this machine, in PEM, and what shows it to whoever connects.
+fn certificate() -> (String, Arc<ServerConfig>) {
+    let made = rcgen::generate_simple_self_signed([Ipv4Addr::LOCALHOST.to_string()]).expect("a certificate");
+    let der = CertificateDer::from(made.cert.der().to_vec());
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(ring_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![der], key)
+        .expect("a pair");
+    (made.cert.pem(), Arc::new(config))
 }
 
 fn curve_key() -> EcdsaKeyPair {
@@ -114,8 +134,19 @@ pub fn seconds(later: i64) -> i64 {
 
 impl Provider {
     pub fn new(person: Person) -> Self {
+        Self::with(person, None)
+    }
+
+    /// One that is spoken with by TLS.
+    pub fn encrypted(person: Person) -> Self {
+        Self::with(person, Some(certificate()))
+    }
+
+    fn with(person: Person, certificate: Option<(String, Arc<ServerConfig>)>) -> Self {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
-        let issuer = format!("http://{}", listener.local_addr().expect("its address"));
+        let scheme = if certificate.is_some() { "https" } else { "http" };
+        let issuer = format!("{scheme}://{}", listener.local_addr().expect("its address"));
+        let (authority, tls) = certificate.unzip();
         let state = Arc::new(Mutex::new(State {
             person,
             forge: Arc::new(|_| {}),
@@ -127,11 +158,18 @@ impl Provider {
             codes: BTreeMap::new(),
             calls: BTreeMap::new(),
         }));
-        let provider = Self { issuer: issuer.clone(), state: Arc::clone(&state) };
+        let provider = Self { issuer: issuer.clone(), authority, state: Arc::clone(&state) };
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let (issuer, state) = (issuer.clone(), Arc::clone(&state));
-                thread::spawn(move || serve(stream.expect("a connection"), &issuer, &state));
+                let (issuer, state, tls) = (issuer.clone(), Arc::clone(&state), tls.clone());
+                let stream = stream.expect("a connection");
+                thread::spawn(move || match tls {
+                    Some(tls) => {
+                        let session = ServerConnection::new(tls).expect("a session");
+                        serve(StreamOwned::new(session, stream), &issuer, &state);
+                    }
+                    None => serve(stream, &issuer, &state),
+                });
             }
         });
         provider
@@ -186,7 +224,13 @@ impl Provider {
 
     /// Goes where a browser is sent, and answers where it is sent back to: path and query.
     pub fn visit(&self, url: &str) -> String {
-        let agent: Agent = Agent::config_builder().max_redirects(0).http_status_as_error(false).build().into();
+        let mut config = Agent::config_builder().max_redirects(0).http_status_as_error(false);
+        if let Some(authority) = &self.authority {
+            let root = Certificate::from_pem(authority.as_bytes()).expect("a certificate");
+            let tls = TlsConfig::builder().unversioned_rustls_crypto_provider(Arc::new(ring_provider()));
+            config = config.tls_config(tls.root_certs(RootCerts::from(vec![root])).build());
+        }
+        let agent: Agent = config.build().into();
         let answer = agent.get(url).call().expect("an answer");
         let to = answer.headers().get("location").expect("a way back").to_str().expect("text").to_owned();
         let rest = to.split_once("://").expect("a URL").1;
@@ -201,28 +245,30 @@ struct Request {
     form: Fields,
 }
 
-fn read(stream: &TcpStream) -> Request {
+/// A request; `None`: whoever connected sent none, or does not trust the certificate.
+fn read(stream: &mut impl Read) -> Option<Request> {
     let mut reader = BufReader::new(stream);
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") && reader.read_line(&mut head).unwrap_or(0) > 0 {}
+    head.ends_with("\r\n\r\n").then_some(())?;
     let header = |name: &str| {
         let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name));
         line.and_then(|line| line.split_once(':')).map(|(_, value)| value.trim().to_owned()).unwrap_or_default()
     };
     let mut body = vec![0; header("content-length").parse().unwrap_or_default()];
-    reader.read_exact(&mut body).expect("a body");
+    reader.read_exact(&mut body).ok()?;
     let target = head.split(' ').nth(1).unwrap_or_default();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    Request {
+    Some(Request {
         path: path.to_owned(),
         query: Fields::parse(query),
         authorization: header("authorization"),
         form: Fields::parse(&String::from_utf8_lossy(&body)),
-    }
+    })
 }
 
-fn serve(mut stream: TcpStream, issuer: &str, state: &Mutex<State>) {
-    let request = read(&stream);
+fn serve(mut stream: impl Read + Write, issuer: &str, state: &Mutex<State>) {
+    let Some(request) = read(&mut stream) else { return };
     let delay = state.lock().expect("the state").delay;
     thread::sleep(delay);
     let (status, headers, body) = {
@@ -237,7 +283,7 @@ fn serve(mut stream: TcpStream, issuer: &str, state: &Mutex<State>) {
     let text =
         format!("HTTP/1.1 {status} Said\r\n{headers}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}");
     // Whoever asked may have left.
-    stream.write_all(text.as_bytes()).unwrap_or_default();
+    stream.write_all(text.as_bytes()).and_then(|()| stream.flush()).unwrap_or_default();
 }
 
 impl State {

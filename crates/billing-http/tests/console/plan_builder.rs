@@ -13,7 +13,7 @@ const NEW: &str = "/console/plans/new/";
 
 /// The form of a page as a browser holds it: each field with what stands in it.
 struct Builder<'w> {
-    browser: &'w Browser<'w>,
+    browser: &'w Browser,
     path: String,
     page: Answer,
     fields: Vec<(String, String)>,
@@ -48,7 +48,7 @@ fn fields_of(page: &str) -> Vec<(String, String)> {
 }
 
 impl<'w> Builder<'w> {
-    fn open(browser: &'w Browser<'w>, path: &str) -> Self {
+    fn open(browser: &'w Browser, path: &str) -> Self {
         let page = browser.get(path);
         assert_eq!(page.status, 200, "{path}: {}", page.text);
         let fields = fields_of(&page.text);
@@ -100,7 +100,7 @@ impl<'w> Builder<'w> {
 }
 
 /// Builds the plan that [`graduated`] is, row by row.
-fn build_graduated<'w>(browser: &'w Browser<'w>, metric: &str) -> Builder<'w> {
+fn build_graduated<'w>(browser: &'w Browser, metric: &str) -> Builder<'w> {
     let mut form = Builder::open(browser, NEW);
     assert_eq!(form.value("plan_duration"), "monthly", "as most plans are");
     form.fill(&[("plan_name", "Graduated"), ("components.0.metric_id", metric)]);

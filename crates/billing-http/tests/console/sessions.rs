@@ -154,7 +154,7 @@ fn sessions_are_listed_and_ended_by_their_user() {
     let bob = Browser::signed_in(&world, "bob@acme.example");
     let list = laptop.get("/console/sessions/");
     assert_eq!(list.text.matches("/console/sessions/").count(), 3, "two of hers, and the link: {}", list.text);
-    let prefix = |browser: &Browser<'_>| browser.cookies.borrow()["session"][..8].to_owned();
+    let prefix = |browser: &Browser| browser.cookies.borrow()["session"][..8].to_owned();
     assert!(!list.text.contains(&laptop.cookies.borrow()["session"]), "the cookie itself is not shown");
     let form = [("form_token", token(&list))];
     let form = form.each_ref().map(|(name, value)| (*name, value.as_str()));
@@ -211,7 +211,7 @@ fn the_first_link_makes_one_owner() {
     let fields = |token: &str, password: &str| {
         [("form_token", token.to_owned()), ("email", "Own@Acme.example".to_owned()), ("password", password.to_owned())]
     };
-    let send = |browser: &Browser<'_>, token: &str, password: &str| {
+    let send = |browser: &Browser, token: &str, password: &str| {
         let fields = fields(token, password);
         browser.post(&path, &fields.each_ref().map(|(name, value)| (*name, value.as_str())))
     };

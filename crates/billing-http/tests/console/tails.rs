@@ -21,7 +21,7 @@ const STREAMS_MAX: usize = 16;
 /// A machine that is at many tests at once is waited for.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// What ends a session.
-type Ending<'e> = &'e dyn Fn(&Browser<'_>);
+type Ending<'e> = &'e dyn Fn(&Browser);
 
 /// An open stream.
 struct Stream {
@@ -31,11 +31,11 @@ struct Stream {
 }
 
 impl Stream {
-    fn open(world: &World, browser: &Browser<'_>, query: &str) -> Self {
+    fn open(world: &World, browser: &Browser, query: &str) -> Self {
         Self::open_at(world.addr(), browser, query, "")
     }
 
-    fn open_at(addr: SocketAddr, browser: &Browser<'_>, query: &str, headers: &str) -> Self {
+    fn open_at(addr: SocketAddr, browser: &Browser, query: &str, headers: &str) -> Self {
         let mut socket = TcpStream::connect(addr).expect("a connection");
         socket.set_read_timeout(Some(Duration::from_millis(50))).expect("a timeout");
         let cookies = browser.cookies.borrow();
@@ -51,7 +51,7 @@ impl Stream {
     }
 
     /// One that is open: its first line has come.
-    fn opened(world: &World, browser: &Browser<'_>, query: &str) -> Self {
+    fn opened(world: &World, browser: &Browser, query: &str) -> Self {
         let mut stream = Self::open(world, browser, query);
         assert_eq!(stream.status(), 200, "{}", stream.text());
         stream.waits_for(": still there");
@@ -241,14 +241,14 @@ fn a_stream_ends_with_its_session() {
     let second = world.opened.create_organization("Second", None).expect("made").0;
     user(&world, ADA, second, Role::Reader);
     let of_ada = "user_id = (SELECT id FROM users WHERE email = 'ada@acme.example')";
-    let sign_out = |ada: &Browser<'_>| {
+    let sign_out = |ada: &Browser| {
         ada.post("/console/sign-out/", &[("form_token", &token(&ada.get("/console/")))]);
     };
-    let switch = |ada: &Browser<'_>| {
+    let switch = |ada: &Browser| {
         let fields = [("form_token", token(&ada.get("/console/"))), ("organization_id", second.to_string())];
         ada.post("/console/organizations/", &fields.each_ref().map(|(name, value)| (*name, value.as_str())));
     };
-    let end_from_elsewhere = |ada: &Browser<'_>| {
+    let end_from_elsewhere = |ada: &Browser| {
         let prefix = ada.cookies.borrow()["session"][..8].to_owned();
         let phone = Browser::signed_in(&world, ADA);
         let token = token(&phone.get("/console/sessions/"));
@@ -258,7 +258,7 @@ fn a_stream_ends_with_its_session() {
     let rest = sql("UPDATE user_sessions SET seen_at = now() - interval '121 minutes'".to_owned());
     let age = sql("UPDATE user_sessions SET created_at = now() - interval '721 minutes'".to_owned());
     let change_role = sql(format!("UPDATE memberships SET role = 'owner' WHERE {of_ada}"));
-    let remove = |_: &Browser<'_>| {
+    let remove = |_: &Browser| {
         assert!(world.opened.store.remove_member(world.organization, ADA).expect("removed"));
     };
     #[rustfmt::skip]

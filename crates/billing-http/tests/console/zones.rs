@@ -8,7 +8,7 @@ use crate::support::{Field, World};
 const ADA: &str = "ada@acme.example";
 const ZONE: &str = "/console/time_zone/";
 
-fn choose(browser: &Browser<'_>, zone: &str) -> u16 {
+fn choose(browser: &Browser, zone: &str) -> u16 {
     let page = browser.get(ZONE);
     browser.post(ZONE, &[("form_token", &token(&page)), ("timezone", zone)]).status
 }
@@ -22,7 +22,7 @@ fn times_are_shown_in_the_zone_that_somebody_has_chosen() {
     user(&world, ADA, world.organization, Role::Owner);
     user(&world, "bob@acme.example", world.organization, Role::Developer);
     let (ada, bob) = (Browser::signed_in(&world, ADA), Browser::signed_in(&world, "bob@acme.example"));
-    let shows = |browser: &Browser<'_>, local: &str, why: &str| {
+    let shows = |browser: &Browser, local: &str, why: &str| {
         let shown = browser.get(&page).text;
         let time = format!("<time datetime=\"2024-03-30T00:00:00Z\" title=\"2024-03-30 00:00:00 UTC\">{local}</time>");
         assert!(shown.contains(&time), "{why}: {time}: {shown}");

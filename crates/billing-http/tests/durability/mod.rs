@@ -23,6 +23,7 @@ mod logs;
 mod memory;
 mod nodes;
 mod one_off_races;
+mod openid_kills;
 mod payment_races;
 mod pepper;
 mod races;

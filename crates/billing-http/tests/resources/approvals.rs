@@ -48,7 +48,7 @@ fn state(world: &World, id: &str) -> String {
 }
 
 /// Sends a form of a page about a request.
-fn decide(browser: &Browser<'_>, id: &str, act: &str, reason: &str) -> Answer {
+fn decide(browser: &Browser, id: &str, act: &str, reason: &str) -> Answer {
     let token = token(&browser.get("/console/"));
     let fields = [("form_token", token.as_str()), ("once", "1"), ("reason", reason)];
     browser.post(&format!("/console/approvals/{id}/{act}"), &fields)

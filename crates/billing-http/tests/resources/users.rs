@@ -49,7 +49,7 @@ fn kept(world: &World) -> String {
     rows.into_iter().map(|row| row.row).collect()
 }
 
-fn accept(browser: &Browser<'_>, link: &str, password: &str) -> Answer {
+fn accept(browser: &Browser, link: &str, password: &str) -> Answer {
     let form = browser.get(link);
     assert_eq!(form.status, 200, "{}", form.text);
     browser.post(link, &[("form_token", &token(&form)), ("password", password)])
