@@ -63,6 +63,7 @@ pub const CHECKS: &[Check] = checks![
     "credit_is_drawn_in_its_time_and_currency",
     "drawdowns_are_on_their_invoice",
     "granted_credit_exists",
+    "running_subscriptions_are_counted",
     "subscriptions_do_not_overlap",
     "renewals_follow_without_a_gap",
     "switches_have_a_successor",

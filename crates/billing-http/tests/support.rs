@@ -42,7 +42,7 @@ const COPY_CUSTOMERS: &str = "
     $$";
 
 /// Moves all customers from their test clocks to real time, where what has become due since waits for somebody to bill it,
-/// and what was invoiced under the clock counts as invoiced.
+/// and what was invoiced and subscribed to under the clock counts.
 pub const LEAVE_TEST_CLOCKS: &str = "
     BEGIN;
     INSERT INTO billing_due (customer_key, organization_id, due_at)
@@ -58,6 +58,13 @@ pub const LEAVE_TEST_CLOCKS: &str = "
     WHERE test_clock_id IS NOT NULL AND payment_status <> 'voided'
     GROUP BY 1, 2, 3
     ON CONFLICT (organization_id, hour, currency_code, writer) DO UPDATE SET amount = known.amount + excluded.amount;
+    INSERT INTO subscription_counts AS known (organization_id, at, plan_version_id, writer, starts, ends)
+    SELECT subscription.organization_id, quarter_of_hour_before(end_at - interval '1 microsecond') + interval '15 minutes', plan_version_id, 0, 0, count(*)
+    FROM subscriptions subscription
+    JOIN customers customer USING (customer_key)
+    WHERE test_clock_id IS NOT NULL
+    GROUP BY 1, 2, 3
+    ON CONFLICT (organization_id, at, plan_version_id, writer) DO UPDATE SET ends = known.ends + excluded.ends;
     UPDATE customers SET test_clock_id = NULL WHERE test_clock_id IS NOT NULL;
     COMMIT;";
 

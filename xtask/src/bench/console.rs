@@ -161,6 +161,10 @@ const COPY: &str = "
         END LOOP;
     END
     $do$;
+    TRUNCATE subscription_counts;
+    INSERT INTO subscription_counts
+        SELECT organization_id, quarter_of_hour_before(end_at - interval '1 microsecond') + interval '15 minutes', plan_version_id, 1, 0, count(*)
+        FROM subscriptions GROUP BY 1, 2, 3;
     TRUNCATE invoiced_hours;
     INSERT INTO invoiced_hours
         SELECT organization_id, date_trunc('hour', issued_at, 'UTC'), currency_code, 1, sum(amount)

@@ -331,6 +331,8 @@ const CORRUPTIONS: &[(&str, &str)] = &[
     ("UPDATE invoiced_hours SET amount = amount + 0.01", "invoiced_is_summed_by_hour"),
     ("DELETE FROM invoiced_hours", "invoiced_is_summed_by_hour"),
     ("UPDATE invoices SET payment_status = 'unpaid', voided_at = NULL FROM customers WHERE customers.customer_key = invoices.customer_key AND customer_id = 'real'", "invoiced_is_summed_by_hour"),
+    ("UPDATE subscription_counts SET ends = ends + 1", "running_subscriptions_are_counted"),
+    ("DELETE FROM subscription_counts", "running_subscriptions_are_counted"),
     ("UPDATE payments SET amount = amount + 1 WHERE kind <> 'returned'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments WHERE kind = 'reversal'", "invoice_is_paid_by_its_payments"),
     ("DELETE FROM payments", "invoice_is_paid_by_its_payments"),

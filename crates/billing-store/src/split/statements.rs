@@ -20,8 +20,33 @@ use crate::pg::statement::statement;
 const SHARED_OUT: &str = "event_names";
 /// Rows that are a key range's.
 const BY_KEY_RANGE: &str = "event_arrivals";
-/// Sums of what customers own: those of a lane are added up anew.
-const ADDED_UP: &str = "invoiced_hours";
+/// Sums of what customers own, and how those of a lane are added up anew.
+const ADDED_UP: [(&str, &str); 2] = [
+    (
+        "invoiced_hours",
+        "INSERT INTO {name} (organization_id, hour, currency_code, writer, amount)
+        SELECT invoice.organization_id, date_trunc('hour', invoice.issued_at, 'UTC'), invoice.currency_code, 0, sum(invoice.amount)
+        FROM {aside}.invoices invoice
+        JOIN {aside}.customers customer USING (customer_key)
+        WHERE customer_key BETWEEN '{first}' AND '{last}'
+            AND invoice.payment_status <> 'voided' AND customer.test_clock_id IS NULL
+        GROUP BY 1, 2, 3",
+    ),
+    (
+        "subscription_counts",
+        "INSERT INTO {name} (organization_id, at, plan_version_id, writer, starts, ends)
+        SELECT subscription.organization_id, counted.at, subscription.plan_version_id, 0, sum(counted.starts), sum(counted.ends)
+        FROM {aside}.subscriptions subscription
+        JOIN {aside}.customers customer USING (customer_key)
+        CROSS JOIN LATERAL (VALUES
+            (subscription.start_at, 1, 0),
+            (quarter_of_hour_before(subscription.end_at - interval '1 microsecond') + interval '15 minutes', 0, 1)
+        ) AS counted (at, starts, ends)
+        WHERE customer_key BETWEEN '{first}' AND '{last}'
+            AND customer.test_clock_id IS NULL AND counted.at > statement_timestamp()
+        GROUP BY 1, 2, 3",
+    ),
+];
 /// Of lanes that are on nodes, and a lane that is divided is on none.
 const EMPTY: &str = "lane_tokens";
 /// The table that is divided by months.
@@ -126,8 +151,9 @@ pub(crate) fn all_tables(pg: &mut PgConnection, lane: &str) -> QueryResult<Vec<T
 pub(super) fn tables(pg: &mut PgConnection, lane: &str) -> Result<Vec<Table>, Failure> {
     let mut tables = all_tables(pg, lane)?;
     tables.retain(|table| table.name != EMPTY);
-    let is_known =
-        |table: &&Table| table.has_customers || [SHARED_OUT, BY_KEY_RANGE, ADDED_UP].contains(&table.name.as_str());
+    let is_known = |table: &&Table| {
+        table.has_customers || [SHARED_OUT, BY_KEY_RANGE].contains(&table.name.as_str()) || table.added_up().is_some()
+    };
     match tables.iter().find(|table| !is_known(table)) {
         // Whoever adds such a table says here how it is divided.
         Some(table) => Err(StoreError::Internal(format!("nobody says how {} is divided", table.name)).into()),
@@ -178,6 +204,10 @@ impl Table {
     /// Whether each row is one customer's, and so in one lane.
     pub(super) fn is_divided(&self) -> bool {
         self.has_customers
+    }
+
+    fn added_up(&self) -> Option<&'static str> {
+        ADDED_UP.iter().find_map(|(table, statement)| (*table == self.name).then_some(*statement))
     }
 
     /// What is copied at once, of what is aside.
@@ -238,16 +268,14 @@ impl Part<'_> {
                 WHERE part >> (greatest({bits}, range_bits) - {bits}) = {number}"
             );
         }
-        if self.table.name == ADDED_UP {
-            return format!(
-                "INSERT INTO {name} (organization_id, hour, currency_code, writer, amount)
-                SELECT invoice.organization_id, date_trunc('hour', invoice.issued_at, 'UTC'), invoice.currency_code, 0, sum(invoice.amount)
-                FROM {aside}.invoices invoice
-                JOIN {aside}.customers customer USING (customer_key)
-                WHERE customer_key BETWEEN '{first}' AND '{last}'
-                    AND invoice.payment_status <> 'voided' AND customer.test_clock_id IS NULL
-                GROUP BY 1, 2, 3"
-            );
+        if let Some(added_up) = self.table.added_up() {
+            let named = [
+                ("{name}", name.clone()),
+                ("{aside}", aside.to_owned()),
+                ("{first}", first.to_string()),
+                ("{last}", last.to_string()),
+            ];
+            return named.iter().fold(added_up.to_owned(), |text, (hole, value)| text.replace(hole, value));
         }
         format!("INSERT INTO {name} ({columns}) SELECT {columns} FROM {aside}.{name}")
     }

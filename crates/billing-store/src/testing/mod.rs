@@ -478,6 +478,7 @@ pub fn columns() -> Vec<String> {
         returned_numbers,
         rollup_versions,
         sign_in_attempts,
+        subscription_counts,
         subscription_versions,
         subscriptions,
         test_clocks,

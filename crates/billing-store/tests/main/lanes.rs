@@ -244,15 +244,22 @@ fn one_lane() -> TestStore {
     store
 }
 
-/// What some schemas say of what was invoiced, hour by hour.
-fn invoiced(url: &str, schemas: &[String]) -> Vec<String> {
-    let all: Vec<String> = schemas.iter().map(|schema| format!("SELECT * FROM {schema}.invoiced_hours")).collect();
-    let all = all.join(" UNION ALL ");
-    let sums = format!(
-        "SELECT concat_ws(' ', organization_id, hour, currency_code, trim_scale(sum(amount))) AS value FROM ({all}) every
-        GROUP BY organization_id, hour, currency_code HAVING sum(amount) <> 0 ORDER BY 1"
-    );
-    query(url, &sums)
+/// What some schemas say of what was invoiced, hour by hour, and of where subscriptions end and are still to start.
+fn added_up(url: &str, schemas: &[String]) -> [Vec<String>; 2] {
+    #[rustfmt::skip]
+    let sums = [
+        // table,                what it is by,                         what is added up
+        ("invoiced_hours",      "organization_id, hour, currency_code", "trim_scale(sum(amount))"),
+        ("subscription_counts", "organization_id, plan_version_id, at", "nullif(sum(starts + ends * 1000000) FILTER (WHERE at > now()), 0)"),
+    ];
+    sums.map(|(table, by, sum)| {
+        let all: Vec<String> = schemas.iter().map(|schema| format!("SELECT * FROM {schema}.{table}")).collect();
+        let all = all.join(" UNION ALL ");
+        let sums = format!(
+            "SELECT concat_ws(' ', {by}, {sum}) AS value FROM ({all}) every GROUP BY {by} HAVING {sum} <> 0 ORDER BY 1"
+        );
+        query(url, &sums)
+    })
 }
 
 #[test]
@@ -260,8 +267,8 @@ fn a_split_moves_every_row_into_its_lane_and_loses_none() {
     let store = one_lane();
     let url = store.url().to_owned();
     let before = digests(&url, SCHEMAS);
-    let summed = invoiced(&url, &["public".to_owned()]);
-    assert!(!summed.is_empty());
+    let summed = added_up(&url, &["public".to_owned()]);
+    assert!(summed.iter().all(|sums| !sums.is_empty()), "{summed:?}");
     for (lanes, why) in [(1, "it has one"), (3, "bits tell no three apart"), (128, "too many")] {
         assert!(PgStore::split(&url, lanes, &mut |_| {}).is_err(), "{why}");
     }
@@ -270,7 +277,7 @@ fn a_split_moves_every_row_into_its_lane_and_loses_none() {
     assert!(done.rows > 1_000 && done.verified > 10, "{done:?}");
     assert_eq!(digests(&url, SCHEMAS), before);
     let lanes: Vec<String> = (0..8).map(|number| format!("lane_{number:02}")).collect();
-    assert_eq!(invoiced(&url, &lanes), summed, "sums are added up anew");
+    assert_eq!(added_up(&url, &lanes), summed, "sums are added up anew");
     assert!(store.ping().is_err(), "whoever was connected to the one lane finds nothing any more");
     let refused = store.run(&Scope::Organization(uuid::Uuid::nil().into()), &mut |tx, _| {
         tx.customers().list(&PageRequest::first()).map(drop)

@@ -274,6 +274,31 @@ fn what_was_invoiced_is_told_without_reading_invoices() {
     assert!(read <= 20, "{read} rows are read for the sums of {CUSTOMERS} invoices");
 }
 
+/// Everybody has the first customer's subscription.
+const SUBSCRIBED: &str = "INSERT INTO subscriptions
+    SELECT (jsonb_populate_record(subscription, jsonb_build_object('customer_key', customers.customer_key, 'id', gen_random_uuid()))).*
+    FROM subscriptions subscription
+    JOIN customers USING (organization_id)
+    WHERE customers.customer_id <> 'c0'";
+
+#[test]
+fn running_subscriptions_are_told_without_reading_them() {
+    let (store, organization, customer) = inhabited();
+    let (mut ids, made): (_, &dyn Store) = (Ids::new(84), &*store);
+    made.run_for(&Scope::Customer(organization, customer.key), |tx, now| {
+        let plan = build::plan(&mut ids, "gold", now);
+        let version = build::plan_version(&mut ids, &plan, now);
+        tx.subscriptions().insert(&build::subscription(&mut ids, customer.key, &version, build::days_from(now, 30)))
+    })
+    .expect("subscribed");
+    [SUBSCRIBED, "VACUUM ANALYZE"].iter().for_each(|made| execute(store.url(), made).expect("made"));
+    let read = rows_read_by(store.url(), organization, |tx| {
+        let running = tx.plans().active_subscriptions(time::OffsetDateTime::now_utc()).expect("counted");
+        assert_eq!(running.into_values().collect::<Vec<_>>(), [u64::from(CUSTOMERS) + 1]);
+    });
+    assert!(read <= 20, "{read} rows are read for the number of {CUSTOMERS} subscriptions");
+}
+
 /// Pages of invoices with some statuses have those that the pages of all have, in their order.
 fn pages_leave_none_out(url: &str, organization: OrganizationId) {
     let all = |statuses: Option<Vec<PaymentStatus>>| {

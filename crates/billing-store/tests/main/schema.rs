@@ -32,6 +32,7 @@ pub const CUSTOMER_OWNED: &[&str] = &[
     "messages",
     "payments",
     "rollup_versions",
+    "subscription_counts",
     "subscription_versions",
     "subscriptions",
     "usage_alert_firings",
@@ -40,7 +41,8 @@ pub const CUSTOMER_OWNED: &[&str] = &[
 ];
 
 /// Those of them that are not one customer's.
-const WITHOUT_CUSTOMER: &[&str] = &["event_arrivals", "event_names", "invoiced_hours", "lane_tokens"];
+const WITHOUT_CUSTOMER: &[&str] =
+    &["event_arrivals", "event_names", "invoiced_hours", "lane_tokens", "subscription_counts"];
 
 /// Those tables of the catalogue's set that name customers: what must be unique across them, and who a version is made for.
 const NAMING_CUSTOMERS: &[&str] = &[
@@ -116,6 +118,7 @@ const INTERNAL: &[&str] = &[
     "returned_numbers_pkey",
     "rollup_versions_pkey",
     "sign_in_attempts_pkey",
+    "subscription_counts_pkey",
     "subscription_versions_pkey",
     "subscriptions_pkey",
     "test_clocks_pkey",

@@ -14,7 +14,8 @@ use crate::plan::{
 use crate::store::Scope;
 use crate::test_clock::TestClock;
 use crate::testing::build::{
-    Ids, component, count_metric, days_from, feature, plan, plan_version, recurring_charge, subscription, sum_metric,
+    Ids, component, count_metric, customer, days_from, feature, plan, plan_version, recurring_charge, subscription,
+    sum_metric,
 };
 use crate::testing::world::{decimal, tiers};
 use crate::tier::{BatchRounding, Tier, TierPrice, TierSchedule};
@@ -166,17 +167,45 @@ pub(super) fn updates_versions(harness: &Harness<'_>) {
 pub(super) fn counts_active_subscriptions(harness: &Harness<'_>) {
     let tenant = Tenant::new(harness);
     let (_, gold) = tenant.new_plan("gold");
-    tenant.new_plan("silver");
-    let start = tenant.now();
-    for name in ["a", "b"] {
+    let (_, silver) = tenant.new_plan("silver");
+    let (start, day) = (tenant.now(), Duration::days(1));
+    #[rustfmt::skip]
+    let held = [
+        // customer, version, starts,    lasts
+        ("a",        &gold,   start,       30),
+        ("b",        &gold,   start,       30),
+        ("c",        &gold,   start + day, 30),
+        ("d",        &silver, start + day, 0),
+        ("e",        &silver, start - day, 1),
+    ];
+    for (name, version, start, days) in held {
         let holder = tenant.new_customer(name);
-        let held = tenant.build(|ids| subscription(ids, holder.key, &gold, days_from(start, 30)));
+        let held = tenant.build(|ids| subscription(ids, holder.key, version, days_from(start, days)));
         tenant.customer(holder.key, |tx, _| tx.subscriptions().insert(&held));
     }
+    let instant = Duration::microseconds(1);
+    #[rustfmt::skip]
+    let cases = [
+        // at,                                 running, why
+        (start,                                2,       "the start is inside; what ends then, or lasts for nothing, runs no more"),
+        (start + day - instant,                2,       "until the next one starts"),
+        (start + day,                          3,       "to the instant"),
+        (start + Duration::days(30) - instant, 3,       "until they end"),
+        (start + Duration::days(30),           1,       "the end is not inside"),
+        (start + Duration::days(31),           0,       "none is left out as 0"),
+    ];
     let count = |at| tenant.look(|tx, _| tx.plans().active_subscriptions(at));
-    assert_eq!(count(start), BTreeMap::from([(gold.id, 2)]), "the start is inside");
-    assert_eq!(count(start + Duration::days(30)), BTreeMap::new(), "the end is not, and nothing is left out as 0");
-    assert_eq!(count(start - Duration::microseconds(1)), BTreeMap::new());
+    for (at, running, why) in cases {
+        let expected: BTreeMap<_, _> = (running > 0).then_some((gold.id, running)).into_iter().collect();
+        assert_eq!(count(at), expected, "{why}");
+    }
+    let holder = customer(tenant.id, "a", start).key;
+    tenant.customer(holder, |tx, _| {
+        let mut held = tx.subscriptions().list_current(holder, start)?.swap_remove(0);
+        held.period = days_from(start, 10);
+        tx.subscriptions().update(&held)
+    });
+    assert_eq!(count(start + Duration::days(10)), BTreeMap::from([(gold.id, 2)]), "one was cut short");
 }
 
 pub(super) fn judges_subscriptions_by_their_customers_time(harness: &Harness<'_>) {

@@ -126,6 +126,17 @@ diesel::table! {
 }
 
 diesel::table! {
+    subscription_counts (organization_id, at, plan_version_id, writer) {
+        organization_id -> Uuid,
+        at -> Timestamptz,
+        plan_version_id -> Uuid,
+        writer -> Int4,
+        starts -> Int8,
+        ends -> Int8,
+    }
+}
+
+diesel::table! {
     subscription_versions (customer_key) {
         customer_key -> Uuid,
         organization_id -> Uuid,

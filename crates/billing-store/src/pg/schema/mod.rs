@@ -20,6 +20,8 @@ pub(crate) use self::catalog::{
     plan_versions, plans, recurring_charges, test_clocks,
 };
 pub(crate) use self::credit_note::{credit_note_lines, credit_notes};
+#[cfg(feature = "testing")]
+pub(crate) use self::customer::subscription_counts;
 pub(crate) use self::customer::{
     billing_due, billing_records, credit_entries, credits, customer_emails, customers, invoicing_counts,
     subscription_versions, subscriptions,

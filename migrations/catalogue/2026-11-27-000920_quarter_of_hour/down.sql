@@ -1,0 +1,1 @@
+DROP FUNCTION quarter_of_hour_before;
