@@ -10,6 +10,9 @@ use diesel::connection::{Instrumentation, InstrumentationEvent, set_default_inst
 /// once. Others ask it in their own time.
 const OF_REQUESTS: [&str; 2] = ["tokio", "batch-worker"];
 
+/// What a copy of the catalogue on another server is asked until it has caught up: how often says nothing of what is looked for.
+const WAITING_FOR_A_COPY: &str = "SELECT position FROM catalogue_position";
+
 /// How many statements were sent to each database by name, on threads [`OF_REQUESTS`].
 static SENT: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
 
@@ -28,11 +31,12 @@ impl Instrumentation for Counter {
                 self.is_ending = true;
             }
             InstrumentationEvent::StartQuery { .. } if self.is_ending => self.is_ending = false,
-            InstrumentationEvent::StartQuery { .. } => {
+            InstrumentationEvent::StartQuery { query, .. } => {
                 let thread = thread::current();
                 let name = thread.name().unwrap_or_default();
                 let is_of_request = OF_REQUESTS.iter().any(|begin| name.starts_with(begin));
-                if let (true, Ok(mut sent)) = (is_of_request, SENT.lock()) {
+                let is_counted = is_of_request && !query.to_string().starts_with(WAITING_FOR_A_COPY);
+                if let (true, Ok(mut sent)) = (is_counted, SENT.lock()) {
                     *sent.entry(self.database.clone()).or_default() += 1;
                 }
             }
